@@ -1,0 +1,28 @@
+"""tpuflex: a private, cost-bounded vLLM endpoint on Cloud TPU Flex-start capacity.
+
+The names below are loaded on first use: importing ``tpuflex`` alone imports no Pulumi.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from tpuflex.components.endpoint import VllmEndpoint
+    from tpuflex.components.endpoint_args import VllmEndpointArgs
+
+__version__ = "0.1.0"
+
+__all__ = ["VllmEndpoint", "VllmEndpointArgs", "__version__"]
+
+_MODULES = {
+    "VllmEndpoint": "tpuflex.components.endpoint",
+    "VllmEndpointArgs": "tpuflex.components.endpoint_args",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return getattr(import_module(_MODULES[name]), name)

@@ -1,0 +1,1 @@
+"""Facts about Google Cloud and the models, as rows of data: each with its source and date."""

@@ -1,0 +1,19 @@
+"""Where a fact comes from and when it was true."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where a row of the catalog comes from.
+
+    Attributes:
+        where: a URL, or what was observed.
+        date: when it was read or observed; Google changes these facts without notice.
+    """
+
+    where: str
+    date: dt.date

@@ -1,0 +1,173 @@
+"""Every failure tpuflex reports, as one tree.
+
+    TpuflexError                 exit 1
+      SettingsError              exit 5   the stack file is wrong: edit it (lists every finding)
+      CapacityError              exit 3   Google has no capacity yet: wait, or change the zone
+      NotFoundError              exit 4   what was asked about does not exist
+      AccessError                exit 6   a permission is missing: ask an administrator
+        QuotaError               exit 6   a quota is missing: ask for more, or clean up
+      ApiError                   exit 1   the API answered with an error
+        AlreadyExistsError       exit 1   the name is taken by something that is not ours
+        ConflictError            exit 1   not possible in the resource's present state
+      BootError                  exit 7   the host came up but serving did not
+      WeightsError               exit 7   weights are missing, cut short or altered
+      EngineError                exit 8   the Pulumi engine failed or cannot be had
+      EmulatorError              exit 9   the embedded cloud cannot start or be reached
+      IncompleteTeardownError    exit 10  `down` ended and something is left
+      InterruptedByUser          exit 130 Ctrl-C
+
+The branches are split by who must act next. Exit code 2 stays click's (wrong usage).
+An error carries a message (what happened, with the value) and a hint (the exact command
+or line that mends it). Nothing below the command line prints; the command line prints
+``message`` and ``hint`` and exits with ``exit_code``.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+
+class TpuflexError(Exception):
+    """Root of all failures that tpuflex reports.
+
+    Attributes:
+        message: what happened, with the value that was wrong. Never holds a secret.
+        hint: what to do about it (a command or a line to change); may be empty.
+        exit_code: the process exit code that the command line uses for this kind.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\n{self.hint}" if self.hint else self.message
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing wrong in a stack file.
+
+    Attributes:
+        key: the full configuration key, such as ``tpuflex:slice.max_run_duration``.
+        problem: what is wrong, with the value found.
+        remedy: what to write instead.
+    """
+
+    key: str
+    problem: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f" {self.remedy}" if self.remedy else ""
+        return f"{self.key}: {self.problem}.{remedy}"
+
+
+class SettingsError(TpuflexError):
+    """The stack file is wrong; all findings are reported at once."""
+
+    exit_code = 5
+
+    def __init__(self, source: str, findings: tuple[Finding, ...], *, hint: str = "") -> None:
+        self.source = source
+        self.findings = findings
+        count = "1 problem" if len(findings) == 1 else f"{len(findings)} problems"
+        lines = "\n".join(f"  {finding}" for finding in findings)
+        super().__init__(f"{source} has {count}:\n{lines}", hint=hint)
+
+
+class CapacityError(TpuflexError):
+    """No capacity was granted within the time allowed; the request still waits."""
+
+    exit_code = 3
+
+
+class NotFoundError(TpuflexError):
+    """What was asked about does not exist."""
+
+    exit_code = 4
+
+
+class AccessError(TpuflexError):
+    """A permission is missing."""
+
+    exit_code = 6
+
+
+class QuotaError(AccessError):
+    """A quota is missing or used up."""
+
+
+class ApiError(TpuflexError):
+    """The API answered with an error.
+
+    Attributes:
+        status: HTTP status code, or 0 when there was no HTTP answer.
+        reason: Google's canonical code such as ``FAILED_PRECONDITION``, or empty.
+        method: HTTP method of the request.
+        url: request URL without its query (a query may carry tokens).
+    """
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        status: int = 0,
+        reason: str = "",
+        method: str = "",
+        url: str = "",
+        hint: str = "",
+    ) -> None:
+        super().__init__(message, hint=hint)
+        self.status = status
+        self.reason = reason
+        self.method = method
+        self.url = url
+
+
+class AlreadyExistsError(ApiError):
+    """The name is taken by a resource that is not ours."""
+
+
+class ConflictError(ApiError):
+    """The call is not possible in the resource's present state."""
+
+
+class BootError(TpuflexError):
+    """The host came up but serving did not."""
+
+    exit_code = 7
+
+
+class WeightsError(TpuflexError):
+    """Model weights are missing, cut short or altered."""
+
+    exit_code = 7
+
+
+class EngineError(TpuflexError):
+    """The Pulumi engine failed, or none can be had."""
+
+    exit_code = 8
+
+
+class EmulatorError(TpuflexError):
+    """The embedded cloud cannot start or cannot be reached."""
+
+    exit_code = 9
+
+
+class IncompleteTeardownError(TpuflexError):
+    """Teardown ended and something is left."""
+
+    exit_code = 10
+
+
+class InterruptedByUser(TpuflexError):
+    """The user pressed Ctrl-C."""
+
+    exit_code = 130

@@ -1,0 +1,123 @@
+"""Physical names as a pure function of project, stack, logical name and role.
+
+Deterministic names make every create adoptable and every retry safe: there are no
+random suffixes anywhere (docs/adr, design decision D2). Where Google limits a name's
+length, a name that is too long keeps its head and ends in a hash of the whole.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+
+#: Label keys that mark what belongs to a stack. Label values: [a-z0-9_-], at most 63
+#: characters (https://cloud.google.com/compute/docs/labeling-resources#requirements).
+LABEL_OWNER = "tpuflex-owner"
+LABEL_PROJECT = "tpuflex-project"
+LABEL_STACK = "tpuflex-stack"
+LABEL_SPEC = "tpuflex-spec"
+
+#: Logical name of the endpoint that the project's own program deploys. The command line
+#: finds the endpoint's bucket, secrets and slice by ``Names(project, stack, ENDPOINT_NAME)``.
+ENDPOINT_NAME = "vllm"
+
+COMPUTE_NAME_LIMIT = 63
+SERVICE_ACCOUNT_ID_LIMIT = 30
+QUEUED_RESOURCE_ID_LIMIT = 60
+BUCKET_NAME_LIMIT = 63
+SECRET_ID_LIMIT = 255
+
+_NOT_NAME = re.compile(r"[^a-z0-9-]+")
+
+
+def slug(text: str) -> str:
+    """``text`` in RFC 1035 letters: lower case, digits and single hyphens, letter first."""
+    lowered = _NOT_NAME.sub("-", text.lower())
+    lowered = re.sub(r"-{2,}", "-", lowered).strip("-")
+    if not lowered:
+        return "x"
+    return lowered if lowered[0].isalpha() else f"x{lowered}"
+
+
+def digest(*parts: str, length: int = 16) -> str:
+    """The first ``length`` hex digits of a SHA-256 over ``parts``, kept apart by NUL."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
+
+
+def fit(name: str, limit: int) -> str:
+    """``name`` if it is within ``limit`` characters, else its head and a hash of the whole."""
+    if len(name) <= limit:
+        return name
+    return f"{name[: limit - 9].rstrip('-')}-{digest(name, length=8)}"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names of one endpoint's resources.
+
+    Attributes:
+        project: Pulumi project name.
+        stack: Pulumi stack name (without organization).
+        name: logical name of the endpoint within the program.
+    """
+
+    project: str
+    stack: str
+    name: str
+
+    @property
+    def prefix(self) -> str:
+        """What every physical name of this endpoint starts with."""
+        parts = (slug(self.project), slug(self.stack), slug(self.name))
+        joined = "-".join(parts)
+        # "a-b","c" and "a","b-c" would join alike, and slug() folds letters: a short hash
+        # of the exact triple keeps two owners apart whenever the spelling is ambiguous.
+        if parts == (self.project, self.stack, self.name) and not any("-" in p for p in parts):
+            return joined
+        return f"{joined}-{digest(self.project, self.stack, self.name, length=5)}"
+
+    @property
+    def description(self) -> str:
+        """Marks a resource that cannot carry labels as this endpoint's."""
+        return f"Managed by tpuflex; owner {self.owner}"
+
+    @property
+    def owner(self) -> str:
+        """Value of the owner label: which project, stack and endpoint a resource belongs to."""
+        return digest(self.project, self.stack, self.name)
+
+    def labels(self) -> dict[str, str]:
+        """The labels that mark a resource as this endpoint's."""
+        return {
+            LABEL_OWNER: self.owner,
+            LABEL_PROJECT: fit(slug(self.project), 63),
+            LABEL_STACK: fit(slug(self.stack), 63),
+        }
+
+    def compute(self, role: str) -> str:
+        """Name of a Compute Engine resource (network, firewall, router)."""
+        return fit(f"{self.prefix}-{role}", COMPUTE_NAME_LIMIT)
+
+    def service_account_id(self, role: str = "host") -> str:
+        """Account id of a service account, 6 to 30 characters."""
+        return fit(f"{self.prefix}-{role}", SERVICE_ACCOUNT_ID_LIMIT)
+
+    def bucket(self, cloud_project: str, region: str) -> str:
+        """Name of the weights bucket of ``region``; bucket names are global, hence the hash."""
+        suffix = f"-{region}-{digest(cloud_project, length=6)}"
+        head = f"{self.prefix}-weights"
+        # Storage refuses names that hold "google" or begin with "goog"
+        # (https://cloud.google.com/storage/docs/buckets#naming).
+        if "goog" in head:
+            head = f"tpuflex-{self.owner}-weights"
+        return fit(head, BUCKET_NAME_LIMIT - len(suffix)) + suffix
+
+    def secret(self, role: str) -> str:
+        """Secret Manager id of the secret that plays ``role``."""
+        return fit(f"{self.prefix}-{role}", SECRET_ID_LIMIT)
+
+    def queued_resource_id(self, generation: int = 1) -> str:
+        """Id of the queued resource of ``generation``; the node carries the same id."""
+        suffix = f"-g{generation}"
+        return fit(self.prefix, QUEUED_RESOURCE_ID_LIMIT - len(suffix)) + suffix

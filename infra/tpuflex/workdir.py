@@ -1,0 +1,118 @@
+"""Where a project keeps its files: its root, its stack files, and its state directory."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuflex.errors import Finding, NotFoundError, SettingsError
+
+PULUMI_FILE = "Pulumi.yaml"
+HOME_VARIABLE = "TPUFLEX_HOME"
+STACK_VARIABLE = "TPUFLEX_STACK"
+DEFAULT_STACK = "dev"
+
+
+def project_root(start: Path) -> Path:
+    """The nearest directory at or above ``start`` that holds ``Pulumi.yaml``, else ``start``."""
+    resolved = start.resolve()
+    for directory in (resolved, *resolved.parents):
+        if (directory / PULUMI_FILE).is_file():
+            return directory
+    return resolved
+
+
+def home(root: Path, environ: Mapping[str, str]) -> Path:
+    """The state directory: ``$TPUFLEX_HOME`` if set, else ``.tpuflex`` in the project root."""
+    chosen = environ.get(HOME_VARIABLE)
+    return Path(chosen).expanduser().resolve() if chosen else root / ".tpuflex"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A Pulumi project on disk.
+
+    Attributes:
+        name: Pulumi project name, from ``Pulumi.yaml``.
+        root: directory of ``Pulumi.yaml``.
+        stacks: directory of the stack files (``stackConfigDir``).
+        home: state directory of tpuflex.
+    """
+
+    name: str
+    root: Path
+    stacks: Path
+    home: Path
+
+    def stack_file(self, stack: str) -> Path:
+        """The stack file of ``stack``.
+
+        Raises:
+            NotFoundError: there is no such file; names the nearest stack there is.
+        """
+        path = self.stacks / f"Pulumi.{stack}.yaml"
+        if path.is_file():
+            return path
+        known = self.stack_names()
+        shown = self._relative(path)
+        if not known:
+            raise NotFoundError(
+                f"There is no stack file: {shown} does not exist, and neither does any other.",
+                hint=f"Write {shown}; its keys are described in docs/stack.schema.json.",
+            )
+        near = difflib.get_close_matches(stack, known, n=1)
+        meant = f"Did you mean --stack {near[0]}? " if near else ""
+        raise NotFoundError(
+            f"There is no stack {stack!r}: {shown} does not exist.",
+            hint=f"{meant}Stacks of this project: {', '.join(known)}.",
+        )
+
+    def stack_names(self) -> tuple[str, ...]:
+        """The stacks that have a stack file, sorted."""
+        found = self.stacks.glob("Pulumi.*.yaml")
+        return tuple(sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in found))
+
+    def _relative(self, path: Path) -> str:
+        return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
+
+
+def open_project(start: Path, environ: Mapping[str, str]) -> Project:
+    """Read the project that ``start`` lies in.
+
+    Raises:
+        NotFoundError: no ``Pulumi.yaml`` at ``start`` or above it.
+        SettingsError: ``Pulumi.yaml`` cannot be read as a project file.
+    """
+    root = project_root(start)
+    file = root / PULUMI_FILE
+    if not file.is_file():
+        raise NotFoundError(
+            f"There is no {PULUMI_FILE} in {root} or in any directory above it.",
+            hint="Go to the project's directory, or name it: tpuflex -C DIRECTORY …",
+        )
+    document = _read_project_file(file)
+    folder = document.get("stackConfigDir")
+    return Project(
+        name=str(document["name"]),
+        root=root,
+        stacks=root / str(folder) if folder else root,
+        home=home(root, environ),
+    )
+
+
+def _read_project_file(file: Path) -> dict[str, object]:
+    import yaml  # here, because `tpuflex --help` reads no file
+
+    try:
+        document = yaml.safe_load(file.read_text("utf-8"))
+    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        raise SettingsError(
+            str(file), (Finding("(file)", f"cannot be read: {' '.join(str(error).split())}"),)
+        ) from error
+    if not isinstance(document, dict) or not isinstance(document.get("name"), str):
+        raise SettingsError(
+            str(file), (Finding("name", "the project has no name", "Write `name: tpuflex`."),)
+        )
+    return {str(key): value for key, value in document.items()}
