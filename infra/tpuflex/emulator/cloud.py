@@ -1,0 +1,123 @@
+"""One embedded cloud put together: its state, its clock, its services and its hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from pathlib import Path
+
+from tpuflex.emulator import tpu
+from tpuflex.emulator.clock import MovableClock, OffsetClock, SystemClock
+from tpuflex.emulator.history import History
+from tpuflex.emulator.hosts.supervisor import HostSupervisor
+from tpuflex.emulator.inventory import inventory
+from tpuflex.emulator.json_types import JsonObject, number
+from tpuflex.emulator.pipeline import Pipeline
+from tpuflex.emulator.routing import Context, Service
+from tpuflex.emulator.store import Store
+from tpuflex.emulator.tpu.capacity import CapacityBook
+
+#: Packages under ``tpuflex.emulator`` that have a ``service(context)``, beside ``tpu``.
+SERVICE_PACKAGES = (
+    "storage",
+    "secretmanager",
+    "compute",
+    "iam",
+    "resourcemanager",
+    "serviceusage",
+)
+
+_SETTINGS = "_emulator"
+
+
+def project_number(project: str) -> str:
+    """The twelve-digit number of ``project``: a pure function of its id."""
+    digest = hashlib.sha256(project.encode()).digest()
+    return str(100_000_000_000 + int.from_bytes(digest[:8]) % 900_000_000_000)
+
+
+class Cloud:
+    """One embedded cloud: its state directory, its clock and its services.
+
+    Args:
+        state_dir: where everything it knows is kept.
+        clock: its time; by default the system's time plus the offset that was reached
+            through the control API in this state directory.
+        launch_hosts: whether nodes that are READY get an emulated host.
+    """
+
+    def __init__(
+        self, state_dir: Path, *, clock: MovableClock | None = None, launch_hosts: bool = True
+    ) -> None:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        self.state_dir = state_dir
+        self.base_url = ""
+        self.store = Store(state_dir / "store.sqlite")
+        self.clock: MovableClock = clock or self._stored_clock()
+        self.history = History(state_dir / "history.jsonl", self.clock)
+        self.capacity = CapacityBook(self.store, self.clock)
+        self.hosts = HostSupervisor(
+            state_dir, self.store, base_url=lambda: self.base_url, enabled=launch_hosts
+        )
+        context = Context(
+            store=self.store,
+            clock=self.clock,
+            objects_dir=state_dir / "objects",
+            base_url=lambda: self.base_url,
+            project_number=project_number,
+            hosts=self.hosts,
+        )
+        self.tpu = tpu.TpuState(context, self.capacity)
+        self.services: tuple[Service, ...] = (
+            *tpu.services(context, self.tpu),
+            *_other_services(context),
+        )
+        self.pipeline = Pipeline(self.services, self.history)
+
+    def tick(self) -> None:
+        """Bring every service up to the present time."""
+        for service in self.services:
+            if service.tick is not None:
+                service.tick()
+
+    async def settle(self) -> None:
+        """Tick, and bring the hosts in line with the nodes."""
+        self.tick()
+        await self.hosts.reconcile(self.tpu.wanted_hosts)
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock forward; the offset survives a restart."""
+        self.clock.advance(seconds)
+        if isinstance(self.clock, OffsetClock):
+            self.store.put(_SETTINGS, "clock", {"offset": self.clock.offset})
+
+    async def reset(self) -> None:
+        """Forget everything but the clock: no resource, no host, no call is left."""
+        # First what hosts are launched from: none is launched while they are being ended.
+        self.store.clear()
+        self.history.clear()
+        if isinstance(self.clock, OffsetClock):
+            self.store.put(_SETTINGS, "clock", {"offset": self.clock.offset})
+        await self.hosts.forget()
+
+    def inventory(self) -> dict[str, dict[str, list[JsonObject]]]:
+        """Everything that exists now: service -> kind -> resources."""
+        self.tick()
+        return inventory(self.store)
+
+    def close(self) -> None:
+        """Release the files."""
+        self.history.close()
+        self.store.close()
+
+    def _stored_clock(self) -> OffsetClock:
+        settings = self.store.get(_SETTINGS, "clock") or {}
+        return OffsetClock(SystemClock(), number(settings, "offset"))
+
+
+def _other_services(context: Context) -> list[Service]:
+    services = []
+    for name in SERVICE_PACKAGES:
+        module = importlib.import_module(f"tpuflex.emulator.{name}")
+        services.append(module.service(context))
+    return services

@@ -1,0 +1,135 @@
+"""The control API under ``/_emulator/``: health, clock, capacity, history, inventory.
+
+It is not part of any Google API, needs no credential and is not recorded in the history.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from aiohttp import web
+
+import tpuflex
+from tpuflex.emulator.clock import rfc3339
+from tpuflex.emulator.errors import CloudError, invalid_argument, permission_denied
+from tpuflex.emulator.json_types import JsonObject, JsonValue
+from tpuflex.emulator.tpu.capacity import Capacity
+
+if TYPE_CHECKING:
+    from tpuflex.emulator.cloud import Cloud
+
+_HOSTS = frozenset({"127.0.0.1", "localhost"})
+
+_Action: TypeAlias = Callable[["Cloud", web.Request], Awaitable[JsonObject]]
+
+
+def add_routes(app: web.Application, cloud: Cloud) -> None:
+    """Add the control API of ``cloud`` to ``app``."""
+    for method, name, action in _ACTIONS:
+        app.router.add_route(method, f"/_emulator/{name}", _handler(cloud, action))
+
+
+def _handler(
+    cloud: Cloud, action: _Action
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            _check_origin(request)
+            return web.json_response(await action(cloud, request))
+        except CloudError as error:
+            return web.json_response(error.body(), status=error.http_status)
+
+    return handle
+
+
+def _check_origin(request: web.Request) -> None:
+    """Refuse web pages: a browser sends simple requests to loopback without asking."""
+    if "Origin" in request.headers or (request.url.host or "") not in _HOSTS:
+        raise permission_denied("The control API is not for web pages.")
+
+
+async def _health(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return {
+        "status": "ok",
+        "pid": os.getpid(),
+        "state_dir": str(cloud.state_dir.resolve()),
+        "version": tpuflex.__version__,
+        "url": cloud.base_url,
+        "services": [f"{service.name}.{service.version}" for service in cloud.services],
+    }
+
+
+async def _get_clock(cloud: Cloud, _request: web.Request) -> JsonObject:
+    now = cloud.clock.now()
+    return {"now": rfc3339(now), "epoch": now}
+
+
+async def _move_clock(cloud: Cloud, request: web.Request) -> JsonObject:
+    seconds = (await _body(request)).get("advance")
+    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds < 0:
+        raise invalid_argument('expected {"advance": seconds}, seconds not negative')
+    cloud.advance(seconds)
+    await cloud.settle()
+    return await _get_clock(cloud, request)
+
+
+async def _get_capacity(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return cloud.capacity.current().to_json()
+
+
+async def _set_capacity(cloud: Cloud, request: web.Request) -> JsonObject:
+    capacity = Capacity.from_json(await _body(request))
+    # What was due under the old rules happens under the old rules.
+    cloud.tick()
+    cloud.capacity.set(capacity)
+    await cloud.settle()
+    return capacity.to_json()
+
+
+async def _history(cloud: Cloud, request: web.Request) -> JsonObject:
+    after = request.query.get("after", "0")
+    if not after.isdecimal():
+        raise invalid_argument("after must be a sequence number")
+    return {"calls": list[JsonValue](cloud.history.entries(int(after)))}
+
+
+async def _inventory(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return {
+        service: {kind: list[JsonValue](resources) for kind, resources in kinds.items()}
+        for service, kinds in cloud.inventory().items()
+    }
+
+
+async def _hosts(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return {"hosts": list[JsonValue](cloud.hosts.describe())}
+
+
+async def _reset(cloud: Cloud, _request: web.Request) -> JsonObject:
+    await cloud.reset()
+    return {}
+
+
+async def _body(request: web.Request) -> JsonObject:
+    try:
+        body = json.loads(await request.read() or b"{}")
+    except ValueError as error:
+        raise invalid_argument(f"not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise invalid_argument("expected a JSON object")
+    return body
+
+
+_ACTIONS: tuple[tuple[str, str, _Action], ...] = (
+    ("GET", "health", _health),
+    ("GET", "clock", _get_clock),
+    ("POST", "clock", _move_clock),
+    ("GET", "capacity", _get_capacity),
+    ("POST", "capacity", _set_capacity),
+    ("GET", "history", _history),
+    ("GET", "inventory", _inventory),
+    ("GET", "hosts", _hosts),
+    ("POST", "reset", _reset),
+)

@@ -1,0 +1,187 @@
+"""Read the command line of ``docker run``; refuse by name what cannot be honoured."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+")
+_RESTART = ("no", "always", "unless-stopped")
+_SHM_SIZE = re.compile(r"\d+[bkmg]?")
+_LOG_OPTIONS = ("max-size", "max-file")
+
+
+class DockerError(Exception):
+    """What docker answers on stderr, with its exit code."""
+
+    def __init__(self, message: str, code: int = 125) -> None:
+        super().__init__(message)
+        self.message = message
+        self.code = code
+
+
+@dataclass(slots=True)
+class RunRequest:
+    """One ``docker run``.
+
+    Attributes:
+        image: image reference.
+        name: container name.
+        arguments: what follows the image.
+        entrypoint: replaces the image's own command when not empty.
+        restart: restart policy.
+        environment: variables of the container, on top of the image's.
+        labels: labels of the container.
+        mounts: directories and files bound at their own path, with whether read-only.
+    """
+
+    image: str = ""
+    name: str = ""
+    arguments: tuple[str, ...] = ()
+    entrypoint: str = ""
+    restart: str = "no"
+    environment: dict[str, str] = field(default_factory=dict)
+    labels: dict[str, str] = field(default_factory=dict)
+    mounts: dict[str, bool] = field(default_factory=dict)
+    detached: bool = False
+    network: str = ""
+
+
+def parse_run(arguments: Sequence[str]) -> RunRequest:
+    """The request behind ``docker run ARGUMENTS``.
+
+    Raises:
+        DockerError: a flag is unknown here, or its value cannot be honoured.
+    """
+    request = RunRequest()
+    rest = iter(arguments)
+    for word in rest:
+        if not word.startswith("-"):
+            request.image = word
+            request.arguments = tuple(rest)
+            break
+        flag, has_value, value = word.partition("=")
+        if flag in _SWITCHES and not has_value:
+            request.detached = request.detached or flag in ("-d", "--detach")
+            continue
+        if flag not in _VALUES:
+            raise DockerError(f"unknown flag: {flag} (this stand-in for docker refuses it)")
+        _VALUES[flag](request, value if has_value else _next(flag, rest))
+    if not request.image:
+        raise DockerError("'docker run' requires at least 1 argument: the image")
+    if not request.detached:
+        raise DockerError("only detached containers are supported: give -d")
+    if request.network != "host":
+        raise DockerError("there are no network namespaces here: give --network host")
+    return request
+
+
+def _next(flag: str, rest: Iterator[str]) -> str:
+    for value in rest:
+        return value
+    raise DockerError(f"flag needs an argument: {flag}")
+
+
+def _name(request: RunRequest, value: str) -> None:
+    if not _NAME.fullmatch(value):
+        raise DockerError(f"Invalid container name ({value})")
+    request.name = value
+
+
+def _restart(request: RunRequest, value: str) -> None:
+    if value not in _RESTART:
+        raise DockerError(f"restart policy {value!r} is not supported: use {', '.join(_RESTART)}")
+    request.restart = value
+
+
+def _environment(request: RunRequest, value: str) -> None:
+    key, separator, text = value.partition("=")
+    if not separator:
+        raise DockerError(f"-e {key} would inherit the host's value: write -e {key}=VALUE")
+    request.environment[key] = text
+
+
+def _label(request: RunRequest, value: str) -> None:
+    key, _, text = value.partition("=")
+    request.labels[key] = text
+
+
+def _network(request: RunRequest, value: str) -> None:
+    request.network = value
+
+
+def _entrypoint(request: RunRequest, value: str) -> None:
+    request.entrypoint = value
+
+
+def _volume(request: RunRequest, value: str) -> None:
+    source, _, rest = value.partition(":")
+    destination, _, mode = rest.partition(":")
+    if mode not in ("", "ro", "rw"):
+        raise DockerError(f"volume mode {mode!r} is not supported: use ro or rw")
+    _bind(request, source, destination, read_only=mode == "ro")
+
+
+def _mount(request: RunRequest, value: str) -> None:
+    parts = dict(part.partition("=")[::2] for part in value.split(","))
+    if parts.pop("type", "") != "bind":
+        raise DockerError(f"mount {value!r} is not supported: only type=bind")
+    source = parts.pop("source", "") or parts.pop("src", "")
+    destination = parts.pop("target", "") or parts.pop("dst", "") or parts.pop("destination", "")
+    # As in docker, `readonly` stands alone or is readonly=true.
+    read_only = any(parts.pop(key, None) in ("", "true", "1") for key in ("readonly", "ro"))
+    if parts:
+        raise DockerError(f"mount option {next(iter(parts))!r} is not supported")
+    _bind(request, source, destination, read_only=read_only)
+
+
+def _bind(request: RunRequest, source: str, destination: str, *, read_only: bool) -> None:
+    if source != destination:
+        raise DockerError(
+            f"cannot mount {source} at {destination}: there is no mount namespace here, so a"
+            " mount must keep its path"
+        )
+    if not Path(source).is_absolute():
+        raise DockerError(f"mount path {source!r} must be absolute")
+    if not Path(source).exists():
+        raise DockerError(f"bind source path does not exist: {source}")
+    request.mounts[source] = read_only
+
+
+def _shm_size(request: RunRequest, value: str) -> None:  # noqa: ARG001
+    # The machine's own /dev/shm is used; the value is only checked.
+    if not _SHM_SIZE.fullmatch(value):
+        raise DockerError(f"invalid argument {value!r} for --shm-size")
+
+
+def _log_driver(request: RunRequest, value: str) -> None:  # noqa: ARG001
+    if value != "json-file":
+        raise DockerError(f"log driver {value!r} is not supported: use json-file")
+
+
+def _log_option(request: RunRequest, value: str) -> None:  # noqa: ARG001
+    key = value.partition("=")[0]
+    if key not in _LOG_OPTIONS:
+        raise DockerError(f"log option {key!r} is not supported: use {', '.join(_LOG_OPTIONS)}")
+
+
+_SWITCHES = ("-d", "--detach", "--privileged")
+_VALUES = {
+    "--name": _name,
+    "--restart": _restart,
+    "--network": _network,
+    "--net": _network,
+    "-e": _environment,
+    "--env": _environment,
+    "-l": _label,
+    "--label": _label,
+    "-v": _volume,
+    "--volume": _volume,
+    "--mount": _mount,
+    "--shm-size": _shm_size,
+    "--log-driver": _log_driver,
+    "--log-opt": _log_option,
+    "--entrypoint": _entrypoint,
+}

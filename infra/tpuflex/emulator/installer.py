@@ -1,0 +1,124 @@
+"""Run pip for the serving image, telling what it does while it does it."""
+
+from __future__ import annotations
+
+import collections
+import queue
+import re
+import subprocess
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from tpuflex.errors import EmulatorError
+
+_DOWNLOADING = re.compile(r"\s*Downloading (\S+) \((.+)\)")
+_UNREACHABLE = re.compile(
+    r"NewConnectionError|ConnectTimeout|Name or service not known|Temporary failure in name|"
+    r"Could not fetch URL|ConnectionError|Max retries exceeded|Network is unreachable"
+)
+#: Seconds without a line from pip after which progress says that it is still at work.
+_QUIET = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class PipRun:
+    """One installation.
+
+    Attributes:
+        python: interpreter of the virtual environment that is filled.
+        requirements: requirements file with hashes.
+        total: how many distributions it names.
+    """
+
+    python: Path
+    requirements: Path
+    total: int
+
+    def command(self) -> list[str]:
+        """The pip command: nothing but the pinned wheels, checked by hash."""
+        return [
+            *(str(self.python), "-m", "pip", "install"),
+            *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
+            # Kept in a cache, the downloads would take as much disk again.
+            *("--no-cache-dir", "--no-compile", "--no-input", "--disable-pip-version-check"),
+            *("--progress-bar", "off", "-r", str(self.requirements)),
+        ]
+
+
+def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
+    """Install and byte-compile, with a line to ``progress`` per large download and step.
+
+    Raises:
+        EmulatorError: pip failed; the message holds what it said last.
+    """
+    process = subprocess.Popen(
+        run.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+    )
+    tail: collections.deque[str] = collections.deque(maxlen=15)
+    state = "asking the package index"
+    try:
+        done = 0
+        for line in _lines(process.stdout):
+            if line is None:
+                progress(f"serving image: {state}")
+                continue
+            tail.append(line)
+            if download := _DOWNLOADING.match(line):
+                done += 1
+                name = download[1].rsplit("/", 1)[-1].split("-")[0]
+                state = f"downloading {name}, {download[2]} ({done} of {run.total} packages)"
+                if "MB" in download[2] or done % 25 == 0:
+                    progress(f"serving image: {state}")
+            elif line.startswith("Installing collected packages"):
+                state = f"unpacking {run.total} packages"
+                progress(f"serving image: {state}")
+        code = process.wait()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    if code != 0:
+        raise _failure("\n".join(tail))
+    progress("serving image: compiling")
+    compile_all = [str(run.python), "-m", "compileall", "-q", "-j", "0"]
+    packages = next(run.python.parents[1].glob("lib/python*/site-packages"))
+    # A few packages carry sources for other Pythons on purpose: its exit code says nothing.
+    subprocess.run([*compile_all, str(packages)], capture_output=True, check=False)
+
+
+def _failure(said: str) -> EmulatorError:
+    if _UNREACHABLE.search(said):
+        return EmulatorError(
+            f"the package index cannot be reached to install the serving image:\n{said}",
+            hint="Check the network and pip's settings (`pip config list`), then run it again.",
+        )
+    return EmulatorError(
+        f"pip could not install the serving image:\n{said}",
+        hint="Run it again; what was left unfinished is discarded.",
+    )
+
+
+def _lines(stream: IO[str] | None) -> collections.abc.Iterator[str | None]:
+    """Lines of ``stream`` as they come, and None whenever it was quiet for a while."""
+    if stream is None:
+        return
+    lines: queue.Queue[str | None] = queue.Queue()
+
+    def read(source: IO[str]) -> None:
+        for line in source:
+            lines.put(line.rstrip())
+        lines.put(None)
+
+    threading.Thread(target=read, args=(stream,), daemon=True).start()
+    while True:
+        try:
+            line = lines.get(timeout=_QUIET)
+        except queue.Empty:
+            yield None
+            continue
+        if line is None:
+            return
+        yield line

@@ -1,0 +1,7 @@
+"""Secret Manager API v1."""
+
+from __future__ import annotations
+
+from tpuflex.emulator.secretmanager.routes import service
+
+__all__ = ["service"]

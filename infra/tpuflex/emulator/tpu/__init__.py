@@ -1,0 +1,33 @@
+"""Cloud TPU API, versions v2alpha1 and v2: queued resources, nodes, operations."""
+
+from __future__ import annotations
+
+from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
+from tpuflex.emulator.routing import Context, Service
+from tpuflex.emulator.tpu.catalog_handlers import CatalogHandlers
+from tpuflex.emulator.tpu.handlers import TpuHandlers
+from tpuflex.emulator.tpu.routes import routes
+from tpuflex.emulator.tpu.state import TpuState
+from tpuflex.emulator.tpu.wire import Version
+
+__all__ = ["TpuState", "services"]
+
+
+def services(context: Context, state: TpuState) -> tuple[Service, ...]:
+    """The service in both versions, over one state."""
+    guest = GuestAttributes(context.store)
+    catalog = CatalogHandlers(context.project_number)
+    built = []
+    for name in ("v2alpha1", "v2"):
+        version = Version(name, context.project_number)
+        handlers = TpuHandlers(state, version, guest, context.clock)
+        built.append(
+            Service(
+                name="tpu",
+                version=name,
+                routes=routes(handlers, catalog, name),
+                contract=("tpu", name),
+                tick=state.sync if name == "v2alpha1" else None,
+            )
+        )
+    return tuple(built)

@@ -1,0 +1,31 @@
+"""What tests of the emulator share: an embedded cloud, its clock, and calls on it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from emulator_api import Api
+from tpuflex.emulator.clock import ManualClock
+from tpuflex.emulator.server import EmbeddedCloud
+
+
+@pytest.fixture
+def clock() -> ManualClock:
+    """The cloud's clock: it stands still until a test advances it."""
+    return ManualClock()
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
+    """An embedded cloud in this process, without hosts."""
+    with EmbeddedCloud(tmp_path / "emulator", clock=clock) as running:
+        yield running
+
+
+@pytest.fixture
+def api(cloud: EmbeddedCloud) -> Api:
+    """Calls on ``cloud``."""
+    return Api(cloud.url)

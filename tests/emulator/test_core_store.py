@@ -1,0 +1,78 @@
+"""The embedded cloud's memory."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from tpuflex.emulator.store import Store
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+    """A store of either kind."""
+    return Store(None if request.param == "memory" else tmp_path / "s" / "store.sqlite")
+
+
+def test_what_is_put_is_got_as_a_fresh_object(store: Store) -> None:
+    """A reader cannot change what is stored by changing what it got."""
+    store.put("c/x", "k", {"a": [1, {"b": "é"}]})
+    got = store.get("c/x", "k")
+    assert got == {"a": [1, {"b": "é"}]}
+    got["a"] = "changed"
+    assert store.get("c/x", "k") == {"a": [1, {"b": "é"}]}
+
+
+def test_a_put_replaces_and_a_delete_tells_whether_there_was_something(store: Store) -> None:
+    """Put is an upsert; deleting twice is not an error."""
+    store.put("c/x", "k", {"v": 1})
+    store.put("c/x", "k", {"v": 2})
+    assert store.get("c/x", "k") == {"v": 2}
+    assert store.delete("c/x", "k") is True
+    assert store.delete("c/x", "k") is False
+    assert store.get("c/x", "k") is None
+
+
+@pytest.mark.parametrize(
+    ("prefix", "keys"),
+    [
+        ("", ["a/1", "a/2", "a%", "a_", "b", "é/1"]),
+        ("a/", ["a/1", "a/2"]),
+        # Signs that mean something to SQL's LIKE are ordinary.
+        ("a%", ["a%"]),
+        ("a_", ["a_"]),
+        ("é", ["é/1"]),
+        ("c", []),
+    ],
+)
+def test_a_listing_is_in_key_order_and_by_literal_prefix(
+    store: Store, prefix: str, keys: list[str]
+) -> None:
+    """Listing a prefix gives exactly the keys that start with it, in order."""
+    for key in ("b", "a/2", "é/1", "a%", "a/1", "a_"):
+        store.put("c/x", key, {})
+    store.put("c/y", "a/9", {})
+    assert sorted(key for key, _ in store.list("c/x", prefix)) == sorted(keys)
+    assert [key for key, _ in store.list("c/x", prefix)] == sorted(keys)
+
+
+def test_collections_lists_what_holds_something(store: Store) -> None:
+    """An emptied collection is not listed; clear empties all."""
+    store.put("b/x", "k", {})
+    store.put("a/x", "k", {})
+    store.delete("b/x", "k")
+    assert store.collections() == ("a/x",)
+    store.clear()
+    assert store.collections() == ()
+
+
+def test_what_was_put_is_on_disk_before_the_call_returns(tmp_path: Path) -> None:
+    """Another connection sees a put at once, without the first being closed."""
+    path = tmp_path / "store.sqlite"
+    first = Store(path)
+    first.put("c/x", "k", {"v": 1})
+    assert Store(path).get("c/x", "k") == {"v": 1}
+    with sqlite3.connect(path) as raw:
+        assert raw.execute("SELECT count(*) FROM documents").fetchone() == (1,)

@@ -1,0 +1,230 @@
+"""The stand-in's containers: real processes that start, restart, stop and leave nothing behind."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from tpuflex.emulator.docker.arguments import DockerError
+from tpuflex.emulator.docker.commands import Docker
+from tpuflex.emulator.docker.containers import Containers
+from tpuflex.emulator.image_lock import read_lock
+from tpuflex.emulator.images import embedded_image, image_directory
+
+IMAGE = embedded_image()
+RUN = ["run", "-d", "--network", "host"]
+
+
+class Host:
+    """A host with docker, and an image whose programs are this machine's."""
+
+    def __init__(self, directory: Path) -> None:
+        home = directory / "home"
+        image = image_directory(read_lock(), home)
+        image.mkdir(parents=True)
+        (image / "complete").touch()
+        self.containers = Containers(directory / "host", directory / "host" / "root")
+        self.home = home
+
+    def docker(self, *arguments: str) -> str:
+        """What a docker command prints."""
+        out = io.StringIO()
+        Docker(self.containers, self.home, out, io.StringIO()).run(list(arguments))
+        return out.getvalue()
+
+    def start(self, script: str, *options: str) -> str:
+        """Start a container called box that runs a shell script."""
+        shell = ["--entrypoint", "/bin/sh", IMAGE, "-c", script]
+        return self.docker(*RUN, "--name", "box", *options, *shell)
+
+    def inspect(self) -> dict[str, Any]:
+        """What `docker inspect box` tells."""
+        (found,) = json.loads(self.docker("inspect", "box"))
+        assert isinstance(found, dict)
+        return found
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[Host]:
+    """A host; what is left running on it is killed at the end."""
+    host = Host(tmp_path)
+    yield host
+    for container in host.containers.all():
+        host.containers.remove(container)
+
+
+def eventually(claim: Callable[[], bool], within: float = 15.0) -> None:
+    """Wait for another process to get there."""
+    deadline = time.monotonic() + within
+    while not claim():
+        assert time.monotonic() < deadline, "it did not happen"
+        time.sleep(0.02)
+
+
+def test_command_runs_with_only_its_environment(
+    host: Host, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A container sees the image's variables and its own, and nothing of the host's."""
+    monkeypatch.setenv("HOST_SECRET", "canary")
+    host.start("env; pwd", "-e", "PLAIN=two words")
+    eventually(lambda: host.inspect()["State"]["Status"] == "exited")
+    printed = host.docker("logs", "box").splitlines()
+    assert "PLAIN=two words" in printed
+    assert "VLLM_TARGET_DEVICE=cpu" in printed
+    assert not [line for line in printed if "canary" in line or line.startswith("TPUFLEX")]
+    assert printed[-1] == str(host.containers.files("box"))
+
+
+def test_temporary_directory_is_short_and_the_containers_own(host: Host) -> None:
+    """TMPDIR is short enough for sockets however deep the project lies, and lies in the root."""
+    host.start('echo "$TMPDIR"; echo there >"$TMPDIR/file"')
+    eventually(lambda: host.inspect()["State"]["Status"] == "exited")
+    assert len(host.docker("logs", "box").strip()) < 40
+    assert (host.containers.files("box") / "tmp" / "file").read_text() == "there\n"
+
+
+def test_inspect_tells_labels_image_and_state(host: Host) -> None:
+    """`docker inspect` has docker's form for what startup scripts read."""
+    host.start("sleep 60", "--label", "tpuflex.spec=abc")
+    found = host.inspect()
+    assert found["State"]["Status"] == "running"
+    assert found["State"]["Running"] is True
+    assert found["Config"]["Labels"] == {"tpuflex.spec": "abc"}
+    assert found["Config"]["Image"] == IMAGE
+    assert found["RestartCount"] == 0
+
+
+def test_restart_policy_starts_it_again(host: Host) -> None:
+    """A container that ends is started again, and the restarts are counted."""
+    host.start("echo once; exit 3", "--restart", "unless-stopped")
+    eventually(lambda: host.inspect()["RestartCount"] >= 2)
+    assert host.inspect()["State"]["ExitCode"] == 3
+    assert host.docker("logs", "box").count("once") >= 2
+    host.docker("stop", "box")
+    assert host.inspect()["State"]["Status"] == "exited"
+
+
+def test_without_restart_policy_it_stays_ended(host: Host) -> None:
+    """`--restart no` is the default; the exit code is kept."""
+    host.start("exit 4")
+    eventually(lambda: host.inspect()["State"]["Status"] == "exited")
+    assert host.inspect()["State"]["ExitCode"] == 4
+    assert host.inspect()["RestartCount"] == 0
+
+
+def test_stop_lets_it_end_by_itself(host: Host) -> None:
+    """`docker stop` sends SIGTERM and does not restart what was stopped."""
+    script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"
+    host.start(script, "--restart", "unless-stopped")
+    eventually(lambda: "up" in host.docker("logs", "box"))
+    host.docker("stop", "box")
+    assert host.docker("logs", "--tail", "1", "box") == "bye\n"
+    assert host.inspect()["State"]["Status"] == "exited"
+
+
+def test_stop_kills_what_does_not_listen(host: Host) -> None:
+    """A process that ignores SIGTERM is killed after the grace period."""
+    host.start("trap '' TERM; echo up; while :; do sleep 0.05; done")
+    eventually(lambda: "up" in host.docker("logs", "box"))
+    host.docker("stop", "-t", "0", "box")
+    assert host.inspect()["State"]["Status"] == "exited"
+
+
+def test_rm_kills_grandchildren_in_sessions_of_their_own(host: Host) -> None:
+    """Whatever a container started is gone after `docker rm -f`, wherever it hid."""
+    host.start("setsid sleep 1000 & echo $!; sleep 1000")
+    eventually(lambda: host.docker("logs", "box") != "")
+    hidden = int(host.docker("logs", "box"))
+    assert psutil.pid_exists(hidden)
+    host.docker("rm", "-f", "box")
+    eventually(lambda: not psutil.pid_exists(hidden))
+    assert host.docker("ps", "-a").count("\n") == 1
+    assert not host.containers.files("box").exists()
+    assert list((host.containers.host / "containers").iterdir()) == []
+
+
+def test_what_the_first_process_leaves_behind_ends_with_it(host: Host) -> None:
+    """As in a container, the end of the first process is the end of all."""
+    host.start("setsid sleep 1000 & echo $!; exit 0")
+    eventually(lambda: host.inspect()["State"]["Status"] == "exited")
+    assert not psutil.pid_exists(int(host.docker("logs", "box")))
+
+
+def test_record_names_the_process_for_whoever_ends_the_host(host: Host) -> None:
+    """The record carries pid and start time of the supervisor, leader of a group of its own."""
+    host.start("sleep 60")
+    record = json.loads(host.containers.record("box").read_text())
+    supervisor = psutil.Process(record["pid"])
+    assert supervisor.create_time() == record["create_time"]
+    assert os.getpgid(record["pid"]) == record["pid"]
+
+
+def test_container_whose_processes_were_killed_is_exited(host: Host) -> None:
+    """After a reboot of the host a record says running, but `docker inspect` says exited."""
+    host.start("sleep 60", "--restart", "unless-stopped")
+    container = host.containers.require("box")
+    psutil.Process(container.pid).kill()
+    eventually(lambda: not host.containers.require("box").alive())
+    assert host.inspect()["State"]["Status"] == "exited"
+
+
+def test_name_is_taken_until_removed(host: Host) -> None:
+    """Two containers cannot share a name; `rm -f` frees it."""
+    host.start("sleep 60")
+    with pytest.raises(DockerError, match="already in use"):
+        host.start("sleep 60")
+    host.docker("rm", "-f", "box")
+    host.start("sleep 60")
+
+
+def test_running_container_is_not_removed_without_force(host: Host) -> None:
+    """`docker rm` of a running container is refused."""
+    host.start("sleep 60")
+    with pytest.raises(DockerError, match="it is running"):
+        host.docker("rm", "box")
+
+
+def test_program_that_does_not_exist_is_in_the_log(host: Host) -> None:
+    """A command that cannot be executed ends with 127 and says so."""
+    host.docker(*RUN, "--name", "box", "--entrypoint", "/no/such", IMAGE)
+    eventually(lambda: host.inspect()["State"]["Status"] == "exited")
+    assert host.inspect()["State"]["ExitCode"] == 127
+    assert "/no/such" in host.docker("logs", "box")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["exec", "c", "sh"], "exec"),
+        (["image", "prune"], "image inspect"),
+        (["inspect", "nothing"], "No such object"),
+        (["rm", "-f", "nothing"], "No such container"),
+        (["logs", "--follow", "c"], "--follow"),
+        (["pull", "vllm/vllm-tpu:latest"], "cannot run the image"),
+        (["pull", "tpuflex/vllm-cpu@sha256:" + "0" * 64], "not the version"),
+        (["image", "inspect", "debian"], "cannot run the image"),
+    ],
+)
+def test_unknown_commands_names_and_images_are_refused(
+    host: Host, arguments: list[str], said: str
+) -> None:
+    """What the stand-in does not have it refuses by name."""
+    with pytest.raises(DockerError) as caught:
+        host.docker(*arguments)
+    assert said in caught.value.message
+
+
+def test_pull_and_inspect_of_an_installed_image(host: Host) -> None:
+    """Once installed, the image is there and a pull does nothing."""
+    assert host.docker("pull", IMAGE).strip() == IMAGE
+    (found,) = json.loads(host.docker("image", "inspect", IMAGE))
+    assert found["RepoDigests"] == [IMAGE]
+    assert host.docker("info")

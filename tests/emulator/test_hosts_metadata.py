@@ -1,0 +1,175 @@
+"""What a host's metadata server answers."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
+from tpuflex.emulator.hosts.metadata_server import MetadataServer
+from tpuflex.emulator.hosts.metadata_tree import metadata_tree
+from tpuflex.emulator.hosts.spec import HostSpec
+from tpuflex.emulator.store import Store
+
+_SPEC = HostSpec(
+    key="n1",
+    node_name="projects/p/locations/us-east5-a/nodes/n1",
+    node_id="n1",
+    instance_id="1234567890",
+    worker=0,
+    address="127.0.0.2",
+    addresses=("127.0.0.2", "127.0.0.3"),
+    project="p",
+    project_number="42",
+    zone="us-east5-a",
+    machine_type="ct6e-standard-8t",
+    accelerator_type="v6e-8",
+    topology="2x4",
+    service_account="sa@p.iam.gserviceaccount.com",
+    scopes=("https://www.googleapis.com/auth/cloud-platform",),
+    metadata={"enable-guest-attributes": "TRUE", "tpuflex-config": '{"a":1}'},
+    description="",
+    boot_id="1",
+)
+_FLAVOR = {"Metadata-Flavor": "Google"}
+_V1 = "/computeMetadata/v1"
+
+
+@pytest.fixture
+def guest() -> GuestAttributes:
+    """Guest attributes in memory."""
+    return GuestAttributes(Store(None))
+
+
+@pytest_asyncio.fixture
+async def client(guest: GuestAttributes) -> AsyncIterator[aiohttp.ClientSession]:
+    """A client of a running metadata server."""
+    server = MetadataServer(_SPEC, guest)
+    await server.start()
+    async with aiohttp.ClientSession(f"http://{server.address}", headers=_FLAVOR) as session:
+        yield session
+    await server.stop()
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        ("instance/attributes/tpuflex-config", '{"a":1}'),
+        ("instance/attributes/accelerator-type", "v6e-8"),
+        ("instance/attributes/agent-worker-number", "0"),
+        (
+            "instance/attributes/worker-network-endpoints",
+            "unknown:unknown:127.0.0.2,unknown:unknown:127.0.0.3",
+        ),
+        ("instance/id", "1234567890"),
+        ("instance/zone", "projects/42/zones/us-east5-a"),
+        ("instance/machine-type", "projects/42/machineTypes/ct6e-standard-8t"),
+        ("instance/description", "n1"),
+        ("instance/network-interfaces/0/ip", "127.0.0.2"),
+        ("instance/service-accounts/default/email", "sa@p.iam.gserviceaccount.com"),
+        (
+            "instance/service-accounts/default/scopes",
+            "https://www.googleapis.com/auth/cloud-platform\n",
+        ),
+        ("instance/service-accounts/", "default/\nsa@p.iam.gserviceaccount.com/\n"),
+        ("project/project-id", "p"),
+        ("project/numeric-project-id", "42"),
+    ],
+)
+async def test_values_are_plain_text(client: aiohttp.ClientSession, path: str, value: str) -> None:
+    """What scripts read with curl."""
+    async with client.get(f"{_V1}/{path}") as answer:
+        assert (answer.status, await answer.text()) == (200, value)
+        assert answer.headers["Metadata-Flavor"] == "Google"
+
+
+async def test_tpu_env_is_lines_of_quoted_values(client: aiohttp.ClientSession) -> None:
+    """The form that libtpu's callers parse."""
+    async with client.get(f"{_V1}/instance/attributes/tpu-env") as answer:
+        lines = (await answer.text()).splitlines()
+    assert {"ACCELERATOR_TYPE: 'v6e-8'", "TOPOLOGY: '2x4'", "WORKER_ID: '0'"} <= set(lines)
+
+
+async def test_without_the_flavor_header_nothing_is_told(client: aiohttp.ClientSession) -> None:
+    """The header keeps requests that were not meant for it from reading a token."""
+    path = f"{_V1}/instance/service-accounts/default/token"
+    for headers in ({"Metadata-Flavor": ""}, {"X-Forwarded-For": "1.2.3.4"}):
+        async with client.get(path, headers=headers) as answer:
+            assert answer.status == 403
+            assert "access_token" not in await answer.text()
+
+
+async def test_a_token_is_a_json_object(client: aiohttp.ClientSession) -> None:
+    """access_token, expires_in, token_type; the token names its host."""
+    async with client.get(f"{_V1}/instance/service-accounts/default/token") as answer:
+        token = await answer.json(content_type=None)
+    assert token == {
+        "access_token": "ya29.tpuflex-embedded-host-n1",
+        "expires_in": 3599,
+        "token_type": "Bearer",
+    }
+
+
+async def test_an_absent_key_is_not_found(client: aiohttp.ClientSession) -> None:
+    """404, also below a value."""
+    for path in ("instance/attributes/none", "instance/id/x", "nothing"):
+        async with client.get(f"{_V1}/{path}") as answer:
+            assert answer.status == 404
+
+
+async def test_directories_list_and_recurse(client: aiohttp.ClientSession) -> None:
+    """One name per line, or with ``recursive=true`` everything as JSON."""
+    async with client.get(f"{_V1}/instance/attributes/") as answer:
+        names = (await answer.text()).splitlines()
+    async with client.get(f"{_V1}/instance/attributes/?recursive=true") as answer:
+        values = await answer.json()
+    assert sorted(names) == sorted(values)
+    assert values["tpuflex-config"] == '{"a":1}'
+
+
+async def test_guest_attributes_are_written_and_read(
+    client: aiohttp.ClientSession, guest: GuestAttributes
+) -> None:
+    """What the host puts can be read by it and by the API."""
+    path = f"{_V1}/instance/guest-attributes"
+    async with client.put(f"{path}/tpuflex/phase", data="READY") as answer:
+        assert answer.status == 200
+    async with client.get(f"{path}/tpuflex/phase") as answer:
+        assert await answer.text() == "READY"
+    async with client.get(f"{path}/?recursive=true") as answer:
+        assert await answer.json() == {"tpuflex": {"phase": "READY"}}
+    assert guest.query(_SPEC.node_name, 0, "tpuflex/phase") == [("tpuflex", "phase", "READY")]
+    async with client.put(f"{path}/tpuflex/big", data="x" * 262_145) as answer:
+        assert answer.status == 400
+
+
+async def test_guest_attributes_must_be_enabled() -> None:
+    """Without ``enable-guest-attributes`` the endpoint is closed, as on Compute Engine."""
+    import dataclasses
+
+    spec = dataclasses.replace(_SPEC, metadata={})
+    server = MetadataServer(spec, GuestAttributes(Store(None)))
+    await server.start()
+    url = f"http://{server.address}{_V1}/instance/guest-attributes/tpuflex/phase"
+    async with aiohttp.ClientSession(headers=_FLAVOR) as session:
+        async with session.put(url, data="x") as answer:
+            assert answer.status == 403
+        async with session.get(url) as answer:
+            assert answer.status == 403
+    await server.stop()
+
+
+def test_what_the_service_adds_wins_over_the_nodes_metadata() -> None:
+    """A node cannot pretend to be another worker through its metadata."""
+    import dataclasses
+
+    spec = dataclasses.replace(_SPEC, metadata={"agent-worker-number": "7"})
+    tree = metadata_tree(spec)
+    instance = tree["instance"]
+    assert isinstance(instance, dict)
+    attributes = instance["attributes"]
+    assert isinstance(attributes, dict)
+    assert attributes["agent-worker-number"] == "0"

