@@ -1,0 +1,192 @@
+"""The document in the node's metadata that tells the startup script what to serve.
+
+It is data: the script reads it key by key and never runs any of it. Whoever may read the
+node may read it, so it names secrets and holds none.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.boot.serving_args import serving_args
+from tpuflex.catalog.accelerators import accelerator
+from tpuflex.naming import Names, slug
+from tpuflex.settings.model import ModelSettings, StackSettings
+
+CONTAINER_NAME = "vllm"
+#: Files that are downloaded at a time; one stream alone does not fill a host's network.
+PARALLELISM = 16
+#: How long a host asks for a secret. A new permission takes effect within minutes, and
+#: somebody may still have to add the value.
+SECRET_SECONDS = 1800
+
+#: Environment of every serving container unless the stack file says otherwise.
+DEFAULT_ENVIRONMENT: dict[str, str] = {
+    "DO_NOT_TRACK": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    # vLLM's default of ten minutes is too short for compiling a large model for TPU.
+    "VLLM_ENGINE_READY_TIMEOUT_S": "3600",
+    # vLLM's security guide: no redirects of media URLs, a bound on answers per request.
+    "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
+    "VLLM_MAX_N_SEQUENCES": "128",
+}
+
+
+#: Without a token weights come from the bucket alone: nothing is fetched behind our back.
+OFFLINE = {"HF_HUB_OFFLINE": "1"}
+
+
+class _Frozen(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+
+
+class EndpointIdentity(_Frozen):
+    """Which endpoint the host belongs to."""
+
+    project: str
+    """Pulumi project name."""
+    stack: str
+    """Pulumi stack name."""
+    name: str
+    """Logical name of the endpoint."""
+
+
+class ContainerConfig(_Frozen):
+    """The serving container."""
+
+    name: str
+    """Its fixed name on the host."""
+    image: str
+    """Image reference with digest."""
+    shm_size: str
+    """Shared memory, as docker writes it."""
+    env: dict[str, str]
+    """Its environment, none of it secret."""
+
+
+class ServingConfig(_Frozen):
+    """The server in it."""
+
+    model_name: str
+    """Name under which the model is served."""
+    port: int
+    """Port on the host's internal address."""
+    args: tuple[str, ...]
+    """Arguments beside model, name, host and port."""
+
+
+class WeightsConfig(_Frozen):
+    """Where the weights lie."""
+
+    bucket: str
+    """Bucket name."""
+    prefix: str
+    """Prefix of all objects, without a slash at its end."""
+    manifest: str
+    """Name of the manifest below the prefix."""
+    parallelism: int
+    """Files downloaded at a time."""
+
+
+class SecretConfig(_Frozen):
+    """One secret that the host fetches."""
+
+    role: Literal["api-key", "hf-token"]
+    """What it is for, and the name of its file."""
+    version: str = Field(pattern=r"^projects/[^/]+/secrets/[^/]+/versions/\d+$")
+    """Resource name of its pinned version."""
+
+
+class BootTimeouts(_Frozen):
+    """How long the phases may take, in seconds."""
+
+    ready_s: int
+    """Waiting for weights, and again for the server."""
+    secret_s: int
+    """Asking for one secret."""
+
+
+class BootCommands(_Frozen):
+    """What somebody can run when the host waits for them."""
+
+    weights: str
+    """Brings the weights into the bucket."""
+    secrets: str
+    """Brings the secrets into Secret Manager."""
+
+
+class BootConfig(_Frozen):
+    """Everything that varies from host to host."""
+
+    version: Literal[1] = Field(default=1, alias="schema")
+    """Version of this format, ``schema`` in the document."""
+    endpoint: EndpointIdentity
+    container: ContainerConfig
+    serving: ServingConfig
+    weights: WeightsConfig
+    secrets: tuple[SecretConfig, ...]
+    timeouts: BootTimeouts
+    commands: BootCommands
+
+    def to_json(self) -> str:
+        """The document, with sorted keys and nothing superfluous: equal settings, equal text."""
+        document = self.model_dump(mode="json", by_alias=True)
+        return json.dumps(document, sort_keys=True, separators=(",", ":"))
+
+
+def weights_prefix(model: ModelSettings) -> str:
+    """Where the weights of ``model`` lie within their bucket, without a slash at the end."""
+    return f"models/{slug(model.name)}/{model.weights.revision}"
+
+
+def boot_config(
+    settings: StackSettings,
+    names: Names,
+    *,
+    bucket: str,
+    api_key_secret: str,
+    hf_token_secret: str | None,
+) -> BootConfig:
+    """What the hosts of a stack are told.
+
+    ``api_key_secret`` and ``hf_token_secret`` are resource names of secret versions,
+    ``projects/P/secrets/S/versions/N``.
+    """
+    secrets = [SecretConfig(role="api-key", version=api_key_secret)]
+    if hf_token_secret is not None:
+        secrets.append(SecretConfig(role="hf-token", version=hf_token_secret))
+    row = accelerator(settings.slice.accelerator_type)
+    serving = settings.serving
+    offline = OFFLINE if hf_token_secret is None else {}
+    return BootConfig(
+        endpoint=EndpointIdentity(project=names.project, stack=names.stack, name=names.name),
+        container=ContainerConfig(
+            name=CONTAINER_NAME,
+            image=serving.image,
+            shm_size=serving.shm_size,
+            env={**DEFAULT_ENVIRONMENT, **offline, **serving.env},
+        ),
+        serving=ServingConfig(
+            model_name=settings.model.name,
+            port=serving.port,
+            args=serving_args(serving.flags, row.chips if row else 1),
+        ),
+        weights=WeightsConfig(
+            bucket=bucket,
+            prefix=weights_prefix(settings.model),
+            manifest=MANIFEST_NAME,
+            parallelism=PARALLELISM,
+        ),
+        secrets=tuple(secrets),
+        timeouts=BootTimeouts(
+            ready_s=int(settings.slice.timeouts.ready.total_seconds()), secret_s=SECRET_SECONDS
+        ),
+        commands=BootCommands(
+            weights=f"tpuflex weights push --stack {names.stack}",
+            secrets=f"tpuflex secrets ensure --stack {names.stack}",
+        ),
+    )

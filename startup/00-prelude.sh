@@ -1,0 +1,170 @@
+#!/usr/bin/env bash
+# Startup of a serving host, part 00: what all phases use.
+#
+# The files of this directory, one after the other, are the host's startup script. They are the
+# same for every stack: what varies comes as JSON from the metadata key `tpuflex-config` and is
+# only ever data. The script runs at every boot, and may be run again at any time: each phase
+# keeps what is already right. Needed on the host: docker, curl, python3, and what every Debian
+# and Ubuntu has (bash 5, coreutils, findutils, util-linux).
+#
+# Guest attributes, namespace `tpuflex`: phase, detail, error, timeline. The last phase is READY:
+# the host has served a completion.
+#
+# Environment, all optional:
+#   TPUFLEX_ROOT       put before every absolute path; an emulated host has its own root
+#   GCE_METADATA_HOST, STORAGE_EMULATOR_HOST, CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER
+#                      Google's own variables for reaching another server
+#   TPUFLEX_SLEEP      a command to run instead of `sleep`; tests pass time with it
+set -Eeuo pipefail
+umask 077
+
+export STATE_DIR="${TPUFLEX_ROOT:-}/run/tpuflex"
+export MEMORY_DIR="${TPUFLEX_ROOT:-}/dev/shm/tpuflex"
+export SECRETS_DIR="$MEMORY_DIR/secrets"
+export LOG_DIR="${TPUFLEX_ROOT:-}/var/log/tpuflex"
+# The header that authorizes requests to Google: in memory, mode 0600, never on a command line.
+export AUTHORIZATION="$MEMORY_DIR/authorization"
+
+export METADATA="http://${GCE_METADATA_HOST:-metadata.google.internal}/computeMetadata/v1"
+export STORAGE="${STORAGE_EMULATOR_HOST:-https://storage.googleapis.com}"
+export STORAGE="${STORAGE%/}/storage/v1"
+export SECRETMANAGER="${CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER:-https://secretmanager.googleapis.com}"
+export SECRETMANAGER="${SECRETMANAGER%/}/v1"
+
+PHASE=start
+TIMELINE=
+DETAIL=
+WAITED=0
+WAIT_BEGAN=0
+
+log() {
+    printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*" >&2
+}
+
+# report KEY VALUE [KEY VALUE...]: write guest attributes in this order, over one connection. A
+# report that fails never stops the boot.
+report() {
+    local -a request=()
+    while (($# > 0)); do
+        request+=(--next --silent --show-error --fail --max-time 5 --output /dev/null --request PUT
+            --header 'Metadata-Flavor: Google' --data-raw "$2"
+            "$METADATA/instance/guest-attributes/tpuflex/$1")
+        shift 2
+    done
+    curl "${request[@]:1}" || log "a guest attribute could not be written"
+}
+
+# phase NAME: enter a phase. The phase itself is written last, so that its time is there when
+# somebody sees it.
+phase() {
+    PHASE=$1
+    TIMELINE="${TIMELINE:+$TIMELINE,}\"$1\":$(date +%s.%3N)"
+    log "phase $1"
+    DETAIL=
+    report timeline "{$TIMELINE}" detail '' phase "$1"
+}
+
+# detail TEXT: tell what the phase is doing, once per text.
+detail() {
+    [[ $1 != "$DETAIL" ]] || return 0
+    DETAIL=$1
+    log "$PHASE: $1"
+    report detail "$1"
+}
+
+# fail CODE TEXT: give up, saying why.
+fail() {
+    log "error $1: $2"
+    : >"$STATE_DIR/failed"
+    report error "$1: $2"
+    exit 1
+}
+
+on_error() {
+    local status=$1 line=$2
+    # A failing subshell is reported by the shell that waits for it.
+    ((BASH_SUBSHELL == 0)) || exit "$status"
+    trap - ERR
+    # Whoever called `fail` in a subshell has said more than we know.
+    [[ -e $STATE_DIR/failed ]] || fail "phase-$PHASE" "line $line: a command ended with status $status"
+    exit "$status"
+}
+
+pause() {
+    WAITED=$((${WAITED:-0} + $1))
+    "${TPUFLEX_SLEEP:-sleep}" "$1"
+}
+
+# wait_begin, then wait_over LIMIT: whether LIMIT seconds have passed, by the clock or by what
+# was slept, whichever is more.
+wait_begin() {
+    WAITED=0
+    WAIT_BEGAN=$SECONDS
+}
+
+wait_over() {
+    ((WAITED >= $1 || SECONDS - WAIT_BEGAN >= $1))
+}
+
+# http_get URL FILE [CURL OPTION...]: print the HTTP status, 000 when there was no answer; the
+# body goes to FILE.
+http_get() {
+    local url=$1 file=$2 status
+    shift 2
+    status=$(curl --silent --connect-timeout 5 --max-time 60 --output "$file" \
+        --write-out '%{http_code}' "$@" "$url") || true
+    printf '%s' "${status:-000}"
+}
+
+# metadata KEY FILE: read a metadata key; 1 when it is not there. A server that does not answer
+# yet (it comes up with the network) is asked again for two minutes.
+metadata() {
+    local delay status
+    for delay in 1 2 4 8 15 30 30 30 0; do
+        status=$(http_get "$METADATA/$1" "$2" --header 'Metadata-Flavor: Google')
+        case $status in
+        200) return 0 ;;
+        404) return 1 ;;
+        esac
+        detail "the metadata server answers $status for $1"
+        pause "$delay"
+    done
+    fail metadata "the metadata server did not answer for $1 (HTTP $status)"
+}
+
+# authorize: put a fresh access token of the host's service account into the header file.
+authorize() {
+    local answer="$AUTHORIZATION.$BASHPID" status
+    status=$(http_get "$METADATA/instance/service-accounts/default/token" "$answer" \
+        --header 'Metadata-Flavor: Google')
+    if [[ $status == 200 ]] && python3 -IS - "$answer" <<'PYTHON'; then
+import json
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as answer:
+    token = json.load(answer)["access_token"]
+if not token.isascii() or not token.isprintable() or " " in token:
+    sys.exit("the token has characters that no token has")
+with open(sys.argv[1], "w", encoding="ascii") as header:
+    header.write(f"Authorization: Bearer {token}\n")
+PYTHON
+        mv -f "$answer" "$AUTHORIZATION"
+        return 0
+    fi
+    rm -f "$answer"
+    log "no access token (HTTP $status)"
+    return 1
+}
+
+# human BYTES: such as 61.4 GB or 269 MB.
+human() {
+    if (($1 >= 1000000000)); then
+        printf '%d.%d GB' $(($1 / 1000000000)) $(($1 % 1000000000 / 100000000))
+    else
+        printf '%d MB' $((($1 + 500000) / 1000000))
+    fi
+}
+
+milliseconds() {
+    printf '%s' $((${EPOCHREALTIME/[.,]/} / 1000))
+}

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Startup of a serving host, part 20: is there room in memory for the weights?
+set -Eeuo pipefail
+
+# Kept free beside the weights for the server's own shared memory.
+export SPARE_BYTES=$((64 * 1024 * 1024))
+
+# require_space BYTES: fail unless that much more fits into memory.
+require_space() {
+    local free
+    free=$(df --output=avail --block-size=1 "$MEMORY_DIR" | tail --lines=1)
+    # df pads its columns.
+    free=${free//[[:space:]]/}
+    if ((free < $1 + SPARE_BYTES)); then
+        fail capacity "$MEMORY_DIR has $(human "$free") free, the weights need $(human "$1") \
+and $(human "$SPARE_BYTES") to spare; take an accelerator type with larger hosts or a smaller model"
+    fi
+}
+
+check_capacity() {
+    phase capacity
+    # A first look: without a manifest yet, there is at least room for a small model. The
+    # weights phase asks again with the manifest that it uses.
+    if authorize && [[ $(get_manifest) == 200 ]] && read_manifest; then
+        require_space "$(bytes_missing)"
+        detail "$(human "$(manifest_bytes)") of weights fit into memory"
+    else
+        require_space 0
+    fi
+}

@@ -1,0 +1,52 @@
+#!/usr/bin/env bash
+# Startup of a serving host, part 80: ask the server for one real answer, with the key, and make
+# sure that it gives none without. READY means exactly this.
+set -Eeuo pipefail
+
+serve_completion() {
+    phase completion
+    local answer="$STATE_DIR/completion.json" key="$MEMORY_DIR/key.header" status
+    status=$(http_get "$(server_url)/v1/models" /dev/null)
+    [[ $status == 401 ]] || fail server-open "the server answers $status to a request without a key"
+    { printf 'Authorization: Bearer ' && cat "$SECRETS_DIR/api-key"; } >"$key"
+    status=$(complete chat/completions "$answer" "$key")
+    if [[ $status == 400 || $status == 404 ]]; then
+        # A base model has no chat template; it completes text.
+        status=$(complete completions "$answer" "$key")
+    fi
+    rm -f "$key"
+    [[ $status == 200 ]] || fail completion "the server answers $status to a completion: $(head --bytes=600 "$answer" 2>/dev/null)"
+    if ! python3 -IS - "$answer" 2>"$STATE_DIR/completion.problem" <<'PYTHON'; then
+import json
+import sys
+
+with open(sys.argv[1], encoding="utf-8") as file:
+    answer = json.load(file)
+if not answer["choices"] or answer["usage"]["completion_tokens"] < 1:
+    sys.exit("the answer holds no tokens")
+PYTHON
+        fail completion "the completion is not valid: $(tail --lines=1 "$STATE_DIR/completion.problem")"
+    fi
+}
+
+# complete METHOD ANSWER HEADER-FILE: print the HTTP status of one short completion.
+complete() {
+    local request="$STATE_DIR/request.json"
+    python3 -IS -c '
+import json
+import sys
+
+path, method, model = sys.argv[1:]
+text = "Reply with one word: ready"
+request = {"model": model, "max_tokens": 8, "temperature": 0}
+if method == "completions":
+    request["prompt"] = text
+else:
+    request["messages"] = [{"role": "user", "content": text}]
+with open(path, "w", encoding="utf-8") as file:
+    json.dump(request, file)
+' "$request" "$1" "$(setting serving.model_name)"
+    # The first completion may compile programs for minutes.
+    http_get "$(server_url)/v1/$1" "$2" --max-time 900 --header "@$3" \
+        --header 'Content-Type: application/json' --data-binary "@$request"
+}

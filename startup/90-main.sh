@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Startup of a serving host, part 90: the phases in order. Nothing runs before this line has
+# arrived, so a script that was cut short does nothing at all.
+set -Eeuo pipefail
+
+main() {
+    mkdir -p "$STATE_DIR" "$MEMORY_DIR" "$LOG_DIR"
+    chmod 0700 "$STATE_DIR" "$MEMORY_DIR"
+    # One run at a time; a second one, started by hand, waits for the first.
+    exec 9>"$STATE_DIR/lock"
+    flock 9
+    rm -f "$STATE_DIR/failed"
+    exec > >(exec tee --append "$LOG_DIR/startup.log" 9>&-) 2>&1
+    trap 'on_error $? $LINENO' ERR
+
+    read_config
+    check_capacity
+    fetch_secrets
+    fetch_image
+    fetch_weights
+    start_container
+    wait_for_health
+    serve_completion
+    phase READY
+}
+
+main "$@"

@@ -1,0 +1,35 @@
+"""A host per test, and one that has booted for tests that only look."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from startup_host import FILES, StartupHost, StartupRun
+
+CURL = shutil.which("curl")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[StartupHost]:
+    """A host whose cloud holds complete weights and the API key."""
+    host = StartupHost(tmp_path)
+    host.cloud.put_weights(FILES)
+    yield host
+    host.close()
+
+
+@pytest.fixture(scope="module")
+def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StartupHost, StartupRun]]:
+    """A host that has run the script once, with what it printed; to look at, not to change.
+
+    Its curl keeps a record of its arguments, as a process list would show them.
+    """
+    host = StartupHost(tmp_path_factory.mktemp("booted"))
+    host.command("curl", f'#!/bin/sh\necho "$@" >>{host.directory}/curl.calls\nexec {CURL} "$@"\n')
+    host.cloud.put_weights(FILES)
+    yield host, host.run()
+    host.close()
