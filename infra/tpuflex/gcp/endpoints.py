@@ -1,0 +1,102 @@
+"""Where each Google API is reached: Google itself, or the embedded cloud on loopback.
+
+The variables are gcloud's own (`CLOUDSDK_API_ENDPOINT_OVERRIDES_<API>`), so one environment
+points gcloud, Pulumi and this library at the same place.
+"""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
+from urllib.parse import urlsplit
+
+from tpuflex.errors import Finding, SettingsError
+
+_PREFIX = "CLOUDSDK_API_ENDPOINT_OVERRIDES_"
+_GOOGLE = {
+    "tpu": "https://tpu.googleapis.com",
+    "storage": "https://storage.googleapis.com",
+    "secretmanager": "https://secretmanager.googleapis.com",
+    "compute": "https://compute.googleapis.com",
+    "iam": "https://iam.googleapis.com",
+    "resourcemanager": "https://cloudresourcemanager.googleapis.com",
+    "serviceusage": "https://serviceusage.googleapis.com",
+}
+_OVERRIDE = {name: _PREFIX + name.upper() for name in _GOOGLE} | {
+    "resourcemanager": _PREFIX + "CLOUDRESOURCEMANAGER"
+}
+#: gcloud's overrides of these APIs carry the API's path; our base URLs do not.
+_API_PATH = {"storage": "/storage/v1", "compute": "/compute/v1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoints:
+    """Base URL of each API, without a trailing slash and without the API's own path.
+
+    Attributes:
+        tpu: Cloud TPU (v2 and v2alpha1).
+        storage: Cloud Storage; `/storage/v1` comes after it.
+        secretmanager: Secret Manager.
+        compute: Compute Engine; `/compute/v1` comes after it.
+        iam: IAM service accounts.
+        resourcemanager: project policies.
+        serviceusage: API enablement.
+    """
+
+    tpu: str = _GOOGLE["tpu"]
+    storage: str = _GOOGLE["storage"]
+    secretmanager: str = _GOOGLE["secretmanager"]
+    compute: str = _GOOGLE["compute"]
+    iam: str = _GOOGLE["iam"]
+    resourcemanager: str = _GOOGLE["resourcemanager"]
+    serviceusage: str = _GOOGLE["serviceusage"]
+
+    @classmethod
+    def from_environ(cls, environ: Mapping[str, str]) -> Endpoints:
+        """The endpoints that ``environ`` names; Google's own for what it does not name.
+
+        Raises:
+            SettingsError: an override is not a URL, or would send credentials in clear text
+                to a machine other than this one.
+        """
+        found: dict[str, str] = {}
+        findings: list[Finding] = []
+        for name, variable in _OVERRIDE.items():
+            value = environ.get(variable, "").strip()
+            if not value:
+                continue
+            problem = _problem(value)
+            if problem:
+                findings.append(
+                    Finding(variable, problem, f"Write {_GOOGLE[name]}/ or unset {variable}.")
+                )
+            found[name] = value.rstrip("/").removesuffix(_API_PATH.get(name, "\0"))
+        if findings:
+            raise SettingsError("the environment", tuple(findings))
+        return cls(**found)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether every API is on this machine's loopback: the embedded cloud."""
+        return all(is_loopback(getattr(self, field.name)) for field in fields(self))
+
+
+def is_loopback(url: str) -> bool:
+    """Whether ``url`` names this machine's loopback, by address or as ``localhost``."""
+    host = urlsplit(url).hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _problem(url: str) -> str:
+    parts = urlsplit(url)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        return f"{url!r} is not an http(s) URL"
+    if parts.scheme == "http" and not is_loopback(url):
+        return f"{url!r} would carry credentials unencrypted"
+    return ""

@@ -1,0 +1,221 @@
+"""Client of the Cloud TPU API v2alpha1: queued resources, nodes and operations.
+
+REST, because no published client library can say Flex-start: `google-cloud-tpu` 1.28.0 has
+neither `provisioningModel` nor `runDuration`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from pydantic import BaseModel, JsonValue, ValidationError
+
+from tpuflex.errors import ApiError, NotFoundError, TpuflexError
+from tpuflex.gcp.tpu_models import (
+    GuestAttributesAnswer,
+    Node,
+    NodeList,
+    Operation,
+    QueuedResource,
+    QueuedResourceList,
+)
+
+if TYPE_CHECKING:
+    # Not needed to run: importing requests is put off until there is something to send.
+    from tpuflex.gcp.transport import Transport
+
+JsonObject = dict[str, JsonValue]
+
+_NAME = re.compile(
+    r"projects/(?P<project>[^/]+)/locations/(?P<zone>[^/]+)/queuedResources/(?P<id>[^/]+)"
+)
+_VERSION = "/v2alpha1/"
+_Answer = TypeVar("_Answer", bound=BaseModel)
+
+
+@dataclass(frozen=True, slots=True)
+class RequestName:
+    """The full name of a queued resource, taken apart.
+
+    Attributes:
+        project: Google Cloud project id.
+        zone: zone, such as us-east5-a.
+        id: id within the zone; the node has the same one.
+    """
+
+    project: str
+    zone: str
+    id: str
+
+    @classmethod
+    def parse(cls, text: str) -> RequestName:
+        """Read ``projects/P/locations/Z/queuedResources/ID``.
+
+        Raises:
+            TpuflexError: ``text`` is not such a name.
+        """
+        match = _NAME.fullmatch(text)
+        if match is None:
+            raise TpuflexError(
+                f"{text!r} is not the name of a queued resource",
+                hint="Write projects/PROJECT/locations/ZONE/queuedResources/ID.",
+            )
+        return cls(match["project"], match["zone"], match["id"])
+
+    @property
+    def parent(self) -> str:
+        """``projects/P/locations/Z``."""
+        return f"projects/{self.project}/locations/{self.zone}"
+
+    @property
+    def node(self) -> str:
+        """Full name of the node that carries this id."""
+        return f"{self.parent}/nodes/{self.id}"
+
+    def __str__(self) -> str:
+        return f"{self.parent}/queuedResources/{self.id}"
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """All pages of a list.
+
+    Attributes:
+        queued_resources: what was found.
+        unreachable: locations that did not answer; the list is incomplete if there are any.
+    """
+
+    queued_resources: tuple[QueuedResource, ...]
+    unreachable: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NodeListing:
+    """All pages of a list of nodes; incomplete if any location is ``unreachable``."""
+
+    nodes: tuple[Node, ...]
+    unreachable: tuple[str, ...]
+
+
+class TpuClient:
+    """Calls of the TPU API.
+
+    ``get_*`` answer None for what does not exist. All else raises as
+    :meth:`tpuflex.gcp.transport.Transport.call` says. Safe to use from several threads.
+    """
+
+    def __init__(self, transport: Transport) -> None:
+        self._transport = transport
+
+    def create_queued_resource(
+        self, name: RequestName, body: JsonObject, *, request_id: str
+    ) -> Operation:
+        """Ask for a slice. ``request_id`` makes the retries of this one call idempotent."""
+        query = {"queuedResourceId": name.id, "requestId": request_id}
+        answer = self._transport.call(
+            "POST", f"{_VERSION}{name.parent}/queuedResources", query=query, body=body
+        )
+        return _read(Operation, answer)
+
+    def get_queued_resource(self, name: RequestName) -> QueuedResource | None:
+        """The queued resource ``name``."""
+        return self._get(QueuedResource, str(name))
+
+    def delete_queued_resource(
+        self, name: RequestName, *, request_id: str, force: bool = True
+    ) -> Operation:
+        """Delete ``name``; with ``force`` its nodes first, without which an ACTIVE one is refused.
+
+        Raises:
+            NotFoundError: it is gone already.
+            ConflictError: not possible in its present state, such as PROVISIONING.
+        """
+        query = {"force": "true" if force else "false", "requestId": request_id}
+        answer = self._transport.call("DELETE", f"{_VERSION}{name}", query=query)
+        return _read(Operation, answer)
+
+    def list_queued_resources(self, project: str, zone: str) -> Listing:
+        """All queued resources of a zone; the zone ``-`` stands for all zones."""
+        pages = [
+            _read(QueuedResourceList, page)
+            for page in self._pages(f"projects/{project}/locations/{zone}/queuedResources")
+        ]
+        return Listing(
+            tuple(item for page in pages for item in page.queued_resources),
+            tuple(place for page in pages for place in page.unreachable),
+        )
+
+    def get_node(self, node: str) -> Node | None:
+        """The node with the full name ``node``."""
+        return self._get(Node, node)
+
+    def list_nodes(self, project: str, zone: str) -> NodeListing:
+        """All nodes of a zone; the zone ``-`` stands for all zones."""
+        pages = [
+            _read(NodeList, page)
+            for page in self._pages(f"projects/{project}/locations/{zone}/nodes")
+        ]
+        return NodeListing(
+            tuple(item for page in pages for item in page.nodes),
+            tuple(place for page in pages for place in page.unreachable),
+        )
+
+    def patch_node(self, node: str, body: JsonObject, *, mask: Iterable[str]) -> Operation:
+        """Change the fields of ``node`` that ``mask`` names."""
+        query = {"updateMask": ",".join(mask)}
+        return _read(
+            Operation, self._transport.call("PATCH", f"{_VERSION}{node}", query=query, body=body)
+        )
+
+    def delete_node(self, node: str) -> Operation:
+        """Delete a node that no queued resource holds.
+
+        Raises:
+            NotFoundError: it is gone already.
+        """
+        return _read(Operation, self._transport.call("DELETE", f"{_VERSION}{node}"))
+
+    def get_operation(self, name: str) -> Operation | None:
+        """The operation ``name``; None once Google has forgotten it."""
+        return self._get(Operation, name)
+
+    def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
+        """What each host of ``node`` wrote into its guest attributes under ``namespace``.
+
+        Raises:
+            NotFoundError: there is no such node, or nothing was written yet.
+        """
+        answer = self._transport.call(
+            "POST",
+            f"{_VERSION}{node}:getGuestAttributes",
+            body={"queryPath": f"{namespace}/"},
+        )
+        hosts = _read(GuestAttributesAnswer, answer).guest_attributes
+        return tuple({item.key: item.value for item in host.query_value.items} for host in hosts)
+
+    def _get(self, kind: type[_Answer], name: str) -> _Answer | None:
+        try:
+            return _read(kind, self._transport.call("GET", f"{_VERSION}{name}"))
+        except NotFoundError:
+            return None
+
+    def _pages(self, collection: str) -> Iterable[JsonObject]:
+        token = ""
+        while True:
+            query = {"pageSize": "500"} | ({"pageToken": token} if token else {})
+            page = self._transport.call("GET", f"{_VERSION}{collection}", query=query)
+            yield page
+            token = str(page.get("nextPageToken") or "")
+            if not token:
+                return
+
+
+def _read(kind: type[_Answer], answer: JsonObject) -> _Answer:
+    try:
+        return kind.model_validate(answer)
+    except ValidationError as error:
+        fields = ", ".join(".".join(map(str, item["loc"])) for item in error.errors())
+        raise ApiError(f"the TPU API answered with unexpected types in: {fields}") from error

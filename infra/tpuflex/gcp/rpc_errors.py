@@ -1,0 +1,108 @@
+"""Google's error answers, read once and turned into our exception tree."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    NotFoundError,
+    QuotaError,
+    TpuflexError,
+)
+from tpuflex.lifecycle import Cause, classify, remedy
+
+_RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
+_RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", re.IGNORECASE)
+#: A quota of chips or addresses, which no amount of retrying refills.
+_RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Limit:? 0\b")
+#: Stands for the HTTP status where no usable answer came at all.
+NO_ANSWER = 0
+_RETRYABLE = frozenset({NO_ANSWER, 408, 429, 500, 502, 503, 504})
+
+
+@dataclass(frozen=True, slots=True)
+class RpcError:
+    """A google.rpc error as it came over HTTP.
+
+    Attributes:
+        http_status: HTTP status code.
+        status: canonical code such as ``FAILED_PRECONDITION``; empty if none was given.
+        message: Google's text.
+        reasons: machine-readable reasons from ``errors`` and ``details``.
+    """
+
+    http_status: int
+    status: str
+    message: str
+    reasons: frozenset[str]
+
+    @property
+    def rate_limited(self) -> bool:
+        """Whether this only says "slower, please", whatever its code."""
+        if _RESOURCE_QUOTA.search(self.message):
+            return False
+        if self.http_status == 429:
+            return True
+        if self.http_status != 403:
+            return False
+        return bool(self.reasons & _RATE_REASONS) or bool(_RATE_TEXT.search(self.message))
+
+    @property
+    def retryable(self) -> bool:
+        """Whether the same request may succeed later without anyone changing anything."""
+        if self.http_status in (403, 429):
+            return self.rate_limited
+        return self.http_status in _RETRYABLE
+
+
+def read_rpc_error(http_status: int, body: bytes) -> RpcError:
+    """Read an error body; one that is not Google's JSON still yields an error."""
+    try:
+        payload = json.loads(body)
+    except ValueError:
+        payload = None
+    error = payload.get("error") if isinstance(payload, dict) else None
+    if not isinstance(error, dict):
+        text = body[:200].decode("utf-8", "replace").strip()
+        return RpcError(http_status, "", text or "no error text", frozenset())
+    listed = [*_dicts(error.get("errors")), *_dicts(error.get("details"))]
+    return RpcError(
+        http_status=http_status,
+        status=str(error.get("status", "")),
+        message=str(error.get("message", "")) or "no error text",
+        reasons=frozenset(str(item["reason"]) for item in listed if "reason" in item),
+    )
+
+
+def as_exception(error: RpcError, *, method: str, url: str) -> TpuflexError:
+    """The exception that says who must act; ``url`` must not carry a query."""
+    code = " ".join(filter(None, (str(error.http_status or ""), error.status)))
+    text = f"{method} {url}: {code}: {error.message}"
+    cause = classify(0, error.message)
+    if error.http_status == 404:
+        return NotFoundError(text)
+    if error.http_status == 401:
+        return AccessError(text, hint="Run: gcloud auth application-default login")
+    if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
+        return QuotaError(text, hint=remedy(Cause.QUOTA))
+    if error.http_status == 403:
+        return AccessError(text, hint=remedy(Cause.PERMISSION))
+    kind: type[ApiError] = ApiError
+    if error.status == "ALREADY_EXISTS" or (error.http_status == 409 and not error.status):
+        kind = AlreadyExistsError
+    elif error.http_status == 409 or error.status == "FAILED_PRECONDITION":
+        kind = ConflictError
+    hint = remedy(cause) if error.http_status == 400 and cause is Cause.UNSUPPORTED else ""
+    return kind(
+        text, status=error.http_status, reason=error.status, method=method, url=url, hint=hint
+    )
+
+
+def _dicts(value: object) -> list[dict[str, object]]:
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

@@ -1,0 +1,170 @@
+"""An HTTP session that authorizes its requests, and never sends the wrong token anywhere.
+
+The embedded cloud gets the embedded token and nothing else; Google gets the caller's
+credentials; any other host gets an error instead of a token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from threading import Lock
+from typing import TYPE_CHECKING, Protocol
+from urllib.parse import urlsplit
+
+import requests
+from requests.adapters import HTTPAdapter
+
+from tpuflex.errors import AccessError
+from tpuflex.gcp.endpoints import Endpoints, is_loopback
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+
+EMBEDDED_TOKEN = "ya29.tpuflex-embedded"  # noqa: S105 - not a secret: it opens nothing
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+_TOKEN_VARIABLE = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105 - a variable's name
+#: Connections kept open per host; more waits than this still work, on short connections.
+_POOL = 32
+
+
+class TokenSource(Protocol):
+    """Hands out access tokens."""
+
+    def token(self) -> str:
+        """A token that is valid now, as far as can be told without asking Google."""
+
+    def refresh(self) -> None:
+        """Get a new token, because the API answered 401."""
+
+
+class AuthorizedSession(requests.Session):
+    """A `requests` session whose requests carry the right token for their host."""
+
+    def __init__(self, tokens: TokenSource, *, embedded: bool) -> None:
+        super().__init__()
+        self._tokens = tokens
+        # Proxies from the environment must not stand between us and loopback.
+        self.trust_env = not embedded
+        self.auth = _HostBoundToken(tokens, embedded=embedded)
+        adapter = HTTPAdapter(pool_connections=_POOL, pool_maxsize=_POOL)
+        self.mount("https://", adapter)
+        self.mount("http://", adapter)
+
+    def refresh_token(self) -> None:
+        """Get a new access token for the requests to come."""
+        self._tokens.refresh()
+
+
+def authorized_session(endpoints: Endpoints, environ: Mapping[str, str]) -> AuthorizedSession:
+    """A session for ``endpoints`` with the credentials that ``environ`` provides.
+
+    Raises:
+        AccessError: the endpoints are on loopback but the token in the environment is a real
+            one, or there are no Google credentials. The latter is found out at the first
+            request, not here: making a session does no I/O.
+    """
+    given = environ.get(_TOKEN_VARIABLE, "")
+    if endpoints.embedded:
+        if given and not given.startswith(EMBEDDED_TOKEN):
+            raise AccessError(
+                f"{_TOKEN_VARIABLE} holds a token that is not the embedded cloud's, while the"
+                " API endpoints point to this machine",
+                hint='Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.',
+            )
+        return AuthorizedSession(StaticToken(given or EMBEDDED_TOKEN), embedded=True)
+    if given.startswith(EMBEDDED_TOKEN):
+        raise AccessError(
+            f"{_TOKEN_VARIABLE} holds the embedded cloud's token, while the API endpoints are"
+            " not all on this machine",
+            hint=f'Unset {_TOKEN_VARIABLE}, or run: eval "$(tpuflex emulator env)"',
+        )
+    tokens: TokenSource = StaticToken(given) if given else DefaultCredentials()
+    return AuthorizedSession(tokens, embedded=False)
+
+
+class StaticToken:
+    """One token from outside, which cannot be renewed."""
+
+    def __init__(self, token: str) -> None:
+        self._token = token
+
+    def token(self) -> str:
+        """The token."""
+        return self._token
+
+    def refresh(self) -> None:
+        """Nothing to renew: the next 401 is reported."""
+
+
+class DefaultCredentials:
+    """Google's Application Default Credentials, looked up at first use."""
+
+    def __init__(self) -> None:
+
+        self._lock = Lock()
+        self._credentials: Credentials | None = None
+
+    def token(self) -> str:
+        """The current token; renewed when google-auth says that it has expired."""
+        with self._lock:
+            credentials = self._require_credentials()
+            if not credentials.valid:
+                self._renew(credentials)
+            return str(credentials.token)
+
+    def refresh(self) -> None:
+        """Renew the token whatever its expiry says."""
+        with self._lock:
+            self._renew(self._require_credentials())
+
+    def _require_credentials(self) -> Credentials:
+        if self._credentials is not None:
+            return self._credentials
+        # Imported late: it costs a tenth of a second that the embedded cloud never needs.
+        import google.auth
+        from google.auth.exceptions import DefaultCredentialsError
+
+        try:
+            self._credentials, _ = google.auth.default(scopes=[_SCOPE])
+        except DefaultCredentialsError as error:
+            raise AccessError(
+                "no Google Cloud credentials were found",
+                hint="Run: gcloud auth application-default login",
+            ) from error
+        return self._credentials
+
+    def _renew(self, credentials: Credentials) -> None:
+        from google.auth.exceptions import GoogleAuthError, TransportError
+        from google.auth.transport.requests import Request
+
+        try:
+            credentials.refresh(Request())  # type: ignore[no-untyped-call]
+        except TransportError as error:
+            raise requests.ConnectionError("the token server cannot be reached") from error
+        except GoogleAuthError as error:
+            raise AccessError(
+                "Google refused to renew the credentials",
+                hint="Run: gcloud auth application-default login",
+            ) from error
+
+
+class _HostBoundToken(requests.auth.AuthBase):
+    def __init__(self, tokens: TokenSource, *, embedded: bool) -> None:
+        self._tokens = tokens
+        self._embedded = embedded
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        url = request.url or ""
+        if self._embedded != is_loopback(url) or not (self._embedded or _is_google(url)):
+            raise AccessError(
+                f"refused to send credentials to {urlsplit(url).hostname}",
+                hint="Check the CLOUDSDK_API_ENDPOINT_OVERRIDES_* variables.",
+            )
+        request.headers["Authorization"] = f"Bearer {self._tokens.token()}"
+        return request
+
+
+def _is_google(url: str) -> bool:
+    parts = urlsplit(url)
+    host = parts.hostname or ""
+    return parts.scheme == "https" and host.endswith(".googleapis.com")

@@ -1,0 +1,160 @@
+"""What the Cloud TPU API v2alpha1 answers, as far as we read it.
+
+Fields that we do not read are ignored, and every field may be missing: the API is alpha.
+Source of names: `tpu.v2alpha1.json`, revision 20261001.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel, ConfigDict
+from pydantic.alias_generators import to_camel
+
+
+class _Answer(BaseModel):
+    model_config = ConfigDict(
+        extra="ignore", frozen=True, alias_generator=to_camel, populate_by_name=True
+    )
+
+
+class Status(_Answer):
+    """A google.rpc.Status."""
+
+    code: int = 0
+    message: str = ""
+
+
+class Operation(_Answer):
+    """A long-running operation; ``error`` means something only once it is ``done``."""
+
+    name: str = ""
+    done: bool = False
+    error: Status | None = None
+
+
+class AccessConfig(_Answer):
+    external_ip: str = ""
+
+
+class NetworkEndpoint(_Answer):
+    """Where one host of the slice is reached; the first is the recommended contact."""
+
+    ip_address: str = ""
+    port: int = 0
+    access_config: AccessConfig = AccessConfig()
+
+
+class NetworkConfig(_Answer):
+    network: str = ""
+    subnetwork: str = ""
+    enable_external_ips: bool = False
+
+
+class ServiceAccount(_Answer):
+    email: str = ""
+    scope: tuple[str, ...] = ()
+
+
+class SchedulingConfig(_Answer):
+    termination_timestamp: str = ""
+
+
+class ShieldedInstanceConfig(_Answer):
+    enable_secure_boot: bool = False
+
+
+class Node(_Answer):
+    """A node: the hosts of one slice."""
+
+    name: str = ""
+    state: str = "STATE_UNSPECIFIED"
+    health: str = ""
+    health_description: str = ""
+    create_time: str = ""
+    accelerator_type: str = ""
+    runtime_version: str = ""
+    description: str = ""
+    labels: dict[str, str] = {}
+    metadata: dict[str, str] = {}
+    tags: tuple[str, ...] = ()
+    network_config: NetworkConfig = NetworkConfig()
+    network_endpoints: tuple[NetworkEndpoint, ...] = ()
+    service_account: ServiceAccount = ServiceAccount()
+    scheduling_config: SchedulingConfig = SchedulingConfig()
+    shielded_instance_config: ShieldedInstanceConfig = ShieldedInstanceConfig()
+    queued_resource: str = ""
+
+
+class NodeSpec(_Answer):
+    parent: str = ""
+    node_id: str = ""
+    node: Node = Node()
+
+
+class Tpu(_Answer):
+    node_spec: tuple[NodeSpec, ...] = ()
+
+
+class RunDuration(_Answer):
+    max_run_duration: str = ""
+    termination_time: str = ""
+
+
+class QueueingPolicy(_Answer):
+    valid_until_duration: str = ""
+
+
+class FailedData(_Answer):
+    error: Status = Status()
+
+
+class QueuedResourceState(_Answer):
+    state: str = "STATE_UNSPECIFIED"
+    state_initiator: str = ""
+    failed_data: FailedData | None = None
+
+
+class QueuedResource(_Answer):
+    """A request for slices, from the queue to its end."""
+
+    name: str = ""
+    create_time: str = ""
+    provisioning_model: str = ""
+    run_duration: RunDuration = RunDuration()
+    queueing_policy: QueueingPolicy = QueueingPolicy()
+    tpu: Tpu = Tpu()
+    state: QueuedResourceState = QueuedResourceState()
+
+    @property
+    def spec(self) -> NodeSpec:
+        """The first node spec (the only one in what this version creates)."""
+        return self.tpu.node_spec[0] if self.tpu.node_spec else NodeSpec()
+
+
+class QueuedResourceList(_Answer):
+    queued_resources: tuple[QueuedResource, ...] = ()
+    next_page_token: str = ""
+    unreachable: tuple[str, ...] = ()
+
+
+class NodeList(_Answer):
+    nodes: tuple[Node, ...] = ()
+    next_page_token: str = ""
+    unreachable: tuple[str, ...] = ()
+
+
+class GuestAttribute(_Answer):
+    namespace: str = ""
+    key: str = ""
+    value: str = ""
+
+
+class QueryValue(_Answer):
+    items: tuple[GuestAttribute, ...] = ()
+
+
+class HostAttributes(_Answer):
+    query_value: QueryValue = QueryValue()
+
+
+class GuestAttributesAnswer(_Answer):
+    guest_attributes: tuple[HostAttributes, ...] = ()

@@ -1,0 +1,175 @@
+"""JSON over HTTP to a Google API: retries with manners, and errors from our own tree."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+from collections.abc import Mapping
+from typing import Protocol
+
+import requests
+from pydantic import JsonValue
+
+from tpuflex.errors import ApiError, InterruptedByUser
+from tpuflex.gcp.rpc_errors import NO_ANSWER, RpcError, as_exception, read_rpc_error
+from tpuflex.gcp.timing import Timing
+
+JsonObject = dict[str, JsonValue]
+Query = Mapping[str, str]
+
+#: Seconds that the retries of one call may take together, unless the caller says otherwise.
+DEFAULT_BUDGET = 90.0
+_FIRST_DELAY = 1.0
+_LONGEST_DELAY = 30.0
+#: Connect and read timeouts of one attempt, in seconds.
+_TIMEOUT = (10.0, 30.0)
+
+
+class Session(Protocol):
+    """The part of an authorized session that the transport uses."""
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Query,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        timeout: tuple[float, float],
+        allow_redirects: bool,
+    ) -> requests.Response:
+        """Send one request."""
+
+    def refresh_token(self) -> None:
+        """Get a new access token."""
+
+
+class Transport:
+    """Sends JSON requests below one base URL.
+
+    Safe to use from several threads.
+    """
+
+    def __init__(self, session: Session, base_url: str, timing: Timing) -> None:
+        self._session = session
+        self._base_url = base_url
+        self._timing = timing
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: JsonObject | None = None,
+        budget: float = DEFAULT_BUDGET,
+    ) -> JsonObject:
+        """The JSON object that the API answers with.
+
+        Args:
+            method: HTTP method.
+            path: path below the base URL, with a leading slash.
+            query: query parameters.
+            body: JSON body.
+            budget: seconds that retries may take together; 0 means a single attempt.
+
+        Raises:
+            NotFoundError: 404.
+            AccessError, QuotaError: 401, 403, and 429 that is not a mere rate limit.
+            AlreadyExistsError, ConflictError, ApiError: other refusals, and what is left when
+                the budget is spent.
+            InterruptedByUser: all waiting was told to stop.
+        """
+        give_up = self._timing.monotonic() + budget
+        attempt = 0
+        refreshed = False
+        while True:
+            outcome = self._attempt(method, path, query or {}, body)
+            if isinstance(outcome, dict):
+                return outcome
+            if outcome.error.http_status == 401 and not refreshed:
+                refreshed = True
+                self._session.refresh_token()
+                continue
+            delay = self._delay(attempt, outcome.retry_after)
+            if not outcome.error.retryable or self._timing.monotonic() + delay > give_up:
+                raise as_exception(outcome.error, method=method, url=self._base_url + path)
+            if self._timing.pause(delay):
+                raise InterruptedByUser(f"stopped while retrying {method} {self._base_url}{path}")
+            attempt += 1
+
+    def _attempt(
+        self, method: str, path: str, query: Query, body: JsonObject | None
+    ) -> JsonObject | _Refusal:
+        headers = {"Accept": "application/json"}
+        data = None
+        if body is not None:
+            headers["Content-Type"] = "application/json"
+            data = json.dumps(body).encode()
+        try:
+            response = self._session.request(
+                method,
+                self._base_url + path,
+                params=query,
+                data=data,
+                headers=headers,
+                timeout=_TIMEOUT,
+                allow_redirects=False,
+            )
+        except (requests.ConnectionError, requests.Timeout) as error:
+            return _transport_fault(f"no answer ({type(error).__name__})")
+        except (requests.exceptions.ContentDecodingError, requests.exceptions.ChunkedEncodingError):
+            return _transport_fault("the answer was cut short")
+        except requests.RequestException as error:
+            raise ApiError(
+                f"{method} {self._base_url}{path}: {type(error).__name__}",
+                method=method,
+                url=self._base_url + path,
+            ) from error
+        if response.status_code < 300:
+            return _json_object(response)
+        return _Refusal(
+            read_rpc_error(response.status_code, response.content),
+            self._retry_after(response.headers.get("Retry-After", "")),
+        )
+
+    def _retry_after(self, value: str) -> float | None:
+        """Seconds that the server asks us to stay away; None if it does not say."""
+        if value.isdigit():
+            return float(value)
+        try:
+            moment = email.utils.parsedate_to_datetime(value)
+        except ValueError:
+            return None
+        return max(0.0, moment.timestamp() - self._timing.wall())
+
+    def _delay(self, attempt: int, retry_after: float | None) -> float:
+        """Full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter),
+        never earlier than the server asked for."""
+        spread = min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(attempt, 10)) * self._timing.jitter()
+        return spread if retry_after is None else retry_after + spread
+
+
+class _Refusal:
+    def __init__(self, error: RpcError, retry_after: float | None) -> None:
+        self.error = error
+        self.retry_after = retry_after
+
+
+def _transport_fault(message: str) -> _Refusal:
+    return _Refusal(RpcError(NO_ANSWER, "UNAVAILABLE", message, frozenset()), None)
+
+
+def _json_object(response: requests.Response) -> JsonObject | _Refusal:
+    """A 2xx answer's object; anything else with a 2xx (a login page, half an object) is a fault
+    on the way and worth another try."""
+    if response.status_code == 204:
+        return {}
+    try:
+        payload = json.loads(response.content)
+    except ValueError:
+        return _transport_fault(f"status {response.status_code}, but the body is not JSON")
+    if not isinstance(payload, dict):
+        return _transport_fault(f"status {response.status_code}, but the body is not an object")
+    return payload

@@ -1,0 +1,317 @@
+"""Weights in their bucket: push, list, verify.
+
+The manifest is written last and taken away first, so that its presence says that everything it
+names is there. What already lies in the bucket with the right size and checksum is not sent
+again, so a push that was cut short goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from pydantic import ValidationError
+
+from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile, manifest
+from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.session import authorized_session
+from tpuflex.gcp.weights_files import WatchedFile, local_files, translated_errors
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
+
+#: Files sent at a time.
+PARALLELISM = 8
+#: Bytes per request of an upload: what a lost connection costs at most, and how often progress
+#: is told. A multiple of 256 KiB, as resumable uploads ask for.
+CHUNK_BYTES = 16 * 1024 * 1024
+_TIMEOUT = (10.0, 120.0)
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What a push did.
+
+    Attributes:
+        manifest: what now lies in the bucket.
+        sent: files that were sent.
+        kept: files that were there already.
+        bytes_sent: how much was sent.
+        seconds: how long it took, hashing included.
+    """
+
+    manifest: Manifest
+    sent: tuple[str, ...]
+    kept: tuple[str, ...]
+    bytes_sent: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """One set of weights in a bucket.
+
+    Attributes:
+        prefix: where it lies.
+        manifest: its manifest, None while it is incomplete.
+        files: how many objects lie there, the manifest not counted.
+        total_bytes: their size.
+    """
+
+    prefix: str
+    manifest: Manifest | None
+    files: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsProblem:
+    """Where a bucket does not match its manifest.
+
+    Attributes:
+        path: file below the prefix.
+        problem: ``missing``, ``size``, ``checksum`` or ``not in the manifest``.
+    """
+
+    path: str
+    problem: str
+
+
+class WeightsBucket:
+    """The sets of weights in one bucket.
+
+    Args:
+        bucket: the bucket; made by :func:`weights_bucket` outside of tests.
+        now: a clock that never jumps, in seconds.
+    """
+
+    def __init__(self, bucket: Bucket, *, now: Callable[[], float] = time.monotonic) -> None:
+        self._bucket = bucket
+        self._now = now
+
+    def push(
+        self,
+        directory: Path,
+        prefix: str,
+        *,
+        model: str,
+        revision: str,
+        created: str,
+        progress: Progress,
+        parallelism: int = PARALLELISM,
+    ) -> PushReport:
+        """Bring ``directory`` to ``prefix``, then write its manifest.
+
+        Args:
+            directory: the checkpoint, with its files as a server wants to find them.
+            prefix: where it goes, without a slash at the end.
+            model: name under which the model is served.
+            revision: names this set of weights.
+            created: the time to write into the manifest, RFC 3339 in UTC.
+            progress: called with bytes that are there and bytes in all; from several threads,
+                one at a time.
+            parallelism: files sent at a time.
+
+        Raises:
+            WeightsError: the directory holds no files, or one cannot be read.
+            NotFoundError: there is no such bucket.
+            AccessError: the caller may not write to it.
+            ConflictError: somebody else is pushing to the same prefix.
+        """
+        began = self._now()
+        with ThreadPoolExecutor(max_workers=parallelism) as pool:
+            files = local_files(directory, pool)
+            wanted = manifest(tuple(files), model=model, revision=revision, created=created)
+            with translated_errors(self._name):
+                present = self._objects(prefix)
+                send = [file for file in wanted.files if not _same(file, present.get(file.path))]
+                old = self._read_manifest(prefix, present)
+                tally = _Tally(wanted.total_bytes, progress)
+                tally.add(wanted.total_bytes - sum(file.size for file in send))
+                generation = _generation(present.get(MANIFEST_NAME))
+                if old is None or old.files != wanted.files or old.model != model or send:
+                    if MANIFEST_NAME in present:
+                        present[MANIFEST_NAME].delete(if_generation_match=generation)
+                    jobs = [
+                        pool.submit(
+                            self._send, directory, prefix, file, present.get(file.path), tally
+                        )
+                        for file in send
+                    ]
+                    try:
+                        for job in jobs:
+                            job.result()
+                    except BaseException:
+                        for job in jobs:
+                            job.cancel()
+                        raise
+                    self._write_manifest(prefix, wanted)
+                else:
+                    wanted = old
+        sent = tuple(file.path for file in send)
+        return PushReport(
+            manifest=wanted,
+            sent=sent,
+            kept=tuple(file.path for file in wanted.files if file.path not in sent),
+            bytes_sent=sum(file.size for file in send),
+            seconds=self._now() - began,
+        )
+
+    def list(self) -> tuple[StoredWeights, ...]:
+        """Every set of weights in the bucket, complete or not, by prefix.
+
+        Raises:
+            NotFoundError: there is no such bucket.
+        """
+        with translated_errors(self._name):
+            sets: dict[str, dict[str, Blob]] = {}
+            for blob in self._bucket.list_blobs(prefix="models/", timeout=_TIMEOUT):
+                parts = blob.name.split("/", 3)
+                if len(parts) == 4:
+                    sets.setdefault("/".join(parts[:3]), {})[parts[3]] = blob
+            return tuple(
+                StoredWeights(
+                    prefix,
+                    self._read_manifest(prefix, objects),
+                    sum(name != MANIFEST_NAME for name in objects),
+                    sum(blob.size or 0 for name, blob in objects.items() if name != MANIFEST_NAME),
+                )
+                for prefix, objects in sorted(sets.items())
+            )
+
+    def verify(self, prefix: str) -> tuple[WeightsProblem, ...]:
+        """Compare what lies at ``prefix`` with its manifest, by size and by the checksum that
+        Cloud Storage keeps; nothing is downloaded.
+
+        Raises:
+            NotFoundError: there is no manifest, or no such bucket.
+        """
+        with translated_errors(self._name):
+            present = self._objects(prefix)
+            found = self._read_manifest(prefix, present)
+        if found is None:
+            raise NotFoundError(
+                f"gs://{self._name}/{prefix} has no usable {MANIFEST_NAME}",
+                hint="Run: tpuflex weights push",
+            )
+        problems = []
+        for file in found.files:
+            blob = present.pop(file.path, None)
+            if blob is None:
+                problems.append(WeightsProblem(file.path, "missing"))
+            elif blob.size != file.size:
+                problems.append(WeightsProblem(file.path, "size"))
+            elif blob.crc32c != file.crc32c:
+                problems.append(WeightsProblem(file.path, "checksum"))
+        present.pop(MANIFEST_NAME, None)
+        problems += [WeightsProblem(path, "not in the manifest") for path in sorted(present)]
+        return tuple(problems)
+
+    @property
+    def _name(self) -> str:
+        return str(self._bucket.name)
+
+    def _objects(self, prefix: str) -> dict[str, Blob]:
+        start = f"{prefix}/"
+        return {
+            str(blob.name).removeprefix(start): blob
+            for blob in self._bucket.list_blobs(prefix=start, timeout=_TIMEOUT)
+        }
+
+    def _read_manifest(self, prefix: str, present: Mapping[str, Blob]) -> Manifest | None:
+        """The manifest at ``prefix``; None if there is none or it is not one."""
+        if MANIFEST_NAME not in present:
+            return None
+        try:
+            text = self._bucket.blob(f"{prefix}/{MANIFEST_NAME}").download_as_bytes(
+                timeout=_TIMEOUT
+            )
+            return Manifest.model_validate(json.loads(text))
+        except (ValidationError, ValueError):
+            return None
+
+    def _send(
+        self, directory: Path, prefix: str, file: WeightsFile, old: Blob | None, tally: _Tally
+    ) -> None:
+        with translated_errors(self._name):
+            blob = self._bucket.blob(f"{prefix}/{file.path}", chunk_size=CHUNK_BYTES)
+            with WatchedFile(directory / file.path, tally.add) as source:
+                blob.upload_from_file(
+                    source,
+                    size=file.size,
+                    content_type="application/octet-stream",
+                    checksum="crc32c",
+                    if_generation_match=_generation(old),
+                    timeout=_TIMEOUT,
+                )
+            if blob.crc32c != file.crc32c:
+                raise WeightsError(
+                    f"{file.path} changed while it was being sent",
+                    hint="Leave the directory alone and push again.",
+                )
+
+    def _write_manifest(self, prefix: str, wanted: Manifest) -> None:
+        self._bucket.blob(f"{prefix}/{MANIFEST_NAME}").upload_from_string(
+            wanted.to_json(),
+            content_type="application/json",
+            checksum="crc32c",
+            # Ours was taken away before: one that is there now is somebody else's.
+            if_generation_match=0,
+            timeout=_TIMEOUT,
+        )
+
+
+def weights_bucket(name: str, *, project: str, environ: Mapping[str, str]) -> WeightsBucket:
+    """The bucket called ``name``, at the endpoints that ``environ`` names; makes no request.
+
+    Raises:
+        AccessError: the credentials do not belong to the endpoints.
+    """
+    # Imported late: it takes a second that most commands need not pay.
+    from google.auth.credentials import AnonymousCredentials
+    from google.cloud import storage  # type: ignore[import-untyped]
+
+    endpoints = Endpoints.from_environ(environ)
+    client = storage.Client(
+        project=project,
+        # Our session authorizes, and only towards the host that the token is for.
+        credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
+        _http=authorized_session(endpoints, environ),
+        client_options={"api_endpoint": endpoints.storage},
+    )
+    return WeightsBucket(client.bucket(name))
+
+
+class _Tally:
+    """Adds up bytes from several threads and reports the sum."""
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        from threading import Lock
+
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._lock = Lock()
+
+    def add(self, count: int) -> None:
+        """Count ``count`` more bytes; negative when some must be sent again."""
+        with self._lock:
+            self._done += count
+            self._progress(self._done, self._total)
+
+
+def _same(file: WeightsFile, blob: Blob | None) -> bool:
+    return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
+
+
+def _generation(blob: Blob | None) -> int:
+    """What a write may replace: exactly the object that was seen, or none."""
+    return 0 if blob is None or blob.generation is None else int(blob.generation)

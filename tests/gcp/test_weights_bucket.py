@@ -1,0 +1,200 @@
+"""Weights against the embedded cloud: pushed completely or not at all, and only what changed."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tpuflex.errors import AccessError, NotFoundError, WeightsError
+from tpuflex.gcp.weights import PushReport, WeightsBucket, WeightsProblem
+
+if TYPE_CHECKING:
+    from gcp.conftest import Clients
+
+PREFIX = "models/tiny/1"
+CREATED = "2026-01-01T00:00:00Z"
+#: Larger than one request of an upload, so that it is sent in several.
+LARGE = b"0123456789abcdef" * (18 * 1024 * 1024 // 16)
+
+
+@pytest.fixture
+def checkpoint(tmp_path: Path) -> Path:
+    """A directory that looks like a model."""
+    directory = tmp_path / "checkpoint"
+    (directory / "nested").mkdir(parents=True)
+    (directory / "config.json").write_text("{}")
+    (directory / "model-1.safetensors").write_bytes(b"one" * 1000)
+    (directory / "nested" / "model-2.safetensors").write_bytes(b"two" * 1000)
+    (directory / "empty.txt").touch()
+    return directory
+
+
+def push(bucket: WeightsBucket, directory: Path, **changes: object) -> PushReport:
+    """Push as the command line does."""
+    progress = changes.pop("progress", lambda _done, _total: None)
+    return bucket.push(
+        directory,
+        PREFIX,
+        model="tiny",
+        revision="1",
+        created=str(changes.pop("created", CREATED)),
+        progress=progress,  # type: ignore[arg-type]
+    )
+
+
+def names(clients: Clients) -> set[str]:
+    """What lies in the bucket, below the prefix."""
+    items = clients.storage.call("GET", "/storage/v1/b/bucket-1/o").get("items", [])
+    assert isinstance(items, list)
+    found = {str(item["name"]) for item in items if isinstance(item, dict)}
+    return {name.removeprefix(f"{PREFIX}/") for name in found}
+
+
+def test_push_brings_files_and_manifest(clients: Clients, checkpoint: Path) -> None:
+    """Every file arrives, nested and empty ones too, and matches the manifest."""
+    report = push(clients.bucket(), checkpoint)
+    assert names(clients) == {
+        *("config.json", "model-1.safetensors", "nested/model-2.safetensors", "empty.txt"),
+        "MANIFEST.json",
+    }
+    assert clients.bucket().verify(PREFIX) == ()
+    assert report.bytes_sent == report.manifest.total_bytes == 6002
+    assert report.manifest.created == CREATED
+
+
+def test_second_push_sends_nothing(clients: Clients, checkpoint: Path) -> None:
+    """What is there is not sent again, and the manifest keeps its date."""
+    push(clients.bucket(), checkpoint)
+    report = push(clients.bucket(), checkpoint, created="2027-01-01T00:00:00Z")
+    assert report.sent == ()
+    assert report.bytes_sent == 0
+    assert report.manifest.created == CREATED
+
+
+def test_only_what_changed_is_sent(clients: Clients, checkpoint: Path) -> None:
+    """A changed file replaces its object; the others stay."""
+    push(clients.bucket(), checkpoint)
+    (checkpoint / "model-1.safetensors").write_bytes(b"new" * 1000)
+    report = push(clients.bucket(), checkpoint)
+    assert report.sent == ("model-1.safetensors",)
+    assert clients.bucket().verify(PREFIX) == ()
+
+
+def test_interrupted_push_goes_on_where_it_stopped(clients: Clients, checkpoint: Path) -> None:
+    """Without a manifest the set is incomplete; a second push sends what is missing."""
+    push(clients.bucket(), checkpoint)
+    clients.delete(f"{PREFIX}/MANIFEST.json")
+    clients.delete(f"{PREFIX}/model-1.safetensors")
+    (stored,) = clients.bucket().list()
+    assert stored.manifest is None
+    report = push(clients.bucket(), checkpoint)
+    assert report.sent == ("model-1.safetensors",)
+    assert clients.bucket().verify(PREFIX) == ()
+
+
+def test_failed_push_leaves_no_manifest(clients: Clients, checkpoint: Path) -> None:
+    """A push that fails half-way leaves nothing that a host would take for complete."""
+    push(clients.bucket(), checkpoint)
+    (checkpoint / "model-1.safetensors").write_bytes(b"new" * 1000)
+
+    class StoppedError(RuntimeError):
+        pass
+
+    def progress(done: int, total: int) -> None:
+        if done == total:
+            raise StoppedError
+
+    with pytest.raises(StoppedError):
+        push(clients.bucket(), checkpoint, progress=progress)
+    assert "MANIFEST.json" not in names(clients)
+    push(clients.bucket(), checkpoint)
+    assert clients.bucket().verify(PREFIX) == ()
+
+
+def test_progress_counts_every_byte_once(clients: Clients, checkpoint: Path) -> None:
+    """Progress rises to the total, in steps within a large file."""
+    (checkpoint / "large.safetensors").write_bytes(LARGE)
+    seen: list[tuple[int, int]] = []
+    push(clients.bucket(), checkpoint, progress=lambda done, total: seen.append((done, total)))
+    done = [count for count, _ in seen]
+    assert done == sorted(done)
+    assert seen[-1] == (6002 + len(LARGE), 6002 + len(LARGE))
+    assert len(seen) >= 6
+    assert clients.bucket().verify(PREFIX) == ()
+
+
+def test_verify_names_what_is_wrong(clients: Clients, checkpoint: Path) -> None:
+    """Missing, altered and additional objects are told apart."""
+    push(clients.bucket(), checkpoint)
+    clients.delete(f"{PREFIX}/empty.txt")
+    altered = clients.bucket()
+    other = checkpoint.with_name("other")
+    other.mkdir()
+    (other / "config.json").write_text("[]")
+    (other / "model-1.safetensors").write_bytes(b"short")
+    (other / "stray.bin").write_bytes(b"?")
+    manifest = altered._bucket.blob(f"{PREFIX}/MANIFEST.json").download_as_bytes()
+    push(altered, other)
+    altered._bucket.blob(f"{PREFIX}/MANIFEST.json").upload_from_string(manifest)
+    assert set(altered.verify(PREFIX)) == {
+        WeightsProblem("empty.txt", "missing"),
+        WeightsProblem("config.json", "checksum"),
+        WeightsProblem("model-1.safetensors", "size"),
+        WeightsProblem("stray.bin", "not in the manifest"),
+    }
+
+
+def test_list_tells_complete_from_incomplete(clients: Clients, checkpoint: Path) -> None:
+    """Each set of weights is listed with its size."""
+    push(clients.bucket(), checkpoint)
+    (stored,) = clients.bucket().list()
+    assert stored.prefix == PREFIX
+    assert stored.files == 4
+    assert stored.total_bytes == 6002
+    assert stored.manifest is not None
+
+
+def test_damaged_manifest_is_replaced(clients: Clients, checkpoint: Path) -> None:
+    """A manifest that is none counts as missing, and a push writes it anew."""
+    bucket = clients.bucket()
+    push(bucket, checkpoint)
+    bucket._bucket.blob(f"{PREFIX}/MANIFEST.json").upload_from_string(json.dumps({"schema": 9}))
+    with pytest.raises(NotFoundError, match=r"MANIFEST\.json"):
+        bucket.verify(PREFIX)
+    assert push(bucket, checkpoint).sent == ()
+    assert bucket.verify(PREFIX) == ()
+
+
+def test_hidden_files_stay_at_home(clients: Clients, checkpoint: Path) -> None:
+    """Caches and version control beside the weights are not pushed."""
+    (checkpoint / ".cache").mkdir()
+    (checkpoint / ".cache" / "lock").touch()
+    push(clients.bucket(), checkpoint)
+    assert not [name for name in names(clients) if name.startswith(".")]
+
+
+def test_directory_without_a_model_is_refused(clients: Clients, tmp_path: Path) -> None:
+    """A directory that is missing or holds no config.json is refused before anything is sent."""
+    with pytest.raises(WeightsError, match="is not a directory"):
+        push(clients.bucket(), tmp_path / "nothing")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(WeightsError, match=r"config\.json"):
+        push(clients.bucket(), tmp_path / "empty")
+
+
+def test_missing_bucket_names_the_remedy(clients: Clients, checkpoint: Path) -> None:
+    """Without its bucket, a push says what makes one."""
+    with pytest.raises(NotFoundError) as caught:
+        push(clients.bucket("bucket-2"), checkpoint)
+    assert "gs://bucket-2" in caught.value.message
+    assert "tpuflex up" in caught.value.hint
+
+
+def test_real_token_never_goes_to_the_embedded_cloud(clients: Clients) -> None:
+    """With a Google token in the environment no client of the embedded cloud is made."""
+    clients.environ["GOOGLE_OAUTH_ACCESS_TOKEN"] = "ya29.real"
+    with pytest.raises(AccessError):
+        clients.bucket()
