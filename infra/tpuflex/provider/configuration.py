@@ -1,0 +1,81 @@
+"""The provider's own configuration: which project, and Google or the embedded cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from tpuflex.errors import AccessError
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.provider.codec import Properties, Value
+
+#: The engine hands every key of the `tpuflex:` configuration namespace to the default provider,
+#: because package and Pulumi project share that name. Only these two are the provider's.
+KEYS = ("project", "embedded")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What the provider was configured with.
+
+    Attributes:
+        project: default Google Cloud project of resources that name none.
+        embedded: True: only the embedded cloud may be talked to; False: only Google;
+            None: wherever the environment points.
+    """
+
+    project: str | None = None
+    embedded: bool | None = None
+
+
+def own_keys(inputs: Properties) -> Properties:
+    """The part of a provider's inputs that is the provider's own."""
+    return {key: inputs[key] for key in KEYS if key in inputs}
+
+
+def failures(inputs: Properties) -> list[tuple[str, str]]:
+    """What is wrong with the provider's own keys, as (key, reason)."""
+    found = []
+    project = inputs.get("project")
+    if isinstance(project, (int, float, bool, list, dict)):
+        found.append(("project", "it must be the id of a Google Cloud project"))
+    if inputs.get("embedded") is not None and _flag(inputs["embedded"]) is None:
+        found.append(("embedded", "it must be true or false"))
+    return found
+
+
+def configuration(inputs: Properties) -> Configuration:
+    """Read the provider's inputs, as CheckConfig let them through."""
+    project = inputs.get("project")
+    return Configuration(
+        project=project if isinstance(project, str) and project else None,
+        embedded=_flag(inputs.get("embedded")),
+    )
+
+
+def endpoints(configured: Configuration, environ: Mapping[str, str]) -> Endpoints:
+    """Where to send requests.
+
+    Raises:
+        AccessError: the configuration wants one cloud and the environment points to the other.
+        SettingsError: an endpoint override is not usable.
+    """
+    found = Endpoints.from_environ(environ)
+    if configured.embedded is True and not found.embedded:
+        raise AccessError(
+            "this stack runs on the embedded cloud, but the API endpoints point to Google",
+            hint='Run: eval "$(tpuflex emulator env)"',
+        )
+    if configured.embedded is False and found.embedded:
+        raise AccessError(
+            "this stack runs on Google Cloud, but the API endpoints point to this machine",
+            hint="Unset the CLOUDSDK_API_ENDPOINT_OVERRIDES_* variables.",
+        )
+    return found
+
+
+def _flag(value: Value) -> bool | None:
+    """Configuration reaches a provider as text as well as as booleans."""
+    if isinstance(value, bool):
+        return value
+    return {"true": True, "false": False}.get(value) if isinstance(value, str) else None

@@ -1,0 +1,51 @@
+"""Progress lines in the engine's log, shown by `pulumi up` at the resource they are about."""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import grpc
+
+from tpuflex.provider.protocol import engine_pb2, engine_pb2_grpc
+from tpuflex.provider.scrub import scrub
+
+#: Seconds after which a line that the engine does not take is dropped.
+_TIMEOUT = 5.0
+
+
+class EngineLog:
+    """The engine's log service. Losing a line never fails the work it is about."""
+
+    def __init__(self, address: str = "") -> None:
+        self._lock = Lock()
+        self._address = address
+        self._stub: engine_pb2_grpc.EngineStub | None = None
+
+    def connect(self, address: str) -> None:
+        """Send lines to the engine at ``address`` from now on."""
+        with self._lock:
+            if address and address != self._address:
+                self._address, self._stub = address, None
+
+    def write(self, urn: str, text: str, *, passing: bool = False, warning: bool = False) -> None:
+        """Show ``text`` at the resource ``urn``; ``passing`` text is replaced by the next."""
+        stub = self._connected()
+        if stub is None:
+            return
+        line = engine_pb2.LogRequest(
+            severity=engine_pb2.WARNING if warning else engine_pb2.INFO,
+            message=scrub(text),
+            urn=urn,
+            ephemeral=passing,
+        )
+        try:
+            stub.Log(line, timeout=_TIMEOUT)
+        except grpc.RpcError:
+            return  # the engine may be on its way out
+
+    def _connected(self) -> engine_pb2_grpc.EngineStub | None:
+        with self._lock:
+            if self._stub is None and self._address:
+                channel = grpc.insecure_channel(self._address)
+                self._stub = engine_pb2_grpc.EngineStub(channel)
+            return self._stub

@@ -1,0 +1,88 @@
+"""Between the engine's structs and what this resource means by them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from google.protobuf.struct_pb2 import Struct
+
+from tpuflex.errors import TpuflexError
+from tpuflex.gcp.queued_resources import RequestName
+from tpuflex.lifecycle import Lifecycle
+from tpuflex.provider.answers import KeptError
+from tpuflex.provider.arguments import input_properties, parse
+from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.codec import Properties, decode, encode, secret_keys
+from tpuflex.provider.diff import INPUTS
+from tpuflex.provider.observation import Observation, outputs
+from tpuflex.provider.schema import QUEUED_RESOURCE
+
+
+def require_known_type(urn: str) -> None:
+    """Check that ``urn`` names a resource of the one type there is.
+
+    Raises:
+        TpuflexError: it does not.
+    """
+    kind = urn.split("::")[2].split("$")[-1] if urn.count("::") >= 3 else urn
+    if kind != QUEUED_RESOURCE:
+        raise TpuflexError(
+            f"the tpuflex provider has no resource type {kind!r}",
+            hint=f"It has {QUEUED_RESOURCE}. Is another version of tpuflex installed?",
+        )
+
+
+def inputs_of(values: Properties) -> Properties:
+    """The inputs among ``values`` (outputs carry the inputs, too)."""
+    return {key: value for key, value in values.items() if key in INPUTS}
+
+
+def stands(olds: Properties) -> Lifecycle | None:
+    """Where the resource stood when the state was written; None if it does not say."""
+    value = olds.get("lifecycle")
+    return Lifecycle(value) if value in {item.value for item in Lifecycle} else None
+
+
+def properties(given: Struct, seen: Observation) -> Struct:
+    """Output properties: the inputs ``given``, secret where they were, and what was seen."""
+    inputs = input_properties(parse(decode(given)))
+    return encode(outputs(inputs, seen), secrets=secret_keys(given))
+
+
+def previewed_creation(given: Struct) -> Struct:
+    """What can be said before anything is created: the inputs and the names made of them."""
+    previewed = Struct()
+    previewed.CopyFrom(given)
+    values = decode(given)
+    project, zones, id_ = (values.get(key) for key in ("project", "zones", "queuedResourceId"))
+    zone = zones[0] if isinstance(zones, list) and len(zones) == 1 else None
+    if isinstance(project, str) and isinstance(zone, str) and isinstance(id_, str):
+        previewed.update({"name": str(RequestName(project, zone, id_)), "zone": zone})
+        previewed.update({"nodeId": id_})
+    return previewed
+
+
+def previewed_update(olds: Struct, news: Struct) -> Struct:
+    """What an update in place leaves: the old outputs with the new inputs."""
+    merged = Struct()
+    for key, value in olds.fields.items():
+        if key not in INPUTS:
+            merged.fields[key].CopyFrom(value)
+    for key, value in news.fields.items():
+        merged.fields[key].CopyFrom(value)
+    return merged
+
+
+@contextmanager
+def kept(given: Struct) -> Iterator[None]:
+    """Whatever in the block leaves a request behind keeps it in the state.
+
+    Raises:
+        KeptError: instead of :class:`UnreadyError`, with all that the state needs.
+    """
+    try:
+        yield
+    except UnreadyError as error:
+        seen = error.observation
+        raise KeptError(str(seen.name), properties(given, seen), given, error) from error

@@ -1,0 +1,223 @@
+"""The gRPC face of the provider: engine requests in, answers out, nothing decided here."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections.abc import Callable
+
+import grpc
+from google.protobuf.empty_pb2 import Empty
+
+from tpuflex import __version__
+from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.gcp.timing import Timing
+from tpuflex.provider import configuration
+from tpuflex.provider.answers import check_failures, diff_response, reported
+from tpuflex.provider.arguments import failures, with_defaults
+from tpuflex.provider.call import Call
+from tpuflex.provider.codec import decode, encode, secret_keys
+from tpuflex.provider.diff import diff
+from tpuflex.provider.engine_log import EngineLog
+from tpuflex.provider.marshalling import (
+    inputs_of,
+    kept,
+    previewed_creation,
+    previewed_update,
+    properties,
+    require_known_type,
+    stands,
+)
+from tpuflex.provider.observation import outputs
+from tpuflex.provider.operations import create, delete_resource, read, update
+from tpuflex.provider.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
+from tpuflex.provider.schema import package_schema
+
+Context = grpc.ServicerContext
+Connect = Callable[[configuration.Configuration, Timing], TpuClient]
+
+
+class Servicer(provider_pb2_grpc.ResourceProviderServicer):
+    """Serves `tpuflex:tpu:QueuedResource`.
+
+    Every call comes on a thread of its own, and a create may last for days.
+    """
+
+    def __init__(
+        self,
+        log: EngineLog,
+        connect: Connect,
+        timing: Callable[[threading.Event], Timing] = Timing.real,
+    ) -> None:
+        self._log = log
+        self._connect = connect
+        self._make_timing = timing
+        self._lock = threading.Lock()
+        self._configure(configuration.Configuration())
+
+    def _configure(self, configured: configuration.Configuration) -> None:
+        with self._lock:
+            self._stop = threading.Event()
+            self._configuration = configured
+            self._timing = self._make_timing(self._stop)
+            self._client: TpuClient | None = None
+
+    def _call(self, urn: str) -> Call:
+        """What one call has at hand. The connection is made when it is first needed: checking
+        and comparing inputs needs none."""
+        with self._lock:
+            if self._client is None:
+                self._client = self._connect(self._configuration, self._timing)
+            return Call(self._client, self._timing, functools.partial(self._log.write, urn))
+
+    def stop(self) -> None:
+        """End all waits at once."""
+        self._stop.set()
+
+    # -- the protocol: who we are -------------------------------------------------------------
+
+    @reported
+    def Handshake(
+        self, request: provider_pb2.ProviderHandshakeRequest, context: Context
+    ) -> provider_pb2.ProviderHandshakeResponse:
+        self._log.connect(request.engine_address)
+        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
+
+    @reported
+    def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
+        self._log.connect(request.address)
+        return Empty()
+
+    @reported
+    def GetPluginInfo(self, request: Empty, context: Context) -> plugin_pb2.PluginInfo:
+        return plugin_pb2.PluginInfo(version=__version__)
+
+    @reported
+    def GetSchema(
+        self, request: provider_pb2.GetSchemaRequest, context: Context
+    ) -> provider_pb2.GetSchemaResponse:
+        return provider_pb2.GetSchemaResponse(schema=package_schema())
+
+    @reported
+    def Cancel(self, request: Empty, context: Context) -> Empty:
+        self.stop()
+        return Empty()
+
+    # -- the provider's own configuration -----------------------------------------------------
+
+    @reported
+    def CheckConfig(
+        self, request: provider_pb2.CheckRequest, context: Context
+    ) -> provider_pb2.CheckResponse:
+        answer = provider_pb2.CheckResponse(
+            failures=check_failures(configuration.failures(decode(request.news)))
+        )
+        for key in (*configuration.KEYS, "version"):
+            if key in request.news.fields:
+                answer.inputs.fields[key].CopyFrom(request.news.fields[key])
+        return answer
+
+    @reported
+    def DiffConfig(
+        self, request: provider_pb2.DiffRequest, context: Context
+    ) -> provider_pb2.DiffResponse:
+        # Where the API is reached, and under which default project, never replaces a resource:
+        # each carries its own project.
+        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+
+    @reported
+    def Configure(
+        self, request: provider_pb2.ConfigureRequest, context: Context
+    ) -> provider_pb2.ConfigureResponse:
+        self._configure(configuration.configuration(decode(request.args)))
+        return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
+
+    # -- the resource -------------------------------------------------------------------------
+
+    @reported
+    def Check(
+        self, request: provider_pb2.CheckRequest, context: Context
+    ) -> provider_pb2.CheckResponse:
+        require_known_type(request.urn)
+        given = decode(request.news)
+        filled = with_defaults(given, urn=request.urn, project=self._configuration.project)
+        answer = provider_pb2.CheckResponse(failures=check_failures(failures(filled)))
+        # The inputs go back as they came, secrets and unknowns included; only defaults are added.
+        answer.inputs.CopyFrom(request.news)
+        added = {key: value for key, value in filled.items() if given.get(key) != value}
+        for key, value in encode(added, secrets=secret_keys(request.news)).fields.items():
+            answer.inputs.fields[key].CopyFrom(value)
+        return answer
+
+    @reported
+    def Diff(
+        self, request: provider_pb2.DiffRequest, context: Context
+    ) -> provider_pb2.DiffResponse:
+        require_known_type(request.urn)
+        olds = decode(request.olds)
+        old = inputs_of(decode(request.old_inputs) or olds)
+        return diff_response(diff(old, decode(request.news), stands(olds)))
+
+    @reported
+    def Create(
+        self, request: provider_pb2.CreateRequest, context: Context
+    ) -> provider_pb2.CreateResponse:
+        require_known_type(request.urn)
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
+        inputs = decode(request.properties)
+        with kept(request.properties):
+            seen = create(self._call(request.urn), inputs, timeout=request.timeout)
+        return provider_pb2.CreateResponse(
+            id=str(seen.name),
+            properties=properties(request.properties, seen),
+            refresh_before_update=True,
+        )
+
+    @reported
+    def Read(
+        self, request: provider_pb2.ReadRequest, context: Context
+    ) -> provider_pb2.ReadResponse:
+        require_known_type(request.urn)
+        known = inputs_of(decode(request.inputs))
+        found = read(self._call(request.urn), request.id, known)
+        if found is None:
+            return provider_pb2.ReadResponse()
+        secrets = secret_keys(request.inputs, request.properties)
+        inputs = encode(found.inputs, secrets=secrets)
+        return provider_pb2.ReadResponse(
+            id=str(found.seen.name),
+            inputs=inputs,
+            properties=encode(outputs(found.inputs, found.seen), secrets=secrets),
+            refresh_before_update=True,
+        )
+
+    @reported
+    def Update(
+        self, request: provider_pb2.UpdateRequest, context: Context
+    ) -> provider_pb2.UpdateResponse:
+        require_known_type(request.urn)
+        olds = decode(request.olds)
+        if request.preview:
+            return provider_pb2.UpdateResponse(
+                properties=previewed_update(request.olds, request.news)
+            )
+        old = inputs_of(decode(request.old_inputs) or olds)
+        with kept(request.news):
+            seen = update(
+                self._call(request.urn),
+                old,
+                decode(request.news),
+                stands(olds),
+                timeout=request.timeout,
+            )
+        return provider_pb2.UpdateResponse(
+            properties=properties(request.news, seen), refresh_before_update=True
+        )
+
+    @reported
+    def Delete(self, request: provider_pb2.DeleteRequest, context: Context) -> Empty:
+        require_known_type(request.urn)
+        inputs = inputs_of(decode(request.old_inputs) or decode(request.properties))
+        delete_resource(self._call(request.urn), request.id, inputs, timeout=request.timeout)
+        return Empty()

@@ -1,0 +1,169 @@
+"""The provider's process, its launcher, and what leaves it."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import grpc
+import psutil
+import pytest
+from google.protobuf.empty_pb2 import Empty
+
+from tpuflex import __version__
+from tpuflex.errors import AccessError
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.provider.codec import UNKNOWN, UNKNOWN_STRING, decode, encode, secret_keys
+from tpuflex.provider.configuration import Configuration, endpoints
+from tpuflex.provider.protocol import provider_pb2_grpc
+from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
+from tpuflex.provider.scrub import scrub
+
+PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
+URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
+TOKEN = "ya29.a0Canary_token-123"
+
+
+@pytest.mark.engine
+def test_the_engine_accepts_the_schema(tmp_path: Path) -> None:
+    """The real engine starts the plugin and reads the package schema from it."""
+    import os
+
+    from tpuflex.engine.find import ensure
+
+    engine = ensure(PLUGIN.parents[2] / ".tpuflex", os.environ, lambda _: None)
+    shown = subprocess.run(
+        [str(engine.path), "package", "get-schema", str(PLUGIN)],
+        env={
+            **os.environ,
+            "PULUMI_HOME": str(tmp_path),
+            "PULUMI_SKIP_UPDATE_CHECK": "true",
+            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        },
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=True,
+    )
+
+    ours = json.loads(package_schema())
+    theirs = json.loads(shown.stdout)
+    assert theirs["resources"][QUEUED_RESOURCE] == ours["resources"][QUEUED_RESOURCE]
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_process_prints_its_port_and_ends_on_a_signal(number: signal.Signals) -> None:
+    """The launcher's first line is the port; the process ends promptly when told to."""
+    with subprocess.Popen(
+        [str(PLUGIN), "127.0.0.1:1"], stdout=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+        with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+            stub = provider_pb2_grpc.ResourceProviderStub(channel)
+            assert stub.GetPluginInfo(Empty(), wait_for_ready=True).version == __version__
+        process.send_signal(number)
+        assert process.wait(timeout=5) == 0
+
+
+def test_process_ends_with_its_engine() -> None:
+    """When the engine is killed, its provider does not go on polling for ever."""
+    starter = (
+        "import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE);"
+        "p.stdout.readline(); print(p.pid, flush=True); sys.stdin.read()"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", starter, str(PLUGIN), "127.0.0.1:1"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as parent:
+        assert parent.stdout is not None
+        child = psutil.Process(int(parent.stdout.readline()))
+        parent.kill()
+        parent.wait()
+        child.wait(timeout=10)
+
+
+def test_provider_starts_without_the_sdk() -> None:
+    """Importing the provider executes neither the Pulumi SDK nor the HTTP stack."""
+    shown = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, tpuflex.provider.main; "
+            "print([m for m in ('pulumi', 'requests', 'google.auth') if m in sys.modules])",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert shown.stdout.strip() == "[]"
+
+
+def test_wrong_cloud_is_refused_with_the_remedy() -> None:
+    """An embedded stack never talks to Google by accident, nor the other way round."""
+    local = {
+        f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:1/"
+        for api in (
+            [
+                "TPU",
+                "STORAGE",
+                "SECRETMANAGER",
+                "COMPUTE",
+                "IAM",
+                "CLOUDRESOURCEMANAGER",
+                "SERVICEUSAGE",
+            ]
+        )
+    }
+    with pytest.raises(AccessError) as refused:
+        endpoints(Configuration(embedded=True), {})
+    assert refused.value.hint == 'Run: eval "$(tpuflex emulator env)"'
+    with pytest.raises(AccessError):
+        endpoints(Configuration(embedded=False), local)
+    assert endpoints(Configuration(embedded=True), local).embedded
+    assert endpoints(Configuration(), {}) == Endpoints()
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        TOKEN,
+        f"Authorization: Bearer {TOKEN}",
+        "https://x/y?access_token=abcdef0123",
+        "AIzaSyA1234567890abcdefghijklmnop",
+        "hf_abcdefghij0123",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+    ],
+)
+def test_credentials_are_scrubbed(secret: str) -> None:
+    """Nothing that looks like a credential leaves the provider."""
+    kept = scrub(f"before {secret} after")
+
+    assert kept.startswith("before ")
+    assert kept.endswith(" after")
+    assert secret.rsplit("=", 1)[-1] not in kept
+
+
+def test_codec_reads_outputs_and_numbers() -> None:
+    """Output values, nested secrets, unknowns and whole numbers are read as plain values."""
+    wire = encode(
+        {
+            "known": {
+                "4dabf18193072939515e22adb298388d": "d0e6a833031e9bbcd3f4e8bde6ca49a4",
+                "value": 3.0,
+                "secret": True,
+            },
+            "unknown": {"4dabf18193072939515e22adb298388d": "d0e6a833031e9bbcd3f4e8bde6ca49a4"},
+            "sentinel": [UNKNOWN_STRING],
+            "none": None,
+        }
+    )
+
+    assert decode(wire) == {"known": 3, "unknown": UNKNOWN, "sentinel": [UNKNOWN]}
+    assert secret_keys(wire) == {"known"}
