@@ -1,0 +1,7 @@
+"""The Pulumi program: read the stack file, deploy the endpoint."""
+
+from __future__ import annotations
+
+from tpuflex.program import main
+
+main()

@@ -1,0 +1,1 @@
+"""Pulumi components: everything an endpoint needs around its slice, and the endpoint itself."""

@@ -1,0 +1,69 @@
+"""Whether the environment points at the cloud that the settings name.
+
+The endpoints of the plugins come from the process environment, the cloud from the stack
+file. When the two disagree, an embedded stack would be created, and paid for, on Google.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Literal
+
+from pulumi import RunError
+
+from tpuflex.errors import SettingsError
+from tpuflex.gcp.endpoints import Endpoints, is_loopback
+
+_ENTER = (
+    'Run `eval "$(tpuflex emulator env)"` (after `tpuflex emulator start`), or use `tpuflex up`.'
+)
+_LEAVE = "Open a new shell, or unset the variables that `tpuflex emulator env` prints."
+
+
+def require_matching_cloud(
+    cloud: Literal["google", "embedded"], environ: Mapping[str, str]
+) -> None:
+    """Refuse to deploy to a cloud that the environment does not point at.
+
+    Raises:
+        RunError: the environment points elsewhere; says how to mend it.
+    """
+    try:
+        endpoints = Endpoints.from_environ(environ)
+    except SettingsError as error:
+        raise RunError(str(error)) from error
+    if cloud == "embedded":
+        if not endpoints.embedded:
+            raise RunError(
+                "This stack runs on the embedded cloud, but this shell points at Google Cloud.\n"
+                + _ENTER
+            )
+        if not _gcp_plugin_is_local(environ):
+            raise RunError(
+                "This stack runs on the embedded cloud, but the gcp plugin would talk to Google "
+                "Cloud: PULUMI_DEBUG_PROVIDERS does not name it.\n" + _ENTER
+            )
+        return
+    local = [
+        field.name for field in fields(endpoints) if is_loopback(getattr(endpoints, field.name))
+    ]
+    # Google's storage library goes there whatever the other variables say.
+    if environ.get("STORAGE_EMULATOR_HOST"):
+        local.append("storage")
+    if local or _attached(environ):
+        what = f"({', '.join(sorted(set(local)))})" if local else "(the gcp plugin)"
+        raise RunError(
+            f"This stack runs on Google Cloud, but this shell points at the embedded cloud {what}."
+            f"\n{_LEAVE}"
+        )
+
+
+def _gcp_plugin_is_local(environ: Mapping[str, str]) -> bool:
+    """The bundled stand-in is attached, or the published plugin is told to use loopback."""
+    return _attached(environ) or is_loopback(environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", ""))
+
+
+def _attached(environ: Mapping[str, str]) -> bool:
+    entries = environ.get("PULUMI_DEBUG_PROVIDERS", "").split(",")
+    return any(entry.strip().startswith("gcp:") for entry in entries)

@@ -1,0 +1,177 @@
+"""The component that users reach for: a private vLLM endpoint on a Flex-start slice."""
+
+from __future__ import annotations
+
+import pulumi
+import pulumi_gcp as gcp
+
+from tpuflex.boot.config import boot_config
+from tpuflex.boot.metadata import node_metadata
+from tpuflex.catalog.accelerators import accelerator
+from tpuflex.catalog.zones import region_of
+from tpuflex.components.cloud import require_matching_cloud
+from tpuflex.components.endpoint_args import VllmEndpointArgs
+from tpuflex.components.surroundings import API_KEY, HF_TOKEN, Surroundings
+from tpuflex.naming import Names
+from tpuflex.planning.cost import RunCost, run_cost
+from tpuflex.provider.resource import Provider, QueuedResource
+from tpuflex.settings.duration import google_duration
+from tpuflex.settings.model import StackSettings
+
+
+class VllmEndpoint(pulumi.ComponentResource):
+    """An OpenAI-compatible vLLM server on a TPU slice, with everything that it needs.
+
+    Attributes:
+        url: base URL of the API, inside the network.
+        model: the served model.
+        zone: zone of the slice.
+        queued_resource: the slice's request.
+        state: the request's state in the API's words.
+        expires: when Google deletes the slice (RFC 3339), or None while it only waits.
+        bucket: name of the weights bucket.
+        api_key_secret: resource name of the API key's version in Secret Manager.
+        cost: what the run costs at most.
+    """
+
+    url: pulumi.Output[str]
+    model: str
+    zone: pulumi.Output[str]
+    queued_resource: QueuedResource
+    state: pulumi.Output[str]
+    lifecycle: pulumi.Output[str]
+    expires: pulumi.Output[str | None]
+    bucket: str
+    api_key_secret: str
+    cost: RunCost
+
+    def __init__(
+        self, name: str, args: VllmEndpointArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        settings = args.settings
+        require_matching_cloud(settings.cloud, args.environ)
+        super().__init__("tpuflex:index:VllmEndpoint", name, None, opts)
+        names = args.names or Names(pulumi.get_project(), pulumi.get_stack(), name)
+        self.model = settings.model.name
+        self.cost = run_cost(settings)
+
+        around = Surroundings(name, settings, names, self._with_gcp(name, settings))
+        self.bucket = around.weights.bucket_name
+        self.api_key_secret = around.version(API_KEY, settings.secrets.api_key_version)
+        metadata = _metadata(settings, names, around)
+        prepared = around.prepared(args.prepare)
+        self.queued_resource = self._slice(
+            name,
+            settings,
+            names,
+            around,
+            metadata if prepared is None else prepared.apply(lambda _: metadata),
+        )
+        self._publish(settings)
+
+    def _slice(
+        self,
+        name: str,
+        settings: StackSettings,
+        names: Names,
+        around: Surroundings,
+        metadata: pulumi.Input[dict[str, str]],
+    ) -> QueuedResource:
+        wanted = settings.slice
+        row = accelerator(wanted.accelerator_type)
+        return QueuedResource(
+            name,
+            queued_resource_id=names.queued_resource_id(),
+            project=settings.project,
+            zones=list(wanted.zones),
+            accelerator_type=wanted.accelerator_type,
+            runtime_version=wanted.runtime_version or (row.runtime_version if row else ""),
+            max_run_duration=google_duration(wanted.max_run_duration),
+            network=around.network.network.id,
+            subnetwork=around.network.subnetwork.id,
+            service_account=around.identity.email,
+            tags=[around.network.tag],
+            labels=names.labels(),
+            metadata=metadata,
+            description=f"{settings.model.name}, stack {names.stack} of {names.project}",
+            opts=pulumi.ResourceOptions(
+                parent=self,
+                provider=self._tpu_provider(name, settings),
+                depends_on=around.all(),
+                # The id is part of the name, so there is no room for two at a time.
+                delete_before_replace=True,
+                custom_timeouts=pulumi.CustomTimeouts(
+                    create=google_duration(wanted.timeouts.create),
+                    delete=google_duration(wanted.timeouts.delete),
+                ),
+            ),
+        )
+
+    def _publish(self, settings: StackSettings) -> None:
+        port = settings.serving.port
+        self.zone = self.queued_resource.zone
+        self.state = self.queued_resource.state
+        self.lifecycle = self.queued_resource.lifecycle
+        self.expires = self.queued_resource.expire_time
+        self.url = self.queued_resource.ip_addresses.apply(
+            lambda addresses: f"http://{addresses[0]}:{port}/v1" if addresses else ""
+        )
+        self.register_outputs(
+            {
+                "url": self.url,
+                "model": self.model,
+                "zone": self.zone,
+                "state": self.state,
+                "expires": self.expires,
+                "bucket": self.bucket,
+                "apiKeySecret": self.api_key_secret,
+            }
+        )
+
+    def _with_gcp(self, name: str, settings: StackSettings) -> pulumi.ResourceOptions:
+        """Options of the gcp children: the caller's provider, else one of our own.
+
+        An explicit provider keeps `gcp:` configuration of the surrounding program out.
+        """
+        given = self.get_provider("gcp:index:Provider")
+        provider = given or gcp.Provider(
+            f"{name}-gcp",
+            project=settings.project,
+            region=region_of(settings.slice.zones[0]),
+            zone=settings.slice.zones[0],
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return pulumi.ResourceOptions(parent=self, providers={"gcp": provider})
+
+    def _tpu_provider(self, name: str, settings: StackSettings) -> pulumi.ProviderResource:
+        """The caller's provider, else one of our own.
+
+        The default provider of the package `tpuflex` would be configured with every key of
+        the stack file, and would change with them.
+        """
+        return self.get_provider("tpuflex:index:Provider") or Provider(
+            f"{name}-tpu",
+            project=settings.project,
+            embedded=settings.cloud == "embedded",
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+
+def _metadata(settings: StackSettings, names: Names, around: Surroundings) -> dict[str, str]:
+    """The node's metadata: the startup script and what it is to do."""
+    token_version = settings.secrets.hf_token_version
+    return node_metadata(
+        boot_config(
+            settings,
+            names,
+            bucket=around.weights.bucket_name,
+            api_key_secret=around.version(API_KEY, settings.secrets.api_key_version),
+            hf_token_secret=(
+                None if token_version is None else around.version(HF_TOKEN, token_version)
+            ),
+        )
+    )
+
+
+def _after(done: pulumi.Output[None] | None, value: dict[str, str]) -> pulumi.Input[dict[str, str]]:
+    return value if done is None else done.apply(lambda _: value)

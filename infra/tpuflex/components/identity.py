@@ -1,0 +1,71 @@
+"""The identity under which the host runs: its own, and allowed next to nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import projects, serviceaccount
+
+from tpuflex.naming import Names
+
+#: Granted on the project; everything else is granted on the one bucket or secret it is for.
+PROJECT_ROLES = {
+    "logs": "roles/logging.logWriter",
+    "metrics": "roles/monitoring.metricWriter",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class HostIdentityArgs:
+    """Inputs of :class:`HostIdentity`."""
+
+    names: Names
+    """Physical names."""
+
+    project: str
+    """Google Cloud project id."""
+
+
+class HostIdentity(pulumi.ComponentResource):
+    """A service account that may write logs and metrics.
+
+    Attributes:
+        account: the service account.
+        email: its address, known before it exists.
+        member: its address as an IAM policy spells it.
+        grants: its roles on the project.
+    """
+
+    account: serviceaccount.Account
+    email: str
+    member: pulumi.Output[str]
+    grants: tuple[projects.IAMMember, ...]
+
+    def __init__(
+        self, name: str, args: HostIdentityArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:HostIdentity", name, None, opts)
+        account_id = args.names.service_account_id()
+        self.account = serviceaccount.Account(
+            name,
+            account_id=account_id,
+            project=args.project,
+            display_name=f"tpuflex host of {args.names.stack}",
+            description=args.names.description,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.email = f"{account_id}@{args.project}.iam.gserviceaccount.com"
+        # Taken from the account, so that no grant is tried before the account exists.
+        self.member = self.account.member
+        self.grants = tuple(
+            projects.IAMMember(
+                f"{name}-{what}",
+                project=args.project,
+                role=role,
+                member=self.member,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for what, role in PROJECT_ROLES.items()
+        )
+        self.register_outputs({"email": self.email})

@@ -1,0 +1,141 @@
+"""A network of the endpoint's own: nothing reaches it but what is listed here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import compute
+
+from tpuflex.naming import Names
+
+#: Source range of Identity-Aware Proxy's TCP forwarding
+#: (https://cloud.google.com/iap/docs/using-tcp-forwarding).
+IAP_RANGE = "35.235.240.0/20"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NetworkArgs:
+    """Inputs of :class:`Network`."""
+
+    names: Names
+    """Physical names."""
+
+    project: str
+    """Google Cloud project id."""
+
+    region: str
+    """Region of the subnetwork: the region of the slice."""
+
+    subnetwork_cidr: str
+    """Address range of the subnetwork."""
+
+    serving_port: int
+    """Port of the endpoint."""
+
+    allowed_cidrs: Sequence[str]
+    """Ranges that may reach the serving port; no rule is made when there are none."""
+
+
+class Network(pulumi.ComponentResource):
+    """A custom-mode VPC with one subnetwork, a way out through NAT, and a narrow way in.
+
+    Attributes:
+        network: the VPC.
+        subnetwork: its subnetwork, with Private Google Access and flow logs.
+        tag: the network tag that the firewall rules apply to; put it on the slice.
+        barriers: what must outlive the slice: the firewall rules and the way out.
+    """
+
+    network: compute.Network
+    subnetwork: compute.Subnetwork
+    tag: str
+    barriers: tuple[pulumi.Resource, ...]
+
+    def __init__(
+        self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:Network", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.tag = args.names.compute("host")
+        self.network = compute.Network(
+            name,
+            name=args.names.compute("net"),
+            project=args.project,
+            description=args.names.description,
+            auto_create_subnetworks=False,
+            routing_mode="REGIONAL",
+            opts=child,
+        )
+        self.subnetwork = self._subnetwork(name, args)
+        self.barriers = (
+            self.subnetwork,
+            self._way_out(name, args),
+            *self._firewalls(name, args),
+        )
+        self.register_outputs(
+            {"networkId": self.network.id, "subnetworkId": self.subnetwork.id, "tag": self.tag}
+        )
+
+    def _subnetwork(self, name: str, args: NetworkArgs) -> compute.Subnetwork:
+        return compute.Subnetwork(
+            f"{name}-subnet",
+            name=args.names.compute("subnet"),
+            project=args.project,
+            description=args.names.description,
+            region=args.region,
+            network=self.network.id,
+            ip_cidr_range=args.subnetwork_cidr,
+            # The host has no external address: this is its way to Storage and Secret Manager.
+            private_ip_google_access=True,
+            log_config=compute.SubnetworkLogConfigArgs(
+                aggregation_interval="INTERVAL_10_MIN",
+                flow_sampling=0.5,
+                metadata="INCLUDE_ALL_METADATA",
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _way_out(self, name: str, args: NetworkArgs) -> compute.RouterNat:
+        """The serving image lies in a registry outside of Google: NAT is the way to it."""
+        router = compute.Router(
+            f"{name}-router",
+            name=args.names.compute("router"),
+            project=args.project,
+            description=args.names.description,
+            region=args.region,
+            network=self.network.id,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return compute.RouterNat(
+            f"{name}-nat",
+            name=args.names.compute("nat"),
+            project=args.project,
+            region=args.region,
+            router=router.name,
+            nat_ip_allocate_option="AUTO_ONLY",
+            source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
+            log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+
+    def _firewalls(self, name: str, args: NetworkArgs) -> tuple[compute.Firewall, ...]:
+        rules = [("ssh", 22, [IAP_RANGE])]
+        if args.allowed_cidrs:
+            rules.append(("serving", args.serving_port, list(args.allowed_cidrs)))
+        return tuple(
+            compute.Firewall(
+                f"{name}-{role}",
+                name=args.names.compute(role),
+                project=args.project,
+                description=args.names.description,
+                network=self.network.id,
+                direction="INGRESS",
+                source_ranges=ranges,
+                target_tags=[self.tag],
+                allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(port)])],
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for role, port, ranges in rules
+        )

@@ -1,0 +1,85 @@
+"""Secret Manager containers. Their versions are added by the command line, not by Pulumi,
+so that no value is ever in a stack's state."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import secretmanager
+
+from tpuflex.naming import Names
+
+
+@dataclass(frozen=True, kw_only=True)
+class ServingSecretsArgs:
+    """Inputs of :class:`ServingSecrets`."""
+
+    names: Names
+    """Physical names."""
+
+    project: str
+    """Google Cloud project id."""
+
+    region: str
+    """Region that the values are kept in."""
+
+    roles: Sequence[str]
+    """What the secrets are for, such as ``api-key``; one secret each."""
+
+    reader: pulumi.Input[str]
+    """IAM member that may read the values."""
+
+
+class ServingSecrets(pulumi.ComponentResource):
+    """One secret per role, each readable by the host alone.
+
+    Attributes:
+        secrets: the containers, by role.
+        secret_ids: their ids, by role; known before they exist.
+        grants: the reader's roles.
+    """
+
+    secrets: dict[str, secretmanager.Secret]
+    secret_ids: dict[str, str]
+    grants: tuple[secretmanager.SecretIamMember, ...]
+
+    def __init__(
+        self, name: str, args: ServingSecretsArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:ServingSecrets", name, None, opts)
+        child = pulumi.ResourceOptions(parent=self)
+        self.secret_ids = {role: args.names.secret(role) for role in args.roles}
+        self.secrets = {
+            role: secretmanager.Secret(
+                f"{name}-{role}",
+                secret_id=secret_id,
+                project=args.project,
+                replication=secretmanager.SecretReplicationArgs(
+                    user_managed=secretmanager.SecretReplicationUserManagedArgs(
+                        replicas=[
+                            secretmanager.SecretReplicationUserManagedReplicaArgs(
+                                location=args.region
+                            )
+                        ]
+                    )
+                ),
+                labels=args.names.labels(),
+                deletion_protection=False,
+                opts=child,
+            )
+            for role, secret_id in self.secret_ids.items()
+        }
+        self.grants = tuple(
+            secretmanager.SecretIamMember(
+                f"{name}-{role}-reader",
+                project=args.project,
+                secret_id=secret.secret_id,
+                role="roles/secretmanager.secretAccessor",
+                member=args.reader,
+                opts=child,
+            )
+            for role, secret in self.secrets.items()
+        )
+        self.register_outputs({"secretIds": self.secret_ids})

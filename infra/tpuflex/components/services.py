@@ -1,0 +1,45 @@
+"""The Google APIs that an endpoint needs, enabled in its project."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import projects
+
+#: Logging and monitoring are what the host writes to; IAP is the way in for people.
+SERVICES = ("compute", "iam", "iap", "logging", "monitoring", "secretmanager", "storage", "tpu")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ApiServicesArgs:
+    """Inputs of :class:`ApiServices`."""
+
+    project: str
+    """Google Cloud project id."""
+
+
+class ApiServices(pulumi.ComponentResource):
+    """Enables the APIs. They stay enabled on destroy: others may be using them.
+
+    Attributes:
+        enabled: one resource per API, for others to depend on.
+    """
+
+    enabled: tuple[projects.Service, ...]
+
+    def __init__(
+        self, name: str, args: ApiServicesArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:ApiServices", name, None, opts)
+        self.enabled = tuple(
+            projects.Service(
+                f"{name}-{service}",
+                project=args.project,
+                service=f"{service}.googleapis.com",
+                disable_on_destroy=False,
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for service in SERVICES
+        )
+        self.register_outputs({"services": [item.service for item in self.enabled]})

@@ -1,0 +1,81 @@
+"""The bucket that holds the model's weights, in the region of the chips."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import pulumi
+from pulumi_gcp import storage
+
+from tpuflex.naming import Names
+
+
+@dataclass(frozen=True, kw_only=True)
+class WeightsBucketArgs:
+    """Inputs of :class:`WeightsBucket`."""
+
+    names: Names
+    """Physical names."""
+
+    project: str
+    """Google Cloud project id."""
+
+    region: str
+    """Region of the slice; the bucket lies in the same one."""
+
+    reader: pulumi.Input[str]
+    """IAM member that may read the weights."""
+
+
+class WeightsBucket(pulumi.ComponentResource):
+    """A private regional bucket, and its one reader.
+
+    It is emptied and deleted on destroy: the weights came from somewhere and can be pushed
+    again, and a teardown that leaves terabytes behind keeps costing. Deleted objects are gone
+    at once for the same reason: soft delete is off, and old versions live one day.
+
+    Attributes:
+        bucket: the bucket.
+        bucket_name: its name; known before it exists.
+        grant: the reader's role.
+    """
+
+    bucket: storage.Bucket
+    bucket_name: str
+    grant: storage.BucketIAMMember
+
+    def __init__(
+        self, name: str, args: WeightsBucketArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:WeightsBucket", name, None, opts)
+        self.bucket_name = args.names.bucket(args.project, args.region)
+        self.bucket = storage.Bucket(
+            name,
+            name=self.bucket_name,
+            project=args.project,
+            location=args.region.upper(),
+            storage_class="STANDARD",
+            uniform_bucket_level_access=True,
+            public_access_prevention="enforced",
+            versioning=storage.BucketVersioningArgs(enabled=True),
+            lifecycle_rules=[
+                storage.BucketLifecycleRuleArgs(
+                    action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
+                    condition=storage.BucketLifecycleRuleConditionArgs(
+                        days_since_noncurrent_time=1
+                    ),
+                ),
+            ],
+            soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+            force_destroy=True,
+            labels=args.names.labels(),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.grant = storage.BucketIAMMember(
+            f"{name}-reader",
+            bucket=self.bucket.name,
+            role="roles/storage.objectViewer",
+            member=args.reader,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({"bucket": self.bucket.name})

@@ -1,0 +1,90 @@
+"""Settings to components to stack outputs: what the Pulumi program does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pulumi
+
+from tpuflex.components.endpoint import VllmEndpoint
+from tpuflex.components.endpoint_args import Prepare, VllmEndpointArgs
+from tpuflex.errors import SettingsError
+from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.settings.load import load_pulumi_config
+from tpuflex.settings.model import StackSettings
+from tpuflex.settings.rules import warnings
+
+
+def main() -> None:
+    """Deploy what the stack file of the running program says.
+
+    Raises:
+        pulumi.RunError: the stack file is wrong, or the environment points at another cloud.
+    """
+    try:
+        settings = load_pulumi_config(pulumi.Config("tpuflex"))
+    except SettingsError as error:
+        raise pulumi.RunError(str(error)) from error
+    deploy(settings, project=pulumi.get_project(), stack=pulumi.get_stack())
+
+
+def deploy(
+    settings: StackSettings,
+    *,
+    project: str,
+    stack: str,
+    prepare: Prepare | None = None,
+    environ: Mapping[str, str] | None = None,
+) -> VllmEndpoint:
+    """Register the endpoint that ``settings`` describes and export the stack's outputs.
+
+    Args:
+        settings: what to deploy.
+        project: Pulumi project name.
+        stack: Pulumi stack name, without organization.
+        prepare: awaited with the bucket's name and the secrets' ids by role, after both exist
+            and before chips are asked for; never in a preview. What it raises fails the update.
+        environ: the environment that the plugins run with, checked against the cloud of the
+            settings; the process's own unless given.
+
+    Raises:
+        pulumi.RunError: the environment points at another cloud than the settings.
+    """
+    for warning in warnings(settings):
+        pulumi.log.warn(str(warning))
+    endpoint = VllmEndpoint(
+        ENDPOINT_NAME,
+        VllmEndpointArgs(
+            cloud=settings.cloud,
+            project=settings.project,
+            slice=settings.slice,
+            model=settings.model,
+            serving=settings.serving,
+            network=settings.network,
+            secrets=settings.secrets,
+            names=Names(project, stack, ENDPOINT_NAME),
+            prepare=prepare,
+            environ=environ,
+        ),
+    )
+    for name, value in outputs(endpoint).items():
+        pulumi.export(name, value)
+    return endpoint
+
+
+def outputs(endpoint: VllmEndpoint) -> dict[str, object]:
+    """The stack's outputs by name; prices in US dollars, None where no price is known."""
+    cost = endpoint.cost
+    return {
+        "endpoint": endpoint.url,
+        "model": endpoint.model,
+        "zone": endpoint.zone,
+        "queued_resource": endpoint.queued_resource.id,
+        "state": endpoint.state,
+        "lifecycle": endpoint.lifecycle,
+        "expires": endpoint.expires,
+        "bucket": endpoint.bucket,
+        "api_key_secret": endpoint.api_key_secret,
+        "price_per_hour": None if cost.per_hour is None else float(cost.per_hour),
+        "max_cost": None if cost.maximum is None else float(cost.maximum),
+    }

@@ -1,0 +1,67 @@
+"""The program under Pulumi's mocks, and inventories to compare it with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from pulumi_plan import Plan, differences, run_program
+from tpuflex.program import deploy
+from tpuflex.settings.load import parse
+
+INVENTORIES = Path(__file__).parents[1] / "inventories"
+
+#: What `tpuflex emulator env` puts into a shell, as far as the program looks at it.
+EMBEDDED_ENVIRON = {
+    **{
+        f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:8470/"
+        for api in ("TPU", "SECRETMANAGER", "IAM", "CLOUDRESOURCEMANAGER", "SERVICEUSAGE")
+    },
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": "http://127.0.0.1:8470/storage/v1/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": "http://127.0.0.1:8470/compute/v1/",
+    "PULUMI_DEBUG_PROVIDERS": "gcp:40001",
+}
+
+Deploy = Callable[..., Plan]
+Compare = Callable[[Plan, str], None]
+
+
+@pytest.fixture
+def embedded_environ() -> dict[str, str]:
+    """A copy of the embedded cloud's environment."""
+    return dict(EMBEDDED_ENVIRON)
+
+
+@pytest.fixture
+def deployed() -> Deploy:
+    """Deploys sections and gives the plan."""
+
+    def run(sections: dict[str, Any], *, preview: bool = False, **options: Any) -> Plan:
+        settings = parse(sections, "test")
+        environ = EMBEDDED_ENVIRON if settings.cloud == "embedded" else {}
+        given = {"environ": environ, "project": "tpuflex", "stack": "dev", **options}
+        return run_program(lambda: deploy(settings, **given), preview=preview)
+
+    return run
+
+
+@pytest.fixture
+def matches() -> Compare:
+    """Compares a plan with an inventory: what the inventory says must be there."""
+
+    def compare(plan: Plan, name: str) -> None:
+        inventory = yaml.safe_load((INVENTORIES / name).read_text())
+        lines = [
+            *differences(inventory.get("values", {}), plan.inputs, ""),
+            *differences(inventory.get("outputs", {}), plan.outputs, "outputs"),
+        ]
+        if "counts" in inventory and inventory["counts"] != plan.counts():
+            lines.append(f"counts: expected {inventory['counts']}, found {plan.counts()}")
+        if lines:
+            pytest.fail("\n".join([*lines, "", f"the plan ({name}):", plan.to_yaml()]))
+
+    return compare

@@ -1,0 +1,222 @@
+"""The program and the component under the real engine, on the embedded cloud without hosts."""
+
+from __future__ import annotations
+
+import os
+import runpy
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+from pulumi import automation
+
+from tpuflex.emulator.environment import client_environment
+from tpuflex.emulator.plugin.server import serve
+from tpuflex.emulator.server import EmbeddedCloud
+from tpuflex.engine.find import ensure
+from tpuflex.errors import WeightsError
+from tpuflex.program import deploy, main
+from tpuflex.settings.load import load_stack_file
+
+pytestmark = pytest.mark.engine
+
+ROOT = Path(__file__).parents[2]
+DEV = ROOT / "stacks" / "Pulumi.dev.yaml"
+Program = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Rig:
+    """An empty embedded cloud, a project directory, and the shell of a user of both."""
+
+    cloud: EmbeddedCloud
+    root: Path
+
+    @property
+    def stack_file(self) -> Path:
+        return self.root / "stacks" / "Pulumi.dev.yaml"
+
+    def stack(self, program: Program) -> automation.Stack:
+        """The stack ``dev`` of the project, with ``program`` as its program."""
+        workspace = automation.LocalWorkspace(work_dir=str(self.root), program=program)
+        return automation.Stack.create_or_select("dev", workspace)
+
+    def edit(self, section: str, name: str, value: object) -> None:
+        """Change one setting of the stack file."""
+        document = yaml.safe_load(self.stack_file.read_text())
+        document["config"].setdefault(f"tpuflex:{section}", {})[name] = value
+        self.stack_file.write_text(yaml.safe_dump(document))
+
+    def kinds(self) -> set[str]:
+        """Kinds of what exists in the cloud."""
+        return {
+            f"{service}.{kind}"
+            for service, kinds in self.cloud.cloud.inventory().items()
+            for kind, resources in kinds.items()
+            if resources
+        }
+
+
+@pytest.fixture
+def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
+    """A project with the dev stack outside of this tree, in a shell of the embedded cloud."""
+    engine = ensure(ROOT / ".tpuflex", os.environ, print)
+    root, home = tmp_path / "project", tmp_path / "home"
+    (root / "stacks").mkdir(parents=True)
+    (home / "backend").mkdir(parents=True)
+    manifest = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    manifest["plugins"]["providers"][0]["path"] = str(ROOT / "infra" / "plugin")
+    del manifest["main"]
+    (root / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
+    (root / "stacks" / DEV.name).write_bytes(DEV.read_bytes())
+    quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
+    with EmbeddedCloud(home / "emulator", capacity={**quick}) as cloud:
+        plugin = serve(cloud.url)
+        shell = client_environment(
+            base_url=cloud.url,
+            state_dir=home / "emulator",
+            project="tpuflex-dev",
+            gcp_plugin_port=plugin.port,
+        )
+        path = f"{engine.path.parent}:{ROOT / '.venv' / 'bin'}:{os.environ['PATH']}"
+        for name, value in {**shell, "PATH": path}.items():
+            monkeypatch.setenv(name, value)
+        try:
+            yield Rig(cloud, root)
+        finally:
+            plugin.stop()
+
+
+def changes(result: automation.PreviewResult) -> dict[str, int]:
+    """How many resources a preview would create, change, replace; without the untouched."""
+    return {str(kind): n for kind, n in result.change_summary.items() if kind != "same"}
+
+
+def test_the_whole_life_of_the_dev_stack(rig: Rig) -> None:
+    """Up, nothing left to do, refresh, a change, destroy: and the cloud is empty again."""
+    stack = rig.stack(main)
+
+    outputs = stack.up().outputs
+    assert outputs["lifecycle"].value == "active"
+    assert outputs["endpoint"].value.endswith(":8000/v1")
+    assert outputs["max_cost"].value == 0
+    assert rig.kinds() >= {"tpu.queuedResources", "storage.buckets", "secretmanager.secrets"}
+    assert changes(stack.preview()) == {}
+
+    refreshed = stack.refresh().summary.resource_changes or {}
+    assert set(refreshed) == {"same"}
+
+    rig.edit("network", "allowed_cidrs", ["203.0.113.0/24"])
+    assert changes(stack.preview()) == {"create": 1}
+    stack.up()
+
+    stack.destroy()
+    assert rig.kinds() == set()
+
+
+def test_settings_never_touch_the_providers(rig: Rig) -> None:
+    """The engine offers every key of the namespace to providers of that name; none looks."""
+    stack = rig.stack(main)
+    stack.up()
+
+    rig.edit("serving", "flags", {"max_model_len": 256})
+    rig.edit("slice", "max_run_duration", "2h")
+    seen: list[str] = []
+    stack.preview(on_event=lambda event: seen.extend(_changed(event)))
+
+    assert seen == ["tpuflex:tpu:QueuedResource"]
+    stack.destroy()
+
+
+def test_the_engine_leaves_the_committed_stack_file_alone(rig: Rig) -> None:
+    """The salt for the embedded passphrase is committed, so nothing is written back."""
+    stack = rig.stack(main)
+
+    stack.up()
+    stack.destroy()
+
+    assert rig.stack_file.read_bytes() == DEV.read_bytes()
+
+
+def test_a_wrong_stack_file_fails_with_its_findings(rig: Rig) -> None:
+    """Every finding is in the diagnostics, and no traceback."""
+    rig.edit("slice", "max_run_duration", "8d")
+    rig.edit("slice", "zone", "us-east5-a")
+    lines: list[str] = []
+
+    with pytest.raises(automation.CommandError):
+        rig.stack(main).preview(on_output=lines.append)
+
+    text = "\n".join(lines)
+    assert "tpuflex:slice.max_run_duration: 8d is longer than Flex-start allows" in text
+    assert "tpuflex:slice.zone: unknown key. Write zones: [ZONE]." in text
+    assert "Traceback" not in text
+
+
+def test_failed_preparation_asks_for_no_chips(rig: Rig) -> None:
+    """The bucket is there, the slice is not, and the next up goes on from there."""
+    settings = load_stack_file(DEV).settings
+    problems = [WeightsError("the weights are cut short", hint="tpuflex weights push")]
+
+    async def prepare(_bucket: str, _secrets: Mapping[str, str]) -> None:
+        if problems:
+            raise problems.pop()
+
+    def program() -> None:
+        deploy(settings, project="tpuflex", stack="dev", prepare=prepare)
+
+    stack, lines = rig.stack(program), list[str]()
+    with pytest.raises(automation.CommandError):
+        stack.up(on_output=lines.append)
+
+    assert "error: the weights are cut short" in "\n".join(lines)
+    assert "Traceback" not in "\n".join(lines)
+    assert "storage.buckets" in rig.kinds()
+    assert "tpu.queuedResources" not in rig.kinds()
+
+    assert stack.up().outputs["lifecycle"].value == "active"
+    stack.destroy()
+    assert rig.kinds() == set()
+
+
+def test_an_embedded_stack_in_a_plain_shell_reaches_nothing(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Without the variables of the embedded cloud nothing is registered, let alone created."""
+    monkeypatch.delenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU")
+    lines: list[str] = []
+
+    with pytest.raises(automation.CommandError):
+        rig.stack(main).preview(on_output=lines.append)
+
+    assert 'eval "$(tpuflex emulator env)"' in "\n".join(lines)
+    assert rig.kinds() == set()
+
+
+def test_the_library_example_in_a_project_of_its_own(rig: Rig) -> None:
+    """The example of the documentation deploys; the provider is found on PATH alone."""
+    example = ROOT / "docs" / "examples" / "library"
+    (rig.root / "Pulumi.yaml").write_bytes((example / "Pulumi.yaml").read_bytes())
+    (rig.root / "stacks").rename(rig.root / "unused")
+
+    stack = rig.stack(lambda: _ignore(runpy.run_path(str(example / "__main__.py"))))
+
+    outputs = stack.up().outputs
+    assert outputs["endpoint"].value.startswith("http://127.")
+    assert outputs["api_key_secret"].value.endswith("/secrets/chat-dev-chat-api-key/versions/1")
+    assert changes(stack.preview()) == {}
+    stack.destroy()
+    assert rig.kinds() == set()
+
+
+def _changed(event: automation.EngineEvent) -> list[str]:
+    step = event.resource_pre_event.metadata if event.resource_pre_event else None
+    if step is None or step.op in {"same", "read", "refresh"}:
+        return []
+    return [step.type] if step.op == "replace" else ([] if "replace" in step.op else [step.type])
+
+
+def _ignore(_: object) -> None:
+    return None
