@@ -1,0 +1,40 @@
+"""`tpuflex ask`: one question, one streamed answer, and how fast it came."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation, stack_name
+
+
+@click.command()
+@click.argument("question")
+@click.option("--max-tokens", type=click.IntRange(1), default=256, show_default=True)
+@click.option("--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True)
+@click.option("--endpoint", metavar="URL", default="", help="Ask there instead, as in a tunnel.")
+@stack_name
+@as_json
+@pass_invocation
+def ask(
+    invocation: Invocation, question: str, max_tokens: int, temperature: float, endpoint: str
+) -> None:
+    """Ask the endpoint one question and stream the answer.
+
+    The API key is fetched from Secret Manager. Time to first token and tokens per second go
+    to standard error.
+    """
+    import time
+
+    from tpuflex.cli.cloud import connect_running
+    from tpuflex.cli.question import api_key, question_for, summary
+    from tpuflex.operate import ask as operation
+
+    stack = invocation.open_stack()
+    cloud = connect_running(invocation, stack)
+    asked = question_for(cloud, question, max_tokens, temperature, endpoint)
+    output = invocation.output
+    answer = operation.ask(asked, api_key(cloud), show=output.piece, now=time.perf_counter)
+    output.result()
+    output.document(answer.to_json())
+    output.progress(summary(answer))

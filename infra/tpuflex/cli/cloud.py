@@ -1,0 +1,159 @@
+"""The cloud that a stack runs on: its environment, and clients for it.
+
+For a stack of the embedded cloud the emulator is started when it does not run.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import OpenStack
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.inventory import Inventory
+    from tpuflex.gcp.queued_resources import TpuClient
+    from tpuflex.gcp.secrets import SecretClient
+    from tpuflex.gcp.transport import Transport
+    from tpuflex.gcp.weights import WeightsBucket
+
+#: Variables that would lead a client of a stack on Google astray.
+_EMBEDDED_MARK = "TPUFLEX_EMULATOR"
+
+
+@dataclass(frozen=True)
+class Cloud:
+    """How the cloud of one stack is reached.
+
+    Attributes:
+        stack: the stack.
+        environ: the whole environment for the engine and for every client.
+    """
+
+    stack: OpenStack
+    environ: Mapping[str, str]
+
+    @cached_property
+    def tpu(self) -> TpuClient:
+        """Client of the Cloud TPU API."""
+        from tpuflex.gcp.endpoints import Endpoints
+        from tpuflex.gcp.queued_resources import TpuClient
+
+        return TpuClient(self.transport(Endpoints.from_environ(self.environ).tpu))
+
+    @cached_property
+    def secrets(self) -> SecretClient:
+        """Client of Secret Manager."""
+        from tpuflex.gcp.endpoints import Endpoints
+        from tpuflex.gcp.secrets import SecretClient
+
+        return SecretClient(self.transport(Endpoints.from_environ(self.environ).secretmanager))
+
+    @cached_property
+    def weights(self) -> WeightsBucket:
+        """The stack's weights bucket."""
+        from tpuflex.catalog.zones import region_of
+        from tpuflex.gcp.weights import weights_bucket
+
+        settings = self.stack.settings
+        region = region_of(settings.slice.zones[0])
+        name = self.stack.names.bucket(settings.project, region)
+        return weights_bucket(name, project=settings.project, environ=self.environ)
+
+    def secret(self, role: str) -> str:
+        """Resource name of the secret that plays ``role``."""
+        return f"projects/{self.stack.settings.project}/secrets/{self.stack.names.secret(role)}"
+
+    def transport(self, base_url: str) -> Transport:
+        """A client of the API at ``base_url``."""
+        from tpuflex.gcp.endpoints import Endpoints
+        from tpuflex.gcp.session import authorized_session
+        from tpuflex.gcp.timing import Timing
+        from tpuflex.gcp.transport import Transport
+
+        session = authorized_session(Endpoints.from_environ(self.environ), self.environ)
+        return Transport(session, base_url, Timing.real(threading.Event()))
+
+    def inventory(self) -> Inventory:
+        """Everything in the cloud that is the stack's."""
+        from tpuflex.gcp.endpoints import Endpoints
+        from tpuflex.gcp.inventory import Scope, apis, take_inventory
+
+        settings = self.stack.settings
+        scope = Scope(settings.project, settings.slice.zones, self.stack.names)
+        return take_inventory(scope, apis(Endpoints.from_environ(self.environ), self.transport))
+
+
+def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
+    """Reach the cloud of ``stack``; starts the embedded cloud when it is meant and not running.
+
+    Raises:
+        EmulatorError: the embedded cloud cannot start.
+    """
+    if stack.embedded:
+        return Cloud(stack, _embedded_environment(stack, invocation.environ, start=True))
+    return Cloud(stack, google_environment(invocation.environ, stack.project.home))
+
+
+def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:
+    """Reach the cloud of ``stack`` as it is, starting nothing.
+
+    Raises:
+        EmulatorError: the stack's embedded cloud does not run.
+    """
+    if stack.embedded:
+        return Cloud(stack, _embedded_environment(stack, invocation.environ, start=False))
+    return connect(invocation, stack)
+
+
+def google_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
+    """The environment for a stack on Google: the caller's own, and a state of the project's own
+    for whoever has not logged in to a Pulumi backend. That state holds no secret (they never
+    pass through Pulumi), so its passphrase may be empty."""
+    found = {key: value for key, value in environ.items() if not _embedded(key, environ)}
+    if "PULUMI_BACKEND_URL" not in found and not _logged_in(found):
+        backend = home / "backend"
+        backend.mkdir(parents=True, exist_ok=True)
+        found["PULUMI_BACKEND_URL"] = f"file://{backend}"
+        if "PULUMI_CONFIG_PASSPHRASE_FILE" not in found:
+            found.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
+    return {**found, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+
+
+def _embedded(key: str, environ: Mapping[str, str]) -> bool:
+    """Whether a variable comes from ``tpuflex emulator env`` in the caller's shell."""
+    if _EMBEDDED_MARK not in environ:
+        return False
+    prefixes = ("CLOUDSDK_", "PULUMI_", "STORAGE_EMULATOR_HOST", "GOOGLE_", _EMBEDDED_MARK)
+    return key.startswith(prefixes)
+
+
+def _logged_in(environ: Mapping[str, str]) -> bool:
+    if "PULUMI_ACCESS_TOKEN" in environ:
+        return True
+    default = Path(environ.get("HOME", "/")) / ".pulumi"
+    return (Path(environ.get("PULUMI_HOME", default)) / "credentials.json").is_file()
+
+
+def _embedded_environment(
+    stack: OpenStack, environ: Mapping[str, str], *, start: bool
+) -> dict[str, str]:
+    from tpuflex.cli.daemon import Daemon
+
+    home = stack.project.home
+    daemon = Daemon(home)
+    if start:
+        daemon.start()
+    (home / "backend").mkdir(parents=True, exist_ok=True)
+    kept = {
+        key: value
+        for key, value in environ.items()
+        if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_"))
+    }
+    variables = daemon.environment(stack.settings.project)
+    return {**kept, **variables, "TPUFLEX_HOME": str(home)}

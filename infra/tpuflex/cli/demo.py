@@ -1,0 +1,97 @@
+"""`tpuflex demo`: the whole story on the embedded cloud, as anyone would type it."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import click
+
+from tpuflex.errors import IncompleteTeardownError, TpuflexError
+from tpuflex.workdir import home, project_root
+
+QUESTION = "In one sentence, what is the capital of France?"
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One command of the story and how long it took, in seconds."""
+
+    title: str
+    seconds: float
+
+
+class DemoError(TpuflexError):
+    """A command of the story ended with a failure; its own text stands above."""
+
+
+@click.command()
+def demo() -> None:
+    """Bring up the dev stack, ask it a question, take it down, and show that nothing is left.
+
+    Runs on the embedded cloud: no cloud account, nothing leaves this machine. The engine and
+    vLLM are installed under .tpuflex/ on the first run.
+    """
+    began = time.perf_counter()
+    story = (
+        ("engine", "engine", "--install"),
+        ("vLLM image", "emulator", "image"),
+        ("embedded cloud", "emulator", "start"),
+        ("up", "up", "--yes"),
+        ("ask", "ask", QUESTION),
+        ("down", "down", "--yes"),
+        ("stop", "emulator", "stop"),
+    )
+    steps = [run_step(title, arguments) for title, *arguments in story]
+    left = list(processes_left(home(project_root(Path.cwd()), os.environ)))
+    show(steps, time.perf_counter() - began, left)
+    if left:
+        raise IncompleteTeardownError("processes are left: " + ", ".join(left))
+
+
+def run_step(title: str, arguments: list[str]) -> Step:
+    """Type one command, as the user would, with its output going straight to the terminal.
+
+    Raises:
+        DemoError: the command's exit code was not 0.
+    """
+    shown = " ".join(f'"{word}"' if " " in word else word for word in arguments)
+    click.secho(f"\n$ tpuflex --stack dev {shown}", bold=True)
+    began = time.perf_counter()
+    done = subprocess.run(
+        [sys.executable, "-m", "tpuflex", "--stack", "dev", *arguments], check=False
+    )
+    if done.returncode != 0:
+        raise DemoError(
+            f"`tpuflex {shown}` ended with exit code {done.returncode}",
+            hint="Its own message stands above. `tpuflex down --yes` removes what was created.",
+        )
+    return Step(title, time.perf_counter() - began)
+
+
+def processes_left(state: Path) -> Iterator[str]:
+    """Names of running processes that belong to the state directory ``state``."""
+    import psutil
+
+    mine = os.getpid()
+    for process in psutil.process_iter(["pid", "name", "cmdline", "cwd"]):
+        info = process.info
+        text = "\0".join([*(info["cmdline"] or ()), info["cwd"] or ""])
+        if info["pid"] != mine and str(state) in text:
+            yield f"{info['name']} ({info['pid']})"
+
+
+def show(steps: list[Step], total: float, left: list[str]) -> None:
+    """Print the breakdown."""
+    click.secho("\nWhere the time went", bold=True)
+    longest = max(step.seconds for step in steps)
+    for step in steps:
+        bar = "█" * round(40 * step.seconds / longest)
+        click.echo(f"  {step.title:16}{step.seconds:7.1f} s  {bar}")
+    click.echo(f"  {'total':16}{total:7.1f} s")
+    click.echo(f"\nProcesses left: {', '.join(left) or 'none'}")

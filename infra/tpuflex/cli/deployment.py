@@ -1,0 +1,137 @@
+"""One stack and the engine that works on it: plan, bring up, take down."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.live import LiveProgress
+from tpuflex.cli.plan import StackPlan
+from tpuflex.engine.events import Progress
+from tpuflex.engine.failure import ProgramFailures
+from tpuflex.engine.find import ensure
+from tpuflex.engine.run import StackRun, Target
+from tpuflex.planning.cost import run_cost
+
+if TYPE_CHECKING:
+    from tpuflex.engine.run import Plan
+
+
+#: URN patterns of the secret containers and of what they hang on.
+SECRETS = (
+    "**VllmEndpoint::*",
+    "**pulumi:providers:gcp::*",
+    "**ApiServices::*",
+    "**gcp:projects/service:Service::*",
+    "**ServingSecrets::*",
+    "**gcp:secretmanager/secret:Secret::*",
+)
+
+
+class Deployment:
+    """What the command line does with a stack through the engine."""
+
+    def __init__(self, invocation: Invocation, cloud: Cloud) -> None:
+        self._invocation = invocation
+        self._cloud = cloud
+        self._stack = cloud.stack
+        self._failures = ProgramFailures()
+        self._progress: LiveProgress | None = None
+        self._partial = False
+        # The program's classes take as long to import as the engine takes to start: side by side.
+        threading.Thread(target=import_module, args=("tpuflex.program",), daemon=True).start()
+
+    @cached_property
+    def engine(self) -> StackRun:
+        """The engine on this stack."""
+        project = self._stack.project
+        output = self._invocation.output
+        target = Target(
+            root=project.root,
+            stack=self._stack.name,
+            engine=ensure(project.home, self._invocation.environ, output.progress),
+            environ=self._cloud.environ,
+        )
+        return StackRun(target, self._program, failures=self._failures, listener=self._listen)
+
+    def plan(self) -> StackPlan:
+        """What ``up`` would do and cost.
+
+        Raises:
+            TpuflexError: the program or the engine failed.
+        """
+        cost = run_cost(self._stack.settings)
+        return StackPlan(self._stack, self.engine.preview(), cost)
+
+    def up(self, changes: int) -> dict[str, Any]:
+        """Bring the stack up and return its outputs.
+
+        Raises:
+            TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
+        """
+        with LiveProgress(self._invocation.output, changes) as self._progress:
+            return self.engine.up()
+
+    def up_secrets(self) -> None:
+        """Create the secret containers, and nothing that costs anything.
+
+        Raises:
+            TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
+        """
+        self._partial = True
+        try:
+            with LiveProgress(self._invocation.output, 0) as self._progress:
+                self.engine.up(targets=SECRETS)
+        finally:
+            self._partial = False
+
+    def refresh(self) -> None:
+        """Adopt into the state what is really in the cloud.
+
+        Raises:
+            TpuflexError: a provider or the engine failed, or Ctrl-C.
+        """
+        with LiveProgress(self._invocation.output, 0) as self._progress:
+            self.engine.refresh()
+
+    def destroy(self, plan: Plan) -> None:
+        """Delete every resource of the stack.
+
+        Raises:
+            TpuflexError: a provider or the engine failed, or Ctrl-C.
+        """
+        with LiveProgress(self._invocation.output, len(plan.resources)) as self._progress:
+            self.engine.destroy()
+
+    def _program(self) -> None:
+        """The Pulumi program, run by the engine in this process."""
+        import pulumi
+
+        from tpuflex.cli.prepare import preparation
+        from tpuflex.program import deploy
+
+        prepare = preparation(
+            self._cloud, self._say, self._invocation.output, lambda: self.engine.cancelled
+        )
+        deploy(
+            self._stack.settings,
+            project=pulumi.get_project(),
+            stack=pulumi.get_stack(),
+            # Part of a stack has no chips, so nothing has to be there before them.
+            prepare=None if self._partial else self._failures.guard_async(prepare),
+            environ=self._cloud.environ,
+        )
+
+    def _listen(self, progress: Progress) -> None:
+        if self._progress is not None:
+            self._progress.listen(progress)
+
+    def _say(self, text: str) -> None:
+        if self._progress is not None:
+            self._progress.say(text)
+        else:
+            self._invocation.output.progress(text)

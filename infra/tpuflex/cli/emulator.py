@@ -1,0 +1,166 @@
+"""`tpuflex emulator …`: the embedded cloud on this machine."""
+
+from __future__ import annotations
+
+import shlex
+from typing import Any
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, assume_yes, pass_invocation
+
+
+@click.group()
+def emulator() -> None:
+    """The embedded cloud on this machine.
+
+    One process on loopback that answers as Google's APIs do. `tpuflex up` starts it when a
+    stack needs it; its state survives a restart.
+    """
+
+
+def _capacity(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """Read a capacity rule given as JSON."""
+    import json
+
+    if value is None:
+        return None
+    try:
+        document = json.loads(value)
+    except json.JSONDecodeError as error:
+        raise click.BadParameter(f'{error}; write for instance {{"grant_after_s": 30}}') from error
+    if not isinstance(document, dict):
+        raise click.BadParameter("a JSON object is expected")
+    return document
+
+
+@emulator.command()
+@click.option("--port", type=click.IntRange(0, 65535), help="Port on loopback; 0 picks one.")
+@click.option("--capacity", callback=_capacity, metavar="JSON", help="When requests are granted.")
+@as_json
+@pass_invocation
+def start(invocation: Invocation, port: int | None, capacity: dict[str, Any] | None) -> None:
+    """Start the embedded cloud; says so when it runs already."""
+    from tpuflex.cli.daemon import Daemon, described
+
+    daemon = Daemon(invocation.home)
+    was_running = daemon.address() is not None
+    address = daemon.start(port)
+    if capacity is not None:
+        daemon.call("POST", "capacity", capacity)
+    invocation.output.document(described(address))
+    how = "runs already" if was_running else "runs"
+    invocation.output.result(f"The embedded cloud {how} at {address.url} (process {address.pid}).")
+
+
+@emulator.command()
+@pass_invocation
+def stop(invocation: Invocation) -> None:
+    """Stop the embedded cloud and every host on it; its state is kept."""
+    from tpuflex.cli.daemon import Daemon
+
+    stopped = Daemon(invocation.home).stop()
+    invocation.output.result(
+        "The embedded cloud is stopped." if stopped else "The embedded cloud does not run."
+    )
+
+
+@emulator.command()
+@as_json
+@pass_invocation
+def status(invocation: Invocation) -> None:
+    """Show whether the embedded cloud runs, where, and its hosts."""
+    from tpuflex.cli.daemon import Daemon, described
+
+    daemon = Daemon(invocation.home)
+    address = daemon.address()
+    output = invocation.output
+    if address is None:
+        output.document({"running": False})
+        output.result("The embedded cloud does not run. Start it: tpuflex emulator start")
+        return
+    hosts = daemon.call("GET", "hosts")["hosts"]
+    output.document({"running": True, **described(address), "hosts": hosts})
+    output.result(f"The embedded cloud runs at {address.url} (process {address.pid}).")
+    for host in hosts:
+        output.result(f"  host {host.get('node', host)}")
+
+
+@emulator.command()
+@as_json
+@pass_invocation
+def env(invocation: Invocation) -> None:
+    """Print what a shell needs: eval "$(tpuflex emulator env)".
+
+    Afterwards gcloud, Google's client libraries and a plain `pulumi` talk to the embedded
+    cloud, and to nothing else. The project is that of the stack, if there is one.
+    """
+    from tpuflex.cli.daemon import Daemon, project_of
+
+    variables = Daemon(invocation.home).environment(project_of(invocation))
+    (invocation.home / "backend").mkdir(parents=True, exist_ok=True)
+    invocation.output.document(variables)
+    for name, value in variables.items():
+        invocation.output.result(f"export {name}={shlex.quote(value)}")
+
+
+@emulator.command()
+@assume_yes
+@pass_invocation
+def reset(invocation: Invocation) -> None:
+    """Forget everything in the embedded cloud: resources, hosts, logs."""
+    from tpuflex.cli.daemon import Daemon
+
+    if not invocation.yes:
+        invocation.output.confirm("Forget everything in the embedded cloud?")
+    Daemon(invocation.home).reset()
+    invocation.output.result("The embedded cloud is empty.")
+
+
+@emulator.command()
+@click.argument("rule", required=False, callback=_capacity)
+@pass_invocation
+def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
+    """Show, or set with RULE (JSON), when requests for capacity are granted.
+
+    \b
+    {"grant_after_s": 30}                         after half a minute
+    {"grant_after_polls": 5}                      at the fifth look
+    {"never": true}                               not at all
+    {"zones": {"us-east5-a": {"never": true}}}    for single zones
+    {"unsupported_zones": ["us-central1-b"]}      zones that refuse Flex-start
+    """
+    import json
+
+    from tpuflex.cli.daemon import Daemon
+
+    daemon = Daemon(invocation.home)
+    found = daemon.call("GET" if rule is None else "POST", "capacity", rule)
+    click.echo(json.dumps(found, indent=2))
+
+
+@emulator.command()
+@as_json
+@pass_invocation
+def inventory(invocation: Invocation) -> None:
+    """List everything that exists in the embedded cloud, by service."""
+    from tpuflex.cli.daemon import Daemon, inventory_rows
+
+    found = Daemon(invocation.home).call("GET", "inventory")
+    invocation.output.document(found)
+    rows = inventory_rows(found)
+    if rows:
+        invocation.output.table(("SERVICE", "KIND", "NAME"), rows)
+    else:
+        invocation.output.result("The embedded cloud holds nothing.")
+
+
+@emulator.command()
+@pass_invocation
+def image(invocation: Invocation) -> None:
+    """Install vLLM for CPU, which the embedded hosts serve with (about 1 GB, once)."""
+    from tpuflex.emulator.images import embedded_image, ensure_image
+
+    found = ensure_image(embedded_image(), invocation.home, invocation.output.progress)
+    invocation.output.result(f"The serving image is installed: {found.reference}")

@@ -1,0 +1,35 @@
+"""`tpuflex engine`: which Pulumi engine runs, and why."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation
+
+
+@click.command()
+@click.option("--install", "--build", is_flag=True, help="Make sure that there is one.")
+@as_json
+@pass_invocation
+def engine(invocation: Invocation, install: bool) -> None:
+    """Show which Pulumi engine runs, and why.
+
+    Looked for in this order: `pulumi` on PATH, the one built here earlier, a build from its
+    Go module, a download by the Pulumi SDK.
+    """
+    from tpuflex.engine.find import WAYS_OUT, ensure, search
+    from tpuflex.errors import EngineError
+
+    output = invocation.output
+    if install:
+        ensure(invocation.home, invocation.environ, output.progress)
+    found = search(invocation.home, invocation.environ)
+    output.document(found.to_json())
+    for candidate in found.candidates:
+        mark = "*" if candidate.taken else " "
+        version = f" {candidate.version}" if candidate.version else ""
+        output.result(f"{mark} {candidate.source:5}  {candidate.location}{version}")
+        output.result(f"         {candidate.reason}")
+    if found.engine is None:
+        raise EngineError("There is no Pulumi engine yet.", hint=WAYS_OUT)

@@ -1,0 +1,75 @@
+"""A host's boot as it is shown: each phase once, and a sign of life in between."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.output import Output
+from tpuflex.operate.host import HostReport
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+#: Without a terminal, seconds after which a line says that the phase still goes on.
+_HEARTBEAT_SECONDS = 30.0
+
+
+class HostProgress:
+    """Shows the phases of a boot: a spinner with the time on a terminal, plain lines otherwise."""
+
+    def __init__(self, output: Output, clock: Callable[[], float] = time.monotonic) -> None:
+        self._output = output
+        self._clock = clock
+        self._status: Status | None = None
+        self._phase = ""
+        self._detail = ""
+        self._since = clock()
+        self._said = clock()
+
+    def __enter__(self) -> HostProgress:
+        if self._output.live:
+            self._status = self._output.console().status("host: starting")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def changed(self, report: HostReport) -> None:
+        """The host reports something new."""
+        if report.phase != self._phase:
+            self._phase, self._since = report.phase, self._clock()
+            self._line(f"  host     {report.phase}{_after(report.detail)}")
+        elif report.detail != self._detail and self._status is None:
+            self._line(f"  host     {report.phase}{_after(report.detail)}")
+        self._detail = report.detail
+        self.tick()
+
+    def tick(self) -> None:
+        """Time passes."""
+        now = self._clock()
+        waiting = f"{self._phase or 'starting'}{_after(self._detail)} ({now - self._since:.0f} s)"
+        if self._status is not None:
+            self._status.update(f"host: {waiting}")
+        elif now - self._said >= _HEARTBEAT_SECONDS:
+            self._line(f"  host     {waiting}")
+
+    def _line(self, text: str) -> None:
+        self._said = self._clock()
+        if self._status is not None:
+            self._status.console.print(text, markup=False, highlight=False)
+        else:
+            self._output.progress(text)
+
+
+def _after(detail: str) -> str:
+    return f": {detail}" if detail else ""

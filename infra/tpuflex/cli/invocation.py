@@ -1,0 +1,81 @@
+"""What one run of the command line was asked for, and where it reads and writes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.output import Output
+
+if TYPE_CHECKING:
+    from tpuflex.cli.stack import OpenStack
+    from tpuflex.workdir import Project
+
+
+@dataclass
+class Invocation:
+    """The options of this run.
+
+    Attributes:
+        environ: the process environment, read once.
+        now: the time of day, for costs so far and for the time that is left.
+        directory: where the project is looked for.
+        chosen_stack: the value of ``--stack``, or empty.
+        json: print one JSON document on standard output.
+        yes: do not ask.
+        verbose: show every resource and every message.
+    """
+
+    environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
+    now: Callable[[], datetime] = lambda: datetime.now(UTC)
+    directory: Path = field(default_factory=Path)
+    chosen_stack: str = ""
+    json: bool = False
+    yes: bool = False
+    verbose: bool = False
+
+    @property
+    def stack(self) -> str:
+        """The stack: ``--stack``, ``$TPUFLEX_STACK``, or ``dev``."""
+        from tpuflex.workdir import DEFAULT_STACK, STACK_VARIABLE
+
+        return self.chosen_stack or self.environ.get(STACK_VARIABLE, "") or DEFAULT_STACK
+
+    @cached_property
+    def output(self) -> Output:
+        """Where results and progress go."""
+        return Output(json=self.json, verbose=self.verbose)
+
+    @cached_property
+    def project(self) -> Project:
+        """The project that the directory lies in.
+
+        Raises:
+            NotFoundError: there is no project.
+        """
+        from tpuflex.workdir import open_project
+
+        return open_project(self.directory, self.environ)
+
+    @cached_property
+    def home(self) -> Path:
+        """The state directory."""
+        from tpuflex.workdir import home, project_root
+
+        return home(project_root(self.directory), self.environ)
+
+    def open_stack(self) -> OpenStack:
+        """Read the stack file.
+
+        Raises:
+            NotFoundError: no project, or no such stack.
+            SettingsError: the stack file is wrong.
+        """
+        from tpuflex.cli.stack import open_stack
+
+        return open_stack(self.project, self.stack)

@@ -1,0 +1,124 @@
+"""The engine's progress, told by phase: resources, the queue, the host."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable
+from types import TracebackType
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.output import Output
+from tpuflex.engine.events import Failed, Finished, Note, Progress, Started, Step, Totals
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
+
+_DONE = {
+    "create": "created",
+    "update": "changed",
+    "delete": "deleted",
+    "replace": "replaced",
+    "create-replacement": "created",
+    "delete-replaced": "deleted",
+}
+
+
+class LiveProgress:
+    """Shows the engine's progress: redrawn in place on a terminal, plain lines otherwise.
+
+    Use as a context manager around the operation and pass :meth:`listen` to the engine.
+    """
+
+    def __init__(
+        self, output: Output, total: int, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._output = output
+        self._total = total
+        self._clock = clock
+        self._began: dict[str, float] = {}
+        self._done = 0
+        self._last_note = ""
+        self._status: Status | None = None
+        # The engine's events come on threads of its event server.
+        self._lock = threading.Lock()
+
+    def __enter__(self) -> LiveProgress:
+        if self._output.live:
+            self._status = self._output.console().status("Starting …")
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def listen(self, progress: Progress) -> None:
+        """Take one piece of progress."""
+        with self._lock:
+            match progress:
+                case Started(step) if step.touches_cloud:
+                    self._started(step)
+                case Finished(step) if step.touches_cloud:
+                    self._finished(step)
+                case Failed(step) if step.custom:
+                    self._line(f"  failed   {_label(step)}")
+                case Note():
+                    self._note(progress)
+                case Totals():
+                    pass
+                case _:
+                    pass
+
+    def say(self, text: str) -> None:
+        """A line of our own between the engine's."""
+        with self._lock:
+            self._line(text)
+
+    def _started(self, step: Step) -> None:
+        self._began.setdefault(step.urn, self._clock())
+        if step.type == QUEUED_RESOURCE and step.operation.startswith("create"):
+            self._line(f"  asking   {_label(step)}")
+        self._redraw(_label(step))
+
+    def _finished(self, step: Step) -> None:
+        self._done += 1
+        seconds = self._clock() - self._began.pop(step.urn, self._clock())
+        word = _DONE.get(step.operation, step.operation)
+        if self._status is None or self._output.verbose or step.type == QUEUED_RESOURCE:
+            self._line(f"  {word:8} {_label(step)} ({seconds:.1f} s)")
+        self._redraw("")
+
+    def _note(self, note: Note) -> None:
+        if note.severity == "error":
+            return  # reported as a whole at the end
+        text = f"{note.name}: {note.text}" if note.name else note.text
+        if text == self._last_note:
+            return
+        self._last_note = text
+        if note.passing:
+            self._redraw(text)
+        if not note.passing or self._status is None:
+            prefix = "  warning  " if note.severity == "warning" else "           "
+            self._line(prefix + text)
+
+    def _line(self, text: str) -> None:
+        if self._status is not None:
+            self._status.console.print(text, markup=False, highlight=False)
+        else:
+            self._output.progress(text)
+
+    def _redraw(self, what: str) -> None:
+        if self._status is not None:
+            self._status.update(f"Resources {self._done} of {self._total}  {what}")
+
+
+def _label(step: Step) -> str:
+    return f"{step.type.rpartition(':')[2]} {step.name}"

@@ -1,0 +1,170 @@
+"""What people and scripts see: results on standard output, progress on standard error.
+
+With ``--json`` standard output holds exactly one JSON document. Without a terminal there is
+no colour, and progress is plain lines that a CI log can keep.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, TextIO
+
+import click
+
+from tpuflex.errors import TpuflexError
+
+if TYPE_CHECKING:
+    from rich.console import Console
+
+#: How often a growing figure (bytes pushed) is printed when there is no terminal, in seconds.
+_PLAIN_INTERVAL = 5.0
+
+
+class Output:
+    """Writes for one run of the command line."""
+
+    def __init__(
+        self, *, json: bool, verbose: bool, clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        self.json = json
+        self.verbose = verbose
+        self._clock = clock
+        self._documented = False
+
+    @property
+    def live(self) -> bool:
+        """Whether progress may be redrawn in place."""
+        return sys.stderr.isatty() and not self.json
+
+    def result(self, text: str = "") -> None:
+        """A line of the result for people; nothing with ``--json``."""
+        if not self.json:
+            click.echo(text)
+
+    def piece(self, text: str) -> None:
+        """A piece of a result that grows on one line; nothing with ``--json``."""
+        if not self.json:
+            click.echo(text, nl=False)
+
+    def document(self, value: object) -> None:
+        """The result for scripts; nothing without ``--json``, and only the first counts: what
+        a failure would add to a result that stands is in the exit code and standard error."""
+        if self.json and not self._documented:
+            self._documented = True
+            click.echo(json.dumps(value, indent=2, sort_keys=True, default=str))
+
+    def progress(self, text: str) -> None:
+        """A line about what goes on."""
+        click.echo(text, err=True)
+
+    def heading(self, text: str) -> None:
+        """A line that begins a part of the result."""
+        self.result(click.style(text, bold=True) if self._coloured(sys.stdout) else text)
+
+    def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+        """A table of the result, columns as wide as they need to be."""
+        if not self.json:
+            for line in table_lines(header, list(rows)):
+                click.echo(line)
+
+    def facts(self, facts: Iterable[tuple[str, str]]) -> None:
+        """A block of ``name  value`` lines of the result."""
+        present = [(name, value) for name, value in facts if value]
+        width = max((len(name) for name, _ in present), default=0)
+        for name, value in present:
+            indented = value.replace("\n", f"\n{' ' * (width + 4)}")
+            self.result(f"  {name:<{width}}  {indented}")
+
+    def confirm(self, question: str, *, expected: str = "") -> None:
+        """Ask on standard error and go on only on yes (or on the ``expected`` word typed).
+
+        Raises:
+            click.Abort: the answer was anything else.
+            click.UsageError: there is nobody to ask.
+        """
+        if not sys.stdin.isatty():
+            raise click.UsageError("There is no terminal to ask on: add --yes to go ahead.")
+        if not expected:
+            click.confirm(question, abort=True, err=True)
+        elif click.prompt(question, err=True, default="", show_default=False) != expected:
+            raise click.Abort
+
+    def failure(self, error: TpuflexError) -> int:
+        """Show an error and return the exit code of its kind."""
+        label = click.style("Error:", fg="red", bold=True)
+        click.echo(f"{label if self._coloured(sys.stderr) else 'Error:'} {error.message}", err=True)
+        if error.hint:
+            click.echo(error.hint, err=True)
+        if self.json:
+            self.document(
+                {
+                    "error": {
+                        "kind": type(error).__name__,
+                        "message": error.message,
+                        "hint": error.hint,
+                        "exit_code": error.exit_code,
+                    }
+                }
+            )
+        return error.exit_code
+
+    @contextmanager
+    def transfer(self, what: str) -> Iterator[Callable[[int, int], None]]:
+        """Progress of a transfer: a bar on a terminal, a line now and then in a log.
+
+        Yields a function that takes the bytes done and the bytes in all.
+        """
+        if self.live:
+            with _bar(what, self.console()) as show:
+                yield show
+        else:
+            yield self._transfer_lines(what)
+
+    def console(self) -> Console:
+        """The terminal on standard error."""
+        from rich.console import Console
+
+        return Console(stderr=True)
+
+    def _transfer_lines(self, what: str) -> Callable[[int, int], None]:
+        last = [-_PLAIN_INTERVAL]
+
+        def show(done: int, total: int) -> None:
+            now = self._clock()
+            if done >= total or now - last[0] >= _PLAIN_INTERVAL:
+                last[0] = now
+                self.progress(f"{what}: {megabytes(done)} of {megabytes(total)} MB")
+
+        return show
+
+    def _coloured(self, stream: TextIO) -> bool:
+        return stream.isatty()
+
+
+@contextmanager
+def _bar(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
+    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
+
+    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    with Progress(*columns, TransferSpeedColumn(), console=console) as progress:
+        task = progress.add_task(what, total=None)
+        yield lambda done, total: progress.update(task, completed=done, total=total)
+
+
+def megabytes(count: int) -> str:
+    """Bytes as megabytes with one decimal."""
+    return f"{count / 1e6:.1f}"
+
+
+def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
+    """Lines of a plain table; two spaces between columns, no line ends in a space."""
+    grid = [tuple(header), *(tuple(row) for row in rows)]
+    widths = [max(len(row[i]) for row in grid) for i in range(len(header))]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in grid
+    ]

@@ -1,0 +1,102 @@
+"""What an operation would do and cost, as text for people and as a document for scripts."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.output import Output
+from tpuflex.settings.duration import format_duration
+
+if TYPE_CHECKING:
+    from tpuflex.cli.stack import OpenStack
+    from tpuflex.engine.run import Plan
+    from tpuflex.planning.cost import RunCost
+
+_WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}
+
+
+@dataclass(frozen=True, slots=True)
+class StackPlan:
+    """A plan of the engine with what it means in chips, time and money."""
+
+    stack: OpenStack
+    plan: Plan
+    cost: RunCost
+
+    @property
+    def changes(self) -> str:
+        """How many resources are created, changed, replaced and deleted, in words."""
+        counts = Counter(step.operation for step in self.plan.resources)
+        words = [f"{n} {_WORDS.get(op, f'to {op}')}" for op, n in counts.most_common()]
+        return ", ".join(words) or "none"
+
+    def show(self, output: Output) -> None:
+        """Print the plan."""
+        settings = self.stack.settings
+        cloud = "the embedded cloud" if self.stack.embedded else f"Google Cloud {settings.project}"
+        output.heading(f"Stack {self.stack.name} on {cloud}")
+        output.facts(self._facts())
+        if output.verbose:
+            output.table(
+                ("", "TYPE", "NAME"),
+                [(step.operation, step.type, step.name) for step in self.plan.resources],
+            )
+        output.result()
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex preview --json`` prints."""
+        settings = self.stack.settings
+        return {
+            "stack": self.stack.name,
+            "cloud": settings.cloud,
+            "project": settings.project,
+            "model": settings.model.name,
+            "zones": list(settings.slice.zones),
+            "accelerator_type": settings.slice.accelerator_type,
+            "chips": self.cost.chips,
+            "max_run_duration": format_duration(settings.slice.max_run_duration),
+            "usd_per_hour": number(self.cost.per_hour),
+            "usd_maximum": number(self.cost.maximum),
+            "changes": [
+                {
+                    "operation": step.operation,
+                    "type": step.type,
+                    "name": step.name,
+                    "properties": list(step.changed),
+                }
+                for step in self.plan.resources
+            ],
+        }
+
+    def _facts(self) -> Iterator[tuple[str, str]]:
+        settings = self.stack.settings
+        chips = "1 chip" if self.cost.chips == 1 else f"{self.cost.chips} chips"
+        duration = format_duration(settings.slice.max_run_duration)
+        yield "model", settings.model.name
+        yield "zone", " or ".join(settings.slice.zones)
+        yield "slice", f"{settings.slice.accelerator_type} ({chips}), Flex-start"
+        yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
+        yield "price", price_text(self.cost)
+        yield "resources", self.changes
+
+
+def price_text(cost: RunCost) -> str:
+    """The price in a sentence, with what it leaves out."""
+    if cost.per_hour is None or cost.maximum is None:
+        return "unknown for this region: see https://cloud.google.com/tpu/pricing"
+    if not cost.per_hour:
+        return "free: nothing leaves this machine"
+    read = f", as of {cost.price.source.date}" if cost.price else ""
+    return (
+        f"${cost.per_hour} per hour, at most ${cost.maximum} for the whole run{read} "
+        "(chips only: storage, NAT and traffic come on top)"
+    )
+
+
+def number(amount: Decimal | None) -> float | None:
+    """An amount of money in a JSON document."""
+    return None if amount is None else float(amount)

@@ -1,0 +1,143 @@
+"""What `tpuflex up` does between the bucket and the chips: secrets and weights.
+
+Chips are billed from the moment they are granted, so everything that they wait for is
+brought first.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.config import weights_prefix
+from tpuflex.errors import InterruptedByUser, NotFoundError
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.output import Output
+    from tpuflex.gcp.weights import PushReport
+
+Say = Callable[[str], None]
+Prepare = Callable[[str, Mapping[str, str]], Awaitable[None]]
+
+
+def preparation(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], bool]) -> Prepare:
+    """The coroutine function that the program awaits before it asks for chips.
+
+    Args:
+        cloud: the stack's cloud.
+        say: takes a line of progress.
+        output: shows how far a transfer has come.
+        cancelled: whether the user pressed Ctrl-C.
+    """
+
+    def run() -> None:
+        ensure_secrets(cloud, say)
+        ensure_weights(cloud, say, output, cancelled)
+
+    async def prepare(bucket: str, secret_ids: Mapping[str, str]) -> None:
+        del bucket, secret_ids  # both are a function of the stack, and so known here
+        await asyncio.to_thread(run)
+
+    return prepare
+
+
+def ensure_secrets(cloud: Cloud, say: Say) -> None:
+    """Make sure that every secret version that the host will fetch exists.
+
+    Raises:
+        NotFoundError: there is no Hugging Face token of the pinned version; only the user has it.
+        TpuflexError: Secret Manager refused.
+    """
+    pinned = cloud.stack.settings.secrets
+    before = {version.number for version in cloud.secrets.list_versions(cloud.secret("api-key"))}
+    version = cloud.secrets.ensure_api_key(cloud.secret("api-key"), pinned.api_key_version)
+    if version.number not in before:
+        say(
+            f"  made     API key, version {version.number} of {cloud.stack.names.secret('api-key')}"
+        )
+    if pinned.hf_token_version is None:
+        return
+    numbers = {version.number for version in cloud.secrets.list_versions(cloud.secret("hf-token"))}
+    if pinned.hf_token_version not in numbers:
+        raise NotFoundError(
+            f"Version {pinned.hf_token_version} of the Hugging Face token does not exist.",
+            hint=f"Add it: tpuflex secrets put hf-token --stack {cloud.stack.name}",
+        )
+
+
+def ensure_weights(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], bool]) -> None:
+    """Push the model's weights if the bucket does not hold them, from ``weights.source``.
+
+    Raises:
+        WeightsError: the source is missing or cannot be read.
+        InterruptedByUser: the user pressed Ctrl-C.
+    """
+    model = cloud.stack.settings.model
+    prefix = weights_prefix(model)
+    stored = {found.prefix: found for found in cloud.weights.list()}
+    if prefix in stored and stored[prefix].manifest is not None:
+        return
+    if model.weights.source is None:
+        say(
+            "  warning  the bucket does not hold the weights, and the stack names no source: the "
+            f"host will wait for `tpuflex weights push DIRECTORY --stack {cloud.stack.name}`"
+        )
+        return
+    directory = weights_directory(cloud, model.weights.source, say)
+    report = push_weights(cloud, directory, output, cancelled)
+    say(
+        f"  pushed   weights: {len(report.sent)} files, {report.bytes_sent / 1e6:.1f} MB "
+        f"in {report.seconds:.1f} s"
+    )
+
+
+def weights_directory(cloud: Cloud, source: str, say: Say) -> Path:
+    """The directory that holds the weights of ``source``, fetched and converted if need be.
+
+    Raises:
+        WeightsError: the source is missing or cannot be read.
+    """
+    from tpuflex.emulator.images import embedded_image, ensure_image
+    from tpuflex.operate.model_source import resolve_source
+
+    project = cloud.stack.project
+    return resolve_source(
+        source,
+        project_root=project.root,
+        home=project.home,
+        # A conversion needs torch and transformers: the embedded serving image has both.
+        python=lambda: ensure_image(embedded_image(), project.home, say).python,
+        say=say,
+    )
+
+
+def push_weights(
+    cloud: Cloud, directory: Path, output: Output, cancelled: Callable[[], bool]
+) -> PushReport:
+    """Bring ``directory`` into the stack's bucket, showing how far it has come.
+
+    Raises:
+        WeightsError: the directory holds no weights, or a file cannot be read.
+        NotFoundError: there is no bucket yet.
+        InterruptedByUser: the user pressed Ctrl-C.
+    """
+    model = cloud.stack.settings.model
+    with output.transfer(f"weights of {model.name}") as show:
+
+        def progress(done: int, total: int) -> None:
+            if cancelled():
+                raise InterruptedByUser("Stopped while the weights were being pushed.")
+            show(done, total)
+
+        return cloud.weights.push(
+            directory,
+            weights_prefix(model),
+            model=model.name,
+            revision=model.weights.revision,
+            created=datetime.now(UTC).isoformat(timespec="seconds"),
+            progress=progress,
+        )

@@ -1,0 +1,28 @@
+"""`tpuflex preview`: what `up` would do, and what it would cost."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
+
+
+@click.command()
+@stack_name
+@as_json
+@verbose
+@pass_invocation
+def preview(invocation: Invocation) -> None:
+    """Show what `up` would do, and what it would cost.
+
+    Nothing is created. A stack of the embedded cloud starts it when it does not run.
+    """
+    from tpuflex.cli.cloud import connect
+    from tpuflex.cli.deployment import Deployment
+
+    stack = invocation.open_stack()
+    deployment = Deployment(invocation, connect(invocation, stack))
+    plan = deployment.plan()
+    invocation.output.document(plan.to_json())
+    plan.show(invocation.output)

@@ -1,0 +1,70 @@
+"""What `tpuflex ask` needs to know before it asks: the endpoint, and the API key."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import NotFoundError
+from tpuflex.operate.ask import Answer, Question
+from tpuflex.operate.status import SliceStatus, slice_status
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+
+
+def question_for(
+    cloud: Cloud, text: str, max_tokens: int, temperature: float, endpoint: str
+) -> Question:
+    """The question, addressed to ``endpoint``, or to the stack's when that is empty.
+
+    Raises:
+        NotFoundError: the stack is not up, or its host has no address yet.
+    """
+    stack = cloud.stack
+    model = stack.settings.model.name
+    if endpoint:
+        return Question(endpoint.rstrip("/"), model, text, max_tokens, temperature)
+    status = slice_status(stack.settings, stack.names, cloud.tpu)
+    found = status.endpoint(stack.settings.serving.port)
+    if not found:
+        raise NotFoundError(
+            f"Stack {stack.name} has no endpoint: {status.queued_resource} is {status.state}, "
+            f"{status.sentence}.",
+            hint=f"Run: tpuflex up --stack {stack.name}",
+        )
+    return Question(found, model, text, max_tokens, temperature, reach(cloud, status))
+
+
+def reach(cloud: Cloud, status: SliceStatus) -> str:
+    """How the endpoint is reached when it is not: is it READY, and is there a way in?"""
+    option = "" if cloud.stack.name == "dev" else f" --stack {cloud.stack.name}"
+    ready = f"`tpuflex status{option}` says whether the host is READY."
+    if cloud.stack.embedded:
+        return ready
+    port = cloud.stack.settings.serving.port
+    return (
+        f"{ready} The endpoint has a private address: add your range to "
+        "tpuflex:network.allowed_cidrs, or open a tunnel and ask through it:\n"
+        f"  gcloud compute tpus tpu-vm ssh {status.node.rpartition('/')[2]} --zone {status.zone} "
+        f"--tunnel-through-iap -- -N -L {port}:{status.address}:{port}\n"
+        f"  tpuflex ask{option} --endpoint http://127.0.0.1:{port}/v1 …"
+    )
+
+
+def api_key(cloud: Cloud) -> str:
+    """The serving API key, from Secret Manager.
+
+    Raises:
+        NotFoundError: the pinned version does not exist.
+        AccessError: it may not be read.
+    """
+    version = cloud.stack.settings.secrets.api_key_version
+    return cloud.secrets.access(f"{cloud.secret('api-key')}/versions/{version}")
+
+
+def summary(answer: Answer) -> str:
+    """How fast the answer came, in a line."""
+    speed = answer.tokens_per_second
+    rate = f", {speed:.1f} tokens/s" if speed is not None else ""
+    cut = ", cut off by --max-tokens" if answer.finish_reason == "length" else ""
+    return f"TTFT {answer.ttft * 1000:.0f} ms{rate} ({answer.tokens} tokens{cut})"

@@ -1,0 +1,42 @@
+"""`tpuflex render`: what the host boots with."""
+
+from __future__ import annotations
+
+import json
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation, stack_name
+
+
+@click.command()
+@click.option(
+    "--part",
+    type=click.Choice(["all", "script", "config"]),
+    default="all",
+    show_default=True,
+    help="What to print: the startup script, the configuration document, or both.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def render(invocation: Invocation, part: str) -> None:
+    """Print what the host boots with: startup script and configuration.
+
+    Needs no cloud. The script is the same for every stack; everything that varies is in the
+    configuration, which the host reads from the metadata key tpuflex-config.
+    """
+    from tpuflex.boot.metadata import node_metadata
+    from tpuflex.cli.boot import boot_config_of
+
+    metadata = node_metadata(boot_config_of(invocation.open_stack()))
+    config = json.dumps(json.loads(metadata["tpuflex-config"]), indent=2)
+    output = invocation.output
+    output.document(metadata)
+    if part == "all":
+        output.result(f"# metadata key tpuflex-config\n{config}\n\n# metadata key startup-script")
+    elif part == "config":
+        output.result(config)
+    if part != "config":
+        output.result(metadata["startup-script"])

@@ -1,0 +1,84 @@
+"""`tpuflex secrets …`: the endpoint's secrets in Secret Manager."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation, stack_name
+
+ROLES = ("api-key", "hf-token")
+
+
+@click.group()
+def secrets() -> None:
+    """The endpoint's secrets in Secret Manager.
+
+    Values go straight there: never through Pulumi, its state, or a command line.
+    """
+
+
+@secrets.command()
+@stack_name
+@pass_invocation
+def ensure(invocation: Invocation) -> None:
+    """Make the API key of the pinned version if it does not exist."""
+    from tpuflex.cli.cloud import connect
+    from tpuflex.cli.containers import ensure_containers
+    from tpuflex.cli.prepare import ensure_secrets
+
+    cloud = connect(invocation, invocation.open_stack())
+    ensure_containers(invocation, cloud)
+    ensure_secrets(cloud, invocation.output.progress)
+    invocation.output.result("Every secret version that the stack names exists.")
+
+
+@secrets.command()
+@click.argument("role", type=click.Choice(ROLES))
+@stack_name
+@as_json
+@pass_invocation
+def put(invocation: Invocation, role: str) -> None:
+    """Add a version of a secret; the value is read from standard input.
+
+    On a terminal it is asked for without echo. Works before the first `up`: the container is
+    then created by Pulumi, with everything it needs.
+    """
+    from tpuflex.cli.cloud import connect
+    from tpuflex.cli.containers import ensure_containers, read_value, require_role
+
+    stack = invocation.open_stack()
+    require_role(stack, role)
+    value = read_value(role)
+    cloud = connect(invocation, stack)
+    ensure_containers(invocation, cloud)
+    version = cloud.secrets.add_version(cloud.secret(role), value)
+    invocation.output.document({"name": version.name, "version": version.number})
+    key = {"api-key": "api_key_version", "hf-token": "hf_token_version"}[role]
+    invocation.output.result(
+        f"Added version {version.number} of {role}. The stack file chooses it with "
+        f"tpuflex:secrets.{key}: {version.number}"
+    )
+
+
+@secrets.command()
+@stack_name
+@as_json
+@pass_invocation
+def ls(invocation: Invocation) -> None:
+    """List the secrets' versions, never their values."""
+    from tpuflex.cli.cloud import connect_running
+    from tpuflex.errors import NotFoundError
+
+    cloud = connect_running(invocation, invocation.open_stack())
+    rows = []
+    for role in ROLES:
+        try:
+            versions = cloud.secrets.list_versions(cloud.secret(role))
+        except NotFoundError:
+            continue
+        rows += [(role, str(version.number), version.state) for version in versions]
+    invocation.output.document(
+        [{"role": role, "version": int(number), "state": state} for role, number, state in rows]
+    )
+    invocation.output.table(("SECRET", "VERSION", "STATE"), rows)

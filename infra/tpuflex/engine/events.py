@@ -1,0 +1,150 @@
+"""The engine's event stream as a few typed facts that a person or a log wants to read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pulumi.automation.events import DiagnosticEvent, EngineEvent, StepEventMetadata
+
+#: Colour directives of the engine, such as ``<{%fg 1%}>``.
+_COLOUR = re.compile(r"<\{%.*?%\}>")
+
+#: Operations that leave the cloud as it is.
+QUIET_OPERATIONS = frozenset({"same", "read", "refresh", "discard", "remove-pending-replace"})
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One resource, and what the engine does with it.
+
+    Attributes:
+        operation: the engine's word: create, update, delete, replace, same, …
+        type: type token such as ``gcp:storage/bucket:Bucket``.
+        name: logical name of the resource.
+        urn: the resource's URN.
+        inputs: input properties as the program gave them; secrets are masked by the engine.
+        changed: names of the properties that changed.
+        custom: whether a provider makes it; components only group others.
+    """
+
+    operation: str
+    type: str
+    name: str
+    urn: str
+    inputs: Mapping[str, object] = field(default_factory=dict)
+    changed: tuple[str, ...] = ()
+    custom: bool = True
+
+    @property
+    def changes(self) -> bool:
+        """Whether this step changes anything in the stack's state."""
+        return self.operation not in QUIET_OPERATIONS and self.type != "pulumi:pulumi:Stack"
+
+    @property
+    def touches_cloud(self) -> bool:
+        """Whether this step changes anything in the cloud: no components, no providers."""
+        return self.changes and self.custom and not self.type.startswith("pulumi:providers:")
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """The engine begins a step."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A step is done."""
+
+    step: Step
+    outputs: Mapping[str, object] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Failed:
+    """A step failed; the reason comes as a :class:`Note`."""
+
+    step: Step
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """A message of a provider, the program or the engine.
+
+    Attributes:
+        severity: ``info``, ``warning`` or ``error``.
+        text: the message, without colour codes.
+        name: logical name of the resource it is about, or empty.
+        passing: the message only tells how far a wait has come.
+    """
+
+    severity: str
+    text: str
+    name: str = ""
+    passing: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """The end of an operation: how many resources saw which operation."""
+
+    changes: Mapping[str, int]
+    seconds: int
+
+
+Progress = Started | Finished | Failed | Note | Totals
+
+
+def progress_of(event: EngineEvent) -> Progress | None:
+    """What ``event`` tells, or None when it tells nothing that is shown."""
+    if event.resource_pre_event:
+        return Started(_step(event.resource_pre_event.metadata))
+    if event.res_outputs_event:
+        metadata = event.res_outputs_event.metadata
+        outputs = metadata.new.outputs if metadata.new and metadata.new.outputs else {}
+        return Finished(_step(metadata), outputs)
+    if event.res_op_failed_event:
+        return Failed(_step(event.res_op_failed_event.metadata))
+    if event.diagnostic_event:
+        return _note(event.diagnostic_event)
+    if event.summary_event:
+        summary = event.summary_event
+        changes = {str(getattr(k, "value", k)): n for k, n in summary.resource_changes.items()}
+        return Totals(changes, summary.duration_seconds)
+    return None
+
+
+def name_of(urn: str) -> str:
+    """The logical name at the end of a URN."""
+    return urn.rsplit("::", 1)[-1]
+
+
+def _step(metadata: StepEventMetadata) -> Step:
+    state = metadata.new or metadata.old
+    return Step(
+        operation=metadata.op.value,
+        type=metadata.type,
+        name=name_of(metadata.urn),
+        urn=metadata.urn,
+        inputs=dict(state.inputs) if state and state.inputs else {},
+        changed=tuple(metadata.diffs or ()),
+        custom=bool(state and state.custom),
+    )
+
+
+def _note(event: DiagnosticEvent) -> Note | None:
+    text = _COLOUR.sub("", event.message).strip()
+    # The SDK's debug messages tell its own workings, several for each resource.
+    if not text or event.severity == "debug":
+        return None
+    return Note(
+        severity=event.severity.partition("#")[0],
+        text=text,
+        name=name_of(event.urn) if event.urn else "",
+        passing=bool(event.ephemeral),
+    )

@@ -1,0 +1,134 @@
+"""Why an engine operation failed, as one error of ours: the program's, the provider's, or the
+engine's own. Pure: it sorts the texts that the engine printed."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Awaitable, Callable, Iterable
+from functools import wraps
+from typing import ParamSpec, TypeVar
+
+from tpuflex.engine.events import Note
+from tpuflex.errors import AccessError, CapacityError, EngineError, QuotaError, TpuflexError
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+#: What the engine says about the whole after it has said what went wrong.
+_ECHOES = re.compile(
+    r"^(?:error: )?(?:(?:update|preview|destroy|refresh) failed"
+    r"|resource operation was cancelled.*|an unhandled error occurred:[\s\S]*)$"
+)
+#: ``  Traceback (most recent call last):`` and everything down to the line with the error.
+_TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*", re.MULTILINE)
+_PROGRAM = re.compile(r"python inline source runtime error: (?P<error>.*)")
+_LOCKED = re.compile(r"the stack is currently locked by|Another update is currently in progress")
+_WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
+
+
+class ProgramFailures:
+    """Our own errors on their way through the engine.
+
+    The engine would turn an exception of the program into a traceback in its diagnostics.
+    A guarded function keeps the error here and gives the engine one clean line.
+    """
+
+    def __init__(self) -> None:
+        self.errors: list[TpuflexError] = []
+
+    def guard(self, function: Callable[P, R]) -> Callable[P, R]:
+        """``function``, its TpuflexError kept here and passed to the engine as a plain failure."""
+
+        @wraps(function)
+        def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return function(*args, **kwargs)
+            except TpuflexError as error:
+                raise self._keep(error) from error
+
+        return guarded
+
+    def guard_async(self, function: Callable[P, Awaitable[R]]) -> Callable[P, Awaitable[R]]:
+        """The same for a coroutine function."""
+
+        @wraps(function)
+        async def guarded(*args: P.args, **kwargs: P.kwargs) -> R:
+            try:
+                return await function(*args, **kwargs)
+            except TpuflexError as error:
+                raise self._keep(error) from error
+
+        return guarded
+
+    def _keep(self, error: TpuflexError) -> Exception:
+        from pulumi import RunError
+
+        self.errors.append(error)
+        return RunError(error.message)
+
+
+def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
+    """The error to report for a failed ``operation`` (up, preview, refresh, destroy).
+
+    Args:
+        operation: the engine's command.
+        notes: every message of the run; those of severity ``error`` count.
+        stderr: what the engine printed to standard error.
+    """
+    if _LOCKED.search(stderr):
+        return EngineError(
+            "Another operation is running on this stack, or one was killed while it ran.",
+            hint="Wait for it to end. If none runs any more, remove its lock: pulumi cancel",
+        )
+    problems = list(_problems(notes))
+    if not problems:
+        tail = "\n".join(without_traceback(stderr).strip().splitlines()[-8:])
+        return EngineError(f"pulumi {operation} failed:\n{tail or 'it said nothing.'}")
+    crash = next((match for p in problems if (match := _PROGRAM.search(p))), None)
+    if crash is not None:
+        return EngineError(
+            f"The Pulumi program failed: {crash['error']}",
+            hint="That is a bug. `tpuflex -v …` shows the whole of it.",
+        )
+    text = "\n".join(problems)
+    return _kind(text)(text, hint=_hint(text, operation))
+
+
+def without_traceback(text: str) -> str:
+    """``text`` with each Python traceback reduced to its last line, the error itself."""
+    return _TRACEBACK.sub("", text)
+
+
+def _problems(notes: Iterable[Note]) -> Iterable[str]:
+    seen = set()
+    for note in notes:
+        if note.severity != "error" or _ECHOES.match(note.text):
+            continue
+        text = _WRAPPER.sub("", without_traceback(note.text).strip())
+        text = text.removeprefix("error: ").strip()
+        if text and text not in seen:
+            seen.add(text)
+            yield f"{note.name}: {text}" if note.name else text
+
+
+_KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
+    # The provider's own words (tpuflex.provider.waiting), then Google's.
+    (re.compile(r"is not active after|\(cause: stock-out\)"), CapacityError),
+    (re.compile(r"\(cause: quota\)|quota", re.I), QuotaError),
+    (
+        re.compile(r"\(cause: permission\)|PERMISSION_DENIED|permission|UNAUTHENTICATED"),
+        AccessError,
+    ),
+)
+
+
+def _kind(text: str) -> type[TpuflexError]:
+    return next((kind for pattern, kind in _KINDS if pattern.search(text)), EngineError)
+
+
+def _hint(text: str, operation: str) -> str:
+    if _kind(text) is CapacityError:
+        return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
+    if "passphrase" in text:
+        return "Set PULUMI_CONFIG_PASSPHRASE."
+    return f"Run `tpuflex {'down' if operation == 'destroy' else 'up'}` again once it is mended."

@@ -1,0 +1,264 @@
+"""Which Pulumi engine runs: from PATH, our cache, a build from its Go module, or the SDK.
+
+Looking (:func:`search`) changes nothing; :func:`ensure` makes sure that there is an engine.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from tpuflex.engine import build
+from tpuflex.engine.version import (
+    ENGINE_VERSION,
+    MINIMUM_ENGINE,
+    MINIMUM_GO,
+    parse_version,
+    show_version,
+)
+from tpuflex.errors import EngineError
+
+WAYS_OUT = (
+    f"Install Pulumi {show_version(MINIMUM_ENGINE)} or newer so that `pulumi` is on PATH "
+    "(https://www.pulumi.com/docs/install/), or install Go "
+    f"{show_version(MINIMUM_GO)} or newer (https://go.dev/dl/) and run `tpuflex engine --install`."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine that can be run.
+
+    Attributes:
+        path: the executable.
+        version: its version without the leading ``v``.
+        source: where it came from: ``path``, ``cache``, ``build`` or ``sdk``.
+    """
+
+    path: Path
+    version: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A place where an engine may come from, and what was found there.
+
+    Attributes:
+        source: ``path``, ``cache``, ``build`` or ``sdk``.
+        location: the file or module that was looked at.
+        version: the version found, or empty.
+        taken: whether this candidate is the engine that runs.
+        reason: why it was or was not taken, in a sentence.
+    """
+
+    source: str
+    location: str
+    version: str
+    taken: bool
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """The engine that runs, if there is one, and every candidate with its reason."""
+
+    engine: Engine | None
+    candidates: tuple[Candidate, ...]
+
+    def to_json(self) -> dict[str, object]:
+        """The document that ``tpuflex engine --json`` prints."""
+        engine = self.engine
+        return {
+            "engine": None if engine is None else {**asdict(engine), "path": str(engine.path)},
+            "candidates": [asdict(candidate) for candidate in self.candidates],
+        }
+
+
+def cached_engine(home: Path) -> Path:
+    """Where the engine that was built here lies."""
+    return home / "engine" / f"v{ENGINE_VERSION}" / "pulumi"
+
+
+def sdk_root(home: Path) -> Path:
+    """Where the SDK installs the engine that it downloads."""
+    return home / "engine" / "sdk"
+
+
+def search(home: Path, environ: Mapping[str, str]) -> Search:
+    """Look for an engine in the order PATH, cache, build, SDK; nothing is installed."""
+    engine: Engine | None = None
+    candidates = []
+    for look in (_on_path, _cached, _installed_by_sdk):
+        found, candidate = look(home, environ)
+        if engine is not None and found is not None:
+            candidate = _passed_over(candidate, engine)
+        engine = engine or found
+        candidates.append(candidate)
+    candidates.insert(2, _buildable(environ, engine))
+    return Search(engine, tuple(candidates))
+
+
+def ensure(
+    home: Path,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None],
+    *,
+    installers: tuple[Installer, ...] | None = None,
+) -> Engine:
+    """The engine to run; built or installed when there is none yet.
+
+    Raises:
+        EngineError: no engine can be had; says what was tried and names the ways out.
+    """
+    found = search(home, environ)
+    if found.engine is not None:
+        return found.engine
+    with _one_at_a_time(home, progress):
+        again = search(home, environ)  # another process may just have built it
+        if again.engine is not None:
+            return again.engine
+        return _install(home, environ, progress, again, installers or INSTALLERS)
+
+
+Installer = Callable[[Path, Mapping[str, str], Callable[[str], None]], Engine]
+
+
+def build_engine(home: Path, environ: Mapping[str, str], progress: Callable[[str], None]) -> Engine:
+    """Build the engine from its Go module into the cache."""
+    target = cached_engine(home)
+    build.build(home / "engine" / "build", target, environ, progress)
+    return Engine(target, ENGINE_VERSION, "build")
+
+
+def install_with_sdk(
+    home: Path, environ: Mapping[str, str], progress: Callable[[str], None]
+) -> Engine:
+    """Let the Pulumi SDK download an engine from pulumi.com."""
+    from pulumi.automation import PulumiCommand
+
+    del environ  # the SDK reads the process environment itself
+    progress("Downloading the Pulumi engine with the Pulumi SDK …")
+    try:
+        command = PulumiCommand.install(root=str(sdk_root(home)))
+    except (OSError, subprocess.SubprocessError, ValueError) as error:
+        raise EngineError(f"The SDK could not download the engine: {_one_line(error)}.") from error
+    return Engine(Path(command.command), str(command.version), "sdk")
+
+
+INSTALLERS: tuple[Installer, ...] = (build_engine, install_with_sdk)
+
+
+def _install(
+    home: Path,
+    environ: Mapping[str, str],
+    progress: Callable[[str], None],
+    found: Search,
+    installers: tuple[Installer, ...],
+) -> Engine:
+    failures = [f"{c.location}: {c.reason}" for c in found.candidates if c.source == "path"]
+    for installer in installers:
+        try:
+            return installer(home, environ, progress)
+        except EngineError as error:
+            failures.append(error.message)
+            progress(error.message)
+    tried = "\n".join(f"  - {failure}" for failure in failures)
+    raise EngineError(f"No Pulumi engine can be had. Tried:\n{tried}", hint=WAYS_OUT)
+
+
+Look = tuple[Engine | None, Candidate]
+
+
+def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
+    del home
+    found = shutil.which("pulumi", path=environ.get("PATH", ""))
+    if found is None:
+        return None, Candidate("path", "pulumi", "", False, "not on PATH")
+    version = _asked_version(Path(found), environ)
+    if version is None:
+        return None, Candidate("path", found, "", False, "`pulumi version` does not answer")
+    parsed = parse_version(version)
+    if parsed is None or parsed < MINIMUM_ENGINE:
+        wanted = show_version(MINIMUM_ENGINE)
+        return None, Candidate("path", found, version, False, f"older than {wanted}")
+    return Engine(Path(found), version, "path"), Candidate(
+        "path", found, version, True, "first on PATH and new enough"
+    )
+
+
+def _cached(home: Path, environ: Mapping[str, str]) -> Look:
+    del environ
+    path = cached_engine(home)
+    if not os.access(path, os.X_OK):
+        return None, Candidate("cache", str(path), "", False, "not built yet")
+    return Engine(path, ENGINE_VERSION, "cache"), Candidate(
+        "cache", str(path), ENGINE_VERSION, True, "built here earlier"
+    )
+
+
+def _installed_by_sdk(home: Path, environ: Mapping[str, str]) -> Look:
+    path = sdk_root(home) / "bin" / "pulumi"
+    if not os.access(path, os.X_OK):
+        return None, Candidate("sdk", str(path), "", False, "not downloaded; the last resort")
+    version = _asked_version(path, environ)
+    if version is None:
+        return None, Candidate("sdk", str(path), "", False, "`pulumi version` does not answer")
+    return Engine(path, version, "sdk"), Candidate(
+        "sdk", str(path), version, True, "downloaded by the Pulumi SDK earlier"
+    )
+
+
+def _buildable(environ: Mapping[str, str], engine: Engine | None) -> Candidate:
+    location = f"{build.MODULE}@v{ENGINE_VERSION}"
+    go = build.find_go(environ)
+    with_go = f"with {go.described}" if go.usable else f"with Go from PyPI ({go.described})"
+    reason = f"not needed, there is {engine.path}" if engine else f"will be built {with_go}"
+    return Candidate("build", location, ENGINE_VERSION, False, reason)
+
+
+def _passed_over(candidate: Candidate, engine: Engine) -> Candidate:
+    return Candidate(
+        candidate.source,
+        candidate.location,
+        candidate.version,
+        False,
+        f"usable, but {engine.path} comes first",
+    )
+
+
+def _asked_version(path: Path, environ: Mapping[str, str]) -> str | None:
+    quiet = {**environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    try:
+        answer = subprocess.run(
+            [path, "version"], env=quiet, capture_output=True, text=True, timeout=30, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    parsed = parse_version(answer.stdout)
+    return None if parsed is None else show_version(parsed)
+
+
+@contextmanager
+def _one_at_a_time(home: Path, progress: Callable[[str], None]) -> Iterator[None]:
+    """Hold the lock of the engine directory: two builders would tread on each other."""
+    import fcntl
+
+    directory = home / "engine"
+    directory.mkdir(parents=True, exist_ok=True)
+    with (directory / ".lock").open("w") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("Another process is installing the engine; waiting for it …")
+            fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split()) or type(error).__name__

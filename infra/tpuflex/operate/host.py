@@ -1,0 +1,149 @@
+"""What a host reports about itself in guest attributes, and the wait until it is READY."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from itertools import pairwise
+
+from tpuflex.errors import BootError
+
+#: Namespace of the guest attributes that the startup script writes.
+NAMESPACE = "tpuflex"
+
+#: The phases of a boot, in order. READY: a real completion was served on the host.
+PHASES = (
+    "config",
+    "capacity",
+    "secrets",
+    "image",
+    "weights",
+    "container",
+    "health",
+    "completion",
+    "READY",
+)
+
+READY = "READY"
+
+_POLL_SECONDS = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class HostReport:
+    """A host's own account of its boot.
+
+    Attributes:
+        phase: the phase it is in, or empty before the first.
+        detail: free text for people, such as how far a download has come.
+        error: empty, or ``<code>: text`` when the boot failed.
+        timeline: when each phase began, in seconds since the epoch.
+    """
+
+    phase: str = ""
+    detail: str = ""
+    error: str = ""
+    timeline: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def ready(self) -> bool:
+        """Whether the host has served a completion in its present boot."""
+        return self.phase == READY and not self.error
+
+    @property
+    def reason(self) -> str:
+        """The error for people: without the frames of a traceback that the server printed."""
+        kept: list[str] = []
+        in_frame = False
+        for line in self.error.splitlines():
+            frame = line.lstrip().startswith('File "')
+            if not frame and not in_frame and line.strip(" ^~"):
+                kept.append(line.rstrip(" ^~"))
+            in_frame = frame  # the line after a frame is its source text
+        return "\n".join(kept)
+
+    def seconds_by_phase(self) -> dict[str, float]:
+        """How long each phase took that has ended; READY has no length."""
+        times = sorted(self.timeline.items(), key=lambda item: item[1])
+        return {phase: round(end - begin, 1) for (phase, begin), (_, end) in pairwise(times)}
+
+    def to_json(self) -> dict[str, object]:
+        """The document under ``host`` that ``tpuflex status --json`` prints."""
+        return {
+            "phase": self.phase,
+            "detail": self.detail,
+            "error": self.error,
+            "timeline": dict(self.timeline),
+        }
+
+
+def host_report(attributes: Mapping[str, str]) -> HostReport | None:
+    """Read the guest attributes of our namespace; None when the host has written none yet."""
+    if not attributes:
+        return None
+    return HostReport(
+        phase=attributes.get("phase", ""),
+        detail=attributes.get("detail", ""),
+        error=attributes.get("error", ""),
+        timeline=_timeline(attributes.get("timeline", "")),
+    )
+
+
+def await_ready(
+    observe: Callable[[], HostReport | None],
+    *,
+    timeout: float,
+    now: Callable[[], float],
+    sleep: Callable[[float], None],
+    changed: Callable[[HostReport], None],
+    log: str,
+) -> HostReport:
+    """Wait until the host is READY, telling ``changed`` about each new phase or detail.
+
+    Args:
+        observe: asks for the host's present report.
+        timeout: seconds to wait at most.
+        now: a monotonic clock in seconds.
+        sleep: waits that many seconds.
+        changed: called with each report that differs from the last.
+        log: where the host's log lies, for the error.
+
+    Raises:
+        BootError: the host says that its boot failed, or the time is over.
+    """
+    deadline = now() + timeout
+    last: HostReport | None = None
+    while True:
+        report = observe()
+        if report is not None and report != last:
+            last = report
+            changed(report)
+        if report is not None and report.error:
+            raise BootError(
+                f"The host failed in phase {report.phase or 'start'}: {report.reason}",
+                hint=f"The host's log: {log}",
+            )
+        if report is not None and report.ready:
+            return report
+        if now() >= deadline:
+            raise BootError(_overdue(last, timeout), hint=f"The host's log: {log}")
+        sleep(_POLL_SECONDS)
+
+
+def _overdue(last: HostReport | None, timeout: float) -> str:
+    if last is None:
+        return f"The host has reported nothing for {timeout:.0f} s since it was asked."
+    detail = f" ({last.detail})" if last.detail else ""
+    return f"The host is still in phase {last.phase}{detail} after {timeout:.0f} s."
+
+
+def _timeline(text: str) -> dict[str, float]:
+    """The timeline as written by the host; what cannot be read is left out, not guessed."""
+    try:
+        document = json.loads(text or "{}")
+    except json.JSONDecodeError:
+        return {}
+    if not isinstance(document, dict):
+        return {}
+    return {str(k): float(v) for k, v in document.items() if isinstance(v, int | float)}

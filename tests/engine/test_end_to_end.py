@@ -1,0 +1,214 @@
+"""The whole product on the embedded cloud, as its user types it: real engine, script, vLLM, model.
+
+One stack is brought up once for this module; canary secrets travel with it.
+"""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import quote
+
+import psutil
+import pytest
+import yaml
+
+ROOT = Path(__file__).parents[2]
+HF_CANARY = "hf_Canary7Xq2LmZ0aPw9"
+KEY_CANARY = "sk-Canary+4TnB/8vRkE3s"
+QUESTION = "In one sentence, what is the capital of France?"
+
+pytestmark = [pytest.mark.engine, pytest.mark.vllm, pytest.mark.timeout(900)]
+
+
+@dataclass(frozen=True)
+class Shell:
+    """A project directory of its own, and tpuflex as a command in it."""
+
+    project: Path
+    home: Path
+    environ: dict[str, str]
+
+    def run(
+        self, *arguments: str, stdin: str | None = None, check: bool = True
+    ) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run(
+            [sys.executable, "-m", "tpuflex", *arguments],
+            cwd=self.project,
+            env=self.environ,
+            input=stdin,
+            stdin=subprocess.DEVNULL if stdin is None else None,
+            capture_output=True,
+            text=True,
+            timeout=600,
+            check=False,
+        )
+        assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+        if check:
+            assert done.returncode == 0, f"{arguments}:\n{done.stdout}\n{done.stderr}"
+        with (self.project / "typed.log").open("a") as log:
+            log.write(done.stdout + done.stderr)
+        return done
+
+    def json(self, *arguments: str) -> dict[str, object]:
+        document = json.loads(self.run("--json", *arguments).stdout)
+        assert isinstance(document, dict)
+        return document
+
+
+@pytest.fixture(scope="module")
+def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """A project outside the tree, with the dev stack and a Hugging Face token pinned."""
+    base = tmp_path_factory.mktemp("e2e")
+    project, home = base / "project", base / "project" / ".tpuflex"
+    (project / "stacks").mkdir(parents=True)
+    home.mkdir()
+    manifest = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
+    manifest["plugins"]["providers"][0]["path"] = str(ROOT / "infra" / "plugin")
+    manifest.pop("main")  # the program runs inline; there is no infra/ in this project
+    (project / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
+    stack = yaml.safe_load((ROOT / "stacks" / "Pulumi.dev.yaml").read_text())
+    stack["config"]["tpuflex:secrets"] = {"api_key_version": 1, "hf_token_version": 1}
+    (project / "stacks" / "Pulumi.dev.yaml").write_text(yaml.safe_dump(stack))
+    for cache in ("engine", "vllm", "models"):
+        shared = ROOT / ".tpuflex" / cache
+        shared.mkdir(parents=True, exist_ok=True)
+        (home / cache).symlink_to(shared)
+    user_home, tmp = base / "home", base / "tmp"
+    user_home.mkdir()
+    tmp.mkdir()
+    environ = {
+        **os.environ,
+        "TPUFLEX_HOME": str(home),
+        "HOME": str(user_home),
+        "TMPDIR": str(tmp),
+    }
+    shell = Shell(project, home, environ)
+    shell.run("emulator", "start", "--port", "0")
+    try:
+        yield shell
+    finally:
+        shell.run("emulator", "stop", check=False)
+
+
+@pytest.fixture(scope="module")
+def running(shell: Shell) -> dict[str, object]:
+    """The dev stack, up and READY, with canaries for both secrets."""
+    shell.run("secrets", "put", "hf-token", stdin=HF_CANARY)
+    shell.run("secrets", "put", "api-key", stdin=KEY_CANARY)
+    return shell.json("up", "--yes")
+
+
+def spellings(secret: str) -> set[bytes]:
+    """The secret as itself, URL-encoded, JSON-escaped, and in base64 at all three offsets."""
+    found = {secret.encode(), quote(secret, safe="").encode(), json.dumps(secret)[1:-1].encode()}
+    for offset in range(3):
+        encoded = base64.b64encode(b"x" * offset + secret.encode()).rstrip(b"=")
+        found.add(encoded[4 if offset else 0 : -2])
+    return found
+
+
+def test_up_serves_and_ask_gets_the_answer(shell: Shell, running: dict[str, object]) -> None:
+    """The real model, asked through the endpoint that `up` printed, knows France's capital."""
+    answer = shell.run("ask", QUESTION)
+
+    assert str(running["endpoint"]).startswith("http://127.")
+    assert "Paris" in answer.stdout
+    assert "tokens/s" in answer.stderr
+
+
+def test_a_second_up_changes_nothing(shell: Shell, running: dict[str, object]) -> None:
+    """`up` on a stack that is up makes no mutating call and says so."""
+    del running
+    before = mutating_calls(shell)
+    again = shell.run("up", "--yes")
+
+    assert mutating_calls(shell) == before
+    assert "no change" in (again.stdout + again.stderr).lower()
+
+
+def mutating_calls(shell: Shell) -> list[str]:
+    """What has changed the cloud so far, read from the emulator's own history."""
+    lines = (shell.home / "emulator" / "history.jsonl").read_text().splitlines()
+    calls = (json.loads(line) for line in lines)
+    return [
+        f"{call['method']} {call['path']}"
+        for call in calls
+        # Asking a node for its guest attributes is a read that Google spells as POST.
+        if call["method"] != "GET" and not call["path"].endswith(":getGuestAttributes")
+    ]
+
+
+def test_status_tells_what_is_running(shell: Shell, running: dict[str, object]) -> None:
+    """`status --json` names Google's state, the host's phase and the endpoint."""
+    status = shell.json("status")
+
+    text = json.dumps(status)
+    assert "ACTIVE" in text
+    assert "READY" in text
+    assert str(running["endpoint"]) in text
+
+
+def test_secrets_are_nowhere_but_where_they_belong(
+    shell: Shell, running: dict[str, object]
+) -> None:
+    """Canaries occur only in Secret Manager's store and in the host's 0400 files."""
+    del running
+    shell.run("ask", QUESTION)
+    allowed = {"store.sqlite", "store.sqlite-wal", "store.sqlite-shm"}
+    shared = {(shell.home / name).resolve() for name in ("engine", "vllm", "models")}
+    needles = spellings(HF_CANARY) | spellings(KEY_CANARY)
+    holders: list[Path] = []
+    leaks: list[Path] = []
+    for directory, folders, files in os.walk(shell.project.parent):
+        folders[:] = [f for f in folders if (Path(directory) / f).resolve() not in shared]
+        for name in files:
+            path = Path(directory) / name
+            if not path.is_file() or not any(n in path.read_bytes() for n in needles):
+                continue
+            (holders if path.parent.name == "secrets" else leaks).append(path)
+    commands = [
+        " ".join(process.info["cmdline"] or ()).encode()
+        for process in psutil.process_iter(["cmdline"])
+    ]
+
+    assert {path.name for path in leaks} <= allowed
+    assert {path.name for path in holders} == {"api-key", "hf-token"}
+    assert {oct(path.stat().st_mode & 0o777) for path in holders} == {"0o400"}
+    assert not [c for c in commands if any(n in c for n in needles)]
+
+
+def test_the_key_is_asked_for(shell: Shell, running: dict[str, object]) -> None:
+    """Without the key the endpoint answers 401."""
+    import requests
+
+    del shell
+    answer = requests.get(f"{running['endpoint']}/models", timeout=10)
+
+    assert answer.status_code == 401
+
+
+def test_down_leaves_nothing(shell: Shell, running: dict[str, object]) -> None:
+    """`down` ends with an empty inventory; no process, no container, no file elsewhere is left."""
+    del running
+    down = shell.run("down", "--yes")
+    inventory = shell.json("emulator", "inventory")
+    shell.run("emulator", "stop")
+    left = [
+        process.info["cmdline"]
+        for process in psutil.process_iter(["pid", "cmdline"])
+        if process.info["pid"] != os.getpid()
+        and str(shell.home) in "\0".join(process.info["cmdline"] or ())
+    ]
+
+    assert "nothing is left" in (down.stdout + down.stderr).lower()
+    assert not [service for service, found in inventory.items() if found]
+    assert left == []
+    assert sorted(p.name for p in (shell.project.parent / "home").iterdir()) == []
+    assert sorted(p.name for p in (shell.project.parent / "tmp").iterdir()) == []

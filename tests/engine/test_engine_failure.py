@@ -1,0 +1,127 @@
+"""A failed operation of the engine becomes one error of ours."""
+
+from __future__ import annotations
+
+import pytest
+
+from tpuflex.engine.events import Note
+from tpuflex.engine.failure import ProgramFailures, failure, without_traceback
+from tpuflex.errors import (
+    AccessError,
+    CapacityError,
+    EngineError,
+    QuotaError,
+    SettingsError,
+    TpuflexError,
+)
+
+
+def error(text: str, name: str = "") -> Note:
+    return Note("error", text, name)
+
+
+class TestKind:
+    @pytest.mark.parametrize(
+        ("text", "kind"),
+        [
+            ("projects/p/…/r is not active after 24h: in the queue", CapacityError),
+            ("r FAILED: no more capacity in the zone (cause: stock-out)", CapacityError),
+            ("r FAILED: Quota limit 'TPUV6EPreemptible' (cause: quota)", QuotaError),
+            ("Quota 'CPUS' exceeded", QuotaError),
+            ("r FAILED: missing (cause: permission)", AccessError),
+            ("googleapi: Error 403: PERMISSION_DENIED", AccessError),
+            ("the name is taken", EngineError),
+        ],
+    )
+    def test_of_the_providers_words(self, text: str, kind: type[TpuflexError]) -> None:
+        """What the provider says decides the kind, and so the exit code."""
+        found = failure("up", [error(text, "endpoint")], "")
+
+        assert type(found) is kind
+        assert found.message == f"endpoint: {text}"
+
+    def test_waiting_says_that_the_request_is_kept(self) -> None:
+        """A wait that ran out is no loss, and the hint says how to go on."""
+        found = failure("up", [error("r is not active after 1h: queued")], "")
+
+        assert "run `tpuflex up` again to go on waiting" in found.hint
+
+    def test_locked(self) -> None:
+        """A locked stack names the command that removes a stale lock."""
+        found = failure("up", [], "error: the stack is currently locked by 1 lock(s).")
+
+        assert type(found) is EngineError
+        assert "pulumi cancel" in found.hint
+
+
+class TestMessage:
+    def test_echoes_and_repetitions_are_left_out(self) -> None:
+        """`update failed`, and the same text twice, say nothing new."""
+        notes = [
+            error("1 error occurred:\n\t* boom\n\n", "a"),
+            error("update failed"),
+            error("boom", "a"),
+        ]
+
+        assert failure("up", notes, "").message == "a: boom"
+
+    def test_without_notes_the_end_of_stderr(self) -> None:
+        """When the engine gave no diagnostics, what it printed is shown."""
+        found = failure("preview", [], "error: no Pulumi.yaml found\n")
+
+        assert found.message == "pulumi preview failed:\nerror: no Pulumi.yaml found"
+
+    def test_no_traceback(self) -> None:
+        """A traceback is reduced to its last line."""
+        text = (
+            "python inline source runtime error: boom\nTraceback (most recent call last):\n"
+            '  File "a.py", line 1, in <module>\n    f()\nValueError: boom'
+        )
+
+        assert (
+            without_traceback(text) == "python inline source runtime error: boom\nValueError: boom"
+        )
+
+
+class TestProgramFailures:
+    def test_keeps_our_error(self) -> None:
+        """An error of ours in the program is kept whole; the engine gets one line."""
+        from pulumi import RunError
+
+        failures = ProgramFailures()
+        mine = SettingsError("Pulumi.dev.yaml", ())
+
+        def program() -> None:
+            raise mine
+
+        with pytest.raises(RunError):
+            failures.guard(program)()
+
+        assert failures.errors == [mine]
+
+    async def test_keeps_our_error_from_a_coroutine(self) -> None:
+        """The same for what runs between the resources."""
+        from pulumi import RunError
+
+        failures = ProgramFailures()
+
+        async def prepare() -> None:
+            raise CapacityError("none")
+
+        with pytest.raises(RunError):
+            await failures.guard_async(prepare)()
+
+        assert [type(found) for found in failures.errors] == [CapacityError]
+
+
+def test_crash_of_the_program() -> None:
+    """An exception that is none of ours is said to be a bug, in one line."""
+    text = (
+        "python inline source runtime error: no attribute 'x'\nTraceback (most recent call last):\n"
+        "  File \"a.py\", line 1, in <module>\n    f()\nAttributeError: no attribute 'x'"
+    )
+
+    found = failure("preview", [error(text), error(f"an unhandled error occurred: {text}")], "")
+
+    assert found.message == "The Pulumi program failed: no attribute 'x'"
+    assert "bug" in found.hint

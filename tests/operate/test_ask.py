@@ -1,0 +1,121 @@
+"""One question to an endpoint, over real HTTP on loopback."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from itertools import count
+
+import pytest
+
+from tpuflex.errors import AccessError, ApiError
+from tpuflex.operate.ask import Answer, Question, ask
+
+
+def sse(*events: object) -> bytes:
+    return b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events)
+
+
+def piece(text: str, finish: str | None = None) -> dict[str, object]:
+    return {"choices": [{"delta": {"content": text}, "finish_reason": finish}]}
+
+
+USAGE = {"choices": [], "usage": {"prompt_tokens": 12, "completion_tokens": 3}}
+DONE = b"data: [DONE]\n\n"
+
+
+@contextmanager
+def endpoint(status: int, body: bytes) -> Iterator[tuple[str, list[dict[str, object]]]]:
+    """A server that gives every request the same answer, and what it was asked."""
+    asked: list[dict[str, object]] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            sent = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
+            asked.append({"path": self.path, "key": self.headers["Authorization"], **sent})
+            self.send_response(status)
+            self.send_header("Content-Type", "text/event-stream")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}/v1", asked
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def answer_of(status: int, body: bytes) -> tuple[Answer, list[str], list[dict[str, object]]]:
+    ticks = count()
+    shown: list[str] = []
+    with endpoint(status, body) as (url, asked):
+        answer = ask(
+            Question(url, "m", "capital?"), "key", show=shown.append, now=lambda: float(next(ticks))
+        )
+    return answer, shown, asked
+
+
+def test_streams_the_answer() -> None:
+    """Each piece is shown as it comes; figures come from the clock and the server's count."""
+    body = sse({"choices": [{"delta": {"role": "assistant"}}]}, piece("Par"), piece("is."))
+    answer, shown, asked = answer_of(200, body + sse(piece("", "stop"), USAGE) + DONE)
+
+    assert shown == ["Par", "is."]
+    assert answer == Answer("Paris.", 1.0, 2.0, 12, 3, "stop")
+    assert answer.tokens_per_second == 2.0
+    assert asked[0]["path"] == "/v1/chat/completions"
+    assert asked[0]["key"] == "Bearer key"
+    assert asked[0]["stream"] is True
+
+
+def test_refused_key() -> None:
+    """A refused key names the setting that pins its version."""
+    with pytest.raises(AccessError) as caught:
+        answer_of(401, b'{"error": "Unauthorized"}')
+
+    assert "tpuflex:secrets.api_key_version" in caught.value.hint
+
+
+def test_error_answer() -> None:
+    """Any other refusal is shown with its status and text."""
+    with pytest.raises(ApiError, match="answered 404: no such model"):
+        answer_of(404, b"no such model")
+
+
+@pytest.mark.parametrize(
+    "body",
+    [sse(piece("Par")), sse(piece("Par")) + DONE, sse(piece("Par"), {"error": "engine died"})],
+)
+def test_broken_off(body: bytes) -> None:
+    """An answer without an end is an error, never a short answer."""
+    with pytest.raises(ApiError, match="broke off"):
+        answer_of(200, body)
+
+
+def test_unreachable() -> None:
+    """A private endpoint that cannot be reached says how to reach it."""
+    with endpoint(200, b"") as (url, _):
+        pass
+    question = Question(url, "m", "q", reach="open a tunnel")
+
+    with pytest.raises(ApiError) as caught:
+        ask(question, "key", show=print, now=lambda: 0.0)
+
+    assert caught.value.message == f"{url} cannot be reached from here."
+    assert caught.value.hint == "open a tunnel"
+
+
+def test_speed_of_one_token() -> None:
+    """One token has no rate."""
+    assert Answer("a", 1.0, 1.0, 1, 1, "stop").tokens_per_second is None

