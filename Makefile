@@ -1,0 +1,51 @@
+# Everything a fresh machine needs is Python 3.11-3.13, make and the package registries.
+# Each target sets up what it needs, shows it, and is fast the second time.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+# The stamp carries the hash of what was installed: another checkout, another hash, a new set-up.
+STAMP := $(VENV)/.ready-$(shell cat pyproject.toml constraints.txt 2>/dev/null | cksum | cut -d' ' -f1)
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuflex
+
+.PHONY: demo test lint types format docs reliability clean setup
+
+setup: $(STAMP)
+
+demo: $(STAMP)
+	@$(BIN)/tpuflex demo
+
+test: $(STAMP)
+	@$(BIN)/tpuflex engine --install
+	@$(BIN)/tpuflex emulator image
+	@$(BIN)/pytest $(PYTEST_ARGS)
+
+lint: $(STAMP)
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/shellcheck --severity=style $(SHELL_FILES)
+
+types: $(STAMP)
+	@$(BIN)/mypy
+
+format: $(STAMP)
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+docs: $(STAMP)
+	@$(BIN)/python -m tpuflex.settings.schema
+	@$(BIN)/python -m tpuflex.cli.reference
+
+clean:
+	@if [ -x $(BIN)/tpuflex ]; then $(BIN)/tpuflex emulator stop || true; fi
+	rm -rf .venv .tpuflex .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(STAMP):
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(None if ok else f"tpuflex needs Python 3.11, 3.12 or 3.13; {sys.executable} is {sys.version.split()[0]}. Name another one: make PYTHON=python3.12 …")'
+	@echo "Setting up $(VENV): Pulumi's SDK and Google's client libraries (about half a minute, once)"
+	@rm -rf $(VENV)
+	@$(PYTHON) -m venv $(VENV)
+	@$(BIN)/pip install --quiet --no-cache-dir pip==26.3
+	@$(BIN)/pip install --quiet --no-cache-dir --constraint constraints.txt --editable '.[embedded]' --group dev
+	@touch $@

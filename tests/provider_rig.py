@@ -1,0 +1,152 @@
+"""One stack with one queued resource, the real engine and the embedded cloud."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+import psutil
+import pulumi
+from pulumi import automation
+
+from tpuflex.emulator.server import EmbeddedCloud
+from tpuflex.emulator.tpu.capacity import Capacity
+from tpuflex.provider.resource import Provider, QueuedResource
+
+PROJECT = "cloud-project"
+ZONE = "us-east5-a"
+TYPE = "tpuflex:tpu:QueuedResource"
+NAME = "projects/cloud-project/locations/us-east5-a/queuedResources/shop-dev-slice-g1"
+#: Grants quickly, and is gone quickly: tests look at what happens, not at how long it takes.
+SWIFT = {
+    "admission_s": 0.0,
+    "grant_after_s": 0.2,
+    "provisioning_s": 0.1,
+    "suspending_s": 0.1,
+    "deleting_s": 0.1,
+}
+
+
+@dataclass
+class Rig:
+    """A stack, its engine and its cloud; ``args`` is what the program asks for."""
+
+    cloud: EmbeddedCloud
+    stack: automation.Stack
+    args: dict[str, Any]
+    opts: pulumi.ResourceOptions
+    lines: list[str] = field(default_factory=list)
+    ephemeral: list[str] = field(default_factory=list)
+
+    def program(self) -> None:
+        """The Pulumi program of the stack."""
+        provider = Provider("cloud", project=PROJECT, embedded=True)
+        opts = pulumi.ResourceOptions.merge(self.opts, pulumi.ResourceOptions(provider=provider))
+        made = QueuedResource("slice", **self.args, opts=opts)
+        pulumi.export("lifecycle", made.lifecycle)
+        pulumi.export("addresses", made.ip_addresses)
+
+    def hear(self, event: automation.EngineEvent) -> None:
+        """Keep what the engine shows."""
+        said = event.diagnostic_event
+        if said is not None:
+            (self.ephemeral if said.ephemeral else self.lines).append(said.message)
+
+    def up(self) -> automation.UpResult:
+        return self.stack.up(on_event=self.hear, on_output=self._print)
+
+    def preview(self) -> dict[str, int]:
+        result = self.stack.preview(on_event=self.hear, on_output=self._print)
+        return {str(kind): count for kind, count in result.change_summary.items()}
+
+    def refresh(self) -> None:
+        self.stack.refresh(on_event=self.hear, on_output=self._print)
+
+    def destroy(self) -> None:
+        self.stack.destroy(on_event=self.hear, on_output=self._print)
+
+    def background(self, work: Callable[[], Any]) -> Future[Any]:
+        """Run ``work`` on a thread of its own."""
+        future: Future[Any] = Future()
+
+        def run() -> None:
+            try:
+                future.set_result(work())
+            except BaseException as error:
+                future.set_exception(error)
+
+        threading.Thread(target=run, daemon=True).start()
+        return future
+
+    def attach(self, port: int) -> None:
+        """Let the engine use the provider that listens on ``port`` instead of the plugin."""
+        workspace = self.stack.workspace
+        workspace.env_vars = {**workspace.env_vars, "PULUMI_DEBUG_PROVIDERS": f"tpuflex:{port}"}
+
+    def engine(self) -> psutil.Process:
+        """The engine process that runs now."""
+        mine = psutil.Process().children()
+        (found,) = [child for child in mine if child.name() == "pulumi"]
+        return found
+
+    def resource(self) -> dict[str, Any] | None:
+        """The queued resource in the state; None if there is none."""
+        deployment = self.stack.export_stack().deployment or {}
+        assert not deployment.get("pending_operations")
+        found = [item for item in deployment.get("resources", []) if item["type"] == TYPE]
+        assert len(found) <= 1
+        return dict(found[0]) if found else None
+
+    def calls(self, method: str, part: str = "queuedResources") -> list[dict[str, Any]]:
+        """Calls in the cloud's history with this HTTP method whose path holds ``part``."""
+        text = (self.cloud.state_dir / "history.jsonl").read_text()
+        entries = [json.loads(line) for line in text.splitlines()]
+        return [e for e in entries if e["method"] == method and part in e["path"]]
+
+    def tpu(self) -> dict[str, Any]:
+        """Every TPU resource that the cloud has, by kind; operations are not resources."""
+        found = self.cloud.cloud.inventory().get("tpu", {})
+        return {kind: items for kind, items in found.items() if items and kind != "operations"}
+
+    def capacity(self, **rule: Any) -> None:
+        """Set the capacity rules."""
+        self.cloud.cloud.capacity.set(Capacity.from_json({**SWIFT, **rule}))
+
+    def _print(self, text: str) -> None:
+        print(text, end="")
+
+
+def until(fact: Callable[[], Any], seconds: float = 20.0) -> None:
+    """Wait for another process to make ``fact`` true."""
+    give_up = time.monotonic() + seconds
+    while not fact():
+        assert time.monotonic() < give_up, "it did not happen"
+        time.sleep(0.02)
+
+
+def outputs(rig: Rig) -> dict[str, Any]:
+    """Output properties in the state."""
+    found = rig.resource()
+    assert found is not None
+    return dict(found["outputs"])
+
+
+def urn(rig: Rig) -> str:
+    """URN of the queued resource in the state."""
+    found = rig.resource()
+    assert found is not None
+    return str(found["urn"])
+
+
+def command(rig: Rig, *arguments: str) -> str:
+    """Run the engine's own command line on the stack."""
+    workspace = rig.stack.workspace
+    done = workspace.pulumi_command.run(
+        [*arguments, "--stack", "dev", "--yes"], workspace.work_dir, {}
+    )
+    return done.stdout

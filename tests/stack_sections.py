@@ -1,0 +1,47 @@
+"""Sections of a stack file that is right, for tests to change one thing in."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Mapping
+from typing import Any
+
+CPU_IMAGE = "tpuflex/vllm-cpu@sha256:" + "ab" * 32
+TPU_IMAGE = "vllm/vllm-tpu@sha256:" + "cd" * 32
+
+_SECTIONS: dict[str, Any] = {
+    "cloud": "google",
+    "project": "acme-serving",
+    "slice": {
+        "zones": ["us-east5-a"],
+        "accelerator_type": "v6e-4",
+        "max_run_duration": "4h",
+    },
+    "model": {"name": "google/gemma-4-E4B-it"},
+    "serving": {"image": TPU_IMAGE},
+}
+
+
+def sections(changes: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """The sections, with ``changes`` by dotted key; a value of None removes the key."""
+    result = copy.deepcopy(_SECTIONS)
+    for path, value in (changes or {}).items():
+        *parents, last = path.split(".")
+        place = result
+        for parent in parents:
+            place = place.setdefault(parent, {})
+        if value is None:
+            place.pop(last, None)
+        else:
+            place[last] = value
+    return result
+
+
+def embedded(changes: Mapping[str, object] | None = None) -> dict[str, Any]:
+    """The sections of a stack on the embedded cloud."""
+    basis: dict[str, object] = {
+        "cloud": "embedded",
+        "slice.accelerator_type": "v6e-1",
+        "serving.image": CPU_IMAGE,
+    }
+    return sections({**basis, **(changes or {})})

@@ -1,0 +1,195 @@
+"""What a host is told: configuration, arguments, metadata."""
+
+from __future__ import annotations
+
+import json
+from datetime import timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tpuflex.boot.config import BootConfig, boot_config, weights_prefix
+from tpuflex.boot.metadata import CONFIG_KEY, node_metadata
+from tpuflex.boot.serving_args import serving_args
+from tpuflex.naming import Names
+from tpuflex.settings.model import ModelSettings, StackSettings
+from tpuflex.settings.serving import ServingFlags
+
+IMAGE = "vllm/vllm-tpu@sha256:" + "0" * 64
+KEY = "projects/my-project/secrets/k/versions/3"
+TOKEN = "projects/my-project/secrets/t/versions/1"
+NAMES = Names("proj", "dev", "chat")
+
+
+def settings(**serving: Any) -> StackSettings:
+    """Settings of a stack on four chips."""
+    return StackSettings.model_validate(
+        {
+            "cloud": "google",
+            "project": "my-project",
+            "slice": {
+                "zones": ["us-east5-a"],
+                "accelerator_type": "v6e-4",
+                "max_run_duration": "4h",
+                "timeouts": {"ready": "90m"},
+            },
+            "model": {"name": "google/gemma-4-31B-it", "weights": {"revision": "r2"}},
+            "serving": {"image": IMAGE, **serving},
+        }
+    )
+
+
+def config(hf_token: str | None = None, **serving: Any) -> BootConfig:
+    """The boot configuration of that stack."""
+    return boot_config(
+        settings(**serving),
+        NAMES,
+        bucket="bucket-1",
+        api_key_secret=KEY,
+        hf_token_secret=hf_token,
+    )
+
+
+def test_document_has_the_fields_that_the_script_reads() -> None:
+    """The document is the contract between package and startup script."""
+    document = json.loads(config().to_json())
+    assert document["schema"] == 1
+    assert document["endpoint"] == {"project": "proj", "stack": "dev", "name": "chat"}
+    assert document["container"]["image"] == IMAGE
+    assert document["serving"] == {
+        "model_name": "google/gemma-4-31B-it",
+        "port": 8000,
+        "args": ["--tensor-parallel-size", "4"],
+    }
+    assert document["weights"] == {
+        "bucket": "bucket-1",
+        "prefix": "models/google-gemma-4-31b-it/r2",
+        "manifest": "MANIFEST.json",
+        "parallelism": 16,
+    }
+    assert document["secrets"] == [{"role": "api-key", "version": KEY}]
+    assert document["timeouts"] == {"ready_s": 5400, "secret_s": 1800}
+    assert document["commands"]["weights"] == "tpuflex weights push --stack dev"
+
+
+def test_equal_settings_give_equal_text() -> None:
+    """The document does not depend on the order in which a stack file lists things."""
+    one = config(env={"A": "1", "B": "2"}).to_json()
+    other = config(env={"B": "2", "A": "1"}).to_json()
+    assert one == other
+
+
+def test_stack_environment_wins() -> None:
+    """What the stack file says replaces our defaults."""
+    assert config(env={"VLLM_MAX_N_SEQUENCES": "4"}).container.env["VLLM_MAX_N_SEQUENCES"] == "4"
+    assert config().container.env["VLLM_MAX_N_SEQUENCES"] == "128"
+
+
+def test_hub_is_offline_unless_a_token_is_given() -> None:
+    """Without a token nothing may be fetched from the hub; with one it was asked for."""
+    assert config().container.env["HF_HUB_OFFLINE"] == "1"
+    with_token = config(TOKEN)
+    assert "HF_HUB_OFFLINE" not in with_token.container.env
+    assert [secret.role for secret in with_token.secrets] == ["api-key", "hf-token"]
+
+
+@pytest.mark.parametrize("version", ["projects/p/secrets/s/versions/latest", "key", KEY + "x"])
+def test_secrets_are_pinned(version: str) -> None:
+    """A version that can move under a running host is refused."""
+    with pytest.raises(ValueError, match="version"):
+        boot_config(settings(), NAMES, bucket="b", api_key_secret=version, hf_token_secret=None)
+
+
+def test_flags_keep_vllms_names_and_order() -> None:
+    """Each field becomes vLLM's own flag; absent ones are not passed."""
+    flags = ServingFlags(
+        dtype="bfloat16",
+        gpu_memory_utilization=0.9,
+        max_model_len=16384,
+        speculative_config={"num_speculative_tokens": 4, "method": "ngram"},
+        limit_mm_per_prompt={"image": 4, "audio": 1},
+        enable_prefix_caching=True,
+        async_scheduling=False,
+        disable_chunked_mm_input=True,
+    )
+    assert serving_args(flags, 1) == (
+        *("--dtype", "bfloat16"),
+        *("--gpu-memory-utilization", "0.9"),
+        *("--max-model-len", "16384"),
+        *("--speculative-config", '{"method":"ngram","num_speculative_tokens":4}'),
+        *("--limit-mm-per-prompt", '{"audio":1,"image":4}'),
+        "--enable-prefix-caching",
+        "--no-async-scheduling",
+        "--disable-chunked-mm-input",
+    )
+
+
+def test_every_flag_reaches_the_command_line() -> None:
+    """A setting that the model accepts is never dropped on the way."""
+    values: dict[str, Any] = {
+        "dtype": "auto",
+        "kv_cache_dtype": "fp8",
+        "safetensors_load_strategy": "prefetch",
+        "speculative_config": {"a": 1},
+        "additional_config": {"a": {"b": [1]}},
+        "limit_mm_per_prompt": {"image": 1},
+    }
+    for name, field in ServingFlags.model_fields.items():
+        if name not in values:
+            text = str(field.annotation)
+            values[name] = 1 if "int" in text or "float" in text else True
+            values[name] = "x" if text.startswith("str") else values[name]
+    arguments = serving_args(ServingFlags.model_validate(values), 4)
+    for name in ServingFlags.model_fields:
+        assert f"--{name.replace('_', '-')}" in arguments
+
+
+@pytest.mark.parametrize(("chips", "expected"), [(1, ()), (4, ("--tensor-parallel-size", "4"))])
+def test_tensor_parallel_size_follows_the_chips(chips: int, expected: tuple[str, ...]) -> None:
+    """All chips of the slice work on the model unless told otherwise."""
+    assert serving_args(ServingFlags(), chips) == expected
+    assert serving_args(ServingFlags(tensor_parallel_size=2), chips) == (
+        "--tensor-parallel-size",
+        "2",
+    )
+
+
+@given(st.dictionaries(st.text(), st.text()))
+def test_json_values_survive(value: dict[str, str]) -> None:
+    """Whatever a JSON setting holds, vLLM reads it back unchanged."""
+    arguments = serving_args(ServingFlags(additional_config=dict(value)), 1)
+    assert json.loads(arguments[1]) == value
+
+
+def test_prefix_tells_models_and_revisions_apart() -> None:
+    """Another revision lies elsewhere."""
+    one = ModelSettings.model_validate({"name": "a/B.c", "weights": {"revision": "1"}})
+    two = ModelSettings.model_validate({"name": "a/B.c", "weights": {"revision": "2"}})
+    assert weights_prefix(one) == "models/a-b-c/1"
+    assert weights_prefix(one) != weights_prefix(two)
+
+
+def test_metadata_carries_no_value_in_the_script() -> None:
+    """The script is the same for every stack; only the document differs."""
+    one = node_metadata(config())
+    other = node_metadata(config(port=9000))
+    assert one["startup-script"] == other["startup-script"]
+    assert one[CONFIG_KEY] != other[CONFIG_KEY]
+    assert json.loads(one[CONFIG_KEY])["serving"]["port"] == 8000
+
+
+def test_metadata_closes_the_host() -> None:
+    """Guest attributes on, project keys and serial port off, OS Login on."""
+    metadata = node_metadata(config())
+    assert metadata["enable-guest-attributes"] == "TRUE"
+    assert metadata["enable-oslogin"] == "TRUE"
+    assert metadata["block-project-ssh-keys"] == "true"
+    assert metadata["serial-port-enable"] == "false"
+
+
+def test_ready_timeout_is_the_stacks() -> None:
+    """`slice.timeouts.ready` is how long the host waits."""
+    assert settings().slice.timeouts.ready == timedelta(minutes=90)
+    assert config().timeouts.ready_s == 5400

@@ -1,0 +1,103 @@
+"""Where requests go, and which token goes with them."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from tpuflex.errors import AccessError, SettingsError
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.session import AuthorizedSession, StaticToken, authorized_session
+
+BASE = "http://127.0.0.1:8470"
+LOCAL = {
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{BASE}/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{BASE}/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{BASE}/storage/v1/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{BASE}/compute/v1/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM": f"{BASE}/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{BASE}/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{BASE}/",
+}
+REAL_TOKEN = "ya29.a0RealLooking"
+
+
+def authorization(session: AuthorizedSession, url: str) -> str:
+    """The Authorization header that would be sent to ``url``."""
+    prepared = session.prepare_request(requests.Request("GET", url))
+    return str(prepared.headers["Authorization"])
+
+
+def test_google_is_the_default() -> None:
+    """Without overrides every API is Google's own."""
+    found = Endpoints.from_environ({})
+
+    assert found == Endpoints()
+    assert found.tpu == "https://tpu.googleapis.com"
+    assert not found.embedded
+
+
+def test_gclouds_overrides_are_read() -> None:
+    """gcloud's override variables move every API, without their API paths."""
+    found = Endpoints.from_environ(LOCAL)
+
+    assert found == Endpoints(*[BASE] * 7)
+    assert found.embedded
+
+
+def test_one_override_is_not_the_embedded_cloud() -> None:
+    """Only when every API is on loopback is it the embedded cloud."""
+    assert not Endpoints.from_environ(dict([next(iter(LOCAL.items()))])).embedded
+
+
+@pytest.mark.parametrize("url", ["tpu.example", "ftp://127.0.0.1/", "http://tpu.example/"])
+def test_unusable_overrides_are_refused(url: str) -> None:
+    """An override that is no URL, or would send a token in clear text, is refused by name."""
+    with pytest.raises(SettingsError) as refused:
+        Endpoints.from_environ({"CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": url})
+
+    assert refused.value.findings[0].key == "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
+
+
+def test_loopback_gets_only_the_embedded_token() -> None:
+    """The embedded cloud never sees a real token, not even by mistake."""
+    endpoints = Endpoints.from_environ(LOCAL)
+    session = authorized_session(endpoints, {})
+
+    assert authorization(session, f"{BASE}/v2alpha1/x") == "Bearer ya29.tpuflex-embedded"
+    assert not session.trust_env
+    with pytest.raises(AccessError) as refused:
+        authorized_session(endpoints, {"GOOGLE_OAUTH_ACCESS_TOKEN": REAL_TOKEN})
+    assert REAL_TOKEN not in str(refused.value)
+    with pytest.raises(AccessError, match=r"tpu\.googleapis\.com"):
+        authorization(session, "https://tpu.googleapis.com/v2alpha1/x")
+
+
+def test_google_gets_only_real_tokens() -> None:
+    """Google's token goes to Google over TLS and nowhere else."""
+    session = authorized_session(Endpoints(), {"GOOGLE_OAUTH_ACCESS_TOKEN": REAL_TOKEN})
+
+    assert authorization(session, "https://tpu.googleapis.com/x") == f"Bearer {REAL_TOKEN}"
+    for url in (BASE, "https://tpu.example/x", "http://tpu.googleapis.com/x"):
+        with pytest.raises(AccessError) as refused:
+            authorization(session, url)
+        assert REAL_TOKEN not in str(refused.value)
+    with pytest.raises(AccessError):
+        authorized_session(Endpoints(), {"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.tpuflex-embedded"})
+
+
+def test_mixed_endpoints_never_leak() -> None:
+    """With some APIs on loopback, a real token is still refused there."""
+    mixed = Endpoints(tpu=BASE)
+    session = authorized_session(mixed, {"GOOGLE_OAUTH_ACCESS_TOKEN": REAL_TOKEN})
+
+    with pytest.raises(AccessError):
+        authorization(session, f"{BASE}/v2alpha1/x")
+
+
+def test_static_token_stays() -> None:
+    """A token from outside cannot be renewed; asking does no harm."""
+    token = StaticToken("ya29.x")
+    token.refresh()
+
+    assert token.token() == "ya29.x"

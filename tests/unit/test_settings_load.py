@@ -1,0 +1,231 @@
+"""Stack files and Pulumi configuration are read whole, and everything wrong is said at once."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pulumi
+import pytest
+from pulumi.runtime.config import set_all_config
+
+from stack_sections import sections
+from tpuflex.errors import NotFoundError, SettingsError
+from tpuflex.settings.load import load_pulumi_config, load_stack_file, parse
+from tpuflex.settings.model import SliceSettings
+
+PROJECT = Path(__file__).parents[2]
+
+GOOD = """\
+encryptionsalt: v1:abc
+config:
+  gcp:region: us-east5
+  tpuflex:cloud: google
+  tpuflex:project: acme-serving
+  tpuflex:slice:
+    zones: [us-east5-a]
+    accelerator_type: v6e-4
+    max_run_duration: 4h
+  tpuflex:model:
+    name: google/gemma-4-E4B-it
+  tpuflex:serving:
+    image: vllm/vllm-tpu@sha256:{digest}
+    env:
+      A: "1"
+""".format(digest="cd" * 32)
+
+
+def write(directory: Path, text: str, stack: str = "prod") -> Path:
+    """A stack file with ``text``."""
+    path = directory / f"Pulumi.{stack}.yaml"
+    path.write_text(text)
+    return path
+
+
+def refused(path: Path) -> list[str]:
+    """The lines of the error that ``path`` gives, without the indent."""
+    with pytest.raises(SettingsError) as caught:
+        load_stack_file(path)
+    return [line.strip() for line in str(caught.value).splitlines()]
+
+
+def test_a_good_file_is_read(tmp_path: Path) -> None:
+    """Settings come out typed; keys of other namespaces and the engine's own are left alone."""
+    path = write(tmp_path, GOOD)
+
+    loaded = load_stack_file(path)
+
+    assert loaded.stack == "prod"
+    assert loaded.source == path
+    assert loaded.settings == parse(sections({"serving.env": {"A": "1"}}), "test")
+
+
+def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
+    """Each finding names key, value, line and remedy; nothing is left for the next try."""
+    path = write(
+        tmp_path,
+        """\
+config:
+  tpuflex:cloud: gogle
+  tpuflex:projct: acme-serving
+  tpuflex:slice:
+    zone: us-east5-a
+    accelerator_type: v6e-3
+    max_run_duration: 8 days
+  tpuflex:model:
+    name: 4
+  tpuflex:serving:
+    image: vllm/vllm-tpu:latest
+    flags:
+      max_model_len: "4096"
+      swap_space: 4
+  network: {}
+""",
+    )
+
+    assert refused(path) == [
+        "Pulumi.prod.yaml has 10 problems:",
+        'tpuflex:cloud: "gogle" is not one of the choices (line 2). Write google or embedded.',
+        "tpuflex:slice.accelerator_type: unknown accelerator type 'v6e-3' (line 6). "
+        "Nearest: v6e-32, v6e-8, v6e-4.",
+        "tpuflex:slice.max_run_duration: '8 days' is not a duration (line 7). "
+        "Write it with its unit, such as 4h or 90m.",
+        "tpuflex:slice.zone: unknown key (line 5). Write zones: [ZONE].",
+        "tpuflex:model.name: 4 is not text (line 9). Write text (in quotes).",
+        'tpuflex:serving.image: "vllm/vllm-tpu:latest" cannot be used (line 11). '
+        "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running stack "
+        "(`docker buildx imagetools inspect NAME:TAG` shows the digest).",
+        'tpuflex:serving.flags.max_model_len: "4096" is not a whole number (line 13). '
+        "Write a whole number.",
+        "tpuflex:serving.flags.swap_space: unknown key (line 14). "
+        "Remove it: vLLM removed this flag and will not start.",
+        "network: has no namespace (line 15). Write tpuflex:network.",
+        "tpuflex:projct: unknown key (line 3). Did you mean tpuflex:project?",
+    ]
+
+
+def test_an_empty_file_says_what_to_write(tmp_path: Path) -> None:
+    """Each required section is named with what belongs into it."""
+    lines = refused(write(tmp_path, ""))
+
+    assert lines[0] == "Pulumi.prod.yaml has 5 problems:"
+    assert lines[1].startswith("tpuflex:cloud: is missing. Write tpuflex:cloud.")
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("config: [", "is not YAML"),
+        ("config:\n\ttpuflex:cloud: x", "is not YAML"),
+        ("- a", "the file is not a section"),
+        ("config: 3", "is not a section"),
+        ("tpuflex:cloud: google", "stands outside of config"),
+        ("config:\n  3: x", "3 cannot be a key"),
+        (GOOD + "  tpuflex:cloud: google\n", "is written twice (lines 4 and 16)"),
+        (GOOD + "  tpuflex:network: &a\n    allowed_cidrs: *a\n", "nested too deeply"),
+        (GOOD + "  tpuflex:secrets:\n", "is empty"),
+        (GOOD.replace("4h", "2026-01-01"), "was read as a date"),
+        (GOOD.replace("4h", "2026-13-41"), "is not"),
+        (GOOD.replace('"1"', ".nan"), "not a number that can be used"),
+    ],
+)
+def test_odd_files_get_a_sentence(tmp_path: Path, text: str, expected: str) -> None:
+    """Whatever YAML allows and a stack file does not is named, never a traceback."""
+    assert any(expected in line for line in refused(write(tmp_path, text)))
+
+
+def test_encrypted_values_are_refused(tmp_path: Path) -> None:
+    """Secrets do not pass through Pulumi; the message says where they go instead."""
+    path = write(tmp_path, GOOD.replace('A: "1"', "A:\n        secure: v1:xyz"))
+
+    (_, line) = refused(path)
+
+    assert line.startswith("tpuflex:serving.env.A: is an encrypted value (line 15).")
+    assert "Secret Manager" in line
+    assert "xyz" not in line
+
+
+def test_a_missing_file_names_the_stacks_there_are(tmp_path: Path) -> None:
+    """Somebody who mistypes a stack sees the right names."""
+    write(tmp_path, GOOD, "dev")
+    write(tmp_path, GOOD, "prod")
+
+    with pytest.raises(NotFoundError) as caught:
+        load_stack_file(tmp_path / "Pulumi.pord.yaml")
+
+    assert caught.value.hint == "Stacks here: dev, prod."
+
+
+def test_a_binary_file_is_refused(tmp_path: Path) -> None:
+    """A file that is no text gives a finding."""
+    path = tmp_path / "Pulumi.dev.yaml"
+    path.write_bytes(b"\xff\xfe\x00")
+
+    assert any("cannot be read" in line for line in refused(path))
+
+
+def test_sections_may_be_settings_objects() -> None:
+    """Library users may build sections from the settings classes."""
+    plain = parse(sections(), "test")
+    mapping = {**sections(), "slice": SliceSettings(**plain.slice.model_dump())}
+
+    assert parse(mapping, "test") == plain
+
+
+def test_engine_configuration_reads_like_the_file(tmp_path: Path) -> None:
+    """The engine hands structured values as JSON text; the settings are the file's."""
+    set_all_config(
+        {
+            "tpuflex:cloud": "google",
+            "tpuflex:project": "acme-serving",
+            "tpuflex:slice": '{"accelerator_type":"v6e-4","max_run_duration":"4h",'
+            '"zones":["us-east5-a"]}',
+            "tpuflex:model": '{"name":"google/gemma-4-E4B-it"}',
+            "tpuflex:serving": '{"image":"vllm/vllm-tpu@sha256:%s","env":{"A":"1"}}' % ("cd" * 32),
+            "gcp:region": "us-east5",
+        },
+        [],
+    )
+
+    settings = load_pulumi_config(pulumi.Config("tpuflex"))
+
+    assert settings == load_stack_file(write(tmp_path, GOOD)).settings
+
+
+def test_engine_secrets_are_refused_without_their_value() -> None:
+    """The engine decrypts before the program runs: the value must not come into the message."""
+    set_all_config({"tpuflex:serving": '{"image":"canary-5f"}'}, ["tpuflex:serving"])
+
+    with pytest.raises(SettingsError) as caught:
+        load_pulumi_config(pulumi.Config("tpuflex"))
+
+    assert "tpuflex:serving: holds an encrypted value" in str(caught.value)
+    assert "canary-5f" not in str(caught.value)
+
+
+@pytest.mark.parametrize("value", ["not json", "[1", "3"])
+def test_engine_values_of_the_wrong_kind_are_findings(value: str) -> None:
+    """A section given as text is a finding under its key."""
+    set_all_config({"tpuflex:slice": value}, [])
+
+    with pytest.raises(SettingsError) as caught:
+        load_pulumi_config(pulumi.Config("tpuflex"))
+
+    assert any(finding.key == "tpuflex:slice" for finding in caught.value.findings)
+
+
+@pytest.mark.parametrize("path", sorted((PROJECT / "stacks").glob("Pulumi.*.yaml")), ids=str)
+def test_committed_stacks_are_right(path: Path, tmp_path: Path) -> None:
+    """Every stack file that comes with tpuflex deploys once the project id is filled in."""
+    text = path.read_text().replace("my-project-id", "acme-serving")
+
+    loaded = load_stack_file(write(tmp_path, text, path.name.split(".")[1]))
+
+    assert loaded.settings.serving.image
+
+
+def test_google_stacks_ask_for_a_project() -> None:
+    """A stack file used as it comes is refused with the one thing to fill in."""
+    with pytest.raises(SettingsError) as caught:
+        load_stack_file(PROJECT / "stacks" / "Pulumi.gemma-4-31b-v6e-4.yaml")
+
+    assert [finding.key for finding in caught.value.findings] == ["tpuflex:project"]

@@ -1,0 +1,66 @@
+"""The JSON Schema of the stack file is current, and agrees with the reader."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import jsonschema
+import pytest
+import yaml
+
+from tpuflex.settings.schema import SCHEMA_FILE, main, rendered, stack_file_schema
+
+STACKS = sorted((Path(__file__).parents[2] / "stacks").glob("Pulumi.*.yaml"))
+
+
+def test_the_committed_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever changes a setting writes the schema anew; the check says how."""
+    assert main(["--check"]) == 0, capsys.readouterr().err
+    assert SCHEMA_FILE.read_text() == rendered()
+
+
+@pytest.mark.parametrize("path", STACKS, ids=lambda path: path.name)
+def test_committed_stacks_agree_with_the_schema(path: Path) -> None:
+    """An editor shows no errors in the stack files that come with tpuflex."""
+    jsonschema.validate(yaml.safe_load(path.read_text()), stack_file_schema())
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("tpuflex:slise", {}),
+        ("tpuflex:cloud", "azure"),
+        ("tpuflex:slice", {"zones": []}),
+        ("tpuflex:model", {"name": "a", "colour": "red"}),
+    ],
+)
+def test_an_editor_sees_mistakes(key: str, value: object) -> None:
+    """Unknown keys, wrong choices and missing values are errors in the schema too."""
+    document = yaml.safe_load(STACKS[0].read_text())
+    document["config"][key] = value
+
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(document, stack_file_schema())
+
+
+def test_keys_of_other_namespaces_are_left_alone() -> None:
+    """A stack file may carry configuration of other packages."""
+    document = yaml.safe_load(STACKS[0].read_text())
+    document["config"]["gcp:region"] = "us-east5"
+
+    jsonschema.validate(document, stack_file_schema())
+
+
+def test_every_setting_is_described() -> None:
+    """Sections and their fields carry a text; vLLM's flags are vLLM's to describe."""
+    definitions = stack_file_schema()["$defs"]
+    assert isinstance(definitions, dict)
+
+    undescribed = [
+        f"{section}.{name}"
+        for section, definition in definitions.items()
+        if section != "ServingFlags"
+        for name, field in definition["properties"].items()
+        if "description" not in field and "$ref" not in field
+    ]
+    assert undescribed == []

@@ -1,0 +1,218 @@
+"""HTTP manners: what is retried, how long, and what each refusal becomes."""
+
+from __future__ import annotations
+
+import email.utils
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+import requests
+
+from provider_fakes import FakeTime
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    InterruptedByUser,
+    NotFoundError,
+    QuotaError,
+)
+from tpuflex.gcp.transport import Transport
+
+BASE = "https://tpu.googleapis.com"
+PATH = "/v2alpha1/projects/p/locations/z/queuedResources/q"
+OK = (200, {"name": "q"})
+
+
+def refusal(status: int, reason: str, message: str = "no", **more: Any) -> tuple[int, Any]:
+    """A Google-shaped error answer."""
+    return status, {"error": {"code": status, "status": reason, "message": message, **more}}
+
+
+@dataclass
+class FakeSession:
+    """Answers from a list: (status, JSON or bytes[, headers]), or an exception to raise."""
+
+    answers: list[Any]
+    time: FakeTime
+    at: list[float] = field(default_factory=list)
+    sent: list[tuple[str, str, Mapping[str, str], bytes | None]] = field(default_factory=list)
+    refreshed: int = 0
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Mapping[str, str],
+        data: bytes | None,
+        headers: Mapping[str, str],  # noqa: ARG002 - the session's signature
+        timeout: tuple[float, float],
+        allow_redirects: bool,
+    ) -> requests.Response:
+        assert timeout
+        assert not allow_redirects
+        self.at.append(self.time.now)
+        self.sent.append((method, url, params, data))
+        answer = self.answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        response = requests.Response()
+        response.status_code = answer[0]
+        body = answer[1]
+        response._content = body if isinstance(body, bytes) else json.dumps(body).encode()
+        response.headers.update(answer[2] if len(answer) > 2 else {})
+        return response
+
+    def refresh_token(self) -> None:
+        self.refreshed += 1
+
+
+def transport(*answers: Any, stop_at: float | None = None) -> tuple[Transport, FakeSession]:
+    time = FakeTime(stop_at=stop_at)
+    session = FakeSession([*answers], time)
+    return Transport(session, BASE, time.timing()), session
+
+
+def test_json_goes_out_and_comes_back() -> None:
+    """Method, URL, query and body are sent as given; the answer's object is returned."""
+    sender, session = transport(OK)
+
+    assert sender.call("POST", PATH, query={"force": "true"}, body={"a": 1}) == {"name": "q"}
+    assert session.sent == [("POST", BASE + PATH, {"force": "true"}, b'{"a": 1}')]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refusal(408, ""),
+        refusal(429, "RESOURCE_EXHAUSTED", "Quota exceeded for 'Requests per minute'"),
+        refusal(500, "INTERNAL"),
+        refusal(502, ""),
+        (502, b"<html>Bad Gateway</html>"),
+        refusal(503, "UNAVAILABLE"),
+        refusal(504, "DEADLINE_EXCEEDED"),
+        refusal(403, "PERMISSION_DENIED", errors=[{"reason": "rateLimitExceeded"}]),
+        refusal(403, "PERMISSION_DENIED", "Quota exceeded: queries per minute"),
+        requests.ConnectionError("reset"),
+        requests.ReadTimeout("slow"),
+        requests.exceptions.ChunkedEncodingError("cut"),
+        (200, b"<html>sign in</html>"),
+        (200, b'{"name": "q'),
+        (200, b""),
+        (200, b"[]"),
+    ],
+    ids=str,
+)
+def test_passing_faults_are_retried(fault: Any) -> None:
+    """What may go away by itself is asked again, with a growing, jittered pause."""
+    sender, session = transport(fault, fault, fault, OK)
+
+    assert sender.call("GET", PATH) == {"name": "q"}
+
+    gaps = [b - a for a, b in zip(session.at, session.at[1:], strict=False)]
+    assert gaps == [0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (refusal(400, "INVALID_ARGUMENT"), ApiError),
+        (refusal(400, "FAILED_PRECONDITION"), ConflictError),
+        (refusal(403, "PERMISSION_DENIED", "Permission 'tpu.x' denied"), AccessError),
+        (refusal(403, "PERMISSION_DENIED", "Quota 'X' exhausted"), QuotaError),
+        (refusal(429, "RESOURCE_EXHAUSTED", "Quota 'TPUV6EPerProjectPerZone…'"), QuotaError),
+        (refusal(404, "NOT_FOUND"), NotFoundError),
+        (refusal(409, "ALREADY_EXISTS"), AlreadyExistsError),
+        (refusal(409, "ABORTED"), ConflictError),
+        (refusal(501, "UNIMPLEMENTED"), ApiError),
+        ((302, b""), ApiError),
+    ],
+    ids=str,
+)
+def test_refusals_are_final_and_typed(fault: Any, kind: type[Exception]) -> None:
+    """What nobody's patience mends is raised at once, as the kind that says who must act."""
+    sender, session = transport(fault)
+
+    with pytest.raises(kind) as raised:
+        sender.call("GET", PATH, query={"access_token": "canary"})
+
+    assert type(raised.value) is kind
+    assert len(session.at) == 1
+    assert "canary" not in str(raised.value)
+    if isinstance(raised.value, ApiError):
+        assert (raised.value.method, raised.value.url) == ("GET", BASE + PATH)
+        assert raised.value.status == fault[0]
+
+
+def test_retry_after_is_honoured() -> None:
+    """Seconds and HTTP dates both hold us off at least that long."""
+    date = email.utils.formatdate(1.8e9 + 1000 + 9 + 20, usegmt=True)
+    sender, session = transport(
+        (429, b"", {"Retry-After": "9"}), (503, b"", {"Retry-After": date}), OK
+    )
+
+    sender.call("GET", PATH)
+
+    first, second, third = session.at
+    assert 9 <= second - first <= 10
+    assert third >= 1000 + 9 + 20
+
+
+def test_retry_after_beyond_the_budget_is_not_waited_for() -> None:
+    """A server that asks for more patience than the call has gets its error reported."""
+    sender, session = transport((503, b"", {"Retry-After": "3600"}))
+
+    with pytest.raises(ApiError):
+        sender.call("GET", PATH)
+
+    assert session.time.now == 1000
+
+
+def test_budget_bounds_all_retries() -> None:
+    """A call that keeps failing ends within its budget, with the last error."""
+    sender, session = transport(*[refusal(503, "UNAVAILABLE", "still down")] * 100)
+
+    with pytest.raises(ApiError, match="still down") as raised:
+        sender.call("GET", PATH, budget=60)
+
+    assert raised.value.status == 503
+    assert session.time.now <= 1060
+    assert len(session.at) > 4
+
+
+def test_expired_token_is_renewed_once() -> None:
+    """401 renews the token and asks again; a second 401 is the user's to solve."""
+    sender, session = transport(refusal(401, "UNAUTHENTICATED"), OK)
+    sender.call("GET", PATH)
+    assert session.refreshed == 1
+
+    sender, session = transport(*[refusal(401, "UNAUTHENTICATED")] * 2)
+    with pytest.raises(AccessError) as raised:
+        sender.call("GET", PATH)
+    assert raised.value.hint == "Run: gcloud auth application-default login"
+    assert session.refreshed == 1
+
+
+def test_cancel_ends_the_pause() -> None:
+    """A cancellation during a retry's pause ends the call at once."""
+    sender, session = transport((503, b"", {"Retry-After": "30"}), stop_at=1010.0)
+
+    with pytest.raises(InterruptedByUser):
+        sender.call("GET", PATH)
+
+    assert session.time.now == 1010
+
+
+def test_no_answer_has_status_0() -> None:
+    """A request that was never answered is told apart from one that was refused."""
+    sender, _ = transport(*[requests.ConnectionError("reset")] * 50)
+
+    with pytest.raises(ApiError) as raised:
+        sender.call("POST", PATH, body={})
+
+    assert raised.value.status == 0
