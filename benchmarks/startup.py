@@ -108,7 +108,7 @@ def engine_environment(env: dict[str, str]) -> dict[str, str]:
             check=True,
         ).stdout
     )
-    path = f"{Path(engine['path']).parent}{os.pathsep}{env['PATH']}"
+    path = f"{Path(engine['engine']['path']).parent}{os.pathsep}{env['PATH']}"
     return {**env, **json.loads(shown.stdout), "PATH": path}
 
 

@@ -184,8 +184,10 @@ async def test_related_bodies_are_taken_apart_wherever_they_are_cut(
     """The boundary is found however the bytes arrive, and bytes like it are kept."""
     media = b"\r\n--not the boundary\r\n--\n" * 3
     whole = newline.join(
-        [b"--=b=", b"Content-Type: application/json", b"", b'{"name":"x"}', b"--=b="]
-        + [b"Content-Type: text/plain", b"", media, b"--=b=--", b""]
+        [
+            *(b"--=b=", b"Content-Type: application/json", b"", b'{"name":"x"}', b"--=b="),
+            *(b"Content-Type: text/plain", b"", media, b"--=b=--", b""),
+        ]
     )
 
     async def pieces() -> AsyncIterator[bytes]:

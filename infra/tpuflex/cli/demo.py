@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 
 from tpuflex.errors import IncompleteTeardownError, TpuflexError
-from tpuflex.workdir import home, project_root
+from tpuflex.workdir import HOME_VARIABLE, home, project_root
 
 QUESTION = "In one sentence, what is the capital of France?"
 
@@ -75,14 +75,19 @@ def run_step(title: str, arguments: list[str]) -> Step:
 
 
 def processes_left(state: Path) -> Iterator[str]:
-    """Names of running processes that belong to the state directory ``state``."""
+    """Names of running processes that work in the state directory ``state``.
+
+    The engine is started from there by other directories too, so a path to it proves nothing.
+    """
     import psutil
 
-    mine = os.getpid()
-    for process in psutil.process_iter(["pid", "name", "cmdline", "cwd"]):
+    for process in psutil.process_iter(["pid", "name", "cmdline", "cwd", "environ"]):
         info = process.info
+        if info["pid"] == os.getpid():
+            continue
         text = "\0".join([*(info["cmdline"] or ()), info["cwd"] or ""])
-        if info["pid"] != mine and str(state) in text:
+        ours = (info["environ"] or {}).get(HOME_VARIABLE) == str(state)
+        if ours or str(state / "emulator") in text:
             yield f"{info['name']} ({info['pid']})"
 
 

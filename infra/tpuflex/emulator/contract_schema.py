@@ -13,6 +13,9 @@ _INT64 = re.compile(r"-?\d+")
 _DURATION = re.compile(r"-?\d+(\.\d{1,9})?s")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
+#: Cloud Storage's document requires acl in a PUT; with uniform access its servers refuse it.
+_UNENFORCED = frozenset({"acl"})
+
 _STRING_FORMATS: dict[str, tuple[re.Pattern[str], str]] = {
     "int64": (_INT64, "TYPE_INT64"),
     "uint64": (_INT64, "TYPE_UINT64"),
@@ -88,6 +91,9 @@ class BodyChecker:
         properties = child(declared, "properties")
         if not properties and "additionalProperties" in declared:
             return body
+        return self._fields(properties, body, path)
+
+    def _fields(self, properties: JsonObject, body: JsonObject, path: str) -> JsonObject:
         kept: JsonObject = {}
         for key, value in body.items():
             if key not in properties:
@@ -105,7 +111,7 @@ class BodyChecker:
         return kept
 
     def _check_required(self, properties: JsonObject, body: JsonObject, path: str) -> None:
-        for key in properties:
+        for key in sorted(properties.keys() - _UNENFORCED):
             field = child(properties, key)
             annotated = texts(child(field, "annotations"), "required")
             documented = text(field, "description").startswith("Required.") and not annotated
@@ -138,7 +144,9 @@ class BodyChecker:
             raise _wrong_type(path, "Map", value)
         declared = field.get("additionalProperties")
         if declared is None:
-            return value
+            # An object declared in place, as Cloud Storage's document does.
+            properties = child(field, "properties")
+            return self._fields(properties, value, path) if properties else value
         entry_schema = as_object(declared)
         return {
             key: entry

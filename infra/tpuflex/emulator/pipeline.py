@@ -85,7 +85,7 @@ class Pipeline:
         try:
             _authenticate(request)
             if match is None:
-                raise _no_route(raw_path, method_id)
+                raise _no_route(request, raw_path, method_id)
             reply = await self._answer(request, raw_path, match)
             response = await _send(request, reply)
             status = response.status
@@ -118,9 +118,12 @@ class Pipeline:
         return ""
 
 
-def _no_route(raw_path: str, method_id: str) -> CloudError:
+def _no_route(request: web.Request, raw_path: str, method_id: str) -> CloudError:
     if method_id:
         return unimplemented(method_id)
+    if "uploads" in request.query:
+        # What google-cloud-storage's upload_chunks_concurrently begins with.
+        return unimplemented("multipart uploads of Cloud Storage's XML API; use resumable uploads")
     return not_found(f"The requested URL {raw_path} was not found on this server.")
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
+from enum import Enum, auto
 from pathlib import Path
 from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import unquote
@@ -51,6 +52,20 @@ class Call:
     request: web.Request
 
 
+class Delivery(Enum):
+    """What becomes of an answer on its way to the client. All but WHOLE are injected faults."""
+
+    WHOLE = auto()
+    #: Half of the body, then (see ``CallFaults.mid_body``) the rest.
+    HALTING = auto()
+    #: Half of the body, then the connection is closed.
+    CUT = auto()
+    #: The connection is reset instead.
+    RESET = auto()
+    #: Nothing is sent for a while, then the connection is reset.
+    SILENT = auto()
+
+
 @dataclass(frozen=True, slots=True)
 class Reply:
     """One answer.
@@ -59,11 +74,15 @@ class Reply:
         status: HTTP status code.
         body: a JSON object, bytes, an asynchronous stream of bytes, a file to send, or nothing.
         headers: extra headers.
+        delivery: whether and how it reaches the client.
+        silent_s: for SILENT, the seconds of real time until the reset at the latest.
     """
 
     status: int = 200
     body: JsonObject | bytes | AsyncIterator[bytes] | Path | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
+    delivery: Delivery = Delivery.WHOLE
+    silent_s: float = 0.0
 
 
 Handler: TypeAlias = Callable[[Call], Awaitable[Reply] | Reply]

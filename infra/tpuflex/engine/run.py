@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -92,6 +93,9 @@ class StackRun:
             target.engine.path, target.engine.version, target.environ
         )
         self._stack: Stack | None = None
+        # The SDK's inline language server lacks `Cancel`, which the engine calls when it is
+        # stopped: gRPC would log that with a traceback.
+        logging.getLogger("grpc._server").setLevel(logging.CRITICAL)
 
     @property
     def cancelled(self) -> bool:
