@@ -148,10 +148,10 @@ def run_program(
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:
-    pending = asyncio.all_tasks(loop)
-    for task in pending:
-        task.cancel()
-    loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
+    while pending := asyncio.all_tasks(loop):  # ending one may start another
+        for task in pending:
+            task.cancel()
+        loop.run_until_complete(asyncio.gather(*pending, return_exceptions=True))
     loop.run_until_complete(loop.run_in_executor(None, _close_loop_of_thread))
     loop.run_until_complete(loop.shutdown_default_executor())
     loop.close()

@@ -10,7 +10,8 @@ import pytest
 import requests
 
 from emulator_api import Api, error_of, flex_start
-from tpuflex.emulator.errors import CloudError, cloud_error
+from tpuflex.emulator.arrival import Arrival
+from tpuflex.emulator.errors import cloud_error
 from tpuflex.emulator.pipeline import NoFaults
 from tpuflex.emulator.routing import Match, Reply
 from tpuflex.emulator.server import EmbeddedCloud
@@ -123,26 +124,55 @@ def test_a_fault_before_the_commit_leaves_no_trace_and_one_after_it_does(
 ) -> None:
     """The seam for fault rules: what a call does, and whether its answer arrives, are two."""
 
-    seen: list[tuple[str, int, object]] = []
+    seen: list[tuple[str, int]] = []
 
-    class Before(NoFaults):
-        async def before_commit(self, match: Match, request: object) -> None:
-            raise cloud_error("UNAVAILABLE", f"{match.route.method_id} of {request!r}")
+    class Struck:
+        fired: tuple[str, ...] = ("r1",)
 
-    class After(NoFaults):
-        async def after_commit(self, match: Match, request: object, reply: Reply) -> Reply:
-            seen.append((match.route.method_id, reply.status, request))
-            raise CloudError(502, "UNKNOWN", "bad gateway")
+        def __init__(self, match: Match) -> None:
+            self.method_id = match.route.method_id
 
-    cloud.cloud.pipeline.faults = Before()
+        async def before_commit(self) -> Reply | None:
+            return None
+
+        async def after_commit(self, reply: Reply) -> Reply:
+            return reply
+
+        async def mid_body(self) -> None:
+            return None
+
+        async def answered(self) -> None:
+            return None
+
+    class Before(Struck):
+        async def before_commit(self) -> Reply | None:
+            error = cloud_error("UNAVAILABLE", self.method_id)
+            return Reply(error.http_status, error.body())
+
+    class After(Struck):
+        async def after_commit(self, reply: Reply) -> Reply:
+            seen.append((self.method_id, reply.status))
+            return Reply(502, b"bad gateway")
+
+    class Faults:
+        def __init__(self, kind: type[Struck]) -> None:
+            self.kind = kind
+
+        async def arrived(self, match: Match, arrival: Arrival) -> Struck:
+            assert arrival.method == "POST"
+            return self.kind(match)
+
+    cloud.cloud.pipeline.faults = Faults(Before)
     assert api.create().status_code == 503
     cloud.cloud.pipeline.faults = NoFaults()
     assert api.state() == "GONE"
-    cloud.cloud.pipeline.faults = After()
+    cloud.cloud.pipeline.faults = Faults(After)
     assert api.create().status_code == 502
     cloud.cloud.pipeline.faults = NoFaults()
     assert api.state() == "CREATING"
-    assert [entry[:2] for entry in seen] == [("tpu.projects.locations.queuedResources.create", 200)]
+    assert seen == [("tpu.projects.locations.queuedResources.create", 200)]
+    struck = [e for e in cloud.cloud.history.entries() if "faults" in e]
+    assert [(e["status"], e["committed"]) for e in struck] == [(503, False), (502, True)]
 
 
 def test_error_bodies_have_both_of_googles_shapes(api: Api) -> None:

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 from google.api_core.exceptions import Conflict, NotFound, PreconditionFailed
-from google.cloud import storage
-from google.cloud.storage import transfer_manager
+from google.cloud import storage  # type: ignore[import-untyped]
+from google.cloud.storage import transfer_manager  # type: ignore[import-untyped]
 from google.oauth2.credentials import Credentials
 
 from emulator_api import PROJECT, TOKEN

@@ -11,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuflex.emulator.errors import CloudError
+from tpuflex.emulator.json_types import JsonObject
 from tpuflex.emulator.merge_patch import merge
 from tpuflex.emulator.paging import encode_token, page
 from tpuflex.emulator.storage.errors import NotModified
@@ -213,7 +214,7 @@ async def test_a_related_body_cut_short_is_refused() -> None:
 
 def test_merge_patch_removes_and_merges() -> None:
     """Null removes, objects merge, lists are replaced."""
-    before = {"labels": {"a": "1", "b": "2"}, "x": [1, 2]}
+    before: JsonObject = {"labels": {"a": "1", "b": "2"}, "x": [1, 2]}
     assert merge(before, {"labels": {"a": None, "c": "3"}, "x": [3]}) == {
         "labels": {"b": "2", "c": "3"},
         "x": [3],

@@ -1,8 +1,13 @@
 """The append-only record of every call that the embedded cloud answered.
 
 One JSON object per line: ``seq``, ``time`` (the cloud's clock), ``method``, ``path``
-(without query), ``method_id``, ``status``, ``request_id``. Bodies and headers are never
-recorded, so neither a secret's payload nor a credential can end up in it.
+(without query), ``method_id``, ``status`` (0: no answer was sent), ``request_id``; for a
+call into which a fault was injected also ``faults`` (ids of the rules) and ``committed``
+(whether it was done, whatever was answered). Bodies and headers are never recorded, so
+neither a secret's payload nor a credential can end up in it.
+
+A line with ``event`` is no call. ``"event":"fault"`` is written at the moment at which an
+injected fault strikes: ``rule``, ``stage``, ``effect`` and what the fault says of itself.
 """
 
 from __future__ import annotations
@@ -12,7 +17,7 @@ import threading
 from pathlib import Path
 
 from tpuflex.emulator.clock import Clock, rfc3339
-from tpuflex.emulator.json_types import JsonObject
+from tpuflex.emulator.json_types import JsonObject, JsonValue
 
 
 class History:
@@ -27,26 +32,54 @@ class History:
         self._file = path.open("a", encoding="utf-8", buffering=1)
 
     def append(
-        self, *, method: str, path: str, method_id: str, status: int, request_id: str
+        self,
+        *,
+        method: str,
+        path: str,
+        method_id: str,
+        status: int,
+        request_id: str,
+        committed: bool | None = None,
+        faults: tuple[str, ...] = (),
     ) -> None:
         """Record one call."""
+        entry: JsonObject = {
+            "method": method,
+            "path": path,
+            "method_id": method_id,
+            "status": status,
+            "request_id": request_id,
+        }
+        if committed is not None:
+            entry |= {"committed": committed, "faults": list[JsonValue](faults)}
+        self._write(entry)
+
+    def note(self, event: str, **about: JsonValue) -> None:
+        """Record something other than a call."""
+        self._write({"event": event, **about})
+
+    def entries(self, after: int = 0) -> list[JsonObject]:
+        """The calls numbered above ``after``."""
+        return [entry for entry in self._lines(after) if "event" not in entry]
+
+    def events(self, after: int = 0) -> list[JsonObject]:
+        """What else was recorded, numbered above ``after``."""
+        return [entry for entry in self._lines(after) if "event" in entry]
+
+    @property
+    def seq(self) -> int:
+        """The number of the last line."""
+        return self._seq
+
+    def _write(self, entry: JsonObject) -> None:
         with self._lock:
             if self._file.closed:
                 return
             self._seq += 1
-            entry = {
-                "seq": self._seq,
-                "time": rfc3339(self._clock.now()),
-                "method": method,
-                "path": path,
-                "method_id": method_id,
-                "status": status,
-                "request_id": request_id,
-            }
-            self._file.write(json.dumps(entry, separators=(",", ":")) + "\n")
+            numbered = {"seq": self._seq, "time": rfc3339(self._clock.now()), **entry}
+            self._file.write(json.dumps(numbered, separators=(",", ":")) + "\n")
 
-    def entries(self, after: int = 0) -> list[JsonObject]:
-        """The calls numbered above ``after``."""
+    def _lines(self, after: int) -> list[JsonObject]:
         found: list[JsonObject] = []
         with self._lock:
             lines = self._path.read_text(encoding="utf-8").splitlines()

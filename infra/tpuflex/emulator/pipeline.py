@@ -1,19 +1,22 @@
 """The way of one request through the embedded cloud.
 
-history -> authentication -> faults -> contract -> handler; every :class:`CloudError` on
-the way becomes Google's error body.
+authentication -> faults -> contract -> handler -> faults -> history; every
+:class:`CloudError` on the way becomes Google's error body. Over HTTP a call comes through
+:meth:`Pipeline.handle`, from within this process through :meth:`Pipeline.exchange`.
 """
 
 from __future__ import annotations
 
 import inspect
 import json
-from pathlib import Path
-from typing import Protocol
+from dataclasses import dataclass
+from typing import Protocol, cast
 
 from aiohttp import web
 
+from tpuflex.emulator.arrival import Arrival, over_http
 from tpuflex.emulator.contract import Contract
+from tpuflex.emulator.delivery import MidBody, send
 from tpuflex.emulator.errors import (
     CloudError,
     invalid_argument,
@@ -23,40 +26,74 @@ from tpuflex.emulator.errors import (
 )
 from tpuflex.emulator.history import History
 from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.routing import Call, Match, Reply, Router, Service
+from tpuflex.emulator.routing import Call, Delivery, Match, Reply, Router, Service
 
 #: A JSON body larger than this is refused (metadata of a node is at most 512 KB).
 MAX_JSON_BYTES = 16 * 1024 * 1024
 
-_COMPRESS_ABOVE = 1024
+
+class CallFaults(Protocol):
+    """The faults of one call. Every hook but :meth:`answered` may change the answer."""
+
+    async def before_commit(self) -> Reply | None:
+        """Before anything is checked or done; an answer from here is given instead."""
+        ...
+
+    async def after_commit(self, reply: Reply) -> Reply:
+        """After the state has changed, or the call was refused; gives what is answered."""
+        ...
+
+    async def mid_body(self) -> None:
+        """Half of the body of an answer that does not come in one piece was sent."""
+        ...
+
+    async def answered(self) -> None:
+        """The answer was sent."""
+        ...
+
+    @property
+    def fired(self) -> tuple[str, ...]:
+        """Ids of the rules that have struck so far."""
+        ...
 
 
 class Faults(Protocol):
     """Where faults are injected into calls."""
 
-    async def before_commit(self, match: Match, request: web.Request) -> None:
-        """Called before anything is checked or done; may raise :class:`CloudError`."""
-        ...
-
-    async def after_commit(self, match: Match, request: web.Request, reply: Reply) -> Reply:
-        """Called after the state has changed; what it returns or raises is answered."""
+    async def arrived(self, match: Match, arrival: Arrival) -> CallFaults | None:
+        """The faults of a call that has just arrived; None if it has none."""
         ...
 
 
 class NoFaults:
     """Every call goes through."""
 
-    async def before_commit(self, match: Match, request: web.Request) -> None:
-        """Nothing."""
-
-    async def after_commit(
+    async def arrived(
         self,
         match: Match,  # noqa: ARG002 - the protocol's signature
-        request: web.Request,  # noqa: ARG002 - the protocol's signature
-        reply: Reply,
-    ) -> Reply:
-        """``reply`` as it is."""
-        return reply
+        arrival: Arrival,  # noqa: ARG002 - the protocol's signature
+    ) -> CallFaults | None:
+        """None."""
+        return None
+
+
+@dataclass(slots=True)
+class _Passage:
+    """One call on its way through the pipeline.
+
+    Attributes:
+        arrival: the request.
+        match: its route, if it has one.
+        method_id: the API method, as far as known.
+        faults: what was injected into it.
+        done: whether the handler ran and refused nothing.
+    """
+
+    arrival: Arrival
+    match: Match | None
+    method_id: str
+    faults: CallFaults | None = None
+    done: bool = False
 
 
 class Pipeline:
@@ -77,37 +114,81 @@ class Pipeline:
         self.faults: Faults = faults or NoFaults()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """The answer to ``request``, recorded."""
-        raw_path = request.rel_url.raw_path
-        match = self._router.find(request.method, raw_path)
-        method_id = match.route.method_id if match else self._known(request.method, raw_path)
+        """The answer to an HTTP request, recorded."""
+        passage = self._passage(over_http(request))
         status = 500
         try:
-            _authenticate(request)
-            if match is None:
-                raise _no_route(request, raw_path, method_id)
-            reply = await self._answer(request, raw_path, match)
-            response = await _send(request, reply)
-            status = response.status
-        except CloudError as error:
-            status = error.http_status
-            response = _json_response(request, error.body(), status, error.headers)
+            reply = await self._reply(passage)
+            response = await send(request, reply, _mid_body(passage))
+            status = response.status if _reaches(reply) else 0
         finally:
-            self._history.append(
-                method=request.method,
-                path=raw_path,
-                method_id=method_id,
-                status=status,
-                request_id=request.query.get("requestId", ""),
-            )
+            self._record(passage, status)
+        if passage.faults is not None and _reaches(reply):
+            # Out before whatever happens after the answer.
+            await response.prepare(request)
+            if reply.delivery is not Delivery.CUT:
+                await response.write_eof()
+            await passage.faults.answered()
         return response
 
-    async def _answer(self, request: web.Request, raw_path: str, match: Match) -> Reply:
-        await self.faults.before_commit(match, request)
-        call = await _call(request, raw_path, match)
-        outcome = match.route.handler(call)
-        reply = await outcome if inspect.isawaitable(outcome) else outcome
-        return await self.faults.after_commit(match, request, reply)
+    async def exchange(self, arrival: Arrival) -> Reply:
+        """The answer to a call from within this process, recorded.
+
+        What the answer's delivery means is up to the caller; a delay in mid-body is not.
+        """
+        passage = self._passage(arrival)
+        status = 500
+        try:
+            reply = await self._reply(passage)
+            status = reply.status if _reaches(reply) else 0
+        finally:
+            self._record(passage, status)
+        if passage.faults is not None and _reaches(reply):
+            await passage.faults.answered()
+        return reply
+
+    def _passage(self, arrival: Arrival) -> _Passage:
+        match = self._router.find(arrival.method, arrival.path)
+        known = match.route.method_id if match else self._known(arrival.method, arrival.path)
+        return _Passage(arrival, match, known)
+
+    async def _reply(self, passage: _Passage) -> Reply:
+        try:
+            _authenticate(passage.arrival)
+            if passage.match is None:
+                raise _no_route(passage.arrival, passage.method_id)
+        except CloudError as error:
+            return _refusal(error)
+        passage.faults = await self.faults.arrived(passage.match, passage.arrival)
+        if passage.faults is None:
+            return await self._handled(passage, passage.match)
+        reply = await passage.faults.before_commit()
+        if reply is not None:
+            return reply
+        return await passage.faults.after_commit(await self._handled(passage, passage.match))
+
+    async def _handled(self, passage: _Passage, match: Match) -> Reply:
+        try:
+            call = await _call(passage.arrival, match)
+            outcome = match.route.handler(call)
+            reply = await outcome if inspect.isawaitable(outcome) else outcome
+        except CloudError as error:
+            return _refusal(error)
+        passage.done = True
+        return reply
+
+    def _record(self, passage: _Passage, status: int) -> None:
+        faults = passage.faults
+        self._history.append(
+            method=passage.arrival.method,
+            path=passage.arrival.path,
+            method_id=passage.method_id,
+            status=status,
+            request_id=passage.arrival.query.get("requestId", ""),
+            # Of a call with a fault, the status no longer tells whether it was done.
+            committed=passage.done if faults is not None and faults.fired else None,
+            faults=() if faults is None else faults.fired,
+        )
 
     def _known(self, method: str, raw_path: str) -> str:
         """The id of the API method that a path without route is, or empty."""
@@ -118,17 +199,17 @@ class Pipeline:
         return ""
 
 
-def _no_route(request: web.Request, raw_path: str, method_id: str) -> CloudError:
+def _no_route(arrival: Arrival, method_id: str) -> CloudError:
     if method_id:
         return unimplemented(method_id)
-    if "uploads" in request.query:
+    if "uploads" in arrival.query:
         # What google-cloud-storage's upload_chunks_concurrently begins with.
         return unimplemented("multipart uploads of Cloud Storage's XML API; use resumable uploads")
-    return not_found(f"The requested URL {raw_path} was not found on this server.")
+    return not_found(f"The requested URL {arrival.path} was not found on this server.")
 
 
-def _authenticate(request: web.Request) -> None:
-    scheme, _, token = request.headers.get("Authorization", "").partition(" ")
+def _authenticate(arrival: Arrival) -> None:
+    scheme, _, token = arrival.headers.get("Authorization", "").partition(" ")
     if scheme.lower() != "bearer" or not token.strip():
         raise unauthenticated(
             "Request is missing required authentication credential. Expected OAuth 2 access "
@@ -137,34 +218,34 @@ def _authenticate(request: web.Request) -> None:
         )
 
 
-async def _call(request: web.Request, raw_path: str, match: Match) -> Call:
+async def _call(arrival: Arrival, match: Match) -> Call:
     """The request as a :class:`Call`, checked against the service's contract."""
     contract = Contract.load(*match.service.contract)
     method_id = match.route.method_id
-    query = dict(request.query)
+    query = dict(arrival.query)
     contract.check_query(method_id, query)
     body: JsonObject | None = None
-    if not raw_path.startswith(("/upload/", "/resumable/upload/")) and contract.takes_body(
+    if not arrival.path.startswith(("/upload/", "/resumable/upload/")) and contract.takes_body(
         method_id
     ):
-        body = contract.check_body(method_id, await _json_body(request))
+        body = contract.check_body(method_id, await _json_body(arrival))
     return Call(
-        method=request.method,
-        path=raw_path,
+        method=arrival.method,
+        path=arrival.path,
         method_id=method_id,
         params=match.params,
         query=query,
         body=body,
-        headers=request.headers,
-        request=request,
+        headers=arrival.headers,
+        # Only handlers of uploads look at it, and no upload is handed in.
+        request=cast("web.Request", arrival.request),
     )
 
 
-async def _json_body(request: web.Request) -> JsonObject:
-    length = request.content_length or 0
-    if length > MAX_JSON_BYTES:
+async def _json_body(arrival: Arrival) -> JsonObject:
+    if arrival.length > MAX_JSON_BYTES:
         raise CloudError(413, "INVALID_ARGUMENT", "Request payload size exceeds the limit.")
-    payload = await request.read()
+    payload = await arrival.read()
     if not payload.strip():
         return {}
     try:
@@ -176,34 +257,17 @@ async def _json_body(request: web.Request) -> JsonObject:
     return body
 
 
-async def _send(request: web.Request, reply: Reply) -> web.StreamResponse:
-    body = reply.body
-    if body is None:
-        return web.Response(status=reply.status, headers=reply.headers)
-    if isinstance(body, bytes):
-        return web.Response(status=reply.status, body=body, headers=reply.headers)
-    if isinstance(body, Path):
-        return web.FileResponse(body, status=reply.status, headers=reply.headers)
-    if isinstance(body, dict):
-        return _json_response(request, body, reply.status, dict(reply.headers))
-    response = web.StreamResponse(status=reply.status, headers=reply.headers)
-    await response.prepare(request)
-    async for chunk in body:
-        await response.write(chunk)
-    await response.write_eof()
-    return response
+def _refusal(error: CloudError) -> Reply:
+    return Reply(error.http_status, error.body(), error.headers)
 
 
-def _json_response(
-    request: web.Request, body: JsonObject, status: int, headers: dict[str, str]
-) -> web.Response:
-    payload = json.dumps(body, separators=(",", ":"), ensure_ascii=False).encode()
-    response = web.Response(
-        status=status,
-        body=payload,
-        headers={"Content-Type": "application/json; charset=UTF-8", **headers},
-    )
-    accepts_gzip = "gzip" in request.headers.get("Accept-Encoding", "")
-    if len(payload) > _COMPRESS_ABOVE and accepts_gzip:
-        response.enable_compression(web.ContentCoding.gzip)
-    return response
+def _reaches(reply: Reply) -> bool:
+    """Whether any of the answer gets to the client."""
+    return reply.delivery in (Delivery.WHOLE, Delivery.HALTING, Delivery.CUT)
+
+
+def _mid_body(passage: _Passage) -> MidBody:
+    async def nothing() -> None:
+        return None
+
+    return nothing if passage.faults is None else passage.faults.mid_body

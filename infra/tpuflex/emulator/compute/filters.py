@@ -14,7 +14,7 @@ from tpuflex.emulator.json_types import JsonObject, JsonValue
 _TERM = re.compile(
     r"""\(?\s*(?P<field>[\w.]+)\s*
         (?P<op>!=|<=|>=|=|:|<|>|\beq\b|\bne\b)\s*
-        (?P<value>"[^"]*"|'[^']*'|[^\s()]\S*?(?:\([^\s]*\)\S*)?)
+        (?P<value>"[^"]*"|'[^']*'|[^\s()]+)
         \s*\)?""",
     re.VERBOSE,
 )

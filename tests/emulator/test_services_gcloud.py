@@ -1,0 +1,124 @@
+"""gcloud against the services: the strictest client there is."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from tpuflex.emulator.environment import write_token
+from tpuflex.emulator.server import EmbeddedCloud
+
+pytestmark = [
+    pytest.mark.gcloud,
+    pytest.mark.skipif(shutil.which("gcloud") is None, reason="gcloud is not on PATH"),
+]
+
+Gcloud: TypeAlias = Callable[..., str]
+
+
+@pytest.fixture
+def gcloud(cloud: EmbeddedCloud, tmp_path: Path) -> Gcloud:
+    """Run gcloud on the cloud; answers its output, fails with what it printed."""
+    write_token(cloud.state_dir)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        **cloud.environ(),
+        "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
+    }
+
+    def run(*arguments: str, stdin: str = "", fails: bool = False) -> str:
+        done = subprocess.run(
+            ["gcloud", *arguments],
+            env=environ,
+            input=stdin,
+            capture_output=True,
+            text=True,
+            timeout=90,
+            check=False,
+            cwd=tmp_path,
+        )
+        assert (done.returncode != 0) == fails, done.stderr
+        return done.stderr if fails else done.stdout
+
+    return run
+
+
+def test_storage(gcloud: Gcloud, tmp_path: Path) -> None:
+    """Buckets, small and large files up and down, policies, and all of it away again."""
+    place = ("--location=us-east5", "--uniform-bucket-level-access")
+    gcloud("storage", "buckets", "create", "gs://bk-one", *place)
+    listed = gcloud("storage", "buckets", "list", "--format=value(name,location)")
+    assert listed.split() == ["bk-one", "US-EAST5"]
+    (tmp_path / "small.txt").write_bytes(b"hello")
+    (tmp_path / "large.bin").write_bytes(os.urandom(9_000_000))
+    gcloud("storage", "cp", "small.txt", "large.bin", "gs://bk-one/d/")
+    assert gcloud("storage", "cat", "gs://bk-one/d/small.txt") == "hello"
+    assert gcloud("storage", "ls", "gs://bk-one/d/l*").strip() == "gs://bk-one/d/large.bin"
+    gcloud("storage", "cp", "gs://bk-one/d/large.bin", "back.bin")
+    assert (tmp_path / "back.bin").read_bytes() == (tmp_path / "large.bin").read_bytes()
+    gcloud("storage", "cp", "gs://bk-one/d/small.txt", "gs://bk-one/copy.txt")
+    gcloud("storage", "buckets", "update", "gs://bk-one", "--update-labels=a=b")
+    member = ("--member=user:a@example.com", "--role=roles/storage.objectViewer")
+    gcloud("storage", "buckets", "add-iam-policy-binding", "gs://bk-one", *member)
+    gcloud("storage", "rm", "-r", "gs://bk-one")
+    assert gcloud("storage", "buckets", "list") == ""
+
+
+def test_secrets(gcloud: Gcloud) -> None:
+    """Create, add from standard input, access, disable, delete."""
+    gcloud("secrets", "create", "api-key", "--replication-policy=automatic")
+    gcloud("secrets", "versions", "add", "api-key", "--data-file=-", stdin="canary")
+    access = ("secrets", "versions", "access", "latest", "--secret=api-key")
+    assert gcloud(*access) == "canary"
+    gcloud("secrets", "versions", "disable", "1", "--secret=api-key")
+    assert "DISABLED" in gcloud(*access, fails=True)
+    gcloud("secrets", "delete", "api-key", "--quiet")
+
+
+def test_compute(gcloud: Gcloud) -> None:
+    """A private network with NAT, built and taken down in order."""
+    gcloud("compute", "networks", "create", "net1", "--subnet-mode=custom")
+    subnetwork = ("sub1", "--network=net1", "--region=us-east5", "--range=10.0.0.0/24")
+    gcloud("compute", "networks", "subnets", "create", *subnetwork)
+    google_access = ("--region=us-east5", "--enable-private-ip-google-access")
+    gcloud("compute", "networks", "subnets", "update", "sub1", *google_access)
+    gcloud("compute", "routers", "create", "r1", "--network=net1", "--region=us-east5")
+    nat = ("--auto-allocate-nat-external-ips", "--nat-all-subnet-ip-ranges")
+    router = ("--router=r1", "--region=us-east5")
+    gcloud("compute", "routers", "nats", "create", "n1", *router, *nat)
+    rule = ("--allow=tcp:22", "--source-ranges=35.235.240.0/20", "--target-tags=tpu")
+    gcloud("compute", "firewall-rules", "create", "fw1", "--network=net1", *rule)
+    names = "--format=value(name)"
+    assert gcloud("compute", "networks", "list", names).split() == ["net1"]
+    assert gcloud("compute", "networks", "subnets", "list", names).split() == ["sub1"]
+    assert gcloud("compute", "routers", "nats", "list", *router, names).split() == ["n1"]
+    refused = gcloud("compute", "networks", "delete", "net1", "--quiet", fails=True)
+    assert "already being used by" in refused
+    gcloud("compute", "firewall-rules", "delete", "fw1", "--quiet")
+    gcloud("compute", "routers", "delete", "r1", "--region=us-east5", "--quiet")
+    gcloud("compute", "networks", "subnets", "delete", "sub1", "--region=us-east5", "--quiet")
+    gcloud("compute", "networks", "delete", "net1", "--quiet")
+
+
+def test_accounts_and_services(gcloud: Gcloud, cloud: EmbeddedCloud) -> None:
+    """A service account with a role, and the APIs that a stack needs."""
+    gcloud("iam", "service-accounts", "create", "host-sa", "--display-name=Host")
+    email = f"host-sa@{cloud.project}.iam.gserviceaccount.com"
+    listed = gcloud("iam", "service-accounts", "list", "--format=value(email)")
+    assert listed.strip() == email
+    binding = (f"--member=serviceAccount:{email}", "--role=roles/logging.logWriter")
+    shown = gcloud(
+        *("projects", "add-iam-policy-binding", cloud.project),
+        *(*binding, "--condition=None", "--format=json"),
+    )
+    assert email in shown
+    gcloud("services", "enable", "tpu.googleapis.com", "secretmanager.googleapis.com")
+    enabled = gcloud("services", "list", "--enabled", "--format=value(config.name)").split()
+    assert {"tpu.googleapis.com", "secretmanager.googleapis.com"} <= set(enabled)

@@ -1,0 +1,45 @@
+"""The README shows what the project holds: its code blocks, its stack file, its links."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tpuflex.settings.load import parse
+
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text()
+DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+
+
+def test_examples_are_the_files_that_tests_run() -> None:
+    """A code block marked `example: FILE` is that file, letter for letter."""
+    marked = re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", README, re.DOTALL)
+
+    assert marked
+    for path, code in marked:
+        assert (ROOT / path).read_text() == code
+
+
+def test_the_stack_shown_is_a_stack() -> None:
+    """The stack file in the README is accepted, but for its placeholder project."""
+    blocks = re.findall(r"```yaml\n(config:.*?)```", README, re.DOTALL)
+
+    assert blocks
+    for block in blocks:
+        config = yaml.safe_load(block)["config"]
+        sections = {key.removeprefix("tpuflex:"): value for key, value in config.items()}
+        settings = parse({**sections, "project": "some-project"}, "README.md")
+        assert settings.slice.zones
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
+def test_links_lead_somewhere(document: Path) -> None:
+    """Every relative link leads to a file of the project."""
+    links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
+
+    for link in links:
+        assert (document.parent / link).exists(), f"{document}: {link}"
