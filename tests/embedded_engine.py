@@ -77,7 +77,7 @@ def embedded(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Embedded]:
     (home / "backend").mkdir(parents=True)
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
     with EmbeddedCloud(home / "emulator", capacity={**quick}) as cloud:
-        plugin = serve(cloud.url)
+        plugin = serve(cloud.url, token=cloud.token)
         try:
             variables = client_environment(
                 base_url=cloud.url,

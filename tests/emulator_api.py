@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import copy
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import requests
 
 PROJECT = "my-project"
 ZONE = "us-east5-a"
-TOKEN = "ya29.tpuflex-embedded"
+#: What clouds whose state directory went through :func:`with_token` are opened with.
+TOKEN = "ya29.tpuflex-embedded.of-the-tests"
 RUN_S = 7200
 
 #: What ``POST queuedResources`` is given, as gcloud 528 writes it.
@@ -44,6 +46,7 @@ class Api:
     project: str = PROJECT
     zone: str = ZONE
     version: str = "v2alpha1"
+    token: str = TOKEN
 
     def call(self, method: str, path: str, *, body: Any = None, **query: str) -> requests.Response:
         """One call with a bearer token; ``path`` from the root of the server."""
@@ -52,7 +55,7 @@ class Api:
             f"{self.url}/{path.lstrip('/')}",
             params=query,
             json=body,
-            headers={"Authorization": f"Bearer {TOKEN}"},
+            headers={"Authorization": f"Bearer {self.token}"},
             timeout=30,
         )
 
@@ -90,6 +93,15 @@ class Api:
         """State of a node; ``GONE`` when there is none."""
         answer = self.tpu("GET", f"nodes/{node_id}")
         return "GONE" if answer.status_code == 404 else str(answer.json()["state"])
+
+
+def with_token(state_dir: Path) -> Path:
+    """``state_dir`` with :data:`TOKEN` as the token of the cloud that will live there."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    path = state_dir / "token"
+    path.touch(mode=0o600)
+    path.write_text(TOKEN)
+    return state_dir
 
 
 def flex_start(**node: Any) -> dict[str, Any]:

@@ -12,6 +12,7 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
+from emulator_api import with_token
 from tpuflex.emulator.json_types import JsonObject, JsonValue
 from tpuflex.emulator.plugin import RunningPlugin, serve
 from tpuflex.emulator.plugin.values import decode, encode
@@ -199,8 +200,8 @@ def refusal(error: grpc.RpcError) -> str:
 @contextmanager
 def embedded(state_dir: Path) -> Iterator[tuple[EmbeddedCloud, RunningPlugin]]:
     """An embedded cloud of its own, and the plugin in front of it."""
-    with EmbeddedCloud(state_dir) as cloud:
-        plugin = serve(cloud.url, environ={})
+    with EmbeddedCloud(with_token(state_dir)) as cloud:
+        plugin = serve(cloud.url, token=cloud.token, environ={})
         try:
             yield cloud, plugin
         finally:

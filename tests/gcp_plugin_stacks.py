@@ -78,7 +78,7 @@ class Deployment:
 
     def rest(self, method: str, path: str, body: JsonObject | None = None) -> requests.Response:
         """A call that somebody else makes."""
-        headers = {"Authorization": "Bearer ya29.tpuflex-embedded"}
+        headers = {"Authorization": f"Bearer {self.cloud.token}"}
         url = f"{self.cloud.url}/{path}"
         answer = requests.request(method, url, json=body, headers=headers, timeout=10)
         answer.raise_for_status()

@@ -1,22 +1,18 @@
-"""A run of the engine in a process of its own, killed with SIGKILL at a chosen call of the cloud."""
+"""A run of the engine in a process of its own, killed at a chosen call of the cloud."""
 
 from __future__ import annotations
 
 import os
-import re
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-import psutil
-from aiohttp import web
-
 from embedded_engine import Embedded
-from tpuflex.emulator.errors import CloudError
-from tpuflex.emulator.routing import Match, Reply
+from tpuflex.emulator.faults.effect import Kill
+from tpuflex.emulator.faults.processes import Roles
+from tpuflex.emulator.faults.rule import Rule, Stage, Where
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import Engine
 from tpuflex.engine.run import StackRun, Target
@@ -25,59 +21,43 @@ from tpuflex.program import deploy
 from tpuflex.settings.load import load_stack_file
 
 
-class Killer:
-    """Kills a run at the first call that fits, before or after the call has taken effect.
+def kill_at(method: str, path: str, *, stage: Stage = Stage.AFTER_COMMIT, who: str = "") -> Rule:
+    """A rule that kills everything of the run (or only ``who``) at the first call that fits.
 
-    Stands where the embedded cloud has its fault rules.
+    The call itself goes on: what was begun in the cloud ends there.
     """
-
-    def __init__(self, method: str, path: str, *, committed: bool = True) -> None:
-        self._method = method
-        self._path = re.compile(path)
-        self._committed = committed
-        self.victim: subprocess.Popen[bytes] | None = None
-        self.fired = threading.Event()
-
-    async def before_commit(self, match: Match, request: web.Request) -> None:
-        del match
-        if not self._committed and self._fits(request):
-            self._kill()
-            raise CloudError(503, "UNAVAILABLE", "the caller is gone")
-
-    async def after_commit(self, match: Match, request: web.Request, reply: Reply) -> Reply:
-        del match
-        if self._committed and self._fits(request):
-            self._kill()
-        return reply
-
-    def _fits(self, request: web.Request) -> bool:
-        return (
-            not self.fired.is_set()
-            and request.method == self._method
-            and self._path.search(request.rel_url.raw_path) is not None
-        )
-
-    def _kill(self) -> None:
-        self.fired.set()
-        assert self.victim is not None
-        family = psutil.Process(self.victim.pid)
-        for process in (*family.children(recursive=True), family):
-            try:
-                process.kill()
-            except psutil.NoSuchProcess:
-                continue
+    roles = (who,) if who else ("cli", "engine", "provider")
+    effect = Kill(roles=roles, then="proceed" if stage is Stage.AFTER_COMMIT else "reset")
+    return Rule(id="kill", where=Where(method=method, path=path), stage=stage, effect=effect)
 
 
-def killed(embedded: Embedded, command: str, killer: Killer) -> None:
-    """Run ``command`` (``up`` or ``destroy``) on the dev stack until ``killer`` strikes."""
-    with driven(embedded, command, killer) as process:
-        process.wait(120)
-    if not killer.fired.is_set():
+def killed(embedded: Embedded, command: str, rule: Rule) -> None:
+    """Run ``command`` (``up`` or ``destroy``) on the dev stack until ``rule`` strikes."""
+    book = embedded.cloud.cloud.faults.book
+    with driven(embedded, command) as process:
+        book.set_roles(Roles.from_json({"root": process.pid, "cli": process.pid}))
+        book.add(rule)
+        process.communicate(timeout=120)
+    if not book.struck:
         raise AssertionError(f"{command} ended without the call that it was to be killed at")
+    book.remove()
+
+
+def refused(embedded: Embedded, command: str) -> str:
+    """What ``command`` says when it fails.
+
+    In a process of its own: an inline program whose run fails leaves the Automation API's event
+    loop and connections open.
+    """
+    with driven(embedded, command) as process:
+        _, said = process.communicate(timeout=120)
+    if not process.returncode:
+        raise AssertionError(f"{command} did not fail")
+    return said.decode()
 
 
 @contextmanager
-def driven(embedded: Embedded, command: str, killer: Killer) -> Iterator[subprocess.Popen[bytes]]:
+def driven(embedded: Embedded, command: str) -> Iterator[subprocess.Popen[bytes]]:
     """``command`` running in a process of its own."""
     arguments = [str(embedded.root), str(embedded.engine.path), embedded.engine.version, command]
     with subprocess.Popen(
@@ -85,16 +65,12 @@ def driven(embedded: Embedded, command: str, killer: Killer) -> Iterator[subproc
         env={**embedded.environ, "PYTHONPATH": str(Path(__file__).parent)},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
     ) as process:
-        killer.victim = process
-        embedded.cloud.cloud.pipeline.faults = killer
         yield process
 
 
-def stack_run(
-    root: Path, engine: Engine, environ: dict[str, str], stack: str = "dev"
-) -> StackRun:
+def stack_run(root: Path, engine: Engine, environ: dict[str, str], stack: str = "dev") -> StackRun:
     """The engine on the project's stack, with the project's program and nothing to prepare."""
     settings = load_stack_file(root / "stacks" / f"Pulumi.{stack}.yaml").settings
 
@@ -105,11 +81,12 @@ def stack_run(
 
 
 def main(root: str, path: str, version: str, command: str) -> None:
+    """Run one command of the engine; its error goes to standard error."""
     run = stack_run(Path(root), Engine(Path(path), version, "cache"), dict(os.environ))
     try:
         getattr(run, command)()
     except TpuflexError as error:
-        sys.exit(error.exit_code)
+        sys.exit(str(error))
 
 
 if __name__ == "__main__":

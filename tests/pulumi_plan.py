@@ -73,7 +73,7 @@ class _Answers(mocks.Mocks):
             zone = state["zones"][0]
             identity = (
                 f"projects/{state['project']}/locations/{zone}/queuedResources/"
-                f"{state['queuedResourceId']}"
+                f"{state['queuedResourceIdPrefix']}-g1"
             )
             state |= {
                 "name": identity,

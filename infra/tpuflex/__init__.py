@@ -22,6 +22,10 @@ _MODULES = {
 }
 
 
+def __dir__() -> list[str]:
+    return sorted([*globals(), *_MODULES])
+
+
 def __getattr__(name: str) -> object:
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

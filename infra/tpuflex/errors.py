@@ -110,6 +110,7 @@ class ApiError(TpuflexError):
         reason: Google's canonical code such as ``FAILED_PRECONDITION``, or empty.
         method: HTTP method of the request.
         url: request URL without its query (a query may carry tokens).
+        retry_after: seconds for which the server asked not to be asked again; 0 if it did not.
     """
 
     def __init__(
@@ -121,12 +122,20 @@ class ApiError(TpuflexError):
         method: str = "",
         url: str = "",
         hint: str = "",
+        retry_after: float = 0.0,
     ) -> None:
         super().__init__(message, hint=hint)
         self.status = status
         self.reason = reason
         self.method = method
         self.url = url
+        self.retry_after = retry_after
+
+    @property
+    def passing(self) -> bool:
+        """Whether the same call may succeed later without anyone changing anything: no usable
+        answer, an error of the server's own, or a mere request to go slower."""
+        return self.status in (0, 408, 429) or self.status >= 500
 
 
 class AlreadyExistsError(ApiError):
@@ -168,6 +177,6 @@ class IncompleteTeardownError(TpuflexError):
 
 
 class InterruptedByUser(TpuflexError):
-    """The user pressed Ctrl-C."""
+    """The user pressed Ctrl-C, or did not agree."""
 
     exit_code = 130

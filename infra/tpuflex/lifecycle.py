@@ -63,13 +63,17 @@ _SENTENCES = {
 }
 
 
-def lifecycle(queued_resource_state: str | None, node_state: str | None) -> Lifecycle:
+def lifecycle(
+    queued_resource_state: str | None, node_state: str | None, *, cut_short: bool = False
+) -> Lifecycle:
     """Where the request stands.
 
     Args:
         queued_resource_state: ``state.state`` of the queued resource, or None if there is none.
         node_state: ``state`` of its node, or None if there is none. Only looked at when the
             queued resource is ACTIVE or missing.
+        cut_short: whether somebody deleted the node before the run was over, which is what
+            tells a loss from an end: Google says SUSPENDED for both.
 
     A state this version does not know counts as waiting: the API is alpha and may grow states,
     and waiting longer is never wrong in a way that loses a slice.
@@ -77,6 +81,8 @@ def lifecycle(queued_resource_state: str | None, node_state: str | None) -> Life
     if queued_resource_state is None:
         return Lifecycle.LOST
     found = _QUEUED.get(queued_resource_state, Lifecycle.WAITING)
+    if found is Lifecycle.ENDED and cut_short:
+        return Lifecycle.LOST
     if found is not Lifecycle.ACTIVE:
         return found
     if node_state is None or node_state in _NODE_OVER:
@@ -105,12 +111,14 @@ class Cause(StrEnum):
     QUOTA = "quota"
     PERMISSION = "permission"
     UNSUPPORTED = "unsupported"
+    EXPIRED = "expired"
     INTERNAL = "internal"
 
 
 # In this order: a message names its cause more surely than its code does (code 8 is both
 # stock-out and quota, code 3 is both a bad request and an unsupported zone).
 _CAUSES = (
+    (Cause.EXPIRED, re.compile(r"not fulfilled while it was valid|valid.?until", re.IGNORECASE)),
     (Cause.QUOTA, re.compile(r"quota|IN_USE_ADDRESSES", re.IGNORECASE)),
     (
         Cause.STOCKOUT,
@@ -127,11 +135,16 @@ _CAUSES = (
 )
 _CODES = {
     3: Cause.UNSUPPORTED,
+    4: Cause.EXPIRED,
     7: Cause.PERMISSION,
     8: Cause.STOCKOUT,
     12: Cause.UNSUPPORTED,
     16: Cause.PERMISSION,
 }
+_NO_QUOTA = (
+    "The project has none of this quota there, and deleting leftovers will not change that:"
+    " choose another zone, or ask for quota (flex-start uses the preemptible TPU quota)."
+)
 _HINTS = {
     Cause.STOCKOUT: "There is no capacity now: try again later, a smaller slice or another zone.",
     Cause.QUOTA: (
@@ -140,6 +153,7 @@ _HINTS = {
     ),
     Cause.PERMISSION: "Ask an administrator for the permission or service named above.",
     Cause.UNSUPPORTED: "Choose another zone, accelerator type or runtime version.",
+    Cause.EXPIRED: "It was not granted while it was valid: let it wait longer, or in more zones.",
     Cause.INTERNAL: "Google took the capacity back: try again, or try a smaller slice.",
 }
 
@@ -152,6 +166,25 @@ def classify(code: int, message: str) -> Cause:
     return _CODES.get(code, Cause.INTERNAL)
 
 
-def remedy(cause: Cause) -> str:
-    """What to do about ``cause``."""
+_LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)
+
+
+def outcome(code: int, message: str) -> str:
+    """Why a zone is out, in a few words: ``unsupported``, ``quota 0 of 64``, ``stock-out``."""
+    cause = classify(code, message)
+    if cause is Cause.QUOTA and (limit := _LIMIT.search(message)) is not None:
+        return f"quota 0 of {limit[1]}"
+    return f"internal error (code {code})" if cause is Cause.INTERNAL and code else cause.value
+
+
+def no_quota(message: str) -> bool:
+    """Whether ``message`` is of a quota of which there is none at all: waiting cannot help."""
+    limit = _LIMIT.search(message)
+    return limit is not None and int(limit[1]) == 0 and classify(0, message) is Cause.QUOTA
+
+
+def remedy(cause: Cause, message: str = "") -> str:
+    """What to do about ``cause``; ``message`` is Google's text, where there is one."""
+    if cause is Cause.QUOTA and no_quota(message):
+        return _NO_QUOTA
     return _HINTS[cause]

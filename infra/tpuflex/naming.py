@@ -29,6 +29,7 @@ BUCKET_NAME_LIMIT = 63
 SECRET_ID_LIMIT = 255
 
 _NOT_NAME = re.compile(r"[^a-z0-9-]+")
+_GENERATION = re.compile(r".+-g([1-9]\d{0,8})")
 
 
 def slug(text: str) -> str:
@@ -50,6 +51,20 @@ def fit(name: str, limit: int) -> str:
     if len(name) <= limit:
         return name
     return f"{name[: limit - 9].rstrip('-')}-{digest(name, length=8)}"
+
+
+def generation_id(prefix: str, generation: int) -> str:
+    """Id of the queued resource of ``generation`` in the series ``prefix-g1``, ``prefix-g2``, …"""
+    suffix = f"-g{generation}"
+    return fit(prefix, QUEUED_RESOURCE_ID_LIMIT - len(suffix)) + suffix
+
+
+def generation_of(prefix: str, id_: str) -> int | None:
+    """Which generation of the series ``prefix`` the id names; None if it is not of the series."""
+    match = _GENERATION.fullmatch(id_)
+    if match is None or generation_id(prefix, int(match[1])) != id_:
+        return None
+    return int(match[1])
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +134,4 @@ class Names:
 
     def queued_resource_id(self, generation: int = 1) -> str:
         """Id of the queued resource of ``generation``; the node carries the same id."""
-        suffix = f"-g{generation}"
-        return fit(self.prefix, QUEUED_RESOURCE_ID_LIMIT - len(suffix)) + suffix
+        return generation_id(self.prefix, generation)

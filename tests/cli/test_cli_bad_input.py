@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import socket
 from pathlib import Path
@@ -11,7 +12,7 @@ import pytest
 from cli_typing import TypeIn
 from tpuflex import errors
 from tpuflex.cli.output import Output
-from tpuflex.errors import Finding, TpuflexError
+from tpuflex.errors import Finding, InterruptedByUser, TpuflexError
 
 
 class TestProject:
@@ -95,6 +96,89 @@ class TestStackFile:
         assert typed.document["error"]["kind"] == "SettingsError"
         assert typed.document["error"]["exit_code"] == 5
 
+    def test_a_zone_spelt_wrong(self, project: Path, type_in: TypeIn) -> None:
+        """It is one problem, with its line and the nearest zones; the list is not empty."""
+        file = project / "stacks" / "Pulumi.dev.yaml"
+        file.write_text(file.read_text().replace("[us-east5-a]", "[us-est5-a]"))
+
+        typed = type_in("preview")
+
+        assert typed.err == (
+            "Error: Pulumi.dev.yaml has 1 problem:\n"
+            "  tpuflex:slice.zones[0]: there is no zone 'us-est5-a' (line 9). "
+            "Did you mean us-east5-a or us-east5-c or us-east5-b?\n"
+        )
+
+    def test_not_a_stack_file(self, project: Path, type_in: TypeIn) -> None:
+        """Of a file that is no section it is not said as well which keys it lacks."""
+        (project / "stacks" / "Pulumi.dev.yaml").write_text("hello")
+
+        typed = type_in("preview")
+
+        assert typed.err == (
+            "Error: Pulumi.dev.yaml has 1 problem:\n"
+            "  config: the file is not a section. Write `config:` first.\n"
+        )
+
+    def test_google_without_credentials(
+        self, project: Path, type_in: TypeIn, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """That nobody is logged in is told before the engine is looked for."""
+        for name in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("CLOUDSDK_CONFIG", str(project))
+        monkeypatch.setenv("NO_GCE_CHECK", "true")
+        (project / "stacks" / "Pulumi.g.yaml").write_text(_ON_GOOGLE)
+
+        typed = type_in("up", "--yes", "--stack", "g", PATH="")
+
+        assert typed.code == 6
+        assert typed.err == (
+            "Error: no Google Cloud credentials were found\n"
+            "Run: gcloud auth application-default login\n"
+        )
+
+
+class TestConsent:
+    def test_no(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who says no is not told that something was interrupted."""
+        monkeypatch.setattr("sys.stdin", _Terminal("n\n"))
+
+        with pytest.raises(InterruptedByUser, match="Nothing was done: you did not agree"):
+            Output(json=False, verbose=False).confirm("Go ahead?")
+
+    def test_another_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Another stack's name is not consent."""
+        monkeypatch.setattr("sys.stdin", _Terminal("prod\n"))
+
+        with pytest.raises(InterruptedByUser, match="the answer was not 'dev'"):
+            Output(json=False, verbose=False).confirm("Type the name", expected="dev")
+
+    @pytest.mark.parametrize(("answer", "expected"), [("y\n", ""), ("dev\n", "dev")])
+    def test_yes(self, monkeypatch: pytest.MonkeyPatch, answer: str, expected: str) -> None:
+        """The right answer goes on."""
+        monkeypatch.setattr("sys.stdin", _Terminal(answer))
+
+        Output(json=False, verbose=False).confirm("Go ahead?", expected=expected)
+
+
+class _Terminal(io.StringIO):
+    """A terminal on which somebody has typed."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+_ON_GOOGLE = """\
+config:
+  tpuflex:cloud: google
+  tpuflex:project: some-project-1
+  tpuflex:slice: {zones: [us-east5-a], accelerator_type: v6e-1, max_run_duration: 4h}
+  tpuflex:model: {name: google/gemma-4-E4B-it}
+  tpuflex:serving:
+    image: vllm/vllm-tpu@sha256:19a1a0526476f902eb83e1057f3d8938f35b457dd7716a30e9ab4f7bee90d507
+"""
+
 
 class TestUsage:
     def test_unknown_command(self, type_in: TypeIn) -> None:
@@ -140,7 +224,8 @@ class TestEmulator:
 
         assert typed.code == 9
         assert typed.err == (
-            "Error: The embedded cloud does not run.\nStart it: tpuflex emulator start\n"
+            "Error: The embedded cloud does not run.\n"
+            "Start it with the stack: tpuflex up. Alone: tpuflex emulator start\n"
         )
 
     def test_status(self, type_in: TypeIn) -> None:

@@ -14,7 +14,7 @@ from tpuflex.cli.cloud import Cloud, google_environment
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.live import LiveProgress
-from tpuflex.cli.output import Output, table_lines
+from tpuflex.cli.output import Output, one_line, table_lines
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.question import reach, summary
 from tpuflex.cli.stack import OpenStack, open_stack
@@ -184,6 +184,15 @@ class TestProgress:
             "  failed   QueuedResource vllm\n"
         )
 
+    def test_after_ctrl_c(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """What Ctrl-C broke off was stopped, not failed: a request goes on waiting."""
+        slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
+        output = Output(json=False, verbose=False)
+        with LiveProgress(output, 1, stopped=lambda: True) as progress:
+            progress.listen(Failed(slice_step))
+
+        assert capsys.readouterr().err == "  stopped  QueuedResource vllm\n"
+
     def test_of_the_host(self, capsys: pytest.CaptureFixture[str]) -> None:
         """Each phase and detail once, and a sign of life every half minute."""
         now = [0.0]
@@ -215,6 +224,11 @@ class TestProgress:
 
 
 class TestText:
+    def test_line_that_is_redrawn(self) -> None:
+        """It is cut to the terminal, with a mark; what fits is left alone."""
+        assert one_line("in the queue", 12) == "in the queue"
+        assert one_line("in the queue", 8) == "in the…"
+
     def test_table(self) -> None:
         """Columns are as wide as they need to be; no line ends in a space."""
         assert table_lines(("A", "B"), [("long", ""), ("x", "y")]) == ["A     B", "long", "x     y"]

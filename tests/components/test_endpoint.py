@@ -49,7 +49,7 @@ def test_a_preview_knows_the_whole_slice(deployed: Deploy) -> None:
     """A preview shows names and configuration, and leaves only ids of other resources open."""
     inputs = deployed(embedded(), preview=True).inputs[SLICE]
 
-    assert inputs["queuedResourceId"] == "tpuflex-dev-vllm-g1"
+    assert inputs["queuedResourceIdPrefix"] == "tpuflex-dev-vllm"
     assert json.loads(inputs["metadata"]["tpuflex-config"])["schema"] == 1
 
 
@@ -88,14 +88,37 @@ def test_the_apis_are_enabled_first(deployed: Deploy) -> None:
     assert max(enabled) < min(others)
 
 
-def test_the_slice_waits_as_long_as_the_stack_says(deployed: Deploy) -> None:
-    """Timeouts go to the engine, and a replacement deletes first as the id is taken."""
-    plan = deployed(sections({"slice.timeouts": {"create": "2h", "delete": "30m"}}))
-    request = plan.requests[SLICE]
+def test_the_slice_is_had_and_given_up_as_the_stack_says(deployed: Deploy) -> None:
+    """Strategy, deadlines, renewal and protection reach the provider, which keeps them apart; a
+    replacement is made before the old one is deleted."""
+    plan = deployed(
+        sections(
+            {
+                "slice.zones": ["us-east5-a", "us-east5-b"],
+                "slice.strategy": "ordered",
+                "slice.timeouts": {"queue": "2h", "provisioning": "90m", "delete": "30m"},
+                "slice.renew_before": "1h",
+                "slice.rerun": "2",
+                "slice.on_run_end": "delete",
+                "slice.on_boot_change": "update",
+                "slice.deletion_protection": True,
+            }
+        )
+    )
+    inputs, request = plan.inputs[SLICE], plan.requests[SLICE]
 
-    assert request.customTimeouts.create == "7200s"
-    assert request.customTimeouts.delete == "1800s"
-    assert request.deleteBeforeReplace
+    assert inputs["zones"] == ["us-east5-a", "us-east5-b"]
+    assert inputs["strategy"] == "ordered"
+    assert inputs["queueTimeout"] == "7200s"
+    assert inputs["provisioningTimeout"] == "5400s"
+    assert inputs["deleteTimeout"] == "1800s"
+    assert inputs["renewBefore"] == "3600s"
+    assert inputs["rerun"] == "2"
+    assert inputs["onRunEnd"] == "delete"
+    assert inputs["onBootChange"] == "update"
+    assert inputs["deletionProtection"] is True
+    assert not request.customTimeouts.create
+    assert not request.deleteBeforeReplace
 
 
 def test_every_resource_has_an_explicit_provider(deployed: Deploy) -> None:
@@ -120,7 +143,7 @@ def test_other_stacks_share_no_physical_name(deployed: Deploy) -> None:
             value
             for inputs in deployed(embedded(), stack=stack).inputs.values()
             for key, value in inputs.items()
-            if key in {"name", "secretId", "accountId", "queuedResourceId"}
+            if key in {"name", "secretId", "accountId", "queuedResourceIdPrefix"}
         }
         for stack in ("dev", "prod")
     ]
@@ -240,7 +263,7 @@ class TestLibraryUse:
         plan = run_program(program, project="acme", stack="prod")
 
         slice_ = plan.inputs["tpuflex:tpu:QueuedResource chat"]
-        assert slice_["queuedResourceId"] == "acme-prod-chat-g1"
+        assert slice_["queuedResourceIdPrefix"] == "acme-prod-chat"
         assert plan.outputs["endpoint"] == "http://10.128.0.2:8000/v1"
 
     def test_the_callers_providers_are_used(self, embedded_environ: dict[str, str]) -> None:

@@ -73,7 +73,7 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
     (root / "stacks" / DEV.name).write_bytes(DEV.read_bytes())
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
     with EmbeddedCloud(home / "emulator", capacity={**quick}) as cloud:
-        plugin = serve(cloud.url)
+        plugin = serve(cloud.url, token=cloud.token)
         shell = client_environment(
             base_url=cloud.url,
             state_dir=home / "emulator",

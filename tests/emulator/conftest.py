@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator_api import Api
+from emulator_api import Api, with_token
 from tpuflex.emulator.clock import ManualClock
 from tpuflex.emulator.server import EmbeddedCloud
 
@@ -21,7 +21,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def cloud(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
     """An embedded cloud in this process, without hosts."""
-    with EmbeddedCloud(tmp_path / "emulator", clock=clock) as running:
+    with EmbeddedCloud(with_token(tmp_path / "emulator"), clock=clock) as running:
         yield running
 
 

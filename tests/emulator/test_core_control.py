@@ -59,15 +59,18 @@ def test_the_clock_refuses_what_is_no_step_forward(cloud: EmbeddedCloud, body: o
 
 
 def test_the_inventory_lists_what_exists_with_its_labels(api: Api, cloud: EmbeddedCloud) -> None:
-    """Queued resources and nodes while they exist; operations never; in the end nothing."""
+    """Queued resources and nodes while they exist, with their states; operations never; in the
+    end nothing."""
     api.create()
     cloud.advance(10)
     place = f"projects/{api.project}/locations/{api.zone}"
     labels = {"tpuflex-owner": "me"}
     assert _control(cloud, "GET", "inventory") == {
         "tpu": {
-            "queuedResources": [{"name": f"{place}/queuedResources/q1", "labels": labels}],
-            "nodes": [{"name": f"{place}/nodes/n1", "labels": labels}],
+            "queuedResources": [
+                {"name": f"{place}/queuedResources/q1", "labels": labels, "state": "ACTIVE"}
+            ],
+            "nodes": [{"name": f"{place}/nodes/n1", "labels": labels, "state": "READY"}],
         }
     }
     assert api.tpu("DELETE", "queuedResources/q1", force="true").status_code == 200
@@ -93,7 +96,7 @@ def test_reset_forgets_everything_but_the_time(api: Api, cloud: EmbeddedCloud) -
     now = cloud.clock.now()
     _control(cloud, "POST", "reset")
     assert _control(cloud, "GET", "inventory") == {}
-    assert _control(cloud, "GET", "history") == {"calls": []}
+    assert _control(cloud, "GET", "history") == {"calls": [], "events": [], "seq": 0}
     assert cloud.clock.now() == now
     assert api.create().status_code == 200
 
@@ -102,13 +105,13 @@ def test_state_and_time_survive_a_restart(tmp_path: Path) -> None:
     """The same directory again: the same resources, the same offset, the history goes on."""
     state = tmp_path / "emulator"
     with EmbeddedCloud(state, capacity={"grant_after_s": 0, "provisioning_s": 0}) as cloud:
-        api = Api(cloud.url)
+        api = Api(cloud.url, token=cloud.token)
         api.create()
         cloud.advance(RUN_S / 2)
         assert api.state() == "ACTIVE"
         now = cloud.clock.now()
     with EmbeddedCloud(state) as cloud:
-        api = Api(cloud.url)
+        api = Api(cloud.url, token=cloud.token)
         assert now <= cloud.clock.now() < now + 60
         assert api.state() == "ACTIVE"
         cloud.advance(RUN_S / 2 + 5)

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from emulator_api import Api, error_of, flex_start
+from emulator_api import TOKEN, Api, error_of, flex_start
 from tpuflex.emulator.arrival import Arrival
 from tpuflex.emulator.errors import cloud_error
 from tpuflex.emulator.pipeline import NoFaults
@@ -68,7 +68,7 @@ def test_a_body_that_is_not_the_methods_is_refused(
     answer = requests.post(
         f"{cloud.url}/v2alpha1/projects/p/locations/us-east5-a/queuedResources",
         data=payload,
-        headers={"Authorization": "Bearer x"},
+        headers={"Authorization": f"Bearer {TOKEN}"},
         timeout=10,
     )
     status, code, message = error_of(answer)
@@ -89,7 +89,7 @@ def test_answers_are_compressed_on_demand_and_connections_kept(cloud: EmbeddedCl
     path = "/v2alpha1/projects/p/locations"
     sockets = set()
     for encoding in ("gzip", "identity"):
-        headers = {"Authorization": "Bearer x", "Accept-Encoding": encoding}
+        headers = {"Authorization": f"Bearer {TOKEN}", "Accept-Encoding": encoding}
         connection.request("GET", path, headers=headers)
         answer = connection.getresponse()
         body = answer.read()

@@ -18,6 +18,7 @@ import pytest
 
 from emulator_api import Api, flex_start
 from tpuflex.emulator import daemon
+from tpuflex.emulator.access import read_token
 from tpuflex.emulator.environment import client_environment
 from tpuflex.errors import EmulatorError
 
@@ -55,7 +56,7 @@ def test_it_starts_answers_and_stops(state_dir: Path) -> None:
     assert daemon.status(state_dir) is None
     address = daemon.start(state_dir, port=0)
     assert daemon.status(state_dir) is not None
-    assert Api(address.url).get("nodes") == {}
+    assert Api(address.url, token=read_token(state_dir)).get("nodes") == {}
     assert (state_dir / "token").read_text().startswith("ya29.tpuflex-embedded")
     assert (state_dir / "token").stat().st_mode & 0o077 == 0
     process = psutil.Process(address.pid)
@@ -82,7 +83,12 @@ def test_starting_twice_gives_the_same_process(state_dir: Path) -> None:
     first = daemon.start(state_dir, port=0)
     again = daemon.start(state_dir, port=0, capacity={"never": True})
     assert again.pid == first.pid
-    assert Api(first.url).call("GET", "/_emulator/capacity").json()["never"] is True
+    assert (
+        Api(first.url, token=read_token(state_dir))
+        .call("GET", "/_emulator/capacity")
+        .json()["never"]
+        is True
+    )
     with pytest.raises(EmulatorError) as caught:
         daemon.start(state_dir, port=1)
     assert first.url in caught.value.message
@@ -126,7 +132,7 @@ def test_the_plugin_listens_soon_after(state_dir: Path) -> None:
 def test_sigterm_ends_the_hosts_too(state_dir: Path) -> None:
     """A clean end leaves no process, however it tried to get away."""
     address = daemon.start(state_dir, port=0, capacity=_AT_ONCE)
-    _boot_host(Api(address.url))
+    _boot_host(Api(address.url, token=read_token(state_dir)))
     sleepers = _sleepers(state_dir)
     os.kill(address.pid, signal.SIGTERM)
     assert psutil.wait_procs(sleepers, timeout=5)[1] == []
@@ -136,7 +142,7 @@ def test_a_killed_emulator_is_replaced_and_its_leftovers_ended(state_dir: Path) 
     """kill -9, then start: the record is stale, old hosts are killed, the node boots again."""
     first = daemon.start(state_dir, port=0, capacity=_AT_ONCE)
     daemon.wait_for_plugin(state_dir)
-    _boot_host(Api(first.url))
+    _boot_host(Api(first.url, token=read_token(state_dir)))
     left = [*_sleepers(state_dir), *psutil.Process(first.pid).children()]
     os.kill(first.pid, signal.SIGKILL)
     psutil.wait_procs([psutil.Process(first.pid)] if psutil.pid_exists(first.pid) else [], 5)
@@ -146,7 +152,7 @@ def test_a_killed_emulator_is_replaced_and_its_leftovers_ended(state_dir: Path) 
     assert second.pid != first.pid
     daemon.wait_for_plugin(state_dir)
     assert psutil.wait_procs(left, timeout=5)[1] == []
-    assert Api(second.url).state() == "ACTIVE"
+    assert Api(second.url, token=read_token(state_dir)).state() == "ACTIVE"
     assert {process.pid for process in _sleepers(state_dir)}.isdisjoint(
         process.pid for process in left
     )
@@ -170,11 +176,14 @@ def test_a_record_of_a_dead_process_is_not_believed(state_dir: Path) -> None:
 def test_reset_empties_the_state_of_a_stopped_emulator(state_dir: Path) -> None:
     """Running or not, after a reset nothing is known."""
     address = daemon.start(state_dir, port=0, capacity={"never": True})
-    assert Api(address.url).create().status_code == 200
+    assert Api(address.url, token=read_token(state_dir)).create().status_code == 200
     daemon.stop(state_dir)
     daemon.reset(state_dir)
     address = daemon.start(state_dir, port=0)
-    assert Api(address.url).call("GET", "/_emulator/inventory").json() == {}
+    assert (
+        Api(address.url, token=read_token(state_dir)).call("GET", "/_emulator/inventory").json()
+        == {}
+    )
 
 
 def test_it_is_up_within_a_second(tmp_path: Path) -> None:

@@ -10,6 +10,7 @@ import grpc
 import pytest
 import requests
 
+from emulator_api import TOKEN
 from gcp_plugin_calls import (
     PROJECT,
     SAMPLES,
@@ -49,7 +50,7 @@ def url(world: tuple[EmbeddedCloud, RunningPlugin]) -> str:
 
 def rest(method: str, url: str, body: JsonObject | None = None) -> requests.Response:
     """A call that somebody else makes."""
-    headers = {"Authorization": "Bearer ya29.tpuflex-embedded"}
+    headers = {"Authorization": f"Bearer {TOKEN}"}
     return requests.request(method, url, json=body, headers=headers, timeout=10)
 
 
@@ -111,7 +112,7 @@ def test_a_change_made_elsewhere_shows_after_a_refresh(calls: Calls, url: str) -
 def put_object(url: str, bucket: str, name: str, payload: str) -> None:
     """Store one generation of an object."""
     path = f"{url}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}"
-    headers = {"Authorization": "Bearer x", "Content-Type": "text/plain"}
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
     requests.post(path, data=payload, headers=headers, timeout=10).raise_for_status()
 
 

@@ -11,6 +11,7 @@ from google.protobuf import any_pb2
 from google.rpc import status_pb2
 from pulumi.runtime.proto import provider_pb2
 
+from emulator_api import TOKEN
 from gcp_plugin_calls import (
     NETWORK_ID,
     PROJECT,
@@ -61,7 +62,7 @@ def calls(script: Script, paused: list[float]) -> Iterator[Calls]:
         return False
 
     timing = Timing(now=lambda: sum(paused), pause=pause)
-    plugin = serve(script.url, environ={}, timing=timing)
+    plugin = serve(script.url, token=TOKEN, environ={}, timing=timing)
     with connected(plugin.port) as provider:
         yield provider
     plugin.stop()
@@ -194,7 +195,7 @@ def test_cancel_ends_a_wait_and_spares_other_connections(script: Script) -> None
     poll = f"GET /compute/v1/projects/{PROJECT}/global/operations/op-1"
     script.on(post, operation("RUNNING"))
     script.on(poll, operation("RUNNING"))
-    plugin = serve(script.url, environ={})
+    plugin = serve(script.url, token=TOKEN, environ={})
     with connected(plugin.port) as mine, connected(plugin.port) as theirs:
         timer = threading.Timer(0.05, mine.cancel)
         timer.start()
@@ -224,7 +225,7 @@ def test_a_bug_is_a_sentence_and_not_a_traceback(
 
 def test_a_cloud_that_is_not_there_is_named_with_the_remedy() -> None:
     """Without the embedded cloud the message says how to start it."""
-    plugin = serve("http://127.0.0.1:9", environ={})
+    plugin = serve("http://127.0.0.1:9", token=TOKEN, environ={})
     with connected(plugin.port) as calls, pytest.raises(grpc.RpcError) as caught:
         calls.create("Network", CUSTOM)
     plugin.stop()

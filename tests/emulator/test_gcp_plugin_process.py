@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from pulumi.runtime.proto import provider_pb2
 
+from emulator_api import TOKEN, with_token
 from gcp_plugin_calls import connected
 from tpuflex.emulator.json_types import JsonObject
 from tpuflex.emulator.plugin import protocol, serve
@@ -22,14 +24,14 @@ CUSTOM: JsonObject = {"name": "net", "autoCreateSubnetworks": False}
 def test_only_plain_loopback_urls_are_served(url: str) -> None:
     """The stand-in never talks to anything but a cloud on this machine."""
     with pytest.raises(EmulatorError, match="only talks to a loopback address"):
-        serve(url, environ={})
+        serve(url, token=TOKEN, environ={})
 
 
 def test_a_taken_port_is_named() -> None:
     """Two plugins cannot have one port."""
-    first = serve("http://127.0.0.1:9", environ={})
+    first = serve("http://127.0.0.1:9", token=TOKEN, environ={})
     with pytest.raises(EmulatorError, match=f":{first.port}: the port is taken"):
-        serve("http://127.0.0.1:9", first.port, environ={})
+        serve("http://127.0.0.1:9", first.port, token=TOKEN, environ={})
     first.stop()
 
 
@@ -38,9 +40,12 @@ def module(*arguments: str) -> list[str]:
     return [sys.executable, "-m", "tpuflex.emulator.plugin", *arguments]
 
 
-def test_the_process_says_its_port_and_ends_with_its_parent() -> None:
+def test_the_process_says_its_port_and_ends_with_its_parent(tmp_path: Path) -> None:
     """The first line is the port; closing its standard input ends it."""
-    command = module("--base-url", "http://127.0.0.1:9", "--exit-with-stdin")
+    command = module(
+        *("--base-url", "http://127.0.0.1:9"),
+        *("--state-dir", str(with_token(tmp_path)), "--exit-with-stdin"),
+    )
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdin is not None
@@ -50,10 +55,13 @@ def test_the_process_says_its_port_and_ends_with_its_parent() -> None:
         assert process.wait(timeout=20) == 0
 
 
-def test_the_process_refuses_other_hosts_with_a_message() -> None:
+def test_the_process_refuses_other_hosts_with_a_message(tmp_path: Path) -> None:
     """A wrong URL is a sentence on standard error and the emulator's exit code."""
     done = subprocess.run(
-        module("--base-url", "http://8.8.8.8"), capture_output=True, text=True, check=False
+        module("--base-url", "http://8.8.8.8", "--state-dir", str(with_token(tmp_path))),
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == EmulatorError.exit_code
     assert "loopback" in done.stderr

@@ -10,6 +10,7 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
+from emulator_api import TOKEN
 from gcp_plugin_calls import REGION, TOKENS, Calls, connected, refusal, urn
 from tpuflex.emulator.json_types import JsonObject
 from tpuflex.emulator.plugin import serve
@@ -24,7 +25,7 @@ NOBODY = "http://127.0.0.1:9"
 @pytest.fixture
 def calls() -> Iterator[Calls]:
     """A provider in front of no cloud at all."""
-    plugin = serve(NOBODY, environ={})
+    plugin = serve(NOBODY, token=TOKEN, environ={})
     with connected(plugin.port) as provider:
         yield provider
     plugin.stop()
@@ -85,7 +86,7 @@ def test_a_changed_provider_replaces_nothing(calls: Calls) -> None:
 def test_project_and_region_are_taken_from_the_environment() -> None:
     """As the published plugin, from Google's own variables."""
     environ = {"GOOGLE_CLOUD_PROJECT": "from-env", "CLOUDSDK_COMPUTE_REGION": REGION}
-    plugin = serve(NOBODY, environ=environ)
+    plugin = serve(NOBODY, token=TOKEN, environ=environ)
     with connected(plugin.port) as calls:
         answer = calls.stub.CheckConfig(provider_pb2.CheckRequest(news=encode({})))
     plugin.stop()
@@ -94,7 +95,7 @@ def test_project_and_region_are_taken_from_the_environment() -> None:
 
 def test_without_a_project_the_resource_says_so() -> None:
     """The published plugin's words, and the command that mends it."""
-    plugin = serve(NOBODY, environ={})
+    plugin = serve(NOBODY, token=TOKEN, environ={})
     with connected(plugin.port, project="") as calls, pytest.raises(grpc.RpcError) as caught:
         calls.create("Network", CUSTOM)
     plugin.stop()

@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from emulator_api import Api, flex_start
+from emulator_api import Api, flex_start, with_token
 from tpuflex.emulator.clock import ManualClock
 from tpuflex.emulator.hosts.processes import processes_of, same_process
 from tpuflex.emulator.server import EmbeddedCloud
@@ -45,7 +45,7 @@ def _eventually(what: Callable[[], bool]) -> None:
 @pytest.fixture
 def cloud(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
     """An embedded cloud that launches hosts."""
-    state = tmp_path / "emulator"
+    state = with_token(tmp_path / "emulator")
     capacity: Any = _AT_ONCE
     with EmbeddedCloud(state, clock=clock, capacity=capacity, launch_hosts=True) as running:
         yield running
@@ -128,7 +128,7 @@ def test_nothing_of_a_host_outlives_its_node(
 def test_a_host_that_is_powered_off_boots_again(tmp_path: Path) -> None:
     """Emulator stop and start is a reboot: the script runs again, tmpfs is empty, disk stays."""
     script = 'echo boot >> "$TPUFLEX_ROOT/home/boots"; touch "$TPUFLEX_ROOT/dev/shm/$$"; sleep 3600'
-    state = tmp_path / "emulator"
+    state = with_token(tmp_path / "emulator")
     capacity: Any = _AT_ONCE
     for boots in (1, 2):
         with EmbeddedCloud(state, capacity=capacity, launch_hosts=True) as cloud:

@@ -47,7 +47,7 @@ def guest() -> GuestAttributes:
 @pytest_asyncio.fixture
 async def client(guest: GuestAttributes) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a running metadata server."""
-    server = MetadataServer(_SPEC, guest)
+    server = MetadataServer(_SPEC, guest, "ya29.of-this-host")
     await server.start()
     async with aiohttp.ClientSession(f"http://{server.address}", headers=_FLAVOR) as session:
         yield session
@@ -103,11 +103,11 @@ async def test_without_the_flavor_header_nothing_is_told(client: aiohttp.ClientS
 
 
 async def test_a_token_is_a_json_object(client: aiohttp.ClientSession) -> None:
-    """access_token, expires_in, token_type; the token names its host."""
+    """access_token, expires_in, token_type."""
     async with client.get(f"{_V1}/instance/service-accounts/default/token") as answer:
         token = await answer.json(content_type=None)
     assert token == {
-        "access_token": "ya29.tpuflex-embedded-host-n1",
+        "access_token": "ya29.of-this-host",
         "expires_in": 3599,
         "token_type": "Bearer",
     }
@@ -151,7 +151,7 @@ async def test_guest_attributes_must_be_enabled() -> None:
     import dataclasses
 
     spec = dataclasses.replace(_SPEC, metadata={})
-    server = MetadataServer(spec, GuestAttributes(Store(None)))
+    server = MetadataServer(spec, GuestAttributes(Store(None)), "ya29.x")
     await server.start()
     url = f"http://{server.address}{_V1}/instance/guest-attributes/tpuflex/phase"
     async with aiohttp.ClientSession(headers=_FLAVOR) as session:
@@ -167,7 +167,7 @@ def test_what_the_service_adds_wins_over_the_nodes_metadata() -> None:
     import dataclasses
 
     spec = dataclasses.replace(_SPEC, metadata={"agent-worker-number": "7"})
-    tree = metadata_tree(spec)
+    tree = metadata_tree(spec, "ya29.x")
     instance = tree["instance"]
     assert isinstance(instance, dict)
     attributes = instance["attributes"]

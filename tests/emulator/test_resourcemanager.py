@@ -61,7 +61,7 @@ def test_members_must_exist(api: Api) -> None:
         f"serviceAccount:service-{number}@gcp-sa-tpu.iam.gserviceaccount.com",
         f"serviceAccount:{number}-compute@developer.gserviceaccount.com",
     ]
-    binding["members"] = agents  # type: ignore[assignment]
+    binding["members"] = agents
     assert api.call("POST", f"{_PROJECT}:setIamPolicy", body=body).status_code == 200
 
 

@@ -11,7 +11,6 @@ from typing import TypeAlias
 
 import pytest
 
-from tpuflex.emulator.environment import write_token
 from tpuflex.emulator.server import EmbeddedCloud
 
 pytestmark = [
@@ -25,7 +24,6 @@ Gcloud: TypeAlias = Callable[..., str]
 @pytest.fixture
 def gcloud(cloud: EmbeddedCloud, tmp_path: Path) -> Gcloud:
     """Run gcloud on the cloud; answers its output, fails with what it printed."""
-    write_token(cloud.state_dir)
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),

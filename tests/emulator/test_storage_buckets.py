@@ -169,7 +169,7 @@ def test_permissions_are_granted_as_asked(api: Api) -> None:
     _create(api)
     path = f"{api.url}/{_ROOT}/weights-1/iam/testPermissions"
     asked = ["storage.objects.get", "storage.objects.list"]
-    headers = {"Authorization": "Bearer x"}
+    headers = {"Authorization": f"Bearer {api.token}"}
     answer = requests.get(path, params={"permissions": asked}, headers=headers, timeout=10)
     assert answer.json()["permissions"] == asked
 

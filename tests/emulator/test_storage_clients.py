@@ -5,30 +5,36 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from pathlib import Path
+from runpy import run_path
 
 import pytest
+import requests
 from google.api_core.exceptions import Conflict, NotFound, PreconditionFailed
-from google.cloud import storage  # type: ignore[import-untyped]
-from google.cloud.storage import transfer_manager  # type: ignore[import-untyped]
+from google.cloud.storage import Bucket, Client, transfer_manager  # type: ignore[import-untyped]
 from google.oauth2.credentials import Credentials
 
 from emulator_api import PROJECT, TOKEN
 from tpuflex.emulator.server import EmbeddedCloud
 
+_EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "embedded_bucket.py"
+
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 
 
-def _client(cloud: EmbeddedCloud) -> storage.Client:
-    credentials = Credentials(token=TOKEN)  # type: ignore[no-untyped-call]
-    return storage.Client(
+def _credentials() -> Credentials:
+    return Credentials(token=TOKEN)  # type: ignore[no-untyped-call]
+
+
+def _client(cloud: EmbeddedCloud) -> Client:
+    return Client(
         project=PROJECT,
-        credentials=credentials,
+        credentials=_credentials(),
         client_options={"api_endpoint": cloud.url},
     )
 
 
 @pytest.fixture
-def client(cloud: EmbeddedCloud) -> Iterator[storage.Client]:
+def client(cloud: EmbeddedCloud) -> Iterator[Client]:
     """A client with an explicit endpoint."""
     made = _client(cloud)
     yield made
@@ -36,7 +42,7 @@ def client(cloud: EmbeddedCloud) -> Iterator[storage.Client]:
 
 
 @pytest.fixture
-def bucket(client: storage.Client) -> storage.Bucket:
+def bucket(client: Client) -> Bucket:
     """A regional bucket with uniform access."""
     wanted = client.bucket("weights-1")
     wanted.iam_configuration.uniform_bucket_level_access_enabled = True
@@ -44,7 +50,7 @@ def bucket(client: storage.Client) -> storage.Bucket:
     return client.create_bucket(wanted, location="us-east5")
 
 
-def test_buckets(client: storage.Client, bucket: storage.Bucket) -> None:
+def test_buckets(client: Client, bucket: Bucket) -> None:
     """Create, look at, change, list and delete."""
     assert bucket.location == "US-EAST5"
     assert bucket.iam_configuration.public_access_prevention == "enforced"
@@ -64,7 +70,7 @@ def test_buckets(client: storage.Client, bucket: storage.Bucket) -> None:
     assert client.lookup_bucket("weights-1") is None
 
 
-def test_policies(bucket: storage.Bucket) -> None:
+def test_policies(bucket: Bucket) -> None:
     """A read-modify-write of the policy, and one with a stale etag."""
     policy = bucket.get_iam_policy(requested_policy_version=3)
     stale = bucket.get_iam_policy(requested_policy_version=3)
@@ -77,7 +83,7 @@ def test_policies(bucket: storage.Bucket) -> None:
         bucket.set_iam_policy(stale)
 
 
-def test_uploads_and_downloads(bucket: storage.Bucket, tmp_path: Path) -> None:
+def test_uploads_and_downloads(bucket: Bucket, tmp_path: Path) -> None:
     """Multipart, resumable in chunks, ranges, and the library's own checksum checks."""
     small = bucket.blob("small.txt")
     small.upload_from_string("hello", content_type="text/plain")
@@ -94,7 +100,7 @@ def test_uploads_and_downloads(bucket: storage.Bucket, tmp_path: Path) -> None:
     assert [each.name for each in bucket.list_blobs(prefix="dir/")] == ["dir/big.bin"]
 
 
-def test_conditions_and_generations(bucket: storage.Bucket) -> None:
+def test_conditions_and_generations(bucket: Bucket) -> None:
     """A create-only upload that comes second fails; the generation tells objects apart."""
     blob = bucket.blob("x")
     blob.upload_from_string("1", if_generation_match=0)
@@ -111,7 +117,7 @@ def test_conditions_and_generations(bucket: storage.Bucket) -> None:
     assert not blob.exists()
 
 
-def test_changes_of_objects(client: storage.Client, bucket: storage.Bucket) -> None:
+def test_changes_of_objects(client: Client, bucket: Bucket) -> None:
     """Metadata, copies, renames and compositions."""
     blob = bucket.blob("x")
     blob.upload_from_string("hel")
@@ -131,7 +137,7 @@ def test_changes_of_objects(client: storage.Client, bucket: storage.Bucket) -> N
     assert whole.download_as_text() == "hello"
 
 
-def test_versions(client: storage.Client) -> None:
+def test_versions(client: Client) -> None:
     """Noncurrent generations are listed, read and deleted."""
     wanted = client.bucket("versioned-1")
     wanted.versioning_enabled = True
@@ -147,7 +153,7 @@ def test_versions(client: storage.Client) -> None:
     bucket.delete()
 
 
-def test_the_transfer_manager(bucket: storage.Bucket, tmp_path: Path) -> None:
+def test_the_transfer_manager(bucket: Bucket, tmp_path: Path) -> None:
     """Many files at once up, one file in parallel ranges down."""
     names = [f"part-{index}.safetensors" for index in range(5)]
     for name in names:
@@ -172,7 +178,7 @@ def test_the_transfer_manager(bucket: storage.Bucket, tmp_path: Path) -> None:
     assert target.read_bytes() == (tmp_path / names[0]).read_bytes()
 
 
-def test_multipart_uploads_of_the_xml_api_are_named(bucket: storage.Bucket, tmp_path: Path) -> None:
+def test_multipart_uploads_of_the_xml_api_are_named(bucket: Bucket, tmp_path: Path) -> None:
     """upload_chunks_concurrently needs the XML API: 501 says what to use instead."""
     source = tmp_path / "x"
     source.write_bytes(b"x" * 1000)
@@ -187,14 +193,20 @@ def test_multipart_uploads_of_the_xml_api_are_named(bucket: storage.Bucket, tmp_
     assert "XML API" in str(vars(caught.value)["response"].text)
 
 
-def test_the_environment_variable_is_enough(
+def test_the_environment_is_all_that_the_library_needs(
     cloud: EmbeddedCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """STORAGE_EMULATOR_HOST points the library here."""
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", cloud.url)
-    credentials = Credentials(token=TOKEN)  # type: ignore[no-untyped-call]
-    client = storage.Client(project=PROJECT, credentials=credentials)
-    bucket = client.create_bucket("from-env")
-    bucket.blob("x").upload_from_string("1")
-    assert bucket.blob("x").download_as_bytes() == b"1"
+    """With the variables of `emulator env`, the library's default client works as it is."""
+    for name, value in cloud.environ().items():
+        monkeypatch.setenv(name, value)
+    run_path(str(_EXAMPLE))
+    client = Client()
+    assert client.bucket("my-weights").blob("hello.txt").download_as_bytes() == b"hello"
     client.close()
+
+
+def test_a_script_that_forgets_its_token_is_refused(cloud: EmbeddedCloud) -> None:
+    """Only Google's library may come without a token: a bare request gets Google's 401."""
+    bare = requests.get(f"{cloud.url}/storage/v1/b", params={"project": PROJECT}, timeout=5)
+
+    assert bare.status_code == 401

@@ -9,7 +9,7 @@ from urllib.parse import quote
 import pytest
 import requests
 
-from emulator_api import PROJECT, TOKEN, Api
+from emulator_api import PROJECT, TOKEN, Api, with_token
 from tpuflex.emulator.clock import ManualClock
 from tpuflex.emulator.server import EmbeddedCloud
 
@@ -252,11 +252,11 @@ def test_object_names_that_google_refuses(store: Api, name: str) -> None:
 def test_objects_survive_a_restart(tmp_path: Path) -> None:
     """The same state directory again has the same objects, and no stray files."""
     state = tmp_path / "again"
-    with EmbeddedCloud(state) as cloud:
+    with EmbeddedCloud(with_token(state)) as cloud:
         api = Api(cloud.url)
         _bucket(api, "bk-1")
         made = _put(api, "x", b"hello")
-    with EmbeddedCloud(state) as cloud:
+    with EmbeddedCloud(with_token(state)) as cloud:
         api = Api(cloud.url)
         assert api.call("GET", _path("x")).json()["generation"] == made["generation"]
         assert _media(api, "x").content == b"hello"

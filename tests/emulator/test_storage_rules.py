@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from emulator_api import PROJECT, Api
 from tpuflex.emulator.errors import CloudError
 from tpuflex.emulator.json_types import JsonObject
 from tpuflex.emulator.merge_patch import merge
-from tpuflex.emulator.paging import encode_token, page
+from tpuflex.emulator.paging import decode_token, encode_token, page
 from tpuflex.emulator.storage.errors import NotModified
 from tpuflex.emulator.storage.etags import counter_etag, object_etag
 from tpuflex.emulator.storage.listing import Query, glob_pattern, select
@@ -21,6 +22,17 @@ from tpuflex.emulator.storage.multipart import read_related
 from tpuflex.emulator.storage.preconditions import Preconditions
 from tpuflex.emulator.storage.ranges import NotSatisfiable, Slice, requested_slice
 from tpuflex.emulator.storage.uploads import ContentRange, bytes_to_skip, persisted
+
+_PLACE = f"v2/projects/{PROJECT}/locations/us-east5-a"
+_LISTS = [
+    "storage/v1/b",
+    "storage/v1/b/bucket-1/o",
+    f"{_PLACE}/queuedResources",
+    f"{_PLACE}/acceleratorTypes",
+    f"v1/projects/{PROJECT}/secrets",
+    f"v1/projects/{PROJECT}/services",
+    f"compute/v1/projects/{PROJECT}/global/networks",
+]
 
 _NAMES = ["a", "a/b", "a/c/d", "b!", "b/1", "b/2", "c"]
 
@@ -233,3 +245,18 @@ def test_pages_go_on_after_the_last_key_handed_out() -> None:
     )
     with pytest.raises(ValueError, match="token"):
         page(["a"], key=str, size=1, token="!!!")
+
+
+@pytest.mark.parametrize("token", ["!", "!!!!", "=", "YQ", "YQ=", "!YQ==", "YQ==\n", "_w==", "é"])
+def test_what_is_no_page_token_is_refused(token: str) -> None:
+    """Not read as an empty token, which would be the first page again and again."""
+    with pytest.raises(ValueError, match="token"):
+        decode_token(token)
+
+
+@pytest.mark.parametrize("path", _LISTS)
+def test_every_list_refuses_a_page_token_of_its_own_making(api: Api, path: str) -> None:
+    """400, as Google answers."""
+    api.call("POST", "storage/v1/b", body={"name": "bucket-1"}, project=PROJECT)
+    answer = api.call("GET", path, pageToken="!", **({"project": PROJECT} if "/b" in path else {}))
+    assert answer.status_code == 400, answer.text

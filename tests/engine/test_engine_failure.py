@@ -47,11 +47,29 @@ class TestKind:
         assert "run `tpuflex up` again to go on waiting" in found.hint
 
     def test_locked(self) -> None:
-        """A locked stack names the command that removes a stale lock."""
+        """A locked stack names the command that breaks the lock of a killed run."""
         found = failure("up", [], "error: the stack is currently locked by 1 lock(s).")
 
         assert type(found) is EngineError
-        assert "pulumi cancel" in found.hint
+        assert "tpuflex recover" in found.hint
+
+    def test_after_a_killed_run(self) -> None:
+        """A failure that follows a killed run points to what mends its state."""
+        warning = Note(
+            "warning",
+            "Attempting to deploy or update resources with 1 pending operations from previous "
+            "deployment.",
+        )
+        found = failure("up", [warning, error("Error 409: already exists", "net")], "")
+
+        assert found.message == "net: Error 409: already exists"
+        assert "tpuflex recover" in found.hint
+
+    def test_state_that_was_cut_short(self) -> None:
+        """So does a state that a kill left unreadable."""
+        found = failure("stack select", [], "error: failed to load checkpoint: EOF")
+
+        assert "tpuflex recover" in found.hint
 
 
 class TestMessage:

@@ -9,7 +9,8 @@ import pytest
 
 from tpuflex.errors import ApiError, ConflictError, NotFoundError, SettingsError
 from tpuflex.gcp.secrets import SecretClient, new_api_key
-from tpuflex.gcp.transport import DEFAULT_BUDGET, JsonObject, Query
+from tpuflex.gcp.timing import DEFAULT_BUDGET
+from tpuflex.gcp.transport import JsonObject, Query
 
 if TYPE_CHECKING:
     from gcp.conftest import Clients

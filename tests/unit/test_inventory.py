@@ -85,6 +85,15 @@ class TestOwnership:
 
         assert [item.name for item in found.items] == [name]
 
+    @pytest.mark.parametrize("generation", [1, 2, 97])
+    def test_every_generation_by_name(self, generation: int) -> None:
+        """A node without labels is ours under the name of any generation, and of none other."""
+        mine = f"{ZONE.removeprefix('/v2alpha1/')}/nodes/{NAMES.queued_resource_id(generation)}"
+        nodes: list[JsonValue] = [{"name": mine}, {"name": f"{mine}0x"}, {"name": f"{mine}-g1"}]
+        found = inventory({f"{ZONE}/nodes": {"nodes": nodes}})
+
+        assert [item.name for item in found.items] == [NAMES.queued_resource_id(generation)]
+
     def test_by_description(self) -> None:
         """What cannot carry labels is ours by its description."""
         router: dict[str, JsonValue] = {"name": "r", "description": NAMES.description}

@@ -31,6 +31,7 @@ RANKS: dict[str, int] = {
     "naming": 1,
     "errors": 1,
     "lifecycle": 1,
+    "standing": 1,
     # The top level only names the version and loads public names on first use.
     "": 0,
 }

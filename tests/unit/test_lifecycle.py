@@ -8,7 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.lifecycle import Cause, Lifecycle, classify, describe, is_settled, lifecycle, remedy
+from tpuflex.lifecycle import (
+    Cause,
+    Lifecycle,
+    classify,
+    describe,
+    is_settled,
+    lifecycle,
+    no_quota,
+    remedy,
+)
 
 
 @pytest.mark.parametrize(
@@ -91,3 +100,18 @@ def test_causes_are_told_apart(code: int, message: str, cause: Cause) -> None:
     """Each error text seen in the field has the cause by which it can be acted on."""
     assert classify(code, message) is cause
     assert remedy(cause)
+
+
+@pytest.mark.parametrize(
+    ("limit", "said", "none_at_all"),
+    [("Limit 64 in zone z", "leftovers", False), ("Limit 0 in zone z", "another zone", True)],
+)
+def test_a_quota_of_nothing_is_not_one_that_is_used_up(
+    limit: str, said: str, none_at_all: bool
+) -> None:
+    """Leftovers are named where deleting them helps, and only there."""
+    message = f"Quota 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' exhausted. {limit}"
+    assert classify(8, message) is Cause.QUOTA
+    assert no_quota(message) is none_at_all
+    assert said in remedy(Cause.QUOTA, message)
+    assert ("delete leftovers" in remedy(Cause.QUOTA, message)) is not none_at_all

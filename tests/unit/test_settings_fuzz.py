@@ -44,7 +44,7 @@ _PATHS = st.sampled_from(
         "model.weights.source",
         "model.weights.revision",
         "secrets.api_key_version",
-        "slice.timeouts.create",
+        "slice.timeouts.queue",
         "serving.env.HF_TOKEN",
         "unknown",
         "slice.unknown",

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import email.utils
+import itertools
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
@@ -33,6 +34,10 @@ def refusal(status: int, reason: str, message: str = "no", **more: Any) -> tuple
     return status, {"error": {"code": status, "status": reason, "message": message, **more}}
 
 
+def dated(text: str) -> tuple[int, bytes, dict[str, str]]:
+    return 503, b"", {"Retry-After": text}
+
+
 @dataclass
 class FakeSession:
     """Answers from a list: (status, JSON or bytes[, headers]), or an exception to raise."""
@@ -42,6 +47,7 @@ class FakeSession:
     at: list[float] = field(default_factory=list)
     sent: list[tuple[str, str, Mapping[str, str], bytes | None]] = field(default_factory=list)
     refreshed: int = 0
+    refresh_faults: list[Exception] = field(default_factory=list)
 
     def request(
         self,
@@ -70,6 +76,8 @@ class FakeSession:
 
     def refresh_token(self) -> None:
         self.refreshed += 1
+        if self.refresh_faults:
+            raise self.refresh_faults.pop(0)
 
 
 def transport(*answers: Any, stop_at: float | None = None) -> tuple[Transport, FakeSession]:
@@ -216,3 +224,72 @@ def test_no_answer_has_status_0() -> None:
         sender.call("POST", PATH, body={})
 
     assert raised.value.status == 0
+
+
+@pytest.mark.parametrize("text", ["soon", "-5", "²", "Wed, 99 Foo 2026 25:61:00 GMT"])
+def test_retry_after_that_cannot_be_read_is_left_out(text: str) -> None:
+    """A header that says nothing is no accident: the call goes on as if there were none."""
+    sender, session = transport(dated(text), OK)
+
+    assert sender.call("GET", PATH) == {"name": "q"}
+
+    assert session.time.now == 1000.5
+
+
+def test_retry_after_for_ages_is_not_waited_for() -> None:
+    """A number beyond all measure ends the call like any that is beyond its budget."""
+    sender, session = transport(dated("9" * 400))
+
+    with pytest.raises(ApiError):
+        sender.call("GET", PATH)
+
+    assert session.time.now == 1000
+
+
+def test_retry_after_without_a_zone_is_utc() -> None:
+    """A date whose zone is unknown is read as UTC, whatever zone this machine is in."""
+    date = email.utils.formatdate(1.8e9 + 1000 + 20)
+    assert date.endswith("-0000")
+    sender, session = transport(dated(date), OK)
+
+    sender.call("GET", PATH)
+
+    assert session.at[1] - session.at[0] == pytest.approx(20.5, abs=1)
+
+
+def test_rate_limit_that_lasts_is_no_missing_quota() -> None:
+    """Asked to go slower for longer than a call lasts, nobody lacks a permission or chips, and
+    the caller is told how long to stay away."""
+    slow = refusal(403, "PERMISSION_DENIED", "Quota exceeded for 'Requests per minute'")
+    sender, _ = transport((*slow, {"Retry-After": "120"}))
+
+    with pytest.raises(ApiError) as raised:
+        sender.call("GET", PATH, budget=15)
+
+    assert raised.value.passing
+    assert raised.value.retry_after == 120
+    assert "slower" in raised.value.hint
+
+
+def test_token_server_that_does_not_answer_is_asked_again() -> None:
+    """An expired token whose renewal fails on the way is renewed at the next attempt."""
+    expired = refusal(401, "UNAUTHENTICATED")
+    sender, session = transport(expired, expired, OK)
+    session.refresh_faults = [requests.ConnectionError("token server")]
+
+    assert sender.call("GET", PATH) == {"name": "q"}
+
+    assert session.refreshed == 2
+
+
+def test_jitter_spreads_retries_over_the_whole_pause() -> None:
+    """Full jitter: between nothing and the doubled pause, never above it."""
+    faults = [refusal(503, "UNAVAILABLE")] * 5
+    for jitter, gaps in ((0.0, [0] * 5), (0.999, [1, 2, 4, 8, 16])):
+        time = FakeTime()
+        session = FakeSession([*faults, OK], time)
+        timing = replace(time.timing(), jitter=itertools.repeat(jitter).__next__)
+        Transport(session, BASE, timing).call("GET", PATH)
+
+        found = [b - a for a, b in itertools.pairwise(session.at)]
+        assert found == pytest.approx(gaps, abs=0.02)

@@ -2,26 +2,26 @@
 
 from __future__ import annotations
 
-import time
+from collections.abc import Iterable
+from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.deployment import Deployment
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.live import QUEUED_RESOURCE
 from tpuflex.cli.plan import number, price_text
-from tpuflex.cli.prepare import weights_directory
+from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.standing import expiry_text
 from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.operate.host import HostReport, await_ready
 from tpuflex.operate.status import SliceStatus, observe_host, slice_status
+from tpuflex.standing import TABLE, Standing
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.plan import StackPlan
-
-BUCKET = "gcp:storage/bucket:Bucket"
 
 
 def bring_up(invocation: Invocation, cloud: Cloud) -> None:
@@ -45,6 +45,8 @@ def bring_up(invocation: Invocation, cloud: Cloud) -> None:
         deployment.up(len(plan.plan.resources))
     else:
         output.progress("No changes: everything is as the stack file says.")
+    if not slice_exists(cloud):
+        _refuse_ended(deployment)
     status = wait_ready(invocation, cloud)
     show_result(invocation, cloud, plan, status)
 
@@ -56,6 +58,13 @@ def slice_exists(cloud: Cloud) -> bool:
     except NotFoundError:
         return False
     return status.lifecycle is not Lifecycle.LOST
+
+
+def _refuse_ended(deployment: Deployment) -> None:
+    """Say that the run is over, where nothing but the state remembers it."""
+    if deployment.engine.outputs().get("lifecycle") == Lifecycle.ENDED.value:
+        row = TABLE[Standing.ENDED]
+        raise BootError(f"There is no slice: {row.up.text}.", hint=f"F{row.status.text[1:]}.")
 
 
 def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
@@ -80,8 +89,8 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
             await_ready(
                 observe,
                 timeout=stack.settings.slice.timeouts.ready.total_seconds(),
-                now=time.monotonic,
-                sleep=time.sleep,
+                now=cloud.timing.monotonic,
+                sleep=cloud.sleep,
                 changed=progress.changed,
                 log=host_log(cloud, status),
             )
@@ -95,12 +104,11 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
 
 def _require_node(status: SliceStatus) -> None:
     said = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
+    advice = f"{status.advice[:1].upper()}{status.advice[1:]}."
     if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
-        raise CapacityError(
-            said, hint="Run `tpuflex up` again to go on waiting, or `tpuflex down` to give up."
-        )
+        raise CapacityError(said, hint=advice)
     if status.lifecycle is not Lifecycle.ACTIVE:
-        raise BootError(said, hint="For a new run: `tpuflex down`, then `tpuflex up`.")
+        raise BootError(said, hint=advice)
 
 
 def host_log(cloud: Cloud, status: SliceStatus) -> str:
@@ -137,13 +145,19 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
             ("model", stack.settings.model.name),
             ("expires", expiry_text(status, invocation.now())),
             ("price", price_text(plan.cost)),
-            ("boot", ", ".join(f"{phase} {seconds} s" for phase, seconds in timeline.items())),
+            ("boot", _wrapped(f"{phase} {seconds} s" for phase, seconds in timeline.items())),
         )
     )
     output.result()
     output.result(f'Next: tpuflex ask{option} "your question"')
     output.result(f"      tpuflex status{option}")
     output.result(f"      tpuflex down{option}")
+
+
+def _wrapped(words: Iterable[str]) -> str:
+    """``words`` with commas, on lines that fit an 80-column terminal below a fact's name."""
+    text = ", ".join(word.replace(" ", "\0") for word in words)
+    return "\n".join(wrap(text, 66)).replace("\0", " ")
 
 
 def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:

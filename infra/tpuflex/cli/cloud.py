@@ -16,9 +16,10 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.inventory import Inventory
+    from tpuflex.gcp.inventory import Apis, Inventory
     from tpuflex.gcp.queued_resources import TpuClient
     from tpuflex.gcp.secrets import SecretClient
+    from tpuflex.gcp.timing import Timing
     from tpuflex.gcp.transport import Transport
     from tpuflex.gcp.weights import WeightsBucket
 
@@ -73,20 +74,36 @@ class Cloud:
         """A client of the API at ``base_url``."""
         from tpuflex.gcp.endpoints import Endpoints
         from tpuflex.gcp.session import authorized_session
-        from tpuflex.gcp.timing import Timing
         from tpuflex.gcp.transport import Transport
 
         session = authorized_session(Endpoints.from_environ(self.environ), self.environ)
-        return Transport(session, base_url, Timing.real(threading.Event()))
+        return Transport(session, base_url, self.timing)
+
+    @cached_property
+    def timing(self) -> Timing:
+        """Clocks and pauses of whatever waits for this cloud."""
+        from tpuflex.gcp.timing import Timing
+
+        return Timing.of_environment(self.environ, threading.Event())
+
+    def sleep(self, seconds: float) -> None:
+        """Let ``seconds`` pass."""
+        self.timing.pause(seconds)
 
     def inventory(self) -> Inventory:
         """Everything in the cloud that is the stack's."""
-        from tpuflex.gcp.endpoints import Endpoints
-        from tpuflex.gcp.inventory import Scope, apis, take_inventory
+        from tpuflex.gcp.inventory import Scope, take_inventory
 
         settings = self.stack.settings
         scope = Scope(settings.project, settings.slice.zones, self.stack.names)
-        return take_inventory(scope, apis(Endpoints.from_environ(self.environ), self.transport))
+        return take_inventory(scope, self.apis())
+
+    def apis(self) -> Apis:
+        """A client of each service that a stack uses."""
+        from tpuflex.gcp.endpoints import Endpoints
+        from tpuflex.gcp.inventory import apis
+
+        return apis(Endpoints.from_environ(self.environ), self.transport)
 
 
 def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
@@ -94,10 +111,17 @@ def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
 
     Raises:
         EmulatorError: the embedded cloud cannot start.
+        AccessError: the stack is on Google, and there are no credentials.
     """
     if stack.embedded:
         return Cloud(stack, _embedded_environment(stack, invocation.environ, start=True))
-    return Cloud(stack, google_environment(invocation.environ, stack.project.home))
+    from tpuflex.gcp.endpoints import Endpoints
+    from tpuflex.gcp.session import require_credentials
+
+    environ = google_environment(invocation.environ, stack.project.home)
+    # Before the engine fetches plugins, to fail on the same in its own words.
+    require_credentials(Endpoints.from_environ(environ), environ)
+    return Cloud(stack, environ)
 
 
 def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:

@@ -65,7 +65,8 @@ class Daemon:
         address = self.address()
         if address is None:
             raise EmulatorError(
-                "The embedded cloud does not run.", hint="Start it: tpuflex emulator start"
+                "The embedded cloud does not run.",
+                hint="Start it with the stack: tpuflex up. Alone: tpuflex emulator start",
             )
         return address
 

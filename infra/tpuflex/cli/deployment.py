@@ -11,6 +11,7 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.live import LiveProgress
 from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.prepare import BUCKET, check_source
 from tpuflex.engine.events import Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
@@ -46,26 +47,35 @@ class Deployment:
         threading.Thread(target=import_module, args=("tpuflex.program",), daemon=True).start()
 
     @cached_property
-    def engine(self) -> StackRun:
-        """The engine on this stack."""
+    def target(self) -> Target:
+        """The engine, and what it works on."""
         project = self._stack.project
         output = self._invocation.output
-        target = Target(
+        return Target(
             root=project.root,
             stack=self._stack.name,
             engine=ensure(project.home, self._invocation.environ, output.progress),
             environ=self._cloud.environ,
         )
-        return StackRun(target, self._program, failures=self._failures, listener=self._listen)
+
+    @cached_property
+    def engine(self) -> StackRun:
+        """The engine on this stack."""
+        return StackRun(self.target, self._program, failures=self._failures, listener=self._listen)
 
     def plan(self) -> StackPlan:
         """What ``up`` would do and cost.
 
         Raises:
+            SettingsError: the weights that would be pushed are not there.
             TpuflexError: the program or the engine failed.
         """
         cost = run_cost(self._stack.settings)
-        return StackPlan(self._stack, self.engine.preview(), cost)
+        plan = StackPlan(self._stack, self.engine.preview(), cost)
+        if any(step.type == BUCKET for step in plan.plan.changes):
+            # A new bucket is filled from the source: a misspelt one is told before consent.
+            check_source(self._stack)
+        return plan
 
     def up(self, changes: int) -> dict[str, Any]:
         """Bring the stack up and return its outputs.
@@ -73,7 +83,7 @@ class Deployment:
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
-        with LiveProgress(self._invocation.output, changes) as self._progress:
+        with self._live(changes) as self._progress:
             return self.engine.up()
 
     def up_secrets(self) -> None:
@@ -84,7 +94,7 @@ class Deployment:
         """
         self._partial = True
         try:
-            with LiveProgress(self._invocation.output, 0) as self._progress:
+            with self._live(0) as self._progress:
                 self.engine.up(targets=SECRETS)
         finally:
             self._partial = False
@@ -95,17 +105,17 @@ class Deployment:
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        with LiveProgress(self._invocation.output, 0) as self._progress:
+        with self._live(0) as self._progress:
             self.engine.refresh()
 
-    def destroy(self, plan: Plan) -> None:
-        """Delete every resource of the stack.
+    def destroy(self, plan: Plan, *, spare_protected: bool = False) -> None:
+        """Delete every resource of the stack, but for protected ones if those are spared.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        with LiveProgress(self._invocation.output, len(plan.resources)) as self._progress:
-            self.engine.destroy()
+        with self._live(len(plan.resources)) as self._progress:
+            self.engine.destroy(spare_protected=spare_protected)
 
     def _program(self) -> None:
         """The Pulumi program, run by the engine in this process."""
@@ -125,6 +135,10 @@ class Deployment:
             prepare=None if self._partial else self._failures.guard_async(prepare),
             environ=self._cloud.environ,
         )
+
+    def _live(self, total: int) -> LiveProgress:
+        output = self._invocation.output
+        return LiveProgress(output, total, stopped=lambda: self.engine.cancelled)
 
     def _listen(self, progress: Progress) -> None:
         if self._progress is not None:

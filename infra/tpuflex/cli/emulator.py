@@ -8,10 +8,10 @@ from typing import Any
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, assume_yes, pass_invocation
+from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 
 
-@click.group()
+@click.group(cls=Commands)
 def emulator() -> None:
     """The embedded cloud on this machine.
 
@@ -159,7 +159,10 @@ def inventory(invocation: Invocation) -> None:
 @emulator.command()
 @pass_invocation
 def image(invocation: Invocation) -> None:
-    """Install vLLM for CPU, which the embedded hosts serve with (about 1 GB, once)."""
+    """Install vLLM for CPU, which the embedded hosts serve with.
+
+    Once: about 1 GB of downloads and 3 GB on disk, under .tpuflex/vllm.
+    """
     from tpuflex.emulator.images import embedded_image, ensure_image
 
     found = ensure_image(embedded_image(), invocation.home, invocation.output.progress)

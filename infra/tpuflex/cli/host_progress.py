@@ -7,7 +7,7 @@ from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.output import Output
+from tpuflex.cli.output import Output, one_line
 from tpuflex.operate.host import HostReport
 
 if TYPE_CHECKING:
@@ -59,7 +59,10 @@ class HostProgress:
         now = self._clock()
         waiting = f"{self._phase or 'starting'}{_after(self._detail)} ({now - self._since:.0f} s)"
         if self._status is not None:
-            self._status.update(f"host: {waiting}")
+            from rich.text import Text
+
+            width = self._status.console.width - 2
+            self._status.update(Text(one_line(f"host: {waiting}", width)))
         elif now - self._said >= _HEARTBEAT_SECONDS:
             self._line(f"  host     {waiting}")
 

@@ -5,14 +5,18 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable
+from textwrap import wrap
 from types import TracebackType
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.output import Output
+from tpuflex.cli.output import Output, one_line
 from tpuflex.engine.events import Failed, Finished, Note, Progress, Started, Step, Totals
 
 if TYPE_CHECKING:
     from rich.status import Status
+
+#: What stands under the word that begins a line.
+_INDENT = " " * 11
 
 QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 
@@ -29,11 +33,17 @@ _DONE = {
 class LiveProgress:
     """Shows the engine's progress: redrawn in place on a terminal, plain lines otherwise.
 
-    Use as a context manager around the operation and pass :meth:`listen` to the engine.
+    Use as a context manager around the operation and pass :meth:`listen` to the engine;
+    ``stopped`` says whether the user pressed Ctrl-C.
     """
 
     def __init__(
-        self, output: Output, total: int, clock: Callable[[], float] = time.monotonic
+        self,
+        output: Output,
+        total: int,
+        clock: Callable[[], float] = time.monotonic,
+        *,
+        stopped: Callable[[], bool] = lambda: False,
     ) -> None:
         self._output = output
         self._total = total
@@ -41,6 +51,7 @@ class LiveProgress:
         self._began: dict[str, float] = {}
         self._done = 0
         self._last_note = ""
+        self._stopped = stopped
         self._status: Status | None = None
         # The engine's events come on threads of its event server.
         self._lock = threading.Lock()
@@ -57,6 +68,7 @@ class LiveProgress:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._output.end_bar()
         if self._status is not None:
             self._status.stop()
 
@@ -69,7 +81,9 @@ class LiveProgress:
                 case Finished(step) if step.touches_cloud:
                     self._finished(step)
                 case Failed(step) if step.custom:
-                    self._line(f"  failed   {_label(step)}")
+                    # What Ctrl-C broke off did not fail: a request stays in the queue.
+                    word = "stopped" if self._stopped() else "failed"
+                    self._line(f"  {word:8} {_label(step)}")
                 case Note():
                     self._note(progress)
                 case Totals():
@@ -103,21 +117,26 @@ class LiveProgress:
         if text == self._last_note:
             return
         self._last_note = text
-        if note.passing:
-            self._redraw(text)
+        self._redraw(text)
         if not note.passing or self._status is None:
-            prefix = "  warning  " if note.severity == "warning" else "           "
+            prefix = "  warning  " if note.severity == "warning" else _INDENT
             self._line(prefix + text)
 
     def _line(self, text: str) -> None:
         if self._status is not None:
-            self._status.console.print(text, markup=False, highlight=False)
+            # Wrapped below its text; a terminal would go on in the first column.
+            width = max(self._status.console.width, 2 * len(_INDENT))
+            for line in wrap(text, width, subsequent_indent=_INDENT):
+                self._status.console.print(line, markup=False, highlight=False)
         else:
             self._output.progress(text)
 
     def _redraw(self, what: str) -> None:
         if self._status is not None:
-            self._status.update(f"Resources {self._done} of {self._total}  {what}")
+            from rich.text import Text
+
+            text = f"Resources {self._done} of {self._total}  {what}"
+            self._status.update(Text(one_line(text, self._status.console.width - 2)))
 
 
 def _label(step: Step) -> str:

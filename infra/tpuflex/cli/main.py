@@ -24,6 +24,8 @@ COMMANDS = {
     "status": ("status", "Show where the endpoint stands, from the queue to the host."),
     "ask": ("ask", "Ask the endpoint one question and stream the answer."),
     "down": ("down", "Destroy everything of the stack and prove that nothing is left."),
+    "recover": ("recover", "Mend the stack's state after a run that was killed."),
+    "sweep": ("sweep", "List what stacks have left behind in the cloud, and delete it."),
     "weights": ("weights", "The model's weights in the stack's bucket."),
     "secrets": ("secrets", "The endpoint's secrets in Secret Manager."),
     "render": ("render", "Print what the host boots with: startup script and configuration."),

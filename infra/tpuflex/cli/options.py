@@ -68,4 +68,20 @@ def verbose(function: F) -> F:
     )(function)
 
 
+class Commands(click.Group):
+    """A group that lists the whole first paragraph of each command's help: click cuts it to a
+    length, which hides what the command is for."""
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands."""
+        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, _first_paragraph(each.help)) for name, each in found if each is not None]
+        with formatter.section("Commands"):
+            formatter.write_dl(rows)
+
+
+def _first_paragraph(text: str | None) -> str:
+    return " ".join((text or "").partition("\n\n")[0].split())
+
+
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)

@@ -11,14 +11,16 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING, TextIO
 
 import click
 
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import InterruptedByUser, TpuflexError
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.progress import Progress as TransferBar
 
 #: How often a growing figure (bytes pushed) is printed when there is no terminal, in seconds.
 _PLAIN_INTERVAL = 5.0
@@ -34,6 +36,7 @@ class Output:
         self.verbose = verbose
         self._clock = clock
         self._documented = False
+        self._bar: TransferBar | None = None
 
     @property
     def live(self) -> bool:
@@ -83,15 +86,20 @@ class Output:
         """Ask on standard error and go on only on yes (or on the ``expected`` word typed).
 
         Raises:
-            click.Abort: the answer was anything else.
+            InterruptedByUser: the answer was anything else.
+            click.Abort: Ctrl-C, or the end of the input.
             click.UsageError: there is nobody to ask.
         """
         if not sys.stdin.isatty():
             raise click.UsageError("There is no terminal to ask on: add --yes to go ahead.")
         if not expected:
-            click.confirm(question, abort=True, err=True)
-        elif click.prompt(question, err=True, default="", show_default=False) != expected:
-            raise click.Abort
+            agreed = click.confirm(question, err=True)
+        else:
+            answer = click.prompt(question, err=True, default="", show_default=False)
+            agreed = answer == expected
+        if not agreed:
+            wanted = f"the answer was not {expected!r}" if expected else "you did not agree"
+            raise InterruptedByUser(f"Nothing was done: {wanted}.")
 
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
@@ -119,10 +127,15 @@ class Output:
         Yields a function that takes the bytes done and the bytes in all.
         """
         if self.live:
-            with _bar(what, self.console()) as show:
-                yield show
+            with _bar(what, self.console()) as self._bar:
+                yield partial(_advance, self._bar)
         else:
             yield self._transfer_lines(what)
+
+    def end_bar(self) -> None:
+        """Draw the bar of a transfer no more, though another thread may still be at it."""
+        if self._bar is not None:
+            self._bar.stop()
 
     def console(self) -> Console:
         """The terminal on standard error."""
@@ -146,13 +159,22 @@ class Output:
 
 
 @contextmanager
-def _bar(what: str, console: Console) -> Iterator[Callable[[int, int], None]]:
+def _bar(what: str, console: Console) -> Iterator[TransferBar]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
     columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
     with Progress(*columns, TransferSpeedColumn(), console=console) as progress:
-        task = progress.add_task(what, total=None)
-        yield lambda done, total: progress.update(task, completed=done, total=total)
+        progress.add_task(what, total=None)
+        yield progress
+
+
+def _advance(bar: TransferBar, done: int, total: int) -> None:
+    bar.update(bar.task_ids[0], completed=done, total=total)
+
+
+def one_line(text: str, width: int) -> str:
+    """``text``, cut to ``width`` columns: what is redrawn in place must not take two lines."""
+    return text if len(text) <= width else f"{text[: max(width - 1, 0)].rstrip()}…"
 
 
 def megabytes(count: int) -> str:

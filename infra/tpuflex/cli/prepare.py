@@ -13,12 +13,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.errors import InterruptedByUser, NotFoundError
+from tpuflex.errors import InterruptedByUser, NotFoundError, WeightsError
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
+    from tpuflex.cli.stack import OpenStack
     from tpuflex.gcp.weights import PushReport
+
+BUCKET = "gcp:storage/bucket:Bucket"
 
 Say = Callable[[str], None]
 Prepare = Callable[[str, Mapping[str, str]], Awaitable[None]]
@@ -70,17 +73,33 @@ def ensure_secrets(cloud: Cloud, say: Say) -> None:
 
 
 def ensure_weights(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], bool]) -> None:
-    """Push the model's weights if the bucket does not hold them, from ``weights.source``.
+    """Push the model's weights if the bucket does not hold them whole, from ``weights.source``.
+
+    What lies there is compared with its manifest, by size and checksum: chips would wait for
+    a file that was cut short, at their price.
 
     Raises:
-        WeightsError: the source is missing or cannot be read.
+        WeightsError: the source is missing or cannot be read, or what lies in the bucket is
+            altered and there is no source.
         InterruptedByUser: the user pressed Ctrl-C.
     """
     model = cloud.stack.settings.model
     prefix = weights_prefix(model)
     stored = {found.prefix: found for found in cloud.weights.list()}
-    if prefix in stored and stored[prefix].manifest is not None:
+    whole = prefix in stored and stored[prefix].manifest is not None
+    problems = cloud.weights.verify(prefix) if whole else ()
+    if whole and not problems:
         return
+    for problem in problems:
+        say(
+            f"  warning  {problem.path} in the bucket does not match the manifest "
+            f"({problem.problem})"
+        )
+    if model.weights.source is None and problems:
+        raise WeightsError(
+            f"{prefix} in the bucket does not match its manifest, and the stack names no source.",
+            hint=f"Run: tpuflex weights push DIRECTORY --stack {cloud.stack.name}",
+        )
     if model.weights.source is None:
         say(
             "  warning  the bucket does not hold the weights, and the stack names no source: the "
@@ -90,7 +109,7 @@ def ensure_weights(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[
     directory = weights_directory(cloud, model.weights.source, say)
     report = push_weights(cloud, directory, output, cancelled)
     say(
-        f"  pushed   weights: {len(report.sent)} files, {report.bytes_sent / 1e6:.1f} MB "
+        f"  pushed   weights: {files_text(len(report.sent))}, {report.bytes_sent / 1e6:.1f} MB "
         f"in {report.seconds:.1f} s"
     )
 
@@ -115,6 +134,24 @@ def weights_directory(cloud: Cloud, source: str, say: Say) -> Path:
     )
 
 
+def check_source(stack: OpenStack) -> None:
+    """See that the stack's ``weights.source`` is there, without fetching anything.
+
+    Raises:
+        SettingsError: it is written wrongly, or the directory holds no checkpoint.
+    """
+    from tpuflex.operate.model_source import check_source as check
+
+    source = stack.settings.model.weights.source
+    if source is not None:
+        check(source, project_root=stack.project.root)
+
+
+def files_text(count: int) -> str:
+    """A number of files, in words."""
+    return "1 file" if count == 1 else f"{count} files"
+
+
 def push_weights(
     cloud: Cloud, directory: Path, output: Output, cancelled: Callable[[], bool]
 ) -> PushReport:
@@ -126,7 +163,7 @@ def push_weights(
         InterruptedByUser: the user pressed Ctrl-C.
     """
     model = cloud.stack.settings.model
-    with output.transfer(f"weights of {model.name}") as show:
+    with output.transfer("  pushing  weights") as show:
 
         def progress(done: int, total: int) -> None:
             if cancelled():

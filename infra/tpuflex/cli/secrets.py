@@ -5,12 +5,12 @@ from __future__ import annotations
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, pass_invocation, stack_name
+from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
 
 ROLES = ("api-key", "hf-token")
 
 
-@click.group()
+@click.group(cls=Commands)
 def secrets() -> None:
     """The endpoint's secrets in Secret Manager.
 

@@ -9,6 +9,7 @@ from tpuflex.cli.plan import number
 from tpuflex.errors import BootError, CapacityError
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.planning.cost import run_cost
+from tpuflex.standing import TABLE
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -44,6 +45,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             ("queued resource", f"{status.queued_resource} in {status.zone}"),
             ("state", f"{status.state}: {status.sentence}"),
             ("reason", status.error),
+            ("also", "\n".join(status.others)),
             ("node", node_text(status)),
             ("host", host_text(status)),
             ("error", status.host.reason if status.host else ""),
@@ -51,6 +53,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             ("model", stack.settings.model.name),
             ("expires", expiry_text(status, invocation.now())),
             ("cost so far", "" if spent is None else f"${spent}"),
+            ("next", status.advice),
         )
     )
     raise SystemExit(exit_code(status))
@@ -62,16 +65,17 @@ def headline(status: SliceStatus) -> str:
         return "READY"
     if status.lifecycle is Lifecycle.ACTIVE:
         return "the host failed" if status.host and status.host.error else "the host is booting"
-    return status.lifecycle.value
+    return status.standing.value
 
 
 def exit_code(status: SliceStatus) -> int:
     """The exit code for scripts that poll."""
     if status.ready:
         return 0
-    failed = status.host is not None and status.host.error
-    over = status.lifecycle in (Lifecycle.ENDED, Lifecycle.FAILED, Lifecycle.LOST)
-    return BootError.exit_code if failed or over else CapacityError.exit_code
+    if status.lifecycle is Lifecycle.ACTIVE:
+        failed = status.host is not None and status.host.error
+        return BootError.exit_code if failed else CapacityError.exit_code
+    return TABLE[status.standing].status.exit_code
 
 
 def node_text(status: SliceStatus) -> str:

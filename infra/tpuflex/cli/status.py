@@ -24,4 +24,5 @@ def status(invocation: Invocation) -> None:
 
     stack = invocation.open_stack()
     cloud = connect_running(invocation, stack)
-    show_status(invocation, stack, slice_status(stack.settings, stack.names, cloud.tpu))
+    found = slice_status(stack.settings, stack.names, cloud.tpu, now=invocation.now())
+    show_status(invocation, stack, found)

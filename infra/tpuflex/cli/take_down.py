@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.deployment import Deployment
 from tpuflex.engine.run import Plan
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.operate.keeping import Keeper, Kept, kept
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.teardown import prove_empty
 from tpuflex.planning.cost import run_cost
+from tpuflex.standing import PROTECTED
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -23,15 +24,22 @@ def take_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     """Destroy the stack of ``cloud`` and prove that nothing of it is left.
 
     Raises:
+        ConflictError: the slice serves, and its deletion protection is on.
         IncompleteTeardownError: something is left, or could not be looked at.
         TpuflexError: the engine failed.
     """
     output, stack = invocation.output, cloud.stack
     deployment = Deployment(invocation, cloud)
     known = deployment.engine.exists()
-    plan = deployment.engine.preview_destroy() if known else Plan(())
+    spared = kept(deployment.engine.resources()) if known else ()
+    protected = any(each.keeper is Keeper.PROTECT for each in spared)
+    if not dry_run:
+        _refuse_protected(spared)
+    plan = deployment.engine.preview_destroy(spare_protected=protected) if known else Plan(())
     found = cloud.inventory()
     show_condemned(invocation, cloud, plan, found)
+    for each in spared:
+        output.result(f"Not deleted: {each}")
     if dry_run:
         output.document({"stack": stack.name, "destroyed": False, **_document(plan, found)})
         return
@@ -39,15 +47,30 @@ def take_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         if not invocation.yes:
             output.confirm(f"Type the stack's name ({stack.name}) to go ahead", expected=stack.name)
         if known:
-            deployment.destroy(plan)
+            deployment.destroy(plan, spare_protected=protected)
     left = prove_empty(
-        cloud.inventory, now=time.monotonic, sleep=time.sleep, project=stack.settings.project
+        cloud.inventory,
+        now=cloud.timing.monotonic,
+        sleep=cloud.sleep,
+        project=stack.settings.project,
+        kept=spared,
     )
-    if known:
+    if known and not protected:
         deployment.engine.remove()
     output.document({"stack": stack.name, "destroyed": True, **_document(plan, left)})
     if plan.changes or found.items:
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
+
+
+def _refuse_protected(spared: tuple[Kept, ...]) -> None:
+    """Stop before anything is deleted: the provider would refuse the slice only after what
+    depends on nothing has gone."""
+    for each in spared:
+        if each.keeper is Keeper.DELETION_PROTECTION:
+            raise ConflictError(
+                f"{each.id} is ACTIVE and {PROTECTED.text}: nothing was deleted",
+                hint=f"To delete it: {each.remedy}, then run `tpuflex down` again.",
+            )
 
 
 def show_condemned(invocation: Invocation, cloud: Cloud, plan: Plan, found: Inventory) -> None:
@@ -58,8 +81,9 @@ def show_condemned(invocation: Invocation, cloud: Cloud, plan: Plan, found: Inve
         return
     output.heading(f"To be destroyed: stack {stack.name}")
     output.table(
-        ("KIND", "NAME", "LOCATION", "STATE"),
-        [(item.kind, item.name, item.location, item.detail) for item in found.items],
+        # The long column last: on a narrow terminal it alone is broken.
+        ("KIND", "LOCATION", "STATE", "NAME"),
+        [(item.kind, item.location, item.detail, item.name) for item in found.items],
     )
     output.facts((("cost so far", _cost(cloud, invocation.now())),))
     output.result()

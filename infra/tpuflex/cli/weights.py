@@ -8,10 +8,10 @@ from pathlib import Path
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, pass_invocation, stack_name
+from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
 
 
-@click.group()
+@click.group(cls=Commands)
 def weights() -> None:
     """The model's weights in the stack's bucket."""
 
@@ -30,7 +30,7 @@ def push(invocation: Invocation, directory: Path | None) -> None:
     with the right checksum are not sent again, so a push that broke off goes on.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.prepare import push_weights, weights_directory
+    from tpuflex.cli.prepare import files_text, push_weights, weights_directory
 
     stack = invocation.open_stack()
     source = stack.settings.model.weights.source
@@ -42,7 +42,7 @@ def push(invocation: Invocation, directory: Path | None) -> None:
     report = push_weights(cloud, place, output, lambda: False)
     output.document({"sent": report.sent, "kept": report.kept, "bytes_sent": report.bytes_sent})
     output.result(
-        f"Pushed {len(report.sent)} files ({report.bytes_sent / 1e6:.1f} MB in "
+        f"Pushed {files_text(len(report.sent))} ({report.bytes_sent / 1e6:.1f} MB in "
         f"{report.seconds:.1f} s); {len(report.kept)} were there already."
     )
 
@@ -68,6 +68,9 @@ def ls(invocation: Invocation) -> None:
             for one in found
         ]
     )
+    if not found:
+        invocation.output.result("The bucket holds no weights.")
+        return
     invocation.output.table(
         ("PREFIX", "FILES", "MB", "MANIFEST"),
         [

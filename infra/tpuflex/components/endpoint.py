@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pulumi
 import pulumi_gcp as gcp
 
@@ -16,7 +18,7 @@ from tpuflex.naming import Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.settings.duration import google_duration
-from tpuflex.settings.model import StackSettings
+from tpuflex.settings.model import SliceSettings, StackSettings
 
 
 class VllmEndpoint(pulumi.ComponentResource):
@@ -81,12 +83,14 @@ class VllmEndpoint(pulumi.ComponentResource):
         row = accelerator(wanted.accelerator_type)
         return QueuedResource(
             name,
-            queued_resource_id=names.queued_resource_id(),
+            # Not the id: each replacement gets the next one, so it can be made first.
+            queued_resource_id_prefix=names.prefix,
             project=settings.project,
             zones=list(wanted.zones),
             accelerator_type=wanted.accelerator_type,
             runtime_version=wanted.runtime_version or (row.runtime_version if row else ""),
             max_run_duration=google_duration(wanted.max_run_duration),
+            **_capacity(wanted),
             network=around.network.network.id,
             subnetwork=around.network.subnetwork.id,
             service_account=around.identity.email,
@@ -98,12 +102,6 @@ class VllmEndpoint(pulumi.ComponentResource):
                 parent=self,
                 provider=self._tpu_provider(name, settings),
                 depends_on=around.all(),
-                # The id is part of the name, so there is no room for two at a time.
-                delete_before_replace=True,
-                custom_timeouts=pulumi.CustomTimeouts(
-                    create=google_duration(wanted.timeouts.create),
-                    delete=google_duration(wanted.timeouts.delete),
-                ),
             ),
         )
 
@@ -155,6 +153,22 @@ class VllmEndpoint(pulumi.ComponentResource):
             embedded=settings.cloud == "embedded",
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+
+def _capacity(wanted: SliceSettings) -> dict[str, Any]:
+    """How capacity is had, kept, renewed and given up: arguments of the queued resource."""
+    renew = wanted.renew_before
+    return {
+        "strategy": wanted.strategy,
+        "queue_timeout": google_duration(wanted.timeouts.queue),
+        "provisioning_timeout": google_duration(wanted.timeouts.provisioning),
+        "delete_timeout": google_duration(wanted.timeouts.delete),
+        "renew_before": None if renew is None else google_duration(renew),
+        "rerun": wanted.rerun,
+        "on_run_end": wanted.on_run_end,
+        "on_boot_change": wanted.on_boot_change,
+        "deletion_protection": wanted.deletion_protection,
+    }
 
 
 def _metadata(settings: StackSettings, names: Names, around: Surroundings) -> dict[str, str]:

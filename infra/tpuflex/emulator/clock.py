@@ -47,24 +47,63 @@ class ManualClock:
 class OffsetClock:
     """Another clock plus an offset that can only grow: a server's clock that tests move.
 
+    It may also run faster than the clock underneath: then queue waits, runs and deletions of
+    hours pass in seconds.
+
     Args:
         base: the clock underneath.
-        offset: seconds added to it from the start (what an earlier run had reached).
+        offset: seconds added to it (what an earlier run had reached), at ``since``.
+        since: the reading of ``base`` from which on ``speed`` has added to the offset.
+        speed: seconds that pass here while one passes underneath.
     """
 
-    def __init__(self, base: Clock, offset: float = 0.0) -> None:
+    def __init__(
+        self,
+        base: Clock,
+        offset: float = 0.0,
+        *,
+        since: float | None = None,
+        speed: float = 1.0,
+    ) -> None:
         self._base = base
-        self.offset = offset
+        # Read and replaced as one, so that no thread sees half of a change.
+        self._pace = (base.now() if since is None else since, offset, speed)
+
+    @property
+    def offset(self) -> float:
+        """Seconds that this clock is ahead of the clock underneath now."""
+        since, offset, speed = self._pace
+        return offset + (self._base.now() - since) * (speed - 1.0)
+
+    @property
+    def speed(self) -> float:
+        """Seconds that pass here while one passes underneath."""
+        return self._pace[2]
 
     def now(self) -> float:
         """Seconds since the Unix epoch, offset included."""
-        return self._base.now() + self.offset
+        since, offset, speed = self._pace
+        base = self._base.now()
+        return base + offset + (base - since) * (speed - 1.0)
 
     def advance(self, seconds: float) -> None:
         """Move forward; a negative step raises ``ValueError``."""
         if seconds < 0:
             raise ValueError(f"a clock cannot be advanced by {seconds} s")
-        self.offset += seconds
+        since, offset, speed = self._pace
+        self._pace = (since, offset + seconds, speed)
+
+    def run_at(self, speed: float) -> None:
+        """Run at ``speed`` from now on; below 1 raises ``ValueError``."""
+        if speed < 1.0:
+            raise ValueError(f"a clock cannot run at {speed} times the time")
+        base, offset = self._base.now(), self.offset
+        self._pace = (base, offset, speed)
+
+    def settings(self) -> dict[str, float]:
+        """What another clock must be made with to go on where this one is."""
+        since, offset, speed = self._pace
+        return {"offset": offset, "since": since, "speed": speed}
 
 
 class MovableClock(Clock, Protocol):

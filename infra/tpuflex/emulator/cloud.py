@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import hashlib
 import importlib
+from functools import cached_property
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tpuflex.emulator import tpu
+from tpuflex.emulator.access import Access, keep_token
 from tpuflex.emulator.clock import MovableClock, OffsetClock, SystemClock
 from tpuflex.emulator.history import History
 from tpuflex.emulator.hosts.supervisor import HostSupervisor
 from tpuflex.emulator.inventory import inventory
-from tpuflex.emulator.json_types import JsonObject, number
+from tpuflex.emulator.json_types import JsonObject, JsonValue, number
 from tpuflex.emulator.pipeline import Pipeline
 from tpuflex.emulator.routing import Context, Service
 from tpuflex.emulator.store import Store
 from tpuflex.emulator.tpu.capacity import CapacityBook
+
+if TYPE_CHECKING:
+    from tpuflex.emulator.faults.injector import FaultInjector
 
 #: Packages under ``tpuflex.emulator`` that have a ``service(context)``, beside ``tpu``.
 SERVICE_PACKAGES = (
@@ -44,20 +50,36 @@ class Cloud:
         clock: its time; by default the system's time plus the offset that was reached
             through the control API in this state directory.
         launch_hosts: whether nodes that are READY get an emulated host.
+        stub_hosts: whether those hosts run nothing and are READY at once, for tests.
+        store: its memory; by default a file in ``state_dir``.
     """
 
     def __init__(
-        self, state_dir: Path, *, clock: MovableClock | None = None, launch_hosts: bool = True
+        self,
+        state_dir: Path,
+        *,
+        clock: MovableClock | None = None,
+        launch_hosts: bool = True,
+        stub_hosts: bool = False,
+        store: Store | None = None,
     ) -> None:
         state_dir.mkdir(parents=True, exist_ok=True)
+        # Payloads of secrets are in it.
+        state_dir.chmod(0o700)
         self.state_dir = state_dir
         self.base_url = ""
-        self.store = Store(state_dir / "store.sqlite")
+        self.access = Access(keep_token(state_dir))
+        self.store = store or Store(state_dir / "store.sqlite")
         self.clock: MovableClock = clock or self._stored_clock()
         self.history = History(state_dir / "history.jsonl", self.clock)
         self.capacity = CapacityBook(self.store, self.clock)
         self.hosts = HostSupervisor(
-            state_dir, self.store, base_url=lambda: self.base_url, enabled=launch_hosts
+            state_dir,
+            self.store,
+            base_url=lambda: self.base_url,
+            token=self.access.host_token,
+            enabled=launch_hosts,
+            stub_clock=self.clock if stub_hosts else None,
         )
         context = Context(
             store=self.store,
@@ -72,7 +94,16 @@ class Cloud:
             *tpu.services(context, self.tpu),
             *_other_services(context),
         )
-        self.pipeline = Pipeline(self.services, self.history)
+        self.pipeline = Pipeline(self.services, self.history, self.access)
+
+    @cached_property
+    def faults(self) -> FaultInjector:
+        """Fault injection; in the pipeline from the first time that somebody asks for it."""
+        from tpuflex.emulator.faults.injector import FaultInjector
+
+        injector = FaultInjector(self.clock, self.history)
+        self.pipeline.faults = injector
+        return injector
 
     def tick(self) -> None:
         """Bring every service up to the present time."""
@@ -88,16 +119,29 @@ class Cloud:
     def advance(self, seconds: float) -> None:
         """Move the clock forward; the offset survives a restart."""
         self.clock.advance(seconds)
-        if isinstance(self.clock, OffsetClock):
-            self.store.put(_SETTINGS, "clock", {"offset": self.clock.offset})
+        self._store_clock()
+
+    def run_at(self, speed: float) -> None:
+        """Have the clock run at ``speed`` times the time; survives a restart.
+
+        Raises:
+            TypeError: this clock only moves by :meth:`advance`.
+            ValueError: below 1.
+        """
+        if not isinstance(self.clock, OffsetClock):
+            raise TypeError("this embedded cloud's clock stands still until it is advanced")
+        self.tick()
+        self.clock.run_at(speed)
+        self._store_clock()
 
     async def reset(self) -> None:
         """Forget everything but the clock: no resource, no host, no call is left."""
         # First what hosts are launched from: none is launched while they are being ended.
         self.store.clear()
         self.history.clear()
-        if isinstance(self.clock, OffsetClock):
-            self.store.put(_SETTINGS, "clock", {"offset": self.clock.offset})
+        if "faults" in self.__dict__:
+            self.faults.forget()
+        self._store_clock()
         await self.hosts.forget()
 
     def inventory(self) -> dict[str, dict[str, list[JsonObject]]]:
@@ -112,7 +156,17 @@ class Cloud:
 
     def _stored_clock(self) -> OffsetClock:
         settings = self.store.get(_SETTINGS, "clock") or {}
-        return OffsetClock(SystemClock(), number(settings, "offset"))
+        base = SystemClock()
+        return OffsetClock(
+            base,
+            number(settings, "offset"),
+            since=number(settings, "since", base.now()),
+            speed=number(settings, "speed", 1.0),
+        )
+
+    def _store_clock(self) -> None:
+        if isinstance(self.clock, OffsetClock):
+            self.store.put(_SETTINGS, "clock", dict[str, JsonValue](self.clock.settings()))
 
 
 def _other_services(context: Context) -> list[Service]:

@@ -1,4 +1,4 @@
-"""The control API under ``/_emulator/``: health, clock, capacity, history, inventory.
+"""The control API under ``/_emulator/``: health, clock, capacity, faults, history, inventory.
 
 It is not part of any Google API, needs no credential and is not recorded in the history.
 """
@@ -8,14 +8,16 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from aiohttp import web
 
 import tpuflex
 from tpuflex.emulator.clock import rfc3339
 from tpuflex.emulator.errors import CloudError, invalid_argument, permission_denied
+from tpuflex.emulator.faults import control as faults
 from tpuflex.emulator.json_types import JsonObject, JsonValue
+from tpuflex.emulator.peer import is_stranger
 from tpuflex.emulator.tpu.capacity import Capacity
 
 if TYPE_CHECKING:
@@ -46,9 +48,11 @@ def _handler(
 
 
 def _check_origin(request: web.Request) -> None:
-    """Refuse web pages: a browser sends simple requests to loopback without asking."""
+    """Refuse web pages, which a browser lets send simple requests, and other users."""
     if "Origin" in request.headers or (request.url.host or "") not in _HOSTS:
         raise permission_denied("The control API is not for web pages.")
+    if is_stranger(request):
+        raise permission_denied("The control API is only for the user who runs the emulator.")
 
 
 async def _health(cloud: Cloud, _request: web.Request) -> JsonObject:
@@ -64,16 +68,28 @@ async def _health(cloud: Cloud, _request: web.Request) -> JsonObject:
 
 async def _get_clock(cloud: Cloud, _request: web.Request) -> JsonObject:
     now = cloud.clock.now()
-    return {"now": rfc3339(now), "epoch": now}
+    return {"now": rfc3339(now), "epoch": now, "speed": getattr(cloud.clock, "speed", 0.0)}
 
 
 async def _move_clock(cloud: Cloud, request: web.Request) -> JsonObject:
-    seconds = (await _body(request)).get("advance")
-    if not isinstance(seconds, int | float) or isinstance(seconds, bool) or seconds < 0:
-        raise invalid_argument('expected {"advance": seconds}, seconds not negative')
+    wanted = await _body(request)
+    seconds, speed = wanted.get("advance", 0), wanted.get("speed")
+    if not wanted or not wanted.keys() <= {"advance", "speed"} or not _is_number(seconds):
+        raise invalid_argument('expected {"advance": seconds, "speed": factor}')
+    if seconds < 0 or (speed is not None and (not _is_number(speed) or speed < 1)):
+        raise invalid_argument("advance must not be negative, and speed at least 1")
+    if speed is not None:
+        try:
+            cloud.run_at(speed)
+        except TypeError as error:
+            raise invalid_argument(str(error)) from None
     cloud.advance(seconds)
     await cloud.settle()
     return await _get_clock(cloud, request)
+
+
+def _is_number(value: JsonValue) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 async def _get_capacity(cloud: Cloud, _request: web.Request) -> JsonObject:
@@ -93,7 +109,11 @@ async def _history(cloud: Cloud, request: web.Request) -> JsonObject:
     after = request.query.get("after", "0")
     if not after.isdecimal():
         raise invalid_argument("after must be a sequence number")
-    return {"calls": list[JsonValue](cloud.history.entries(int(after)))}
+    return {
+        "calls": list[JsonValue](cloud.history.entries(int(after))),
+        "events": list[JsonValue](cloud.history.events(int(after))),
+        "seq": cloud.history.seq,
+    }
 
 
 async def _inventory(cloud: Cloud, _request: web.Request) -> JsonObject:
@@ -105,6 +125,18 @@ async def _inventory(cloud: Cloud, _request: web.Request) -> JsonObject:
 
 async def _hosts(cloud: Cloud, _request: web.Request) -> JsonObject:
     return {"hosts": list[JsonValue](cloud.hosts.describe())}
+
+
+async def _get_faults(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return faults.show(cloud)
+
+
+async def _set_faults(cloud: Cloud, request: web.Request) -> JsonObject:
+    return faults.put(cloud, await _body(request))
+
+
+async def _remove_faults(cloud: Cloud, request: web.Request) -> JsonObject:
+    return faults.remove(cloud, request.query.get("id"))
 
 
 async def _reset(cloud: Cloud, _request: web.Request) -> JsonObject:
@@ -131,5 +163,8 @@ _ACTIONS: tuple[tuple[str, str, _Action], ...] = (
     ("GET", "history", _history),
     ("GET", "inventory", _inventory),
     ("GET", "hosts", _hosts),
+    ("GET", "faults", _get_faults),
+    ("POST", "faults", _set_faults),
+    ("DELETE", "faults", _remove_faults),
     ("POST", "reset", _reset),
 )

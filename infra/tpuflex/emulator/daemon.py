@@ -68,6 +68,7 @@ def start(
     *,
     port: int = DEFAULT_PORT,
     capacity: JsonObject | None = None,
+    stub_hosts: bool = False,
     timeout_s: float = _START_TIMEOUT_S,
 ) -> Address:
     """Start the emulator of ``state_dir``, or give the one that runs already.
@@ -76,6 +77,8 @@ def start(
         state_dir: its state directory; created if missing, continued if not.
         port: port to listen on; 0 takes a free one.
         capacity: capacity rules to put in force, as ``POST /_emulator/capacity`` takes them.
+        stub_hosts: for tests, when it is not running yet: hosts run nothing and are READY at
+            once.
         timeout_s: how long it may take.
 
     Raises:
@@ -96,6 +99,8 @@ def start(
     command += ["--state-dir", str(state_dir.resolve()), "--port", str(port)]
     if capacity is not None:
         command += ["--capacity", json.dumps(capacity)]
+    if stub_hosts:
+        command.append("--stub-hosts")
     with (state_dir / LOG_FILE).open("ab") as log:
         process = subprocess.Popen(
             command,

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-#: The only token that clients of ours send to a loopback endpoint; it opens nothing.
-ACCESS_TOKEN = "ya29.tpuflex-embedded"  # noqa: S105 - not a secret, see above
+from tpuflex.emulator.access import TOKEN_FILE, read_token
 
 #: Project that the embedded cloud's users get unless they name one.
 DEFAULT_PROJECT = "tpuflex-embedded"
@@ -33,6 +32,9 @@ def client_environment(
         project: project id that clients use by default.
         gcp_plugin_port: port of the stand-in for the gcp provider; without it the engine
             is not told about one.
+
+    Raises:
+        EmulatorError: the embedded cloud never ran in ``state_dir``: there is no token.
     """
     home = state_dir.parent
     environment = {
@@ -45,12 +47,12 @@ def client_environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{base_url}/",
         "STORAGE_EMULATOR_HOST": base_url,
         "CLOUDSDK_CORE_PROJECT": project,
-        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(state_dir / "token"),
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(state_dir / TOKEN_FILE),
         "CLOUDSDK_CONFIG": str(state_dir / "gcloud"),
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        "GOOGLE_OAUTH_ACCESS_TOKEN": ACCESS_TOKEN,
+        "GOOGLE_OAUTH_ACCESS_TOKEN": read_token(state_dir),
         "GOOGLE_CLOUD_PROJECT": project,
         "TPUFLEX_EMULATOR": base_url,
         "PULUMI_BACKEND_URL": f"file://{home / 'backend'}",
@@ -62,12 +64,3 @@ def client_environment(
     if gcp_plugin_port is not None:
         environment["PULUMI_DEBUG_PROVIDERS"] = f"gcp:{gcp_plugin_port}"
     return environment
-
-
-def write_token(state_dir: Path) -> Path:
-    """Write the access token file that gcloud reads; gives its path."""
-    state_dir.mkdir(parents=True, exist_ok=True)
-    path = state_dir / "token"
-    path.write_text(ACCESS_TOKEN, encoding="utf-8")
-    path.chmod(0o600)
-    return path

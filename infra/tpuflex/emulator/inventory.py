@@ -14,7 +14,7 @@ def inventory(store: Store) -> dict[str, dict[str, list[JsonObject]]]:
             continue
         service, _, kind = collection.partition("/")
         found.setdefault(service, {})[kind] = [
-            {"name": key, **_labels(value)} for key, value in store.list(collection)
+            {"name": key, **_labels(value), **_said(value)} for key, value in store.list(collection)
         ]
     return found
 
@@ -26,3 +26,13 @@ def _labels(resource: JsonObject) -> JsonObject:
     for node_spec in children(child(spec, "tpu"), "nodeSpec"):
         labels |= string_map(child(node_spec, "node"), "labels")
     return {"labels": dict[str, JsonValue](labels)} if labels else {}
+
+
+def _said(resource: JsonObject) -> JsonObject:
+    """State and description, of resources that have them."""
+    found: JsonObject = {}
+    for key in ("state", "description"):
+        value = resource.get(key) or child(resource, "spec").get(key)
+        if isinstance(value, str):
+            found[key] = value
+    return found

@@ -26,7 +26,7 @@ def page(
     Args:
         items: everything, sorted by ``key``.
         key: what an item is sorted by; unique.
-        size: the largest number of items to hand out; at least 1.
+        size: the largest number of items to hand out; less than 1 counts as 1.
         token: from the previous page, or None (or empty) for the first.
         descending: items are sorted from the last key to the first.
 
@@ -36,6 +36,7 @@ def page(
     if token:
         last = decode_token(token)
         items = [item for item in items if (key(item) < last if descending else key(item) > last)]
+    size = max(size, 1)
     head = list(items[:size])
     return head, encode_token(key(head[-1])) if len(items) > size else None
 
@@ -48,6 +49,10 @@ def encode_token(last: str) -> str:
 def decode_token(token: str) -> str:
     """The key inside a token. Raises ValueError for anything that is not one."""
     try:
-        return base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
+        last = base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError, UnicodeEncodeError) as error:
         raise ValueError("not a page token") from error
+    # The decoder passes over what is no base64 at all ("!" reads as nothing).
+    if not last or encode_token(last) != token:
+        raise ValueError("not a page token")
+    return last

@@ -28,6 +28,7 @@ class PluginProcess:
     """
 
     def __init__(self, state_dir: Path, base_url: str) -> None:
+        self._state_dir = state_dir
         self._record = state_dir / "plugin.json"
         self._base_url = base_url
         self._process: asyncio.subprocess.Process | None = None
@@ -41,6 +42,8 @@ class PluginProcess:
             "tpuflex.emulator.plugin",
             "--base-url",
             self._base_url,
+            "--state-dir",
+            str(self._state_dir),
             "--port",
             "0",
             stdin=asyncio.subprocess.DEVNULL,
@@ -55,6 +58,11 @@ class PluginProcess:
             _log.error("the gcp plugin did not come up (it said %r)", line)
             return None
         return int(line)
+
+    async def ended(self) -> None:
+        """Return when it has ended, whoever ended it."""
+        if self._process is not None:
+            await self._process.wait()
 
     async def stop(self) -> None:
         """End it."""

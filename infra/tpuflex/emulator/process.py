@@ -21,7 +21,6 @@ import tpuflex
 from tpuflex.emulator.clock import SystemClock, rfc3339
 from tpuflex.emulator.cloud import Cloud
 from tpuflex.emulator.daemon import ADDRESS_FILE, Address, write_address
-from tpuflex.emulator.environment import write_token
 from tpuflex.emulator.errors import CloudError
 from tpuflex.emulator.plugin_process import PluginProcess
 from tpuflex.emulator.server import serving
@@ -38,7 +37,7 @@ def main() -> int:
     )
     try:
         with _only_one(state_dir):
-            asyncio.run(_serve(state_dir, arguments.port, arguments.capacity))
+            asyncio.run(_serve(arguments))
     except EmulatorError as error:
         logging.getLogger(__name__).error("%s", error)
         _say({"error": error.message, "hint": error.hint})
@@ -46,16 +45,18 @@ def main() -> int:
     return 0
 
 
-async def _serve(state_dir: Path, port: int, capacity: str | None) -> None:
+async def _serve(arguments: argparse.Namespace) -> None:
+    state_dir: Path = arguments.state_dir
+    port: int = arguments.port
+    capacity: str | None = arguments.capacity
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopped.set)
-    cloud = Cloud(state_dir)
+    cloud = Cloud(state_dir, stub_hosts=arguments.stub_hosts)
     try:
         if capacity is not None:
             cloud.capacity.set(_capacity(capacity))
-        write_token(state_dir)
         async with contextlib.AsyncExitStack() as stack:
             try:
                 bound = await stack.enter_async_context(serving(cloud, port))
@@ -73,15 +74,18 @@ async def _serve(state_dir: Path, port: int, capacity: str | None) -> None:
 
 @contextlib.asynccontextmanager
 async def _plugin(state_dir: Path, base_url: str, address: Address) -> AsyncIterator[None]:
-    """Run the gcp plugin beside the server; its port is recorded once it listens."""
+    """Run the gcp plugin beside the server; its port is recorded once it listens. One that was
+    killed is followed by another, on another port."""
     plugin = PluginProcess(state_dir, base_url)
 
-    async def record() -> None:
-        port = await plugin.start()
-        if port is not None:
+    async def keep() -> None:
+        while (port := await plugin.start()) is not None:
             write_address(state_dir, replace(address, gcp_plugin_port=port))
+            await plugin.ended()
+            # Whoever asks for the port from now on waits for the next one.
+            write_address(state_dir, address)
 
-    task = asyncio.create_task(record(), name="tpuflex-gcp-plugin")
+    task = asyncio.create_task(keep(), name="tpuflex-gcp-plugin")
     try:
         yield
     finally:
@@ -107,6 +111,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--state-dir", type=Path, required=True)
     parser.add_argument("--port", type=int, required=True)
     parser.add_argument("--capacity", help="capacity rules as JSON")
+    parser.add_argument(
+        "--stub-hosts",
+        action="store_true",
+        help="for tests: hosts run nothing and are READY at once",
+    )
     return parser.parse_args()
 
 

@@ -84,6 +84,7 @@ class EmbeddedCloud:
         clock: its time (a :class:`~tpuflex.emulator.clock.ManualClock` in tests).
         launch_hosts: whether READY nodes get an emulated host that runs their startup
             script; off by default.
+        stub_hosts: whether they get a host that runs nothing and is READY at once.
         project: project named by :meth:`environ`.
     """
 
@@ -94,11 +95,17 @@ class EmbeddedCloud:
         capacity: JsonObject | None = None,
         clock: MovableClock | None = None,
         launch_hosts: bool = False,
+        stub_hosts: bool = False,
         project: str = "tpuflex-embedded",
     ) -> None:
         self.state_dir = state_dir
         self.project = project
-        self.cloud = Cloud(state_dir, clock=clock, launch_hosts=launch_hosts)
+        self.cloud = Cloud(
+            state_dir,
+            clock=clock,
+            launch_hosts=launch_hosts or stub_hosts,
+            stub_hosts=stub_hosts,
+        )
         if capacity is not None:
             self.cloud.capacity.set(Capacity.from_json(capacity))
         self._loop = asyncio.new_event_loop()
@@ -113,6 +120,11 @@ class EmbeddedCloud:
     def url(self) -> str:
         """Base address without trailing slash."""
         return self.cloud.base_url
+
+    @property
+    def token(self) -> str:
+        """The access token that opens it: ``Authorization: Bearer <token>``."""
+        return self.cloud.access.token
 
     @property
     def clock(self) -> Clock:

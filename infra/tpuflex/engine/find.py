@@ -167,8 +167,8 @@ def _install(
             return installer(home, environ, progress)
         except EngineError as error:
             failures.append(error.message)
-            progress(error.message)
-    tried = "\n".join(f"  - {failure}" for failure in failures)
+            progress(error.message.partition("\n")[0].rstrip(":"))
+    tried = "\n".join("  - " + failure.replace("\n", "\n    ") for failure in failures)
     raise EngineError(f"No Pulumi engine can be had. Tried:\n{tried}", hint=WAYS_OUT)
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.engine.events import Finished, Note, Progress, Started, Step, progress_of
@@ -113,8 +114,11 @@ class StackRun:
             stack.preview(parallel=PARALLEL, color="never", on_event=self._planned(steps))
         return Plan(tuple(steps.values()))
 
-    def preview_destroy(self) -> Plan:
+    def preview_destroy(self, *, spare_protected: bool = False) -> Plan:
         """What ``destroy`` would delete.
+
+        Args:
+            spare_protected: leave protected resources, and what they need, out.
 
         Raises:
             TpuflexError: the engine failed.
@@ -126,6 +130,7 @@ class StackRun:
                 parallel=PARALLEL,
                 color="never",
                 run_program=False,
+                exclude_protected=spare_protected,
                 on_event=self._planned(steps),
             )
         return Plan(tuple(steps.values()))
@@ -150,8 +155,11 @@ class StackRun:
             )
         return {key: output.value for key, output in result.outputs.items()}
 
-    def refresh(self) -> None:
+    def refresh(self, targets: tuple[str, ...] = ()) -> None:
         """Adopt into the state what is really in the cloud.
+
+        Args:
+            targets: URNs of what alone is to be looked at.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
@@ -159,11 +167,19 @@ class StackRun:
         stack = self._select()
         with self._operation("refresh"):
             stack.refresh(
-                parallel=PARALLEL, color="never", run_program=False, on_event=self._on_event
+                parallel=PARALLEL,
+                color="never",
+                run_program=False,
+                target=list(targets) or None,
+                on_event=self._on_event,
             )
 
-    def destroy(self) -> None:
+    def destroy(self, *, spare_protected: bool = False) -> None:
         """Delete every resource of the stack.
+
+        Args:
+            spare_protected: leave protected resources, and what they need, out; else the engine
+                refuses to delete anything.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
@@ -171,7 +187,11 @@ class StackRun:
         stack = self._select()
         with self._operation("destroy"):
             stack.destroy(
-                parallel=PARALLEL, color="never", run_program=False, on_event=self._on_event
+                parallel=PARALLEL,
+                color="never",
+                run_program=False,
+                exclude_protected=spare_protected,
+                on_event=self._on_event,
             )
 
     def outputs(self) -> dict[str, Any]:
@@ -190,10 +210,32 @@ class StackRun:
         Raises:
             NotFoundError: the backend does not know the stack.
         """
-        stack = self._select(create=False)
+        return tuple(self.deployment().get("resources") or ())
+
+    def deployment(self) -> dict[str, Any]:
+        """The stack's state as the engine stores it, secrets encrypted.
+
+        Raises:
+            NotFoundError: the backend does not know the stack.
+        """
+        self._select(create=False)
+        arguments = ["stack", "export", "--stack", self._target.stack]
         with self._operation("stack export"):
-            deployment = stack.export_stack().deployment or {}
-        return tuple(deployment.get("resources", ()))
+            exported = json.loads(self._process.run(arguments, str(self._target.root), {}).stdout)
+        return dict(exported.get("deployment") or {})
+
+    def replace(self, deployment: Mapping[str, Any]) -> None:
+        """Make ``deployment`` the stack's state.
+
+        Raises:
+            EngineError: the engine finds it invalid, or the stack is locked.
+        """
+        with NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
+            json.dump({"version": 3, "deployment": deployment}, file)
+            file.flush()
+            arguments = ["stack", "import", "--stack", self._target.stack, "--file", file.name]
+            with self._operation("stack import"):
+                self._process.run(arguments, str(self._target.root), {})
 
     def exists(self) -> bool:
         """Whether the backend knows the stack."""
@@ -202,6 +244,14 @@ class StackRun:
         except NotFoundError:
             return False
         return True
+
+    def create(self) -> None:
+        """Make the stack in the backend, unless it is there.
+
+        Raises:
+            EngineError: the backend refuses.
+        """
+        self._select()
 
     def remove(self) -> None:
         """Remove the empty stack from the backend; its stack file stays."""

@@ -8,21 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from typing import Protocol
-
-from pydantic import JsonValue
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.naming import LABEL_OWNER, Names
-
-JsonObject = dict[str, JsonValue]
+from tpuflex.gcp.listing import Api, JsonObject, entries, objects, pages
+from tpuflex.naming import LABEL_OWNER, Names, generation_of
 
 #: Roles under which the components name their Compute Engine resources.
 COMPUTE_ROLES = ("net", "subnet", "router", "ssh", "serving")
-
-#: How many generations of a queued resource are known by name (labels find every one).
-_GENERATIONS = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +76,9 @@ class Scope:
         """Whether a resource is the endpoint's: by its marker, or by its exact name."""
         if isinstance(labels, Mapping) and LABEL_OWNER in labels:
             return bool(labels[LABEL_OWNER] == self.names.owner)
-        return self.names.description in str(description) or name in self._names()
+        if self.names.description in str(description) or name in self._names():
+            return True
+        return generation_of(self.names.prefix, name) is not None
 
     def _names(self) -> frozenset[str]:
         names = self.names
@@ -91,7 +86,6 @@ class Scope:
             (
                 *(names.compute(role) for role in COMPUTE_ROLES),
                 *(names.bucket(self.project, region) for region in self.regions),
-                *(names.queued_resource_id(g) for g in range(1, _GENERATIONS + 1)),
                 names.secret("api-key"),
                 names.secret("hf-token"),
                 self.service_account,
@@ -102,20 +96,6 @@ class Scope:
     def service_account(self) -> str:
         """Email of the hosts' service account."""
         return f"{self.names.service_account_id()}@{self.project}.iam.gserviceaccount.com"
-
-
-class Api(Protocol):
-    """The part of :class:`tpuflex.gcp.transport.Transport` that is used here."""
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: JsonObject | None = None,
-    ) -> JsonObject:
-        """Send one request and return the JSON object of the answer."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,10 +167,10 @@ def _tpu(scope: Scope, apis: Apis, zone: str, collection: str) -> Look:
 
     def look(unseen: list[str]) -> Iterator[Item]:
         path = f"/v2alpha1/projects/{scope.project}/locations/{zone}/{collection}"
-        for page in _pages(apis.tpu, path):
-            for place in _list(page, "unreachable"):
+        for page in pages(apis.tpu, path):
+            for place in entries(page, "unreachable"):
                 unseen.append(f"{kind}s: {place} is unreachable")
-            for entry in _objects(page, collection):
+            for entry in objects(page, collection):
                 name = str(entry.get("name", "")).rpartition("/")[2]
                 if scope.owns(name, _tpu_labels(entry)):
                     yield Item(kind, name, zone, _tpu_state(entry))
@@ -215,23 +195,23 @@ def _tpu_state(entry: JsonObject) -> str:
 
 
 def _buckets(scope: Scope, apis: Apis) -> Iterator[Item]:
-    for page in _pages(apis.storage, "/storage/v1/b", {"project": scope.project}):
-        for entry in _objects(page, "items"):
+    for page in pages(apis.storage, "/storage/v1/b", {"project": scope.project}):
+        for entry in objects(page, "items"):
             if scope.owns(str(entry.get("name")), entry.get("labels")):
                 yield Item("bucket", str(entry["name"]), str(entry.get("location", "")).lower())
 
 
 def _secrets(scope: Scope, apis: Apis) -> Iterator[Item]:
-    for page in _pages(apis.secretmanager, f"/v1/projects/{scope.project}/secrets"):
-        for entry in _objects(page, "secrets"):
+    for page in pages(apis.secretmanager, f"/v1/projects/{scope.project}/secrets"):
+        for entry in objects(page, "secrets"):
             name = str(entry.get("name", "")).rpartition("/")[2]
             if scope.owns(name, entry.get("labels")):
                 yield Item("secret", name, "global")
 
 
 def _accounts(scope: Scope, apis: Apis) -> Iterator[Item]:
-    for page in _pages(apis.iam, f"/v1/projects/{scope.project}/serviceAccounts"):
-        for entry in _objects(page, "accounts"):
+    for page in pages(apis.iam, f"/v1/projects/{scope.project}/serviceAccounts"):
+        for entry in objects(page, "accounts"):
             email = str(entry.get("email", ""))
             if scope.owns(email, description=entry.get("description")):
                 yield Item("service account", email, "global")
@@ -241,8 +221,8 @@ def _bindings(scope: Scope, apis: Apis) -> Iterator[Item]:
     policy = apis.resourcemanager.call(
         "POST", f"/v1/projects/{scope.project}:getIamPolicy", body={}
     )
-    for binding in _objects(policy, "bindings"):
-        for member in _list(binding, "members"):
+    for binding in objects(policy, "bindings"):
+        for member in entries(binding, "members"):
             # A deleted account's bindings stay as deleted:serviceAccount:EMAIL?uid=…
             if f"serviceAccount:{scope.service_account}" in str(member):
                 gone = "of a deleted account" if str(member).startswith("deleted:") else ""
@@ -251,30 +231,10 @@ def _bindings(scope: Scope, apis: Apis) -> Iterator[Item]:
 
 def _compute(scope: Scope, apis: Apis, kind: str, path: str, location: str) -> Look:
     def look(_unseen: list[str]) -> Iterator[Item]:
-        for page in _pages(apis.compute, f"/compute/v1/projects/{scope.project}/{path}"):
-            for entry in _objects(page, "items"):
+        for page in pages(apis.compute, f"/compute/v1/projects/{scope.project}/{path}"):
+            for entry in objects(page, "items"):
                 name = str(entry.get("name"))
                 if scope.owns(name, entry.get("labels"), entry.get("description")):
                     yield Item(kind, name, location)
 
     return look
-
-
-def _pages(api: Api, path: str, query: Mapping[str, str] | None = None) -> Iterator[JsonObject]:
-    token = ""
-    while True:
-        paging = {"pageToken": token} if token else {}
-        page = api.call("GET", path, query={**(query or {}), **paging})
-        yield page
-        token = str(page.get("nextPageToken") or "")
-        if not token:
-            return
-
-
-def _list(page: JsonObject, key: str) -> list[JsonValue]:
-    found = page.get(key)
-    return found if isinstance(found, list) else []
-
-
-def _objects(page: JsonObject, key: str) -> Iterator[JsonObject]:
-    return (entry for entry in _list(page, key) if isinstance(entry, dict))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from tpuflex.errors import ApiError, NotFoundError, TpuflexError
+from tpuflex.gcp.timing import DEFAULT_BUDGET
 from tpuflex.gcp.tpu_models import (
     GuestAttributesAnswer,
     Node,
@@ -103,7 +104,8 @@ class NodeListing:
 class TpuClient:
     """Calls of the TPU API.
 
-    ``get_*`` answer None for what does not exist. All else raises as
+    ``get_*`` answer None for what does not exist; their ``budget`` is how many seconds retries
+    may take, little where the caller asks again by itself. All else raises as
     :meth:`tpuflex.gcp.transport.Transport.call` says. Safe to use from several threads.
     """
 
@@ -120,9 +122,11 @@ class TpuClient:
         )
         return _read(Operation, answer)
 
-    def get_queued_resource(self, name: RequestName) -> QueuedResource | None:
+    def get_queued_resource(
+        self, name: RequestName, *, budget: float = DEFAULT_BUDGET
+    ) -> QueuedResource | None:
         """The queued resource ``name``."""
-        return self._get(QueuedResource, str(name))
+        return self._get(QueuedResource, str(name), budget)
 
     def delete_queued_resource(
         self, name: RequestName, *, request_id: str, force: bool = True
@@ -148,9 +152,9 @@ class TpuClient:
             tuple(place for page in pages for place in page.unreachable),
         )
 
-    def get_node(self, node: str) -> Node | None:
+    def get_node(self, node: str, *, budget: float = DEFAULT_BUDGET) -> Node | None:
         """The node with the full name ``node``."""
-        return self._get(Node, node)
+        return self._get(Node, node, budget)
 
     def list_nodes(self, project: str, zone: str) -> NodeListing:
         """All nodes of a zone; the zone ``-`` stands for all zones."""
@@ -178,9 +182,9 @@ class TpuClient:
         """
         return _read(Operation, self._transport.call("DELETE", f"{_VERSION}{node}"))
 
-    def get_operation(self, name: str) -> Operation | None:
+    def get_operation(self, name: str, *, budget: float = DEFAULT_BUDGET) -> Operation | None:
         """The operation ``name``; None once Google has forgotten it."""
-        return self._get(Operation, name)
+        return self._get(Operation, name, budget)
 
     def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
         """What each host of ``node`` wrote into its guest attributes under ``namespace``.
@@ -196,9 +200,9 @@ class TpuClient:
         hosts = _read(GuestAttributesAnswer, answer).guest_attributes
         return tuple({item.key: item.value for item in host.query_value.items} for host in hosts)
 
-    def _get(self, kind: type[_Answer], name: str) -> _Answer | None:
+    def _get(self, kind: type[_Answer], name: str, budget: float) -> _Answer | None:
         try:
-            return _read(kind, self._transport.call("GET", f"{_VERSION}{name}"))
+            return _read(kind, self._transport.call("GET", f"{_VERSION}{name}", budget=budget))
         except NotFoundError:
             return None
 

@@ -15,6 +15,7 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
+from tpuflex.gcp.endpoints import is_loopback
 from tpuflex.lifecycle import Cause, classify, remedy
 
 _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
@@ -23,6 +24,8 @@ _RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", r
 _RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Limit:? 0\b")
 #: Stands for the HTTP status where no usable answer came at all.
 NO_ANSWER = 0
+_LOG_IN = "Run: gcloud auth application-default login"
+_LOG_IN_EMBEDDED = 'The embedded cloud is another than before. Run: eval "$(tpuflex emulator env)"'
 _RETRYABLE = frozenset({NO_ANSWER, 408, 429, 500, 502, 503, 504})
 
 
@@ -80,17 +83,30 @@ def read_rpc_error(http_status: int, body: bytes) -> RpcError:
     )
 
 
-def as_exception(error: RpcError, *, method: str, url: str) -> TpuflexError:
+def as_exception(
+    error: RpcError, *, method: str, url: str, retry_after: float = 0.0
+) -> TpuflexError:
     """The exception that says who must act; ``url`` must not carry a query."""
     code = " ".join(filter(None, (str(error.http_status or ""), error.status)))
     text = f"{method} {url}: {code}: {error.message}"
     cause = classify(0, error.message)
+    if error.rate_limited:
+        # Whatever its code: nobody lacks a permission or a quota of chips.
+        return ApiError(
+            text,
+            status=429,
+            reason="RATE_LIMITED",
+            method=method,
+            url=url,
+            hint="Google asks to go slower: try again in a minute.",
+            retry_after=retry_after,
+        )
     if error.http_status == 404:
         return NotFoundError(text)
     if error.http_status == 401:
-        return AccessError(text, hint="Run: gcloud auth application-default login")
+        return AccessError(text, hint=_LOG_IN_EMBEDDED if is_loopback(url) else _LOG_IN)
     if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
-        return QuotaError(text, hint=remedy(Cause.QUOTA))
+        return QuotaError(text, hint=remedy(Cause.QUOTA, error.message))
     if error.http_status == 403:
         return AccessError(text, hint=remedy(Cause.PERMISSION))
     kind: type[ApiError] = ApiError
@@ -100,7 +116,13 @@ def as_exception(error: RpcError, *, method: str, url: str) -> TpuflexError:
         kind = ConflictError
     hint = remedy(cause) if error.http_status == 400 and cause is Cause.UNSUPPORTED else ""
     return kind(
-        text, status=error.http_status, reason=error.status, method=method, url=url, hint=hint
+        text,
+        status=error.http_status,
+        reason=error.status,
+        method=method,
+        url=url,
+        hint=hint,
+        retry_after=retry_after,
     )
 
 

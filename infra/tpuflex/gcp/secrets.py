@@ -15,7 +15,8 @@ from typing import Protocol
 import google_crc32c
 
 from tpuflex.errors import ApiError, ConflictError, Finding, NotFoundError, SettingsError
-from tpuflex.gcp.transport import DEFAULT_BUDGET, JsonObject, Query
+from tpuflex.gcp.timing import DEFAULT_BUDGET
+from tpuflex.gcp.transport import JsonObject, Query
 
 ENABLED = "ENABLED"
 

@@ -20,9 +20,11 @@ from tpuflex.gcp.endpoints import Endpoints, is_loopback
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
 
-EMBEDDED_TOKEN = "ya29.tpuflex-embedded"  # noqa: S105 - not a secret: it opens nothing
+#: What all tokens of the embedded cloud begin with; Google makes none such.
+EMBEDDED_TOKEN = "ya29.tpuflex-embedded"  # noqa: S105 - not a token
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TOKEN_VARIABLE = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105 - a variable's name
+_EMBEDDED_HINT = 'Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.'
 #: Connections kept open per host; more waits than this still work, on short connections.
 _POOL = 32
 
@@ -60,18 +62,23 @@ def authorized_session(endpoints: Endpoints, environ: Mapping[str, str]) -> Auth
 
     Raises:
         AccessError: the endpoints are on loopback but the token in the environment is a real
-            one, or there are no Google credentials. The latter is found out at the first
-            request, not here: making a session does no I/O.
+            one or missing, or there are no Google credentials. The latter is found out at the
+            first request, not here: making a session does no I/O.
     """
     given = environ.get(_TOKEN_VARIABLE, "")
     if endpoints.embedded:
-        if given and not given.startswith(EMBEDDED_TOKEN):
+        if not given:
+            raise AccessError(
+                f"{_TOKEN_VARIABLE} is not set, while the API endpoints point to this machine",
+                hint=_EMBEDDED_HINT,
+            )
+        if not given.startswith(EMBEDDED_TOKEN):
             raise AccessError(
                 f"{_TOKEN_VARIABLE} holds a token that is not the embedded cloud's, while the"
                 " API endpoints point to this machine",
-                hint='Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.',
+                hint=_EMBEDDED_HINT,
             )
-        return AuthorizedSession(StaticToken(given or EMBEDDED_TOKEN), embedded=True)
+        return AuthorizedSession(StaticToken(given), embedded=True)
     if given.startswith(EMBEDDED_TOKEN):
         raise AccessError(
             f"{_TOKEN_VARIABLE} holds the embedded cloud's token, while the API endpoints are"
@@ -80,6 +87,17 @@ def authorized_session(endpoints: Endpoints, environ: Mapping[str, str]) -> Auth
         )
     tokens: TokenSource = StaticToken(given) if given else DefaultCredentials()
     return AuthorizedSession(tokens, embedded=False)
+
+
+def require_credentials(endpoints: Endpoints, environ: Mapping[str, str]) -> None:
+    """See that there are credentials for ``endpoints``; Google is not asked what they are worth.
+
+    Raises:
+        AccessError: there are none.
+    """
+    authorized_session(endpoints, environ).close()
+    if not endpoints.embedded and not environ.get(_TOKEN_VARIABLE):
+        DefaultCredentials().require()
 
 
 class StaticToken:
@@ -107,7 +125,7 @@ class DefaultCredentials:
     def token(self) -> str:
         """The current token; renewed when google-auth says that it has expired."""
         with self._lock:
-            credentials = self._require_credentials()
+            credentials = self.require()
             if not credentials.valid:
                 self._renew(credentials)
             return str(credentials.token)
@@ -115,9 +133,14 @@ class DefaultCredentials:
     def refresh(self) -> None:
         """Renew the token whatever its expiry says."""
         with self._lock:
-            self._renew(self._require_credentials())
+            self._renew(self.require())
 
-    def _require_credentials(self) -> Credentials:
+    def require(self) -> Credentials:
+        """The credentials.
+
+        Raises:
+            AccessError: there are none.
+        """
         if self._credentials is not None:
             return self._credentials
         # Imported late: it costs a tenth of a second that the embedded cloud never needs.

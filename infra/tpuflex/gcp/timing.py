@@ -1,12 +1,30 @@
-"""Clocks, sleeps and randomness, passed in so that tests never wait and waits can be cut short."""
+"""Clocks, sleeps and randomness, passed in so that tests never wait and waits can be cut short.
+
+A test seam: on the embedded cloud, whose clock can run faster than the machine's,
+``TPUFLEX_TIME_SPEED=60`` lets a process keep pace with it. Then a pause of a minute takes a
+second, and deadlines pass as fast. ``TPUFLEX_TIME_ORIGIN=REAL:CLOUD`` says what the embedded
+cloud's clock showed (epoch seconds) when the machine's showed REAL, so that dates agree too.
+Without ``TPUFLEX_EMULATOR`` in the environment both mean nothing.
+"""
 
 from __future__ import annotations
 
 import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+
+from tpuflex.errors import EmulatorError
+
+#: Seconds that the retries of one call may take together, unless the caller says otherwise.
+DEFAULT_BUDGET = 90.0
+SPEED_VARIABLE = "TPUFLEX_TIME_SPEED"
+ORIGIN_VARIABLE = "TPUFLEX_TIME_ORIGIN"
+_EMBEDDED_VARIABLE = "TPUFLEX_EMULATOR"
+#: However fast time runs, an answer is given this many real seconds: sockets and threads do not
+#: run any faster.
+_PATIENCE = 2.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,14 +36,50 @@ class Timing:
         wall: seconds since the epoch; for HTTP dates and expiry times.
         pause: sleep that many seconds; True if it was cut short because all waiting must stop.
         jitter: a random number in [0, 1).
+        speed: seconds on these clocks in one second of the machine's time; 1 but for tests.
     """
 
     monotonic: Callable[[], float]
     wall: Callable[[], float]
     pause: Callable[[float], bool]
     jitter: Callable[[], float]
+    speed: float = 1.0
 
     @classmethod
     def real(cls, stop: threading.Event) -> Timing:
         """The machine's clocks; pauses end at once when ``stop`` is set."""
         return cls(time.monotonic, time.time, stop.wait, random.random)
+
+    @classmethod
+    def of_environment(cls, environ: Mapping[str, str], stop: threading.Event) -> Timing:
+        """As :meth:`real`, at the embedded cloud's pace if ``environ`` says one.
+
+        Raises:
+            EmulatorError: a variable of the pace cannot be read.
+        """
+        if _EMBEDDED_VARIABLE not in environ or SPEED_VARIABLE not in environ:
+            return cls.real(stop)
+        speed = _number(SPEED_VARIABLE, environ[SPEED_VARIABLE])
+        if speed < 1:
+            raise EmulatorError(f"{SPEED_VARIABLE}={environ[SPEED_VARIABLE]} is below 1")
+        machine, _, cloud = environ.get(ORIGIN_VARIABLE, "").partition(":")
+        began = _number(ORIGIN_VARIABLE, machine) if machine else time.time()
+        origin = _number(ORIGIN_VARIABLE, cloud) if cloud else began
+        return cls(
+            monotonic=lambda: time.monotonic() * speed,
+            wall=lambda: origin + (time.time() - began) * speed,
+            pause=lambda seconds: stop.wait(seconds / speed),
+            jitter=random.random,
+            speed=speed,
+        )
+
+    def patience(self, seconds: float) -> float:
+        """Seconds of the machine's time for something on the network that may take ``seconds``."""
+        return seconds if self.speed == 1.0 else max(seconds / self.speed, _PATIENCE)
+
+
+def _number(variable: str, text: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise EmulatorError(f"{variable}: {text!r} is not a number") from None

@@ -6,6 +6,8 @@ Source of names: `tpu.v2alpha1.json`, revision 20261001.
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
@@ -47,6 +49,8 @@ class NetworkConfig(_Answer):
     network: str = ""
     subnetwork: str = ""
     enable_external_ips: bool = False
+    can_ip_forward: bool = False
+    queue_count: int | None = None
 
 
 class ServiceAccount(_Answer):
@@ -62,6 +66,31 @@ class ShieldedInstanceConfig(_Answer):
     enable_secure_boot: bool = False
 
 
+class AcceleratorConfig(_Answer):
+    type: str = ""
+    topology: str = ""
+
+
+class AttachedDisk(_Answer):
+    source_disk: str = ""
+    mode: str = ""
+    worker_ids: tuple[str, ...] = ()
+
+
+class CustomerEncryptionKey(_Answer):
+    kms_key_name: str = ""
+
+
+class BootDiskConfig(_Answer):
+    disk_size_gb: int | None = None
+    source_image: str = ""
+    provisioned_iops: int | None = None
+    provisioned_throughput: int | None = None
+    storage_pool: str = ""
+    enable_confidential_compute: bool = False
+    customer_encryption_key: CustomerEncryptionKey = CustomerEncryptionKey()
+
+
 class Node(_Answer):
     """A node: the hosts of one slice."""
 
@@ -71,12 +100,18 @@ class Node(_Answer):
     health_description: str = ""
     create_time: str = ""
     accelerator_type: str = ""
+    accelerator_config: AcceleratorConfig | None = None
     runtime_version: str = ""
     description: str = ""
     labels: dict[str, str] = {}
     metadata: dict[str, str] = {}
     tags: tuple[str, ...] = ()
     network_config: NetworkConfig = NetworkConfig()
+    network_configs: tuple[NetworkConfig, ...] = ()
+    cidr_block: str = ""
+    data_disks: tuple[AttachedDisk, ...] = ()
+    boot_disk_config: BootDiskConfig | None = None
+    autocheckpoint_enabled: bool = False
     network_endpoints: tuple[NetworkEndpoint, ...] = ()
     service_account: ServiceAccount = ServiceAccount()
     scheduling_config: SchedulingConfig = SchedulingConfig()
@@ -84,9 +119,16 @@ class Node(_Answer):
     queued_resource: str = ""
 
 
+class MultiNodeParams(_Answer):
+    node_count: int = 0
+    node_id_prefix: str = ""
+    workload_type: str = ""
+
+
 class NodeSpec(_Answer):
     parent: str = ""
     node_id: str = ""
+    multi_node_params: MultiNodeParams | None = None
     node: Node = Node()
 
 
@@ -99,8 +141,26 @@ class RunDuration(_Answer):
     termination_time: str = ""
 
 
+class Interval(_Answer):
+    start_time: str = ""
+    end_time: str = ""
+
+
 class QueueingPolicy(_Answer):
     valid_until_duration: str = ""
+    valid_until_time: str = ""
+    valid_after_duration: str = ""
+    valid_after_time: str = ""
+    valid_interval: Interval | None = None
+
+
+class Tier(_Answer):
+    """The best-effort or spot tier, of which there is nothing more to say."""
+
+
+class Guaranteed(_Answer):
+    min_duration: str = ""
+    reserved: bool = False
 
 
 class FailedData(_Answer):
@@ -119,6 +179,10 @@ class QueuedResource(_Answer):
     name: str = ""
     create_time: str = ""
     provisioning_model: str = ""
+    best_effort: Tier | None = None
+    guaranteed: Guaranteed | None = None
+    spot: Tier | None = None
+    reservation_name: str = ""
     run_duration: RunDuration = RunDuration()
     queueing_policy: QueueingPolicy = QueueingPolicy()
     tpu: Tpu = Tpu()
@@ -128,6 +192,24 @@ class QueuedResource(_Answer):
     def spec(self) -> NodeSpec:
         """The first node spec (the only one in what this version creates)."""
         return self.tpu.node_spec[0] if self.tpu.node_spec else NodeSpec()
+
+    def cut_short(self, now: float) -> bool:
+        """Whether somebody deleted its node, rather than that its run was over.
+
+        Google says SUSPENDED for both. It is certain only while not even a run that began when
+        it was asked for could be over.
+
+        Args:
+            now: seconds since the epoch.
+        """
+        length = self.run_duration.max_run_duration.removesuffix("s")
+        if self.state.state_initiator != "USER" or not length.isdecimal():
+            return False
+        try:
+            asked = datetime.fromisoformat(self.create_time)
+        except ValueError:
+            return False
+        return asked.tzinfo is not None and now < asked.timestamp() + int(length)
 
 
 class QueuedResourceList(_Answer):

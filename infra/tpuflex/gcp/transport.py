@@ -5,6 +5,7 @@ from __future__ import annotations
 import email.utils
 import json
 from collections.abc import Mapping
+from datetime import UTC
 from typing import Protocol
 
 import requests
@@ -12,13 +13,11 @@ from pydantic import JsonValue
 
 from tpuflex.errors import ApiError, InterruptedByUser
 from tpuflex.gcp.rpc_errors import NO_ANSWER, RpcError, as_exception, read_rpc_error
-from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
 
 JsonObject = dict[str, JsonValue]
 Query = Mapping[str, str]
 
-#: Seconds that the retries of one call may take together, unless the caller says otherwise.
-DEFAULT_BUDGET = 90.0
 _FIRST_DELAY = 1.0
 _LONGEST_DELAY = 30.0
 #: Connect and read timeouts of one attempt, in seconds.
@@ -89,12 +88,20 @@ class Transport:
             if isinstance(outcome, dict):
                 return outcome
             if outcome.error.http_status == 401 and not refreshed:
-                refreshed = True
-                self._session.refresh_token()
-                continue
+                # Once: an expired token is replaced, a refused one is the user's to mend.
+                refused = self._renewal_failure()
+                refreshed = refused is None
+                if refreshed:
+                    continue
+                outcome = refused or outcome
             delay = self._delay(attempt, outcome.retry_after)
             if not outcome.error.retryable or self._timing.monotonic() + delay > give_up:
-                raise as_exception(outcome.error, method=method, url=self._base_url + path)
+                raise as_exception(
+                    outcome.error,
+                    method=method,
+                    url=self._base_url + path,
+                    retry_after=outcome.retry_after or 0.0,
+                )
             if self._timing.pause(delay):
                 raise InterruptedByUser(f"stopped while retrying {method} {self._base_url}{path}")
             attempt += 1
@@ -114,7 +121,7 @@ class Transport:
                 params=query,
                 data=data,
                 headers=headers,
-                timeout=_TIMEOUT,
+                timeout=(self._timing.patience(_TIMEOUT[0]), self._timing.patience(_TIMEOUT[1])),
                 allow_redirects=False,
             )
         except (requests.ConnectionError, requests.Timeout) as error:
@@ -134,14 +141,24 @@ class Transport:
             self._retry_after(response.headers.get("Retry-After", "")),
         )
 
+    def _renewal_failure(self) -> _Refusal | None:
+        """Get a new token; what went wrong if the token server did not answer."""
+        try:
+            self._session.refresh_token()
+        except (requests.ConnectionError, requests.Timeout) as error:
+            return _transport_fault(f"no new access token ({type(error).__name__})")
+        return None
+
     def _retry_after(self, value: str) -> float | None:
         """Seconds that the server asks us to stay away; None if it does not say."""
-        if value.isdigit():
+        if value.isascii() and value.isdecimal():
             return float(value)
         try:
             moment = email.utils.parsedate_to_datetime(value)
-        except ValueError:
+        except (ValueError, OverflowError):
             return None
+        if moment.tzinfo is None:  # "-0000": the sender's zone is unknown, the time is UTC
+            moment = moment.replace(tzinfo=UTC)
         return max(0.0, moment.timestamp() - self._timing.wall())
 
     def _delay(self, attempt: int, retry_after: float | None) -> float:

@@ -277,10 +277,10 @@ def weights_bucket(name: str, *, project: str, environ: Mapping[str, str]) -> We
     """
     # Imported late: it takes a second that most commands need not pay.
     from google.auth.credentials import AnonymousCredentials
-    from google.cloud import storage  # type: ignore[import-untyped]
+    from google.cloud.storage import Client
 
     endpoints = Endpoints.from_environ(environ)
-    client = storage.Client(
+    client = Client(
         project=project,
         # Our session authorizes, and only towards the host that the token is for.
         credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]

@@ -27,6 +27,12 @@ PHASES = (
 
 READY = "READY"
 
+#: A host that is only slow goes on.
+LATER = "`tpuflex up` waits on, `tpuflex status` looks, `tpuflex down` ends it."
+
+#: A host that gave up stays as it is until the next one is made.
+AGAIN = "When the cause is mended: `tpuflex down`, then `tpuflex up`."
+
 _POLL_SECONDS = 2.0
 
 
@@ -122,12 +128,12 @@ def await_ready(
         if report is not None and report.error:
             raise BootError(
                 f"The host failed in phase {report.phase or 'start'}: {report.reason}",
-                hint=f"The host's log: {log}",
+                hint=f"The host's log: {log}\n{AGAIN}",
             )
         if report is not None and report.ready:
             return report
         if now() >= deadline:
-            raise BootError(_overdue(last, timeout), hint=f"The host's log: {log}")
+            raise BootError(_overdue(last, timeout), hint=f"The host's log: {log}\n{LATER}")
         sleep(_POLL_SECONDS)
 
 

@@ -89,6 +89,16 @@ def parse_source(source: str) -> PackagedModel | None:
     return PackagedModel(name, match["version"], file, sha256)
 
 
+def check_source(source: str, *, project_root: Path) -> None:
+    """See that ``source`` names a checkpoint; nothing is fetched or made.
+
+    Raises:
+        SettingsError: it is written wrongly, or the directory holds no checkpoint.
+    """
+    if parse_source(source) is None:
+        _directory(project_root / Path(source).expanduser())
+
+
 def resolve_source(
     source: str, *, project_root: Path, home: Path, python: Callable[[], Path], say: Say
 ) -> Path:

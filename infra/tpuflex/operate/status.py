@@ -13,18 +13,21 @@ from decimal import Decimal
 from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.errors import NotFoundError
-from tpuflex.lifecycle import Lifecycle, describe, lifecycle
+from tpuflex.lifecycle import Lifecycle, classify, describe, lifecycle
 from tpuflex.naming import LABEL_OWNER, Names
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
 from tpuflex.planning.cost import expiry
+from tpuflex.standing import TABLE, Standing, standing
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.queued_resources import Listing
+    from tpuflex.gcp.queued_resources import Listing, NodeListing
     from tpuflex.gcp.tpu_models import Node, QueuedResource
     from tpuflex.settings.model import StackSettings
 
 _SECONDS_PER_HOUR = 3600
 _CENT = Decimal("0.01")
+#: Stands for the state of a queued resource that is not there (its node is).
+NOT_FOUND = "NOT_FOUND"
 
 #: Which of several requests is the endpoint: the further along, the better.
 _RANK = (
@@ -46,6 +49,9 @@ class Tpu(Protocol):
 
     def get_node(self, node: str) -> Node | None:
         """The node with that full name."""
+
+    def list_nodes(self, project: str, zone: str) -> NodeListing:
+        """All nodes of a zone."""
 
     def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:
         """What each host of the node wrote."""
@@ -70,6 +76,7 @@ class SliceStatus:
         active_since: when the node was made.
         expires: when Google ends the run.
         host: the host's own report, or None before its first.
+        others: further requests of the endpoint, each in a few words.
     """
 
     queued_resource: str
@@ -86,6 +93,18 @@ class SliceStatus:
     active_since: datetime | None = None
     expires: datetime | None = None
     host: HostReport | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """Its row in the refresh table."""
+        there = self.state != NOT_FOUND
+        return standing(self.lifecycle, queued_resource=there, node=bool(self.node_state))
+
+    @property
+    def advice(self) -> str:
+        """What to do about it; empty once it serves."""
+        return "" if self.lifecycle is Lifecycle.ACTIVE else TABLE[self.standing].status.text
 
     @property
     def ready(self) -> bool:
@@ -112,6 +131,7 @@ class SliceStatus:
             "zone": self.zone,
             "state": self.state,
             "lifecycle": self.lifecycle.value,
+            "standing": self.standing.value,
             "sentence": self.sentence,
             "error": self.error,
             "created": _iso(self.created),
@@ -121,16 +141,28 @@ class SliceStatus:
             "active_since": _iso(self.active_since),
             "expires": _iso(self.expires),
             "host": None if self.host is None else self.host.to_json(),
+            "others": list(self.others),
+            "advice": self.advice,
         }
 
 
-def slice_status(settings: StackSettings, names: Names, tpu: Tpu) -> SliceStatus:
+def slice_status(
+    settings: StackSettings, names: Names, tpu: Tpu, *, now: datetime | None = None
+) -> SliceStatus:
     """The endpoint's slice: of several requests, the one that is furthest along.
 
+    Args:
+        settings: the stack's settings, which name the zones.
+        names: the endpoint's names, which tell what is its own.
+        tpu: the TPU API.
+        now: the time, which tells a run that somebody cut short from one that is over.
+
     Raises:
-        NotFoundError: no zone of the stack holds a request of the endpoint.
+        NotFoundError: no zone of the stack holds a request or node of the endpoint.
     """
-    found = list(_requests(settings, names, tpu))
+    moment = now or datetime.now(UTC)
+    found = [*_requests(settings, names, tpu, moment)]
+    found += _orphans(settings, names, tpu, {(s.zone, s.queued_resource) for s in found})
     if not found:
         zones = ", ".join(settings.slice.zones)
         raise NotFoundError(
@@ -138,6 +170,8 @@ def slice_status(settings: StackSettings, names: Names, tpu: Tpu) -> SliceStatus
             hint=f"Run: tpuflex up --stack {names.stack}",
         )
     best = min(found, key=lambda status: _RANK.index(status.lifecycle))
+    rest = tuple(f"{s.queued_resource} in {s.zone}: {s.state}" for s in found if s is not best)
+    best = replace(best, others=rest)
     if not best.node_state:
         return best
     return replace(best, host=observe_host(best.node, tpu))
@@ -152,30 +186,59 @@ def observe_host(node: str, tpu: Tpu) -> HostReport | None:
     return host_report(hosts[0]) if hosts else None
 
 
-def _requests(settings: StackSettings, names: Names, tpu: Tpu) -> Iterable[SliceStatus]:
+def _requests(
+    settings: StackSettings, names: Names, tpu: Tpu, now: datetime
+) -> Iterable[SliceStatus]:
     for zone in settings.slice.zones:
         for request in tpu.list_queued_resources(settings.project, zone).queued_resources:
             if request.spec.node.labels.get(LABEL_OWNER) == names.owner:
-                yield _status(request, zone, tpu)
+                yield _status(request, zone, tpu, now)
 
 
-def _status(request: QueuedResource, zone: str, tpu: Tpu) -> SliceStatus:
+def _orphans(
+    settings: StackSettings, names: Names, tpu: Tpu, known: set[tuple[str, str]]
+) -> Iterable[SliceStatus]:
+    """Nodes of the endpoint without a queued resource: they are billed all the same."""
+    for zone in settings.slice.zones:
+        for node in tpu.list_nodes(settings.project, zone).nodes:
+            held_by = (node.queued_resource or node.name).rpartition("/")[2]
+            if node.labels.get(LABEL_OWNER) == names.owner and (zone, held_by) not in known:
+                status = SliceStatus(
+                    queued_resource=node.name.rpartition("/")[2],
+                    zone=zone,
+                    state=NOT_FOUND,
+                    lifecycle=Lifecycle.LOST,
+                    sentence=TABLE[Standing.ORPHANED].meaning,
+                    node=node.name,
+                )
+                yield _with_node(status, node, [])
+
+
+def _status(request: QueuedResource, zone: str, tpu: Tpu, now: datetime) -> SliceStatus:
     identity = request.name.rpartition("/")[2]
     parent = request.name.partition("/queuedResources/")[0]
     node_name = f"{parent}/nodes/{request.spec.node_id or identity}"
     node = tpu.get_node(node_name)
-    stands = lifecycle(request.state.state, node.state if node else None)
+    stands = lifecycle(
+        request.state.state,
+        node.state if node else None,
+        cut_short=request.cut_short(now.timestamp()),
+    )
     sentence = describe(request.state.state)
     if stands is Lifecycle.LOST:
-        sentence = "the queued resource is there, but its node is gone"
+        sentence = TABLE[Standing.NODE_MISSING].meaning
     failed = request.state.failed_data
+    error = ""
+    if failed is not None:
+        cause = classify(failed.error.code, failed.error.message)
+        error = f"{failed.error.message} (cause: {cause})"
     status = SliceStatus(
         queued_resource=identity,
         zone=zone,
         state=request.state.state,
         lifecycle=stands,
         sentence=sentence,
-        error=failed.error.message if failed else "",
+        error=error,
         created=_time(request.create_time),
         node=node_name,
     )

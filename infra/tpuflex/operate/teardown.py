@@ -6,12 +6,16 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import IncompleteTeardownError
+from tpuflex.standing import KEPT
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Inventory
+    from tpuflex.operate.keeping import Kept
 
 #: Deletions are visible in listings only after a moment.
 _SETTLE_SECONDS = 30.0
+#: With something that will stay, the rest is given this long.
+_SETTLE_BESIDE_KEPT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
 
 
@@ -21,6 +25,7 @@ def prove_empty(
     now: Callable[[], float],
     sleep: Callable[[float], None],
     project: str,
+    kept: tuple[Kept, ...] = (),
 ) -> Inventory:
     """Take the inventory until it is empty.
 
@@ -29,27 +34,34 @@ def prove_empty(
         now: a monotonic clock in seconds.
         sleep: waits that many seconds.
         project: Google Cloud project id, for the error's hint.
+        kept: what was not deleted because somebody said so.
 
     Raises:
         IncompleteTeardownError: after half a minute something is still there, or part of the
             cloud could not be looked at.
     """
-    deadline = now() + _SETTLE_SECONDS
+    deadline = now() + (_SETTLE_BESIDE_KEPT_SECONDS if kept else _SETTLE_SECONDS)
     inventory = take()
     while inventory.items and now() < deadline:
         sleep(_POLL_SECONDS)
         inventory = take()
     if inventory.empty:
         return inventory
+    if kept:
+        raise IncompleteTeardownError(
+            _what(inventory, f"Kept on request: {KEPT.text}:"),
+            hint="\n".join(f"kept by {each}" for each in kept),
+        )
     raise IncompleteTeardownError(_what(inventory), hint=_how(inventory, project))
 
 
-def _what(inventory: Inventory) -> str:
+def _what(inventory: Inventory, title: str = "") -> str:
     lines = [
         *(f"  left: {item.kind} {item.name} ({item.location})" for item in inventory.items),
         *(f"  not looked at: {place}" for place in inventory.unseen),
     ]
     head = "Something is left:" if inventory.items else "It is not proved that nothing is left:"
+    head = title or head
     return "\n".join((head, *lines))
 
 
@@ -57,6 +69,6 @@ def _how(inventory: Inventory, project: str) -> str:
     if not inventory.items:
         return "Run `tpuflex down` again; it lists everything once more."
     return (
-        "Run `tpuflex down` again. What Pulumi does not know of has to be deleted by hand, for "
-        f"instance: gcloud … delete NAME --project {project}"
+        "After a run that was killed: tpuflex recover, then `tpuflex down` again. What no state "
+        f"knows of in {project}: tpuflex sweep"
     )

@@ -1,171 +1,130 @@
 """What a program may say about a queued resource: parsed once, at the border.
 
-The field texts are also the texts of the package schema.
+The arguments come in groups, one module each. The field texts are also the texts of the package
+schema.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Annotated, Literal
+from collections.abc import Callable, Iterator, Mapping
+from datetime import datetime
+from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field, ValidationError
 from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
-from tpuflex.naming import LABEL_OWNER, LABEL_SPEC, Names
-from tpuflex.provider.codec import Properties, Value, has_unknown
-
-CLOUD_PLATFORM_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-#: Compute metadata limits in bytes, which TPU hosts share
-#: (https://cloud.google.com/compute/docs/metadata/setting-custom-metadata).
-_METADATA_VALUE_LIMIT = 256 * 1024
-_METADATA_LIMIT = 512 * 1024
-_SHORTEST_RUN = 600
-_LONGEST_RUN = 7 * 24 * 3600
-
-_LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
-_LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")]
-_MetadataKey = Annotated[str, Field(pattern=r"^[A-Za-z0-9_-]{1,127}$")]
-_Tag = Annotated[str, Field(pattern=r"^[a-z]([a-z0-9-]{0,61}[a-z0-9])?$")]
-_Zone = Annotated[str, Field(pattern=r"^[a-z]+-[a-z]+\d+-[a-z0-9]+$")]
-_Seconds = Annotated[str, Field(pattern=r"^[1-9]\d{0,9}s$")]
+from tpuflex.naming import LABEL_OWNER, Names, generation_id
+from tpuflex.provider import capacity_args, combinations
+from tpuflex.provider.capacity_args import CapacityArgs
+from tpuflex.provider.codec import UNKNOWN, Properties, Value, has_unknown
+from tpuflex.provider.network_args import NetworkArgs
+from tpuflex.provider.node_args import NodeArgs
+from tpuflex.provider.queue_args import QueueArgs
+from tpuflex.provider.values import Zone, defaults, object_type
 
 
-def _run_length(value: str) -> str:
-    seconds = int(value.removesuffix("s"))
-    if not _SHORTEST_RUN <= seconds <= _LONGEST_RUN:
-        raise ValueError("a Flex-start run lasts at least 600s (10m) and at most 604800s (7d)")
-    return value
-
-
-def _within_limits(value: dict[str, str]) -> dict[str, str]:
-    sizes = {key: len(text.encode()) for key, text in value.items()}
-    for key, size in sizes.items():
-        if size > _METADATA_VALUE_LIMIT:
-            raise ValueError(f"the value of {key!r} has {size} bytes, at most 262144 are allowed")
-    total = sum(sizes.values()) + sum(len(key) for key in value)
-    if total > _METADATA_LIMIT:
-        raise ValueError(f"keys and values have {total} bytes together, at most 524288 are allowed")
-    return value
-
-
-def _not_reserved(value: dict[str, str]) -> dict[str, str]:
-    if LABEL_SPEC in value:
-        raise ValueError(f"the label {LABEL_SPEC} is written by the provider itself")
-    if not value.get(LABEL_OWNER):
-        raise ValueError(f"the label {LABEL_OWNER} must say whose this is (leave it out for ours)")
-    return value
-
-
-class QueuedResourceArgs(BaseModel):
+class QueuedResourceArgs(CapacityArgs, QueueArgs, NetworkArgs, NodeArgs):
     """Inputs of `tpuflex:tpu:QueuedResource`."""
 
-    model_config = ConfigDict(
-        extra="forbid",
-        frozen=True,
-        alias_generator=to_camel,
-        use_attribute_docstrings=True,
-    )
-
     queued_resource_id: str = Field(pattern=r"^[a-z]([a-z0-9-]{0,58}[a-z0-9])?$")
-    """Id of the queued resource within its zone; the node gets the same id. Made from Pulumi
+    """Id of the queued resource within its zone; the node gets the same id. While it is given,
+    old and new cannot exist together: a replacement deletes first. Made from
+    `queuedResourceIdPrefix` unless given."""
+
+    queued_resource_id_prefix: Annotated[
+        str | None, Field(pattern=r"^[a-z]([a-z0-9-]{0,198}[a-z0-9])?$")
+    ] = None
+    """What ids are made of: PREFIX-g1, and PREFIX-g2 for what replaces it. Made from Pulumi
     project, stack and logical name unless given."""
 
     project: str = Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")
     """Google Cloud project id; the provider's project unless given."""
 
-    zones: tuple[_Zone, ...] = Field(min_length=1, max_length=1)
-    """Zone in which capacity is asked for, such as us-east5-a. Exactly one."""
-
-    accelerator_type: str = Field(pattern=r"^[a-z0-9]+-[1-9]\d*$")
-    """Accelerator type such as v6e-4 (four v6e chips)."""
-
-    runtime_version: str = Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$")
-    """TPU software version, such as v2-alpha-tpuv6e."""
-
-    service_account: str = Field(pattern=r"^[^@\s]+@[^@\s]+$")
-    """Email address of the service account that the hosts run as."""
-
-    max_run_duration: Annotated[_Seconds, AfterValidator(_run_length)]
-    """After this time Google deletes the hosts, whatever they do: seconds with the suffix s,
-    600s to 604800s (7 days)."""
-
-    network: str | None = Field(default=None, min_length=1)
-    """VPC network, by name or full path; the project's default network unless given."""
-
-    subnetwork: str | None = Field(default=None, min_length=1)
-    """Subnetwork, by name or full path. Without external IPs it needs Private Google Access."""
-
-    scopes: tuple[str, ...] = Field(default=(CLOUD_PLATFORM_SCOPE,), min_length=1)
-    """OAuth scopes of the hosts' service account; cloud-platform unless given."""
-
-    tags: tuple[_Tag, ...] = ()
-    """Network tags of the hosts, by which firewall rules find them."""
-
-    labels: Annotated[
-        dict[_LabelKey, _LabelValue], Field(max_length=63), AfterValidator(_not_reserved)
-    ]
-    """Labels of the node. `tpuflex-owner` marks whose it is; made from Pulumi project, stack and
-    logical name unless given."""
-
-    metadata: Annotated[dict[_MetadataKey, str], AfterValidator(_within_limits)] = {}
-    """Metadata of the hosts, at most 256 KiB per value and 512 KiB in all. Never a secret:
-    everyone who may read the node may read it. `startup-script` runs at every boot."""
-
-    description: str | None = Field(default=None, max_length=512)
-    """Text for people, at most 512 characters."""
-
-    provisioning_model: Literal["FLEX_START"] = "FLEX_START"
-    """How capacity is obtained. Only FLEX_START for now."""
-
-    external_ips: bool = False
-    """Whether the hosts get external IP addresses. Off by default."""
-
-    valid_until_duration: _Seconds | None = None
-    """Give the request up after this time in the queue: seconds with the suffix s. By default it
-    waits until it is granted or deleted."""
-
-    secure_boot: bool = True
-    """Whether the hosts verify what they boot. On by default."""
+    zones: tuple[Zone, ...] = Field(min_length=1)
+    """Zones in which capacity is asked for, such as us-east5-a. The first that grants it has the
+    slice (see `strategy`)."""
 
 
-#: Inputs without which nothing can be asked for, by their names on the wire.
+#: Names on the wire of all inputs.
+INPUTS = frozenset(to_camel(name) for name in QueuedResourceArgs.model_fields)
+#: Inputs without which nothing can be asked for.
 REQUIRED = frozenset(
     to_camel(name) for name, field in QueuedResourceArgs.model_fields.items() if field.is_required()
 )
+#: What an input that is left out means, where that is not "nothing".
+DEFAULTS: Mapping[str, Value] = defaults(QueuedResourceArgs)
+#: The same for what is inside of an input.
+INNER_DEFAULTS: Mapping[str, Mapping[str, Value]] = {
+    to_camel(name): defaults(group)
+    for name, field in QueuedResourceArgs.model_fields.items()
+    if (group := object_type(field.annotation)) is not None
+}
 _EXAMPLES = {
     "queuedResourceId": "Write 1 to 60 lower-case letters, digits and hyphens, a letter first.",
+    "queuedResourceIdPrefix": "Write lower-case letters, digits and hyphens, a letter first.",
     "project": "Write the id of a Google Cloud project, or set it on the provider.",
-    "zones": "Write one zone, such as [us-east5-a]; several zones are not supported yet.",
+    "zones": "Write zones, such as [us-east5-a, us-east5-b].",
     "acceleratorType": "Write a type and its size, such as v6e-4.",
+    "acceleratorConfig": "Write a type and a topology, such as {type: V6E, topology: 2x2}.",
     "runtimeVersion": "Write a runtime version, such as v2-alpha-tpuv6e.",
     "serviceAccount": "Write the email address of a service account.",
     "maxRunDuration": "Write seconds with the suffix s, such as 14400s.",
+    "terminationTime": "Write a time such as 2026-12-01T08:00:00Z.",
     "validUntilDuration": "Write seconds with the suffix s, such as 14400s.",
-    "provisioningModel": "Other models are not supported yet.",
+    "validUntilTime": "Write a time such as 2026-12-01T08:00:00Z.",
+    "validAfterDuration": "Write seconds with the suffix s, such as 14400s.",
+    "validAfterTime": "Write a time such as 2026-12-01T08:00:00Z.",
+    "validInterval": "Write {startTime, endTime}, times such as 2026-12-01T08:00:00Z.",
+    "provisioningModel": "Write FLEX_START, STANDARD, SPOT or RESERVATION_BOUND.",
+    "reservationName": "Write projects/P/locations/Z/reservations/R.",
     "labels": "Label keys and values: lower-case letters, digits, - and _, at most 63.",
     "tags": "Network tags: lower-case letters, digits and hyphens, at most 63.",
+    "onBootChange": "Write replace or update.",
+    "dataDisks": "Write {sourceDisk: projects/P/zones/Z/disks/D, mode: READ_WRITE or READ_ONLY}.",
+    "networkConfigs": "Write {network, subnetwork} for each interface.",
+    "cidrBlock": "Write a block such as 10.240.0.0/29.",
+    "multiNode": "Write {nodeCount}, at least 2.",
+    **capacity_args.EXAMPLES,
 }
+#: Inputs whose keys are the program's own words.
+_MAPS = frozenset({"labels", "metadata"})
 #: Values that are shown in a refusal. Metadata is not: it may be long, or hold what it should not.
 _SHOWN = frozenset(_EXAMPLES)
 
 
-def with_defaults(inputs: Properties, *, urn: str, project: str | None) -> Properties:
+def first_generation(prefix: str) -> str:
+    """The id of what replaces nothing."""
+    return generation_id(prefix, 1)
+
+
+def with_defaults(
+    inputs: Properties,
+    *,
+    urn: str,
+    project: str | None,
+    id_for: Callable[[str], str] = first_generation,
+) -> Properties:
     """``inputs`` and, for what they leave out, a value made from the URN or the provider.
 
     A pure function of its arguments: the same resource gets the same names in every run.
+
+    Args:
+        inputs: what the program said.
+        urn: the resource's URN.
+        project: the provider's project.
+        id_for: makes the id from its prefix where the program gives none.
     """
     names = _names(urn)
     labels = inputs.get("labels", {})
-    filled: Properties = {"queuedResourceId": names.queued_resource_id()}
+    filled: Properties = {**DEFAULTS}
     if project:
         filled["project"] = project
-    for name, field in QueuedResourceArgs.model_fields.items():
-        if not field.is_required() and field.default is not None:
-            default = field.default
-            filled[to_camel(name)] = list(default) if isinstance(default, tuple) else default
     filled |= inputs
+    if "queuedResourceId" not in inputs:
+        prefix = filled.setdefault("queuedResourceIdPrefix", names.prefix)
+        filled["queuedResourceId"] = id_for(prefix) if isinstance(prefix, str) else UNKNOWN
     if isinstance(labels, dict):
         owned: dict[str, Value] = dict(names.labels()) if LABEL_OWNER not in labels else {}
         filled["labels"] = {**owned, **labels}
@@ -187,8 +146,25 @@ def input_properties(args: QueuedResourceArgs) -> Properties:
     return dumped
 
 
-def failures(inputs: Properties) -> list[tuple[str, str]]:
-    """Everything wrong with ``inputs``, as (property path, reason); unknown values pass."""
+def failures(
+    inputs: Properties, *, before: Properties | None = None, now: datetime | None = None
+) -> list[tuple[str, str]]:
+    """Everything wrong with ``inputs``, as (property path, reason); unknown values pass.
+
+    Args:
+        inputs: what the program said, with defaults.
+        before: inputs as they are in the state.
+        now: the time; None leaves out what depends on it.
+    """
+    found = list(_malformed(inputs))
+    wrong = {re.split(r"[.\[]", path)[0] for path, _ in found}
+    sound = {key: UNKNOWN if key in wrong else value for key, value in inputs.items()}
+    found += combinations.conflicts(sound, before=before or {}, now=now)
+    found += capacity_args.conflicts(sound)
+    return found
+
+
+def _malformed(inputs: Properties) -> Iterator[tuple[str, str]]:
     unknown = {key for key, value in inputs.items() if has_unknown(value)}
     try:
         parse({key: value for key, value in inputs.items() if key not in unknown})
@@ -196,12 +172,9 @@ def failures(inputs: Properties) -> list[tuple[str, str]]:
         found = [item for item in error.errors(include_url=False) if item["loc"][0] not in unknown]
         # A wrong item does not count as an item: only the wrong item is worth a word.
         wrong_inside = {item["loc"][0] for item in found if len(item["loc"]) > 1}
-        return [
-            (_path(item["loc"]), _reason(item))
-            for item in found
-            if item["type"] != "too_short" or item["loc"][0] not in wrong_inside
-        ]
-    return []
+        for item in found:
+            if item["type"] != "too_short" or item["loc"][0] not in wrong_inside:
+                yield _path(item["loc"]), _reason(item)
 
 
 def _names(urn: str) -> Names:
@@ -211,10 +184,13 @@ def _names(urn: str) -> Names:
 
 
 def _path(location: tuple[int | str, ...]) -> str:
-    parts = [str(location[0])]
+    head = str(location[0])
+    parts = [head]
     for part in location[1:]:
-        if part != "[key]":
-            parts.append(f"[{part}]" if isinstance(part, int) else f'["{part}"]')
+        if isinstance(part, int):
+            parts.append(f"[{part}]")
+        elif part != "[key]":
+            parts.append(f'["{part}"]' if head in _MAPS else f".{part}")
     return "".join(parts)
 
 

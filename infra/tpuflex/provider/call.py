@@ -9,10 +9,12 @@ from uuid import uuid4
 
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.queued_resources import RequestName, TpuClient
-from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
 from tpuflex.lifecycle import Lifecycle, lifecycle
 from tpuflex.provider.observation import Observation
 
+#: Seconds that the retries of one question may take in a wait, which asks again by itself.
+POLL_BUDGET = 15.0
 #: Pause between two looks that must agree before something counts as gone, in seconds.
 _SECOND_LOOK = 0.5
 #: Of these, no node can be there that would tell more than the queued resource itself.
@@ -42,21 +44,27 @@ class Call:
     report: Report
     new_id: Callable[[], str] = lambda: str(uuid4())
 
-    def look(self, name: RequestName) -> Observation:
-        """The queued resource and its node as they are now."""
-        found = self.client.get_queued_resource(name)
-        if found is not None and lifecycle(found.state.state, None) in _BEFORE_NODE:
-            return Observation(name, found, None)
-        return Observation(name, found, self.client.get_node(name.node))
+    def look(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
+        """The queued resource and its node as they are now.
 
-    def look_twice(self, name: RequestName) -> Observation:
+        Args:
+            name: the queued resource.
+            budget: seconds that the retries of each question may take.
+        """
+        found = self.client.get_queued_resource(name, budget=budget)
+        at = self.timing.wall()
+        if found is not None and lifecycle(found.state.state, None) in _BEFORE_NODE:
+            return Observation(name, found, None, at=at)
+        return Observation(name, found, self.client.get_node(name.node, budget=budget), at=at)
+
+    def look_twice(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
         """As :meth:`look`, but what is missing is looked for once more, a little later: one
         404 from a distributed system is not yet a fact."""
-        seen = self.look(name)
+        seen = self.look(name, budget=budget)
         if seen.lifecycle is not Lifecycle.LOST:
             return seen
         self.pause(_SECOND_LOOK)
-        return self.look(name)
+        return self.look(name, budget=budget)
 
     def pause(self, seconds: float) -> None:
         """Wait.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tpuflex.errors import (
     AccessError,
@@ -12,34 +12,179 @@ from tpuflex.errors import (
     NotFoundError,
 )
 from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.provider.call import Call
+from tpuflex.provider.call import POLL_BUDGET, Call
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.observation import Observation
+from tpuflex.provider.pace import HEARTBEAT, pause_for
 
-_SHORTEST_POLL = 0.5
-_LONGEST_POLL = 30.0
-_POLL_GROWTH = 0.1
-_HEARTBEAT = 60.0
 _REFUSALS = 3
 _GO_ON = "It stays in the state: run the same command again."
 
 
 @dataclass
-class _Deletion:
-    """One deletion and its memory."""
+class Removal:
+    """One deletion and its memory, driven step by step: several may go on side by side.
+
+    Attributes:
+        call: what is at hand.
+        name: the queued resource.
+        labels: labels that say whose it is; what carries another owner is left alone.
+        deadline: on the monotonic clock.
+        born: `createTime` of the one that is meant, if that is known.
+        where: what its lines begin with, where several are told.
+    """
 
     call: Call
     name: RequestName
     labels: dict[str, str]
-    started: float
     deadline: float
+    born: str = ""
+    where: str = ""
     operation: str = ""
     said: str = ""
-    said_at: float = 0.0
     refusals: int = 0
+    not_before: float = 0.0
+    started: float = field(init=False)
+    said_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self.said_at = self.call.timing.monotonic()
+
+    def step(self) -> bool:
+        """Look, and do what is to be done; True once nothing is left.
+
+        Raises:
+            ConflictError: it belongs to someone else, or is not gone at the deadline.
+            AccessError: a permission is missing.
+            InterruptedByUser: the engine cancelled; the deletion may go on in the cloud.
+        """
+        now = self.call.timing.monotonic()
+        if now < self.not_before:
+            return False
+        try:
+            seen = self._look()
+            if seen is not None and self._done(seen):
+                return True
+            if seen is not None:
+                self._act(seen)
+            self.refusals = 0
+        except AccessError:
+            self.refusals += 1
+            if self.refusals >= _REFUSALS:
+                raise
+        except InterruptedByUser as error:
+            raise self.interrupted() from error
+        if self.call.timing.monotonic() >= self.deadline:
+            raise ConflictError(
+                f"{self.name} is not gone after {elapsed(now - self.started)} ({self.said})",
+                hint=_GO_ON,
+            )
+        return False
+
+    def wait(self) -> float:
+        """Seconds until the next step is worth it."""
+        now = self.call.timing.monotonic()
+        pause = pause_for(now - self.started, self.call.timing.jitter())
+        pause = max(pause, self.not_before - now)
+        return max(0.0, min(pause, self.deadline - now, self.said_at + HEARTBEAT - now))
+
+    def interrupted(self) -> InterruptedByUser:
+        """What to raise when the engine cancels."""
+        return InterruptedByUser(f"stopped while deleting {self.name}", hint=_GO_ON)
+
+    def _look(self) -> Observation | None:
+        """What is there, looked for twice if nothing is; None if the API cannot be reached."""
+        try:
+            return self.call.look_twice(self.name, budget=POLL_BUDGET)
+        except ApiError as error:
+            self._no_answer(error)
+            return None
+
+    def _no_answer(self, error: ApiError) -> None:
+        self.not_before = self.call.timing.monotonic() + error.retry_after
+        self.call.report(f"no answer about {self.name} ({error.message})", passing=True)
+
+    def _done(self, seen: Observation) -> bool:
+        if seen.gone:
+            return True
+        if seen.belongs_to(self.labels):
+            return False
+        if seen.born and seen.born != self.born:
+            # Not the one that is meant: ours is gone, and somebody took the name.
+            self.call.report(
+                f"{self.name} belongs to {seen.owner} now and was left alone: ours is gone",
+                warning=True,
+            )
+            return True
+        raise ConflictError(
+            f"{self.name} belongs to {seen.owner} and was left alone",
+            hint="Remove it from this state with `pulumi state delete URN`.",
+        )
+
+    def _act(self, seen: Observation) -> None:
+        if self._in_progress(seen):
+            self._tell(seen, "")
+            return
+        try:
+            if seen.queued_resource is not None:
+                answer = self.call.client.delete_queued_resource(
+                    self.name, request_id=self.call.new_id(), force=True
+                )
+            else:
+                answer = self.call.client.delete_node(self.name.node)
+            self.operation = answer.name
+            self._tell(seen, "deleting")
+        except NotFoundError:
+            return
+        except ApiError as error:
+            if isinstance(error, ConflictError):
+                # PROVISIONING cannot be deleted, for up to two hours: ask again until it can.
+                self._tell(seen, "cannot be deleted yet")
+            elif error.passing:
+                self._no_answer(error)
+            else:
+                raise
+
+    def _in_progress(self, seen: Observation) -> bool:
+        """Whether a deletion is under way, so that asking again would only be refused."""
+        if self.operation:
+            done = self._operation_done()
+            if done is False:
+                return True
+            self.operation = ""
+        if seen.queued_resource is not None:
+            return seen.state == "DELETING"
+        return seen.node is not None and seen.node.state == "DELETING"
+
+    def _operation_done(self) -> bool | None:
+        """Whether our delete operation is done; None if Google has forgotten it."""
+        try:
+            found = self.call.client.get_operation(self.operation, budget=POLL_BUDGET)
+        except ApiError:
+            return False
+        return found.done if found is not None else None
+
+    def _tell(self, seen: Observation, note: str) -> None:
+        now = self.call.timing.monotonic()
+        if seen.queued_resource is not None:
+            sentence = seen.sentence()
+        else:
+            sentence = (
+                f"the queued resource is gone, its node is {seen.node.state if seen.node else ''}"
+            )
+        line = f"{self.where}{note}: {sentence}" if note else f"{self.where}{sentence}"
+        if line != self.said:
+            self.call.report(line)
+        elif now - self.said_at >= HEARTBEAT:
+            self.call.report(f"{line} ({elapsed(now - self.started)} so far)", passing=True)
+        else:
+            return
+        self.said, self.said_at = line, now
 
 
-def delete(call: Call, name: RequestName, labels: dict[str, str], *, deadline: float) -> None:
+def delete(
+    call: Call, name: RequestName, labels: dict[str, str], *, deadline: float, born: str = ""
+) -> None:
     """Delete ``name`` with its node and wait until both are gone.
 
     Args:
@@ -47,115 +192,47 @@ def delete(call: Call, name: RequestName, labels: dict[str, str], *, deadline: f
         name: the queued resource.
         labels: labels that say whose it is; what carries another owner is left alone.
         deadline: on the monotonic clock.
+        born: `createTime` of the one that is meant, if that is known.
 
     Raises:
         ConflictError: it belongs to someone else, or is not gone at the deadline.
         AccessError: a permission is missing.
         InterruptedByUser: the engine cancelled; the deletion may go on in the cloud.
     """
-    now = call.timing.monotonic()
-    run = _Deletion(call, name, labels, started=now, deadline=deadline, said_at=now)
-    while True:
-        try:
-            seen = _look(run)
-            if seen is not None and seen.gone:
-                return
-            if seen is not None:
-                _step(run, seen)
-            run.refusals = 0
-        except AccessError:
-            run.refusals += 1
-            if run.refusals >= _REFUSALS:
-                raise
-        except InterruptedByUser as error:
-            raise InterruptedByUser(f"stopped while deleting {name}", hint=_GO_ON) from error
-        _sleep(run)
+    delete_all([Removal(call, name, labels, deadline, born)])
 
 
-def _look(run: _Deletion) -> Observation | None:
-    """What is there, looked for twice if nothing is; None if the API cannot be reached."""
+def delete_all(removals: list[Removal]) -> None:
+    """Drive ``removals`` side by side until all is gone; one that fails does not stop the others.
+
+    Raises:
+        As :meth:`Removal.step`; of several failures the first, when the others are over.
+    """
+    left, failures = list(removals), list[ConflictError | AccessError | ApiError]()
+    while left:
+        for removal in [*left]:
+            try:
+                if removal.step():
+                    left.remove(removal)
+            except (AccessError, ApiError) as error:
+                left.remove(removal)
+                failures.append(error)
+        if left and left[0].call.timing.pause(min(removal.wait() for removal in left)):
+            raise left[0].interrupted()
+    if failures:
+        raise failures[0]
+
+
+def withdraw(call: Call, name: RequestName) -> bool:
+    """Take a request back that still waits; False if it does not wait any more.
+
+    Without ``force`` Google itself decides between withdrawing and granting: a request that was
+    granted a moment ago is refused, and kept.
+    """
     try:
-        return run.call.look_twice(run.name)
-    except ApiError as error:
-        run.call.report(f"no answer about {run.name} ({error.message})", passing=True)
-        return None
-
-
-def _step(run: _Deletion, seen: Observation) -> None:
-    if not seen.belongs_to(run.labels):
-        raise ConflictError(
-            f"{run.name} belongs to {seen.owner} and was left alone",
-            hint="Remove it from this state with `pulumi state delete URN`.",
-        )
-    if _in_progress(run, seen):
-        _tell(run, seen, "")
-        return
-    try:
-        if seen.queued_resource is not None:
-            answer = run.call.client.delete_queued_resource(
-                run.name, request_id=run.call.new_id(), force=True
-            )
-        else:
-            answer = run.call.client.delete_node(run.name.node)
-        run.operation = answer.name
-        _tell(run, seen, "deleting")
+        call.client.delete_queued_resource(name, request_id=call.new_id(), force=False)
     except NotFoundError:
-        return
-    except (ConflictError, ApiError) as error:
-        if 400 <= error.status < 500 and not isinstance(error, ConflictError):
-            raise
-        # PROVISIONING cannot be deleted, for up to two hours: ask again until it can.
-        _tell(run, seen, "cannot be deleted yet")
-
-
-def _in_progress(run: _Deletion, seen: Observation) -> bool:
-    """Whether a deletion is under way, so that asking again would only be refused."""
-    if run.operation:
-        operation = _operation(run)
-        if operation is None or operation:
-            run.operation = ""
-        else:
-            return True
-    if seen.queued_resource is not None:
-        return seen.state == "DELETING"
-    return seen.node is not None and seen.node.state == "DELETING"
-
-
-def _operation(run: _Deletion) -> bool | None:
-    """Whether our delete operation is done; None if Google has forgotten it."""
-    try:
-        found = run.call.client.get_operation(run.operation)
-    except ApiError:
+        return True
+    except ConflictError:
         return False
-    return found.done if found is not None else None
-
-
-def _tell(run: _Deletion, seen: Observation, note: str) -> None:
-    now = run.call.timing.monotonic()
-    if seen.queued_resource is not None:
-        sentence = seen.sentence()
-    else:
-        sentence = (
-            f"the queued resource is gone, its node is {seen.node.state if seen.node else ''}"
-        )
-    line = f"{note}: {sentence}" if note else sentence
-    if line != run.said:
-        run.call.report(line)
-    elif now - run.said_at >= _HEARTBEAT:
-        run.call.report(f"{line} ({elapsed(now - run.started)} so far)", passing=True)
-    else:
-        return
-    run.said, run.said_at = line, now
-
-
-def _sleep(run: _Deletion) -> None:
-    timing = run.call.timing
-    now = timing.monotonic()
-    if now >= run.deadline:
-        raise ConflictError(
-            f"{run.name} is not gone after {elapsed(now - run.started)} ({run.said})",
-            hint=_GO_ON,
-        )
-    base = min(_LONGEST_POLL, max(_SHORTEST_POLL, (now - run.started) * _POLL_GROWTH))
-    if timing.pause(min(run.deadline - now, base * (0.8 + 0.4 * timing.jitter()))):
-        raise InterruptedByUser(f"stopped while deleting {run.name}", hint=_GO_ON)
+    return True

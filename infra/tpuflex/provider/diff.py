@@ -8,15 +8,16 @@ else replaces.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 
-from pydantic.alias_generators import to_camel
-
 from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.arguments import QueuedResourceArgs
+from tpuflex.provider.arguments import DEFAULTS, INNER_DEFAULTS, INPUTS
+from tpuflex.provider.capacity_args import STEERING
 from tpuflex.provider.codec import Properties, Value, has_unknown
 from tpuflex.provider.request import BOOT_METADATA
+
+__all__ = ["INPUTS", "LOCAL", "PATCHABLE", "Change", "Diff", "Kind", "diff", "with_next_generation"]
 
 #: Inputs that `nodes.patch` can change, and their names in its update mask.
 PATCHABLE = {
@@ -26,9 +27,12 @@ PATCHABLE = {
     "metadata": "metadata",
     "externalIps": "network_config.enable_external_ips",
 }
-INPUTS = frozenset(to_camel(name) for name in QueuedResourceArgs.model_fields)
-#: Inputs that make up the resource's name: while they stay, old and new cannot exist together.
-_NAMING = ("project", "zones", "queuedResourceId")
+#: Inputs that no request carries: they steer this provider, and change in the state only.
+LOCAL = STEERING | {"onBootChange"}
+#: What an id is made of makes no difference while the id stays.
+_INDIFFERENT = frozenset({"queuedResourceIdPrefix"})
+#: Inputs that say where it is: in two places, one name can exist twice.
+_PLACE = ("project", "zones")
 #: Inputs that may be a bare name or a full path.
 _PATHS = frozenset({"network", "subnetwork"})
 #: What is not there any more, or never will be: the only way forward is a new one.
@@ -65,7 +69,8 @@ class Diff:
 
     Attributes:
         changes: change by property path.
-        delete_before_replace: whether the old one must go first, because both have one name.
+        delete_before_replace: whether the old one must go first: because both have one name, or
+            because it serves nobody.
     """
 
     changes: Mapping[str, Change]
@@ -89,19 +94,75 @@ def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> D
             costs money that nobody asked for.
     """
     changes: dict[str, Change] = {}
-    for key in sorted(INPUTS):
+    for key in sorted(INPUTS - _INDIFFERENT):
+        before, after = _complete(key, old.get(key)), _complete(key, new.get(key))
         if key in ("labels", "metadata"):
-            changes |= _map_changes(key, old.get(key), new.get(key))
-        elif key in _PATHS and _same_place(old.get(key), new.get(key)):
+            changes |= _map_changes(key, before, after, _replacing_entries(key, new))
+        elif key in _PATHS and _same_place(before, after):
             continue
-        elif (change := _change(old.get(key), new.get(key), key not in PATCHABLE)) is not None:
+        elif (change := _change(before, after, _replaces(key, new))) is not None:
             changes[key] = change
     if stands in _BEYOND_REPAIR:
         changes["lifecycle"] = Change(Kind.UPDATE, replaces=True, is_input=False)
     elif stands in _ON_ITS_WAY:
         changes["lifecycle"] = Change(Kind.UPDATE, replaces=False, is_input=False)
-    same_name = all(old.get(key) == new.get(key) for key in _NAMING)
-    return Diff(changes, delete_before_replace=same_name)
+    # What does not run serves nobody: there is nothing to hand over, but its quota is needed,
+    # and what only waits might still be granted, and billed, beside the one that replaces it.
+    nobody_served = stands is not None and stands is not Lifecycle.ACTIVE
+    return Diff(changes, delete_before_replace=nobody_served or _shares_names(old, new))
+
+
+def with_next_generation(found: Diff, new: Properties) -> Diff:
+    """``found`` and, if that replaces, the change of an id that is made by us: the engine asks
+    for the id of the replacement only afterwards, and a preview should show it."""
+    if not found.replaces or "queuedResourceIdPrefix" not in new:
+        return found
+    changes = {"queuedResourceId": Change(Kind.UPDATE, replaces=True), **found.changes}
+    return replace(found, changes=changes)
+
+
+def _complete(key: str, value: Value) -> Value:
+    """``value`` with what is left out in it, so that it equals what says the same in full: states
+    of earlier versions, and imports, say more or less than the program does."""
+    if value is None:
+        return DEFAULTS.get(key)
+    inner = INNER_DEFAULTS.get(key)
+    if inner is None:
+        return value
+    if isinstance(value, list):
+        return [_complete(key, item) for item in value]
+    return {**inner, **value} if isinstance(value, dict) else value
+
+
+def _replaces(key: str, new: Properties) -> bool:
+    """Whether a change of ``key`` needs new hosts."""
+    if key == "externalIps":
+        # Only the one network's external IPs can be patched; of several, none can.
+        return bool(new.get("networkConfigs"))
+    return key not in PATCHABLE and key not in LOCAL
+
+
+def _replacing_entries(key: str, new: Properties) -> frozenset[str]:
+    """Entries of the map ``key`` whose change needs new hosts."""
+    if key == "metadata" and new.get("onBootChange") != "update":
+        return BOOT_METADATA
+    return frozenset()
+
+
+def _shares_names(old: Properties, new: Properties) -> bool:
+    """Whether what replaces the old one would be called the same, so that both cannot be."""
+    if any(old.get(key) != new.get(key) for key in _PLACE):
+        return False
+    if "queuedResourceIdPrefix" in new:
+        # The replacement is of the next generation, but may name its nodes by itself.
+        nodes = (_node_prefix(old), _node_prefix(new))
+        return nodes[0] is not None and nodes[0] == nodes[1]
+    return old.get("queuedResourceId") == new.get("queuedResourceId")
+
+
+def _node_prefix(inputs: Properties) -> Value:
+    several = inputs.get("multiNode")
+    return several.get("nodeIdPrefix") if isinstance(several, dict) else None
 
 
 def _change(old: Value, new: Value, replaces: bool) -> Change | None:
@@ -118,16 +179,14 @@ def _same_place(old: Value, new: Value) -> bool:
     return old.rsplit("/", 1)[-1] == new.rsplit("/", 1)[-1]
 
 
-def _map_changes(key: str, old: Value, new: Value) -> dict[str, Change]:
-    """Changes of a map, entry by entry: only what takes effect at a boot replaces."""
+def _map_changes(key: str, old: Value, new: Value, replacing: frozenset[str]) -> dict[str, Change]:
+    """Changes of a map, entry by entry."""
     if has_unknown(new) and not isinstance(new, dict):
         return {key: Change(Kind.UPDATE, replaces=False)}
     before = old if isinstance(old, dict) else {}
     after = new if isinstance(new, dict) else {}
     found = {
-        _entry(key, name): _change(
-            before.get(name), after.get(name), key == "metadata" and name in BOOT_METADATA
-        )
+        _entry(key, name): _change(before.get(name), after.get(name), name in replacing)
         for name in sorted(before.keys() | after.keys())
     }
     return {path: change for path, change in found.items() if change is not None}

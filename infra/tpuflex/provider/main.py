@@ -5,6 +5,7 @@ Prints the port it listens on as its first line, as Pulumi's engine expects of a
 
 from __future__ import annotations
 
+import functools
 import os
 import signal
 import sys
@@ -41,7 +42,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # A reader of our output that went away must not kill a wait.
     signal.signal(signal.SIGPIPE, signal.SIG_IGN)
 
-    servicer = Servicer(EngineLog(address), connector(os.environ))
+    # The machine's clocks; at the embedded cloud's pace in tests that set one.
+    timing = functools.partial(Timing.of_environment, os.environ)
+    servicer = Servicer(EngineLog(address), connector(os.environ), timing)
     server = grpc.server(ThreadPoolExecutor(_THREADS), options=_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
-from pydantic.alias_generators import to_camel
-
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.gcp.tpu_models import Node, QueuedResource
 from tpuflex.lifecycle import Lifecycle, describe, lifecycle
 from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_SPEC, LABEL_STACK
 from tpuflex.provider.codec import Properties, Value
+from tpuflex.provider.importing import imported_inputs
+from tpuflex.standing import TABLE, Standing, standing
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,11 +22,17 @@ class Observation:
         name: the name that was looked up.
         queued_resource: what was found, or None.
         node: its node, or None if there is none (yet, or any more).
+        at: when, in seconds since the epoch.
+        also: further requests, in other zones, that exist or may exist.
+        known_ended: the state remembers that the run is over; its leftover may be gone.
     """
 
     name: RequestName
     queued_resource: QueuedResource | None
     node: Node | None
+    at: float = 0.0
+    also: tuple[RequestName, ...] = ()
+    known_ended: bool = False
 
     @property
     def gone(self) -> bool:
@@ -43,9 +49,34 @@ class Observation:
     def lifecycle(self) -> Lifecycle:
         """Our word for where it stands."""
         found, node = self.queued_resource, self.node
+        if self.known_ended and self.gone:
+            return Lifecycle.ENDED
         return lifecycle(
             found.state.state if found is not None else None,
             node.state if node is not None else None,
+            cut_short=found is not None and found.cut_short(self.at),
+        )
+
+    @property
+    def born(self) -> str:
+        """When it was asked for (`createTime`), which tells it from a namesake; or empty."""
+        if self.queued_resource is not None:
+            return self.queued_resource.create_time
+        return ""
+
+    def standing(self, labels: dict[str, str], born: str = "") -> Standing:
+        """Its row in the refresh table.
+
+        Args:
+            labels: labels that say whose it should be.
+            born: `createTime` of the one that is meant: labels may be changed, that cannot.
+        """
+        same = bool(born) and born == self.born
+        return standing(
+            self.lifecycle,
+            queued_resource=self.queued_resource is not None or self.known_ended,
+            node=self.node is not None,
+            ours=same or self.belongs_to(labels),
         )
 
     @property
@@ -75,6 +106,10 @@ class Observation:
         if self.state == "ACTIVE" and self.lifecycle is not Lifecycle.ACTIVE:
             node = self.node.state if self.node is not None else "missing"
             return f"ACTIVE, but the node is {node}"
+        if self.state == "SUSPENDED" and self.lifecycle is Lifecycle.LOST:
+            return f"SUSPENDED: {TABLE[Standing.NODE_MISSING].meaning}"
+        if self.queued_resource is None and self.node is not None:
+            return f"NOT_FOUND: {TABLE[Standing.ORPHANED].meaning}"
         return f"{self.state}: {describe(self.state)}"
 
 
@@ -97,6 +132,7 @@ def outputs(inputs: Properties, seen: Observation) -> Properties:
         "activeTime": node.create_time or None,
         "expireTime": expiry(found, seen.node),
         "specHash": seen.labels.get(LABEL_SPEC),
+        "requests": [str(name) for name in (seen.name, *seen.also)],
     }
 
 
@@ -133,7 +169,7 @@ def observed_inputs(known: Properties, seen: Observation) -> Properties:
     the entries that the program sets: Google adds labels and metadata of its own.
     """
     if not known:
-        return _imported_inputs(seen)
+        return imported_inputs(seen.name, seen.queued_resource, seen.node)
     node = seen.node
     if node is None:
         return known
@@ -142,8 +178,9 @@ def observed_inputs(known: Properties, seen: Observation) -> Properties:
         "labels": _known_entries(known.get("labels"), node.labels),
         "metadata": _known_entries(known.get("metadata"), node.metadata),
         "tags": list(node.tags),
-        "externalIps": node.network_config.enable_external_ips,
     }
+    if not known.get("networkConfigs"):
+        drifted["externalIps"] = node.network_config.enable_external_ips
     if node.description or "description" in known:
         drifted["description"] = node.description
     return drifted
@@ -153,33 +190,3 @@ def _known_entries(known: Value, found: dict[str, str]) -> Value:
     if not isinstance(known, dict):
         return known
     return {key: found[key] for key in known if key in found}
-
-
-def _imported_inputs(seen: Observation) -> Properties:
-    found = seen.queued_resource or QueuedResource()
-    asked = found.spec.node
-    # What can be patched is read from the node as it is; the rest as it was asked for, because
-    # the node spells some of it differently (a network by its full path).
-    node = seen.node or asked
-    labels: Value = {k: v for k, v in node.labels.items() if k != LABEL_SPEC}
-    inputs: Properties = {
-        "queued_resource_id": seen.name.id,
-        "project": seen.name.project,
-        "zones": [seen.name.zone],
-        "accelerator_type": asked.accelerator_type or node.accelerator_type,
-        "runtime_version": asked.runtime_version or node.runtime_version,
-        "service_account": asked.service_account.email or node.service_account.email,
-        "scopes": list(asked.service_account.scope or node.service_account.scope),
-        "network": asked.network_config.network,
-        "subnetwork": asked.network_config.subnetwork,
-        "secure_boot": asked.shielded_instance_config.enable_secure_boot,
-        "max_run_duration": found.run_duration.max_run_duration,
-        "valid_until_duration": found.queueing_policy.valid_until_duration,
-        "provisioning_model": found.provisioning_model,
-        "external_ips": node.network_config.enable_external_ips,
-        "tags": list(node.tags),
-        "labels": labels,
-        "metadata": dict(node.metadata),
-        "description": node.description,
-    }
-    return {to_camel(key): value for key, value in inputs.items() if value not in ("", None)}

@@ -1,51 +1,29 @@
-"""Create, read, update and delete, on plain values."""
+"""Create, update and delete, on plain values."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pydantic import JsonValue
 
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.arguments import parse
-from tpuflex.provider.call import Call
-from tpuflex.provider.codec import Properties
-from tpuflex.provider.deletion import delete
-from tpuflex.provider.observation import Observation, observed_inputs
+from tpuflex.provider.arguments import QueuedResourceArgs, parse
+from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.codec import Properties, Value
+from tpuflex.provider.deadlines import Deadlines
+from tpuflex.provider.deletion import Removal, delete_all
+from tpuflex.provider.entrant import Entrant
+from tpuflex.provider.observation import Observation
 from tpuflex.provider.patching import patch
-from tpuflex.provider.placement import place, refuse_foreign
-from tpuflex.provider.request import request_name
-from tpuflex.provider.waiting import wait_until_active
+from tpuflex.provider.placement import refuse_foreign
+from tpuflex.provider.protection import refuse_deletion
+from tpuflex.provider.race import obtain
+from tpuflex.provider.refresh import labels_of, names_of, read
+from tpuflex.provider.renewal import RUN_OVER
+
+__all__ = ["create", "delete_resource", "read", "update"]
 
 JsonObject = dict[str, JsonValue]
-
-#: Seconds that a call may take when the program sets no `custom_timeouts`.
-CREATE_TIMEOUT = 24 * 3600.0
-DELETE_TIMEOUT = 3 * 3600.0
-
-_NOTICES = {
-    Lifecycle.ENDED: (
-        "the run is over and the hosts are gone; the leftover still uses quota. For a new run:"
-        " `pulumi up --replace URN`; to clean up: `pulumi destroy`."
-    ),
-    Lifecycle.FAILED: "the request failed; `pulumi up` replaces it.",
-    Lifecycle.LOST: "something was deleted outside of Pulumi; `pulumi up` replaces it.",
-}
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What a read found.
-
-    Attributes:
-        inputs: the inputs as the cloud has them.
-        seen: the look itself.
-    """
-
-    inputs: Properties
-    seen: Observation
 
 
 def create(call: Call, inputs: Properties, *, timeout: float) -> Observation:
@@ -54,78 +32,103 @@ def create(call: Call, inputs: Properties, *, timeout: float) -> Observation:
     Args:
         call: what is at hand.
         inputs: checked inputs.
-        timeout: seconds; 0 for the default of 24 hours.
+        timeout: seconds for all of it; 0 for the deadlines of the inputs alone.
 
     Raises:
         UnreadyError: the request exists, or may exist, and must be kept in the state.
         TpuflexError: nothing was placed.
     """
     args = parse(inputs)
-    deadline = call.timing.monotonic() + (timeout or CREATE_TIMEOUT)
-    operation = place(call, args, deadline=deadline)
-    seen = wait_until_active(call, request_name(args), operation, deadline=deadline)
-    return patch(call, args, {}, seen, deadline=deadline)
+    seen = obtain(call, args, Deadlines.of(args, timeout))
+    return _patched(call, args, {}, seen, timeout)
 
 
-def read(call: Call, id_: str, inputs: Properties) -> Found | None:
-    """What the cloud has under ``id_``; None if nothing is left.
+def update(
+    call: Call,
+    id_: str,
+    old: Properties,
+    new: Properties,
+    outputs: Properties,
+    *,
+    timeout: float,
+) -> Observation:
+    """Go on waiting if it is not active yet, delete what lost, then patch the node.
 
     Args:
         call: what is at hand.
         id_: full name of the queued resource.
-        inputs: inputs in the state; empty when it is imported.
-    """
-    seen = call.look_twice(RequestName.parse(id_))
-    if seen.gone:
-        return None
-    notice = _NOTICES.get(seen.lifecycle)
-    if notice is not None:
-        call.report(f"{seen.sentence()}: {notice}", warning=True)
-    return Found(observed_inputs(inputs, seen), seen)
-
-
-def update(
-    call: Call, old: Properties, new: Properties, stands: Lifecycle | None, *, timeout: float
-) -> Observation:
-    """Go on waiting if it is not active yet, then patch the node.
-
-    Args:
-        call: what is at hand.
         old: inputs as they were last applied.
         new: checked inputs.
-        stands: where the resource stood according to the state.
-        timeout: seconds; 0 for the default of 24 hours.
+        outputs: what the state says about it.
+        timeout: seconds for all of it; 0 for the deadlines of the inputs alone.
 
     Raises:
         UnreadyError: it is still not active.
-        NotFoundError: it was active once and is gone.
+        TpuflexError: it is not ours, or could not be changed.
     """
     args = parse(new)
-    name = request_name(args)
-    deadline = call.timing.monotonic() + (timeout or CREATE_TIMEOUT)
-    seen = call.look_twice(name)
-    operation = None
-    if seen.gone:
-        if stands not in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
-            raise NotFoundError(f"{name} is gone", hint="Run: pulumi refresh")
-        # What we were waiting for was deleted, or never arrived: ask for it anew.
-        operation = place(call, args, deadline=deadline)
-    else:
-        refuse_foreign(args, seen)
-    seen = wait_until_active(call, name, operation, deadline=deadline)
-    return patch(call, args, old, seen, deadline=deadline)
+    known = names_of(id_, old, outputs)
+    if outputs.get("lifecycle") == Lifecycle.ENDED.value:
+        return _after_the_run(call, args, RequestName.parse(id_))
+    if len(args.zones) == 1:
+        seen = call.look_twice(known[0])
+        if not seen.gone:
+            refuse_foreign(args, seen)
+    seen = obtain(call, args, Deadlines.of(args, timeout), known=known)
+    return _patched(call, args, old, seen, timeout)
 
 
-def delete_resource(call: Call, id_: str, inputs: Properties, *, timeout: float) -> None:
-    """Delete queued resource and node and wait until both are gone.
+def delete_resource(
+    call: Call, id_: str, inputs: Properties, outputs: Properties, *, timeout: float
+) -> None:
+    """Delete every request of the resource, with its node, and wait until all are gone.
 
     Args:
         call: what is at hand.
         id_: full name of the queued resource.
         inputs: inputs in the state, whose owner label must be the one in the cloud.
-        timeout: seconds; 0 for the default of 3 hours.
+        outputs: what the state says about it.
+        timeout: seconds; 0 for the deadline of the inputs.
+
+    Raises:
+        ConflictError: it is protected, belongs to someone else, or is not gone in time.
+        AccessError: a permission is missing.
     """
-    labels = inputs.get("labels")
-    marks = {k: str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
-    deadline = call.timing.monotonic() + (timeout or DELETE_TIMEOUT)
-    delete(call, RequestName.parse(id_), marks, deadline=deadline)
+    names = names_of(id_, inputs, outputs)
+    labels = labels_of(inputs)
+    refuse_deletion(call, inputs, names, labels)
+    limit = timeout or _seconds(inputs.get("deleteTimeout"))
+    deadline = call.timing.monotonic() + limit
+    born = str(outputs.get("createTime") or "")
+    delete_all(
+        [Removal(call, name, labels, deadline, born if str(name) == id_ else "") for name in names]
+    )
+
+
+def _after_the_run(call: Call, args: QueuedResourceArgs, name: RequestName) -> Observation:
+    """The run is over, and nobody asked for another: at most the leftover is cleaned up."""
+    seen = call.look_twice(name)
+    if args.on_run_end == "delete" and not seen.gone:
+        call.report("the run is over: deleting its leftover, which still uses quota")
+        limit = Deadlines.of(args, 0).deletion
+        removal = Removal(call, name, args.labels, call.timing.monotonic() + limit, seen.born)
+        try:
+            delete_all([removal])
+        except (TpuflexError, InterruptedByUser) as error:
+            raise UnreadyError(error.message, observation=seen, hint=error.hint) from error
+        return Observation(name, None, None, seen.at, known_ended=True)
+    call.report(RUN_OVER, warning=True)
+    return seen if not seen.gone else Observation(name, None, None, seen.at, known_ended=True)
+
+
+def _patched(
+    call: Call, args: QueuedResourceArgs, old: Properties, seen: Observation, timeout: float
+) -> Observation:
+    there = Entrant.in_zone(args, seen.name.zone).args
+    limit = min(timeout or 600.0, 600.0)
+    return patch(call, there, old, seen, deadline=call.timing.monotonic() + limit)
+
+
+def _seconds(value: Value) -> float:
+    text = value.removesuffix("s") if isinstance(value, str) else ""
+    return float(text) if text.isdecimal() else 3 * 3600.0

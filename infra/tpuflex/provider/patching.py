@@ -13,7 +13,7 @@ from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.codec import Properties, Value
 from tpuflex.provider.diff import PATCHABLE
 from tpuflex.provider.observation import Observation
-from tpuflex.provider.request import spec_hash
+from tpuflex.provider.request import BOOT_METADATA, spec_hash
 
 JsonObject = dict[str, JsonValue]
 _POLL = 1.0
@@ -39,6 +39,8 @@ def node_patch(args: QueuedResourceArgs, old: Properties, asked: Node, node: Nod
         ),
         "externalIps": args.external_ips,
     }
+    if args.network_configs:
+        del wanted["externalIps"]  # can only be patched where there is one interface
     present: JsonObject = {
         "description": node.description,
         "labels": {**node.labels},
@@ -64,6 +66,16 @@ def patch(
     if not changed:
         return seen
     call.report(f"changing {', '.join(changed)} of the node", passing=True)
+    stale = [
+        key
+        for key in sorted(BOOT_METADATA)
+        if args.metadata.get(key) != seen.node.metadata.get(key)
+    ]
+    if stale:
+        call.report(
+            f"{' and '.join(stale)} changed: it takes effect when the hosts boot the next time",
+            warning=True,
+        )
     operation = call.client.patch_node(
         seen.name.node, _body(changed), mask=[PATCHABLE[key] for key in changed]
     )

@@ -71,7 +71,7 @@ def place(call: Call, args: QueuedResourceArgs, *, deadline: float) -> Operation
             call.report(f"found the request of an earlier run, {seen.sentence()}")
             return None
         if judged in (Verdict.REFUSE_FOREIGN, Verdict.REFUSE_DIFFERENT):
-            raise _refusal(seen, judged)
+            raise refusal(seen, judged)
         if judged is Verdict.CLEAR:
             call.report(f"clearing a leftover of an earlier run, {seen.sentence()}")
             delete(call, name, args.labels, deadline=deadline)
@@ -92,7 +92,7 @@ def refuse_foreign(args: QueuedResourceArgs, seen: Observation) -> None:
         AlreadyExistsError: it carries another owner marker, or none.
     """
     if not seen.belongs_to(args.labels):
-        raise _refusal(seen, Verdict.REFUSE_FOREIGN)
+        raise refusal(seen, Verdict.REFUSE_FOREIGN)
 
 
 def _post(call: Call, args: QueuedResourceArgs, request_id: str) -> Operation | None:
@@ -106,7 +106,7 @@ def _post(call: Call, args: QueuedResourceArgs, request_id: str) -> Operation | 
     except NotFoundError as error:
         raise ApiError(error.message, hint="Check project and zone.") from error
     except ApiError as error:
-        if isinstance(error, AlreadyExistsError) or 400 <= error.status < 500:
+        if isinstance(error, AlreadyExistsError) or not (error.status == 0 or error.status >= 500):
             raise
         return _after_lost_answer(call, args, error)
 
@@ -118,8 +118,11 @@ def _after_lost_answer(call: Call, args: QueuedResourceArgs, error: ApiError) ->
         seen = call.look(name)
     except (ApiError, InterruptedByUser):
         raise _uncertain(Observation(name, None, None)) from error
-    if verdict(args, seen) is Verdict.ADOPT:
-        return None
+    if verdict(args, seen) in (Verdict.ADOPT, Verdict.CLEAR):
+        return None  # it took effect, and may have failed since: the name was free before
+    if seen.gone:
+        # Not to be seen is not the same as not there: it may still turn up.
+        raise _uncertain(seen) from error
     raise error
 
 
@@ -131,7 +134,8 @@ def _uncertain(seen: Observation) -> UnreadyError:
     )
 
 
-def _refusal(seen: Observation, judged: Verdict) -> AlreadyExistsError:
+def refusal(seen: Observation, judged: Verdict) -> AlreadyExistsError:
+    """The error for what stands in the way under our name."""
     if judged is Verdict.REFUSE_FOREIGN:
         return AlreadyExistsError(
             f"{seen.name} belongs to {seen.owner}",

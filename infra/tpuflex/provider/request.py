@@ -1,4 +1,8 @@
-"""The request body that asks for a slice, and the fingerprint by which it is recognised."""
+"""The request body that asks for a slice, and the fingerprint by which it is recognised.
+
+Names and places of the fields: `QueuedResource` and `Node` of `tpu.v2alpha1`, revision 20261001.
+Nothing is sent for what the program leaves to Google.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,9 @@ from pydantic import JsonValue
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.naming import LABEL_SPEC, digest
 from tpuflex.provider.arguments import QueuedResourceArgs
+from tpuflex.provider.disk_args import BootDisk, DataDisk
+from tpuflex.provider.network_args import NetworkArgs, NetworkConfig
+from tpuflex.provider.queue_args import Interval
 
 JsonObject = dict[str, JsonValue]
 
@@ -16,70 +23,155 @@ JsonObject = dict[str, JsonValue]
 BOOT_METADATA = frozenset({"startup-script", "tpuflex-config"})
 
 
-def request_name(args: QueuedResourceArgs) -> RequestName:
-    """The full name of the queued resource that ``args`` ask for."""
-    return RequestName(args.project, args.zones[0], args.queued_resource_id)
+def request_name(args: QueuedResourceArgs, zone: str | None = None) -> RequestName:
+    """The full name of the queued resource that ``args`` ask for.
+
+    Args:
+        args: what is asked for.
+        zone: one of ``args.zones``; the first unless given.
+    """
+    return RequestName(args.project, zone or args.zones[0], args.queued_resource_id)
 
 
-def request_body(args: QueuedResourceArgs) -> JsonObject:
-    """The `QueuedResource` that is posted, with the spec hash among the node's labels."""
-    body = _body(args)
+def request_body(args: QueuedResourceArgs, zone: str | None = None) -> JsonObject:
+    """The `QueuedResource` that is posted in ``zone`` (the first unless given), with the spec
+    hash among the node's labels."""
     node = _node(args)
     node["labels"] = {**args.labels, LABEL_SPEC: spec_hash(args)}
-    body["tpu"] = {"nodeSpec": [_node_spec(args, node)]}
-    return body
+    parent = request_name(args, zone).parent
+    return {**_terms(args), "tpu": {"nodeSpec": [{"parent": parent, **_nodes(args), "node": node}]}}
 
 
 def spec_hash(args: QueuedResourceArgs) -> str:
-    """Fingerprint of all that cannot be changed in place: two requests with the same one are
-    the same request. What can be patched is left out, so patching does not make a stranger."""
+    """Fingerprint of all that cannot be changed in place: two requests of one name with the same
+    one are the same request. What can be patched is left out, so patching does not make a
+    stranger."""
     node = _node(args)
-    for field in ("description", "labels", "tags"):
+    for field in ("description", "labels", "tags", "metadata"):
         node.pop(field, None)
-    node["metadata"] = {key: args.metadata.get(key) for key in sorted(BOOT_METADATA)}
-    network = node["networkConfig"]
-    assert isinstance(network, dict)  # noqa: S101 - built below
-    network.pop("enableExternalIps")
-    body = _body(args)
-    body["tpu"] = {"nodeSpec": [_node_spec(args, node)]}
-    return digest(json.dumps(body, sort_keys=True, separators=(",", ":")))
+    if args.on_boot_change == "replace":
+        node["metadata"] = {key: args.metadata.get(key) for key in sorted(BOOT_METADATA)}
+    network = node.get("networkConfig")
+    if isinstance(network, dict):
+        network.pop("enableExternalIps")
+    asked = {**_terms(args), **_nodes(args), "node": node}
+    return digest(json.dumps(asked, sort_keys=True, separators=(",", ":")))
 
 
-def _body(args: QueuedResourceArgs) -> JsonObject:
-    body: JsonObject = {
-        "provisioningModel": args.provisioning_model,
-        "runDuration": {"maxRunDuration": args.max_run_duration},
-    }
-    if args.valid_until_duration is not None:
-        body["queueingPolicy"] = {"validUntilDuration": args.valid_until_duration}
-    return body
+def node_ids(args: QueuedResourceArgs) -> tuple[str, ...]:
+    """The ids that the nodes will have: one, or PREFIX-0, PREFIX-1, … of several."""
+    several = args.multi_node
+    if several is None:
+        return (args.queued_resource_id,)
+    prefix = several.node_id_prefix or args.queued_resource_id
+    return tuple(f"{prefix}-{number}" for number in range(several.node_count))
 
 
-def _node_spec(args: QueuedResourceArgs, node: JsonObject) -> JsonObject:
+def _terms(args: QueuedResourceArgs) -> JsonObject:
+    """On what terms, for how long, valid from and until."""
+    terms: JsonObject = {"provisioningModel": args.provisioning_model}
+    if args.provisioning_model == "SPOT":
+        # gcloud 528 sends both for --provisioning-model=spot; with the model alone, the tier
+        # would be left open.
+        terms["spot"] = {}
+    if args.best_effort:
+        terms["bestEffort"] = {}
+    if args.guaranteed is not None:
+        terms["guaranteed"] = _said(
+            minDuration=args.guaranteed.min_duration, reserved=args.guaranteed.reserved or None
+        )
+    run = _said(maxRunDuration=args.max_run_duration, terminationTime=args.termination_time)
+    if run:
+        terms["runDuration"] = run
+    interval = args.valid_interval
+    policy = _said(
+        validUntilDuration=args.valid_until_duration,
+        validUntilTime=args.valid_until_time,
+        validAfterDuration=args.valid_after_duration,
+        validAfterTime=args.valid_after_time,
+        validInterval=None if interval is None else _interval(interval),
+    )
+    if policy:
+        terms["queueingPolicy"] = policy
+    return terms | _said(reservationName=args.reservation_name)
+
+
+def _interval(interval: Interval) -> JsonObject:
+    return _said(startTime=interval.start_time, endTime=interval.end_time)
+
+
+def _nodes(args: QueuedResourceArgs) -> JsonObject:
+    """How many nodes, and what they are called."""
+    several = args.multi_node
+    if several is None:
+        return {"nodeId": args.queued_resource_id}
     return {
-        "parent": request_name(args).parent,
-        "nodeId": args.queued_resource_id,
-        "node": node,
+        "multiNodeParams": _said(
+            nodeCount=several.node_count,
+            nodeIdPrefix=several.node_id_prefix,
+            workloadType=several.workload_type,
+        )
     }
 
 
 def _node(args: QueuedResourceArgs) -> JsonObject:
-    network: JsonObject = {"enableExternalIps": args.external_ips}
-    if args.network is not None:
-        network["network"] = args.network
-    if args.subnetwork is not None:
-        network["subnetwork"] = args.subnetwork
-    node: JsonObject = {
-        "acceleratorType": args.accelerator_type,
-        "runtimeVersion": args.runtime_version,
-        "networkConfig": network,
-        "serviceAccount": {"email": args.service_account, "scope": [*args.scopes]},
-        "shieldedInstanceConfig": {"enableSecureBoot": args.secure_boot},
-        "labels": {**args.labels},
-        "metadata": {**args.metadata},
-    }
-    if args.tags:
-        node["tags"] = [*args.tags]
-    if args.description is not None:
-        node["description"] = args.description
+    config = args.accelerator_config
+    node = _said(
+        acceleratorType=args.accelerator_type,
+        acceleratorConfig=(
+            None if config is None else {"type": config.type, "topology": config.topology}
+        ),
+        runtimeVersion=args.runtime_version,
+        serviceAccount={"email": args.service_account, "scope": [*args.scopes]},
+        shieldedInstanceConfig={"enableSecureBoot": args.secure_boot},
+        labels={**args.labels},
+        metadata={**args.metadata},
+        tags=[*args.tags] or None,
+        description=args.description,
+        autocheckpointEnabled=args.autocheckpoint_enabled or None,
+        cidrBlock=args.cidr_block,
+        dataDisks=[_data_disk(disk) for disk in args.data_disks] or None,
+        bootDiskConfig=None if args.boot_disk is None else _boot_disk(args.boot_disk),
+    )
+    if args.network_configs:
+        node["networkConfigs"] = [_interface(one) for one in args.network_configs]
+    else:
+        node["networkConfig"] = _interface(args)
     return node
+
+
+def _interface(one: NetworkArgs | NetworkConfig) -> JsonObject:
+    return {
+        "enableExternalIps": one.external_ips,
+        **_said(
+            network=one.network,
+            subnetwork=one.subnetwork,
+            canIpForward=one.can_ip_forward or None,
+            queueCount=one.queue_count,
+        ),
+    }
+
+
+def _data_disk(disk: DataDisk) -> JsonObject:
+    return _said(sourceDisk=disk.source_disk, mode=disk.mode, workerIds=[*disk.worker_ids] or None)
+
+
+def _boot_disk(disk: BootDisk) -> JsonObject:
+    return _said(
+        diskSizeGb=_int64(disk.disk_size_gb),
+        sourceImage=disk.source_image,
+        provisionedIops=_int64(disk.provisioned_iops),
+        provisionedThroughput=_int64(disk.provisioned_throughput),
+        storagePool=disk.storage_pool,
+        enableConfidentialCompute=disk.enable_confidential_compute or None,
+        customerEncryptionKey=disk.kms_key_name and {"kmsKeyName": disk.kms_key_name},
+    )
+
+
+def _int64(number: int | None) -> str | None:
+    """A 64-bit number travels as text in Google's JSON."""
+    return None if number is None else str(number)
+
+
+def _said(**fields: JsonValue) -> JsonObject:
+    return {name: value for name, value in fields.items() if value is not None}

@@ -1,11 +1,14 @@
-"""The package schema that `GetSchema` answers with, made from the arguments' own model."""
+"""The package schema that `GetSchema` answers with, made from the arguments' own model: what is
+added there appears here by itself."""
 
 from __future__ import annotations
 
 import json
-from typing import get_args
+from collections.abc import Iterator
+from types import NoneType, UnionType
+from typing import Literal, Union, get_args, get_origin
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
 from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
@@ -40,19 +43,26 @@ _OUTPUTS: tuple[tuple[str, JsonObject, str, bool], ...] = (
     ("activeTime", _STRING, "When the node was made (RFC 3339).", False),
     ("expireTime", _STRING, "When the run ends at the latest (RFC 3339).", False),
     ("specHash", _STRING, "Fingerprint of all that cannot be changed in place.", False),
+    (
+        "requests",
+        _STRINGS,
+        "Full name of every request that exists or may exist: this one, and those in other zones"
+        " that are still to be deleted.",
+        False,
+    ),
 )
 
 
 def package_schema() -> str:
     """The schema as JSON (https://www.pulumi.com/docs/iac/extending-pulumi/schema/)."""
-    inputs = _inputs()
+    inputs = _properties(QueuedResourceArgs)
     outputs = {name: {**kind, "description": text} for name, kind, text, _ in _OUTPUTS}
     required = [*REQUIRED, *(name for name, _, _, always in _OUTPUTS if always)]
     schema = {
         "name": PACKAGE,
         "displayName": "tpuflex",
         "version": __version__,
-        "description": "Flex-start queued resources on Cloud TPU.",
+        "description": "Queued resources on Cloud TPU, Flex-start among them.",
         "license": "Apache-2.0",
         "keywords": [*_KEYWORDS],
         "meta": {"moduleFormat": "(.*)"},
@@ -61,11 +71,13 @@ def package_schema() -> str:
             "description": "Talks to the Cloud TPU API, or to the embedded cloud.",
             "inputProperties": _provider_inputs(),
         },
+        "types": {_token(group): _object(group) for group in _groups(QueuedResourceArgs)},
         "resources": {
             QUEUED_RESOURCE: {
                 "description": (
-                    "A request for a TPU slice with Flex-start: it waits in a queue for capacity,"
-                    " runs for at most `maxRunDuration`, and is then deleted by Google."
+                    "A request for a TPU slice (Cloud TPU REST API v2alpha1). With Flex-start it"
+                    " waits in a queue for capacity, runs for at most `maxRunDuration`, and its"
+                    " hosts are then deleted by Google."
                 ),
                 "inputProperties": inputs,
                 "requiredInputs": sorted(REQUIRED - FILLED),
@@ -77,14 +89,43 @@ def package_schema() -> str:
     return json.dumps(schema, indent=2)
 
 
-def _inputs() -> dict[str, JsonValue]:
+def _properties(group: type[BaseModel]) -> dict[str, JsonValue]:
     return {
         to_camel(name): {
             **_kind(field.annotation),
             "description": " ".join((field.description or "").split()),
         }
-        for name, field in QueuedResourceArgs.model_fields.items()
+        for name, field in group.model_fields.items()
     }
+
+
+def _object(group: type[BaseModel]) -> JsonObject:
+    required = [to_camel(name) for name, f in group.model_fields.items() if f.is_required()]
+    return {
+        "type": "object",
+        "description": " ".join((group.__doc__ or "").split()),
+        "properties": _properties(group),
+        "required": [*required],
+    }
+
+
+def _groups(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
+    """The object types that the fields of ``model`` have, at any depth."""
+    for field in model.model_fields.values():
+        for part in _parts(field.annotation):
+            if isinstance(part, type) and issubclass(part, BaseModel):
+                yield part
+                yield from _groups(part)
+
+
+def _parts(annotation: object) -> Iterator[object]:
+    yield annotation
+    for argument in get_args(annotation):
+        yield from _parts(argument)
+
+
+def _token(group: type[BaseModel]) -> str:
+    return f"{PACKAGE}:tpu:{group.__name__}"
 
 
 def _provider_inputs() -> JsonObject:
@@ -101,12 +142,21 @@ def _provider_inputs() -> JsonObject:
 
 
 def _kind(annotation: object) -> JsonObject:
-    text = str(annotation)
-    if annotation is bool:
-        return {"type": "boolean"}
-    if text.startswith("tuple["):
-        return {"type": "array", "items": {"type": "string"}}
-    if text.startswith(("dict[", "typing.Annotated[dict[")):
-        return {"type": "object", "additionalProperties": {"type": "string"}}
-    assert annotation is str or "Literal" in text or str in get_args(annotation) or "str" in text  # noqa: S101
-    return {"type": "string"}
+    """The schema of a field's type. An ``Annotated`` type is what it annotates."""
+    origin, arguments = get_origin(annotation), get_args(annotation)
+    if origin in (Union, UnionType):
+        (only,) = (argument for argument in arguments if argument is not NoneType)
+        return _kind(only)
+    if origin is tuple:
+        return {"type": "array", "items": _kind(arguments[0])}
+    if origin is dict:
+        return {"type": "object", "additionalProperties": _kind(arguments[1])}
+    if origin is Literal:
+        return _STRING
+    if arguments:
+        return _kind(arguments[0])
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return {"$ref": f"#/types/{_token(annotation)}"}
+    kinds = {str: "string", bool: "boolean", int: "integer"}
+    assert isinstance(annotation, type)  # noqa: S101 - what arguments are made of
+    return {"type": kinds[annotation]}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import threading
 from collections.abc import Callable
+from datetime import UTC, datetime
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
@@ -17,8 +18,8 @@ from tpuflex.provider.answers import check_failures, diff_response, reported
 from tpuflex.provider.arguments import failures, with_defaults
 from tpuflex.provider.call import Call
 from tpuflex.provider.codec import decode, encode, secret_keys
-from tpuflex.provider.diff import diff
 from tpuflex.provider.engine_log import EngineLog
+from tpuflex.provider.generations import Generations
 from tpuflex.provider.marshalling import (
     inputs_of,
     kept,
@@ -26,10 +27,9 @@ from tpuflex.provider.marshalling import (
     previewed_update,
     properties,
     require_known_type,
-    stands,
 )
-from tpuflex.provider.observation import outputs
 from tpuflex.provider.operations import create, delete_resource, read, update
+from tpuflex.provider.planning import plan
 from tpuflex.provider.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from tpuflex.provider.schema import package_schema
 
@@ -61,6 +61,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             self._configuration = configured
             self._timing = self._make_timing(self._stop)
             self._client: TpuClient | None = None
+            self._generations = Generations()
 
     def _call(self, urn: str) -> Call:
         """What one call has at hand. The connection is made when it is first needed: checking
@@ -69,6 +70,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             if self._client is None:
                 self._client = self._connect(self._configuration, self._timing)
             return Call(self._client, self._timing, functools.partial(self._log.write, urn))
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._timing.wall(), UTC)
 
     def stop(self) -> None:
         """End all waits at once."""
@@ -139,9 +143,16 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self, request: provider_pb2.CheckRequest, context: Context
     ) -> provider_pb2.CheckResponse:
         require_known_type(request.urn)
-        given = decode(request.news)
-        filled = with_defaults(given, urn=request.urn, project=self._configuration.project)
-        answer = provider_pb2.CheckResponse(failures=check_failures(failures(filled)))
+        given, before = decode(request.news), inputs_of(decode(request.olds))
+        present = before.get("queuedResourceId")
+        filled = with_defaults(
+            given,
+            urn=request.urn,
+            project=self._configuration.project,
+            id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
+        )
+        found = failures(filled, before=before, now=self._now())
+        answer = provider_pb2.CheckResponse(failures=check_failures(found))
         # The inputs go back as they came, secrets and unknowns included; only defaults are added.
         answer.inputs.CopyFrom(request.news)
         added = {key: value for key, value in filled.items() if given.get(key) != value}
@@ -156,7 +167,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         require_known_type(request.urn)
         olds = decode(request.olds)
         old = inputs_of(decode(request.old_inputs) or olds)
-        return diff_response(diff(old, decode(request.news), stands(olds)))
+        found = plan(old, decode(request.news), olds, self._timing.wall())
+        for note in found.notes:
+            self._log.write(request.urn, note)
+        return diff_response(found.diff)
 
     @reported
     def Create(
@@ -166,6 +180,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         if request.preview:
             return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
         inputs = decode(request.properties)
+        self._generations.refuse_own(request.urn, inputs)
         with kept(request.properties):
             seen = create(self._call(request.urn), inputs, timeout=request.timeout)
         return provider_pb2.CreateResponse(
@@ -180,15 +195,17 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     ) -> provider_pb2.ReadResponse:
         require_known_type(request.urn)
         known = inputs_of(decode(request.inputs))
-        found = read(self._call(request.urn), request.id, known)
+        found = read(self._call(request.urn), request.id, known, decode(request.properties))
         if found is None:
             return provider_pb2.ReadResponse()
+        if not found.seen.gone:
+            self._generations.hold(request.urn, found.seen.name)
         secrets = secret_keys(request.inputs, request.properties)
         inputs = encode(found.inputs, secrets=secrets)
         return provider_pb2.ReadResponse(
             id=str(found.seen.name),
             inputs=inputs,
-            properties=encode(outputs(found.inputs, found.seen), secrets=secrets),
+            properties=encode(found.outputs, secrets=secrets),
             refresh_before_update=True,
         )
 
@@ -206,9 +223,10 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         with kept(request.news):
             seen = update(
                 self._call(request.urn),
+                request.id,
                 old,
                 decode(request.news),
-                stands(olds),
+                olds,
                 timeout=request.timeout,
             )
         return provider_pb2.UpdateResponse(
@@ -218,6 +236,9 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     @reported
     def Delete(self, request: provider_pb2.DeleteRequest, context: Context) -> Empty:
         require_known_type(request.urn)
-        inputs = inputs_of(decode(request.old_inputs) or decode(request.properties))
-        delete_resource(self._call(request.urn), request.id, inputs, timeout=request.timeout)
+        outputs = decode(request.properties)
+        inputs = inputs_of(decode(request.old_inputs) or outputs)
+        call = self._call(request.urn)
+        delete_resource(call, request.id, inputs, outputs, timeout=request.timeout)
+        self._generations.release(request.urn, request.id)
         return Empty()

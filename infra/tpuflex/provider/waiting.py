@@ -1,13 +1,12 @@
-"""Waiting for capacity: until ACTIVE, the deadline, a failure or a cancellation."""
+"""Watching one request, poll by poll: until ACTIVE, or until it is clear that it never will be."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tpuflex.errors import (
     AccessError,
     ApiError,
-    InterruptedByUser,
     NotFoundError,
     QuotaError,
     TpuflexError,
@@ -15,210 +14,212 @@ from tpuflex.errors import (
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.gcp.tpu_models import Operation, Status
 from tpuflex.lifecycle import Cause, Lifecycle, classify, is_settled, remedy
-from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.call import POLL_BUDGET, Call, UnreadyError
+from tpuflex.provider.deadlines import Deadlines
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.observation import Observation
+from tpuflex.standing import TABLE, Standing
 
-#: Seconds between polls: short at first, because capacity may be there at once, then ever longer.
-_SHORTEST_POLL = 0.5
-_LONGEST_POLL = 30.0
-_POLL_GROWTH = 0.1
-#: Seconds without a line after which one is written anyway.
-_HEARTBEAT = 60.0
 #: For so long after the request was accepted, a 404 means "not yet" (eventual consistency).
 _NOT_YET = 60.0
-#: Refusals in a row after which the permission counts as gone rather than in flux.
+#: Refusals in a row, and for how long, after which the permission counts as gone rather than in
+#: flux (IAM changes take minutes to be known everywhere).
 _REFUSALS = 3
+_REFUSED_FOR = 300.0
 GO_ON = "It stays in the queue and in the state: run `pulumi up` again to go on waiting."
 
 
 @dataclass
-class _Wait:
-    """One wait and its memory."""
+class Watch:
+    """One request that is waited for, and what was seen of it.
+
+    Attributes:
+        call: what is at hand.
+        name: the queued resource.
+        operation: name of its create operation while that may still tell something.
+        seen: the last look.
+        granted: when it was first seen to be past the queue, on the monotonic clock.
+        failure: how the create operation failed, if it did.
+    """
 
     call: Call
     name: RequestName
-    started: float
-    deadline: float
-    operation: str
-    seen: Observation
-    said: str = ""
-    said_at: float = 0.0
-    refusals: int = 0
-    missing_since: float | None = None
+    operation: str = ""
+    seen: Observation = field(init=False)
+    started: float = field(init=False)
+    granted: float | None = None
     failure: Status | None = None
+    refusals: int = 0
+    refused_since: float = 0.0
+    missing_since: float | None = None
+    not_before: float = 0.0
 
+    def __post_init__(self) -> None:
+        self.seen = Observation(self.name, None, None)
+        self.started = self.call.timing.monotonic()
 
-def wait_until_active(
-    call: Call, name: RequestName, operation: Operation | None, *, deadline: float
-) -> Observation:
-    """Wait until the hosts of ``name`` run.
+    @classmethod
+    def placed(cls, call: Call, name: RequestName, operation: Operation | None) -> Watch:
+        """Watch what was just placed, or adopted if there is no ``operation``."""
+        return cls(call, name, operation.name if operation is not None else "")
 
-    Args:
-        call: what is at hand.
-        name: the queued resource.
-        operation: its create operation, if this run placed it.
-        deadline: on the monotonic clock.
+    @property
+    def active(self) -> bool:
+        """Whether the hosts run."""
+        return self.seen.lifecycle is Lifecycle.ACTIVE
 
-    Raises:
-        UnreadyError: it is not active, and will not be, or not within this call; says why.
-        AccessError, QuotaError, ApiError: the request was rejected and does not exist.
-    """
-    now = call.timing.monotonic()
-    wait = _Wait(
-        call=call,
-        name=name,
-        started=now,
-        deadline=deadline,
-        operation=operation.name if operation is not None else "",
-        seen=Observation(name, None, None),
-        said_at=now,
-    )
-    while True:
-        _poll(wait)
-        if wait.seen.lifecycle is Lifecycle.ACTIVE:
-            call.report(f"{wait.seen.sentence()} (after {elapsed(_age(wait))})")
-            return wait.seen
-        _raise_if_settled(wait)
-        _tell(wait)
-        _sleep(wait)
+    @property
+    def age(self) -> float:
+        """Seconds since this call began to wait for it."""
+        return self.call.timing.monotonic() - self.started
 
+    def poll(self) -> None:
+        """Look once. An answer that does not come never ends the wait.
 
-def _poll(wait: _Wait) -> None:
-    """One round of questions. An answer that does not come never fails the wait."""
-    try:
-        if wait.operation:
-            wait.failure = _operation_failure(wait)
-        wait.seen = wait.call.look(wait.name)
-    except InterruptedByUser as error:
-        raise _interrupted(wait) from error
-    except AccessError as error:
-        wait.refusals += 1
-        if wait.refusals >= _REFUSALS:
-            raise UnreadyError(error.message, observation=wait.seen, hint=error.hint) from error
-    except ApiError as error:
-        wait.call.report(
-            f"no answer about {wait.name} ({error.message}); asking again", passing=True
+        Raises:
+            UnreadyError: it exists, or may exist, and will not become active; says why.
+            AccessError, QuotaError, ApiError: it was rejected and does not exist.
+            InterruptedByUser: the engine cancelled.
+        """
+        if self.call.timing.monotonic() < self.not_before:
+            return
+        try:
+            if self.operation:
+                self.failure = self._operation_failure()
+            self.seen = self.call.look(self.name, budget=POLL_BUDGET)
+        except AccessError as error:
+            self._refused(error)
+        except ApiError as error:
+            self.not_before = self.call.timing.monotonic() + error.retry_after
+            self.call.report(
+                f"no answer about {self.name} ({error.message}); asking again", passing=True
+            )
+        else:
+            self.refusals = 0
+            self._judge()
+
+    def overdue(self, deadlines: Deadlines, began: float) -> str:
+        """Which deadline is over, as ``24h in the queue``; empty while there is time left.
+
+        Args:
+            deadlines: how long each part may take.
+            began: when the wait in the queue began, in whatever zone.
+        """
+        if self.left(deadlines, began) > 0:
+            return ""
+        now = self.call.timing.monotonic()
+        if self.granted is None:
+            return f"{elapsed(now - began)} in the queue"
+        return f"{elapsed(now - self.granted)} in PROVISIONING"
+
+    def left(self, deadlines: Deadlines, began: float) -> float:
+        """Seconds until the next deadline of its own."""
+        now = self.call.timing.monotonic()
+        if self.granted is None:
+            return began + deadlines.queue - now
+        return self.granted + deadlines.provisioning - now
+
+    def sentence(self) -> str:
+        """What was last seen, in plain words."""
+        there = self.seen.queued_resource is not None
+        return self.seen.sentence() if there else "sent; not listed yet"
+
+    def _refused(self, error: AccessError) -> None:
+        now = self.call.timing.monotonic()
+        if not self.refusals:
+            self.refused_since = now
+        self.refusals += 1
+        if self.refusals >= _REFUSALS and now - self.refused_since >= _REFUSED_FOR:
+            raise UnreadyError(error.message, observation=self.seen, hint=error.hint) from error
+        self.call.report(f"refused: {error.message}; asking again", passing=True)
+
+    def _operation_failure(self) -> Status | None:
+        """How the create operation failed; None if it did not, is not over, or was forgotten."""
+        found = self.call.client.get_operation(self.operation, budget=POLL_BUDGET)
+        if found is not None and not found.done:
+            return None
+        self.operation = ""  # the queued resource tells the rest
+        return found.error if found is not None else None
+
+    def _judge(self) -> None:
+        seen = self.seen
+        if self.failure is not None:
+            self._raise_rejected(self.failure)
+        if seen.queued_resource is None:
+            self._raise_if_missing()
+            return
+        self.missing_since = None
+        where = seen.lifecycle
+        if where is Lifecycle.WAITING:
+            self.granted = None
+        elif self.granted is None:
+            self.granted = self.call.timing.monotonic()
+        self._raise_if_settled()
+
+    def _raise_rejected(self, failure: Status) -> None:
+        if self.seen.gone:
+            raise rejection(self.name, failure)
+        if not is_settled(self.seen.state):
+            raise self._unready(f"{self.name} was rejected: {failure.message}", failure)
+
+    def _raise_if_settled(self) -> None:
+        seen = self.seen
+        if seen.state == "FAILED":
+            failure = failure_of(seen)
+            raise self._unready(f"{self.name} FAILED: {failure.message}", failure)
+        if seen.state == "SUSPENDED" and seen.lifecycle is Lifecycle.ENDED:
+            raise UnreadyError(
+                f"the run of {self.name} is over (SUSPENDED); its hosts are gone",
+                observation=seen,
+                hint="For a new run: change `rerun`, or `pulumi destroy` and `pulumi up`.",
+            )
+        if seen.state == "DELETING":
+            raise UnreadyError(
+                f"{self.name} is being deleted by someone else",
+                observation=seen,
+                hint=f"Run `pulumi up` again: it {TABLE[Standing.DELETING].up.text}.",
+            )
+        if seen.lifecycle is Lifecycle.LOST:
+            raise UnreadyError(
+                f"{self.name} is {seen.state} but its node is gone",
+                observation=seen,
+                hint="Run `pulumi up` again: it replaces it.",
+            )
+
+    def _raise_if_missing(self) -> None:
+        now = self.call.timing.monotonic()
+        if self.missing_since is None:
+            self.missing_since = now
+        if now - self.missing_since > _NOT_YET:
+            raise UnreadyError(
+                f"{self.name} was asked for, but cannot be found",
+                observation=self.seen,
+                hint="Someone may have deleted it. Run `pulumi up` again.",
+            )
+
+    def _unready(self, message: str, failure: Status) -> UnreadyError:
+        cause = classify(failure.code, failure.message)
+        return UnreadyError(
+            f"{message} (cause: {cause})",
+            observation=self.seen,
+            hint=f"{remedy(cause, failure.message)} `pulumi up` replaces it, `pulumi destroy`"
+            " removes it.",
         )
-    else:
-        wait.refusals = 0
-        if wait.failure is not None:
-            _raise_rejected(wait, wait.failure)
 
 
-def _operation_failure(wait: _Wait) -> Status | None:
-    """How the create operation failed; None if it did not, is not over, or was forgotten."""
-    found = wait.call.client.get_operation(wait.operation)
-    if found is not None and not found.done:
-        return None
-    wait.operation = ""  # the queued resource tells the rest
-    return found.error if found is not None else None
+def failure_of(seen: Observation) -> Status:
+    """Why a FAILED request failed."""
+    found = seen.queued_resource
+    data = found.state.failed_data if found is not None else None
+    return data.error if data is not None else Status(message="no reason was given")
 
 
-def _raise_rejected(wait: _Wait, failure: Status) -> None:
-    if wait.seen.gone:
-        raise _rejection(wait.name, failure)
-    if not is_settled(wait.seen.state):
-        raise _unready(wait, f"{wait.name} was rejected: {failure.message}", failure)
-
-
-def _raise_if_settled(wait: _Wait) -> None:
-    seen = wait.seen
-    if seen.queued_resource is None:
-        _raise_if_missing(wait)
-        return
-    wait.missing_since = None
-    if seen.lifecycle is Lifecycle.LOST:
-        raise UnreadyError(
-            f"{wait.name} is ACTIVE but its node is gone",
-            observation=seen,
-            hint="Run `pulumi up` again: it replaces it.",
-        )
-    if seen.state == "FAILED":
-        data = seen.queued_resource.state.failed_data
-        failure = data.error if data is not None else Status(message="no reason was given")
-        raise _unready(wait, f"{wait.name} FAILED: {failure.message}", failure)
-    if seen.state == "SUSPENDED":
-        raise UnreadyError(
-            f"the run of {wait.name} is over (SUSPENDED); its hosts are gone",
-            observation=seen,
-            hint="For a new run: `pulumi up --replace URN`, or `pulumi destroy` and `pulumi up`.",
-        )
-    if seen.state == "DELETING":
-        raise UnreadyError(
-            f"{wait.name} is being deleted by someone else",
-            observation=seen,
-            hint="Run `pulumi up` again: it waits until it is gone and asks anew.",
-        )
-
-
-def _raise_if_missing(wait: _Wait) -> None:
-    now = wait.call.timing.monotonic()
-    if wait.missing_since is None:
-        wait.missing_since = now
-    if now - wait.missing_since > _NOT_YET:
-        raise UnreadyError(
-            f"{wait.name} was accepted but cannot be found",
-            observation=wait.seen,
-            hint="Someone may have deleted it. Run `pulumi up` again.",
-        )
-
-
-def _tell(wait: _Wait) -> None:
-    """A line when the state changes, and a sign of life every minute."""
-    now = wait.call.timing.monotonic()
-    sentence = wait.seen.sentence() if wait.seen.queued_resource else "sent; not listed yet"
-    if sentence != wait.said:
-        after = f" (after {elapsed(_age(wait))})" if wait.said else ""
-        wait.call.report(f"{sentence}{after}")
-    elif now - wait.said_at >= _HEARTBEAT:
-        left = elapsed(wait.deadline - now)
-        wait.call.report(f"{sentence} ({elapsed(_age(wait))} so far, {left} left)", passing=True)
-    else:
-        return
-    wait.said, wait.said_at = sentence, now
-
-
-def _sleep(wait: _Wait) -> None:
-    timing = wait.call.timing
-    left = wait.deadline - timing.monotonic()
-    if left <= 0:
-        raise UnreadyError(
-            f"{wait.name} is not active after {elapsed(_age(wait))}: {wait.seen.sentence()}",
-            observation=wait.seen,
-            hint=GO_ON,
-        )
-    base = min(_LONGEST_POLL, max(_SHORTEST_POLL, _age(wait) * _POLL_GROWTH))
-    if timing.pause(min(left, base * (0.8 + 0.4 * timing.jitter()))):
-        raise _interrupted(wait)
-
-
-def _age(wait: _Wait) -> float:
-    return wait.call.timing.monotonic() - wait.started
-
-
-def _interrupted(wait: _Wait) -> UnreadyError:
-    return UnreadyError(
-        f"stopped waiting for {wait.name}: {wait.seen.sentence()}",
-        observation=wait.seen,
-        hint=GO_ON,
-    )
-
-
-def _unready(wait: _Wait, message: str, failure: Status) -> UnreadyError:
-    cause = classify(failure.code, failure.message)
-    return UnreadyError(
-        f"{message} (cause: {cause})",
-        observation=wait.seen,
-        hint=f"{remedy(cause)} `pulumi up` replaces it, `pulumi destroy` removes it.",
-    )
-
-
-def _rejection(name: RequestName, failure: Status) -> TpuflexError:
+def rejection(name: RequestName, failure: Status) -> TpuflexError:
+    """The error for a request that was rejected and does not exist."""
     cause = classify(failure.code, failure.message)
     message = f"{name} was rejected (code {failure.code}): {failure.message}"
     if cause is Cause.QUOTA:
-        return QuotaError(message, hint=remedy(cause))
+        return QuotaError(message, hint=remedy(cause, message))
     if cause is Cause.PERMISSION:
         return AccessError(message, hint=remedy(cause))
     if failure.code == 5:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
 
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 _SCALAR_KEYS = ("cloud", "project")
+#: The end of the key of a list's member, which has no line of its own.
+_MEMBER = re.compile(r"\[\d+\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +79,9 @@ def load_stack_file(path: Path) -> LoadedStack:
         raise SettingsError(source, (_not_yaml(source, error),)) from error
     findings: list[Finding] = list(document.repeated)
     sections = _sections(document.value, findings)
-    settings = _parse(sections, findings)
+    # Of a file whose keys lie elsewhere it would be no news that each of them is missing.
+    nowhere = bool(findings) and not sections
+    settings = None if nowhere else _parse(sections, findings)
     if settings is None:
         raise SettingsError(source, tuple(_with_line(item, document.lines) for item in findings))
     return LoadedStack(settings, match.group(1) if match else path.stem, path)
@@ -222,7 +226,7 @@ def _first_name(key: str) -> str:
 
 
 def _with_line(finding: Finding, lines: Mapping[str, int]) -> Finding:
-    line = lines.get(finding.key)
+    line = lines.get(finding.key, lines.get(_MEMBER.sub("", finding.key)))
     if line is None:
         return finding
     return Finding(finding.key, f"{finding.problem} (line {line})", finding.remedy)

@@ -28,9 +28,12 @@ ProjectId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
 class Timeouts(Frozen):
     """How long each part of bringing a slice up or down may take."""
 
-    create: Timeout = timedelta(hours=24)
-    """From the request to ACTIVE, the wait for capacity included. When it ends, the request
-    stays in the queue and in the state; `up` again goes on waiting."""
+    queue: Timeout = timedelta(hours=24)
+    """In the queue, until capacity is granted. When it ends, the request stays in the queue and
+    in the state; `up` again goes on waiting."""
+
+    provisioning: Timeout = timedelta(hours=3)
+    """From the grant until the hosts run."""
 
     delete: Timeout = timedelta(hours=3)
     """From the delete call until queued resource and node are gone. A slice in PROVISIONING
@@ -44,7 +47,13 @@ class SliceSettings(Frozen):
     """The TPU slice and how long it may run."""
 
     zones: tuple[Zone, ...] = Field(min_length=1)
-    """Zones in which capacity is asked for, such as us-east5-a."""
+    """Zones in which capacity is asked for, such as us-east5-a; all of one region, where the
+    weights lie. One of them gets the slice."""
+
+    strategy: Literal["race", "ordered"] = "race"
+    """How several zones are asked: `race` asks in all at once, the first to grant wins and the
+    others are deleted; `ordered` asks in one after the other, each for its share of
+    timeouts.queue."""
 
     accelerator_type: AcceleratorType
     """Accelerator type such as v6e-4 (four v6e chips)."""
@@ -54,6 +63,25 @@ class SliceSettings(Frozen):
 
     runtime_version: str | None = None
     """TPU software version; the catalog's value for the accelerator unless given."""
+
+    renew_before: Timeout | None = None
+    """Plan a new run once less than this is left of the present one, or it is over; the new
+    slice is made before the old one is deleted. Without it, a run that ended stays ended."""
+
+    rerun: str | None = Field(default=None, min_length=1, max_length=128)
+    """Any text; changing it asks for a new run."""
+
+    on_run_end: Literal["keep", "delete"] = "keep"
+    """What the next `up` does with the leftover of a run that is over, which still uses quota."""
+
+    on_boot_change: Literal["replace", "update"] = "replace"
+    """What a changed startup script or boot configuration does: `replace` makes a new slice that
+    runs it; `update` changes it in place, and it takes effect when the hosts boot the next
+    time."""
+
+    deletion_protection: bool = False
+    """Whether deleting or replacing the slice is refused while it is ACTIVE. To delete it, set
+    this to false and run `up` first."""
 
     timeouts: Timeouts = Timeouts()
 

@@ -18,6 +18,7 @@ from tpuflex.catalog.zones import (
 )
 from tpuflex.errors import Finding
 from tpuflex.settings.draft import Draft
+from tpuflex.settings.duration import format_duration
 from tpuflex.settings.model import SliceSettings, StackSettings
 from tpuflex.settings.serving_rules import serving_findings
 
@@ -49,24 +50,33 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         )
     if draft.slice is not None:
         yield from _zones(draft.slice)
+        yield from _renewal(draft.slice)
     yield from serving_findings(draft)
 
 
 def _zones(slice_: SliceSettings) -> Iterator[Finding]:
     key = "tpuflex:slice.zones"
+    twice = sorted({zone for zone in slice_.zones if slice_.zones.count(zone) > 1})
+    if twice:
+        yield Finding(key, f"{', '.join(twice)} is named twice", "Name each zone once.")
     regions = sorted({region_of(zone) for zone in slice_.zones})
-    if len(slice_.zones) > 1:
-        yield Finding(
-            key,
-            f"found {len(slice_.zones)} zones, and asking in several zones is not built yet",
-            f"Write one zone, such as [{slice_.zones[0]}].",
-        )
     if len(regions) > 1:
         yield Finding(
             key,
             f"the zones are in different regions ({', '.join(regions)}), "
             "but the weights lie in one region",
             "Write zones of one region.",
+        )
+
+
+def _renewal(slice_: SliceSettings) -> Iterator[Finding]:
+    renew, run = slice_.renew_before, slice_.max_run_duration
+    if renew is not None and renew >= run:
+        yield Finding(
+            "tpuflex:slice.renew_before",
+            f"{format_duration(renew)} is not shorter than tpuflex:slice.max_run_duration "
+            f"({format_duration(run)}), so that every run would be renewed as it begins",
+            "Write less, or a longer max_run_duration.",
         )
 
 

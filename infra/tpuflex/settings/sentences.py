@@ -66,6 +66,8 @@ def findings_of(model: type[BaseModel], errors: list[ErrorDetails], key: str) ->
     """One finding per error that pydantic reports for ``model``; union members count once."""
     seen: set[str] = set()
     for error in errors:
+        if error["type"] == "too_short" and _has_wrong_member(error, errors):
+            continue  # it is only short because pydantic leaves out the member that is wrong
         finding = _finding(model, error, key)
         if finding.key not in seen:
             seen.add(finding.key)
@@ -123,6 +125,13 @@ def _finding(model: type[BaseModel], error: ErrorDetails, key: str) -> Finding:
     if kind == "missing":
         return Finding(path, MISSING, f"Write {last} here.{_description(owner, last)}")
     return Finding(path, *_problem(error, value, path, last))
+
+
+def _has_wrong_member(error: ErrorDetails, errors: list[ErrorDetails]) -> bool:
+    place = error["loc"]
+    return any(
+        len(other["loc"]) > len(place) and other["loc"][: len(place)] == place for other in errors
+    )
 
 
 def _suggests(suggestion: Finding, key: str) -> bool:

@@ -33,6 +33,7 @@ class Host:
         home: tpuflex's home, where images and the like are found.
         base_url: address of the emulator.
         guest: where guest attributes go.
+        token: access token of its service account.
     """
 
     def __init__(
@@ -43,12 +44,13 @@ class Host:
         home: Path,
         base_url: Callable[[], str],
         guest: GuestAttributes,
+        token: str,
     ) -> None:
         self.spec = spec
         self.directory = directory
         self._home = home
         self._base_url = base_url
-        self._metadata = MetadataServer(spec, guest)
+        self._metadata = MetadataServer(spec, guest, token)
         self._init: subprocess.Popen[bytes] | None = None
 
     @property

@@ -14,6 +14,7 @@ from aiohttp import web
 from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
 from tpuflex.emulator.hosts.metadata_tree import Tree, find, metadata_tree, render
 from tpuflex.emulator.hosts.spec import HostSpec
+from tpuflex.emulator.peer import is_stranger
 
 _ROOT = "/computeMetadata/v1"
 _FLAVOR = {"Metadata-Flavor": "Google"}
@@ -28,12 +29,13 @@ class MetadataServer:
     Args:
         spec: the host.
         guest: where guest attributes go.
+        token: access token of the host's service account.
     """
 
-    def __init__(self, spec: HostSpec, guest: GuestAttributes) -> None:
+    def __init__(self, spec: HostSpec, guest: GuestAttributes, token: str) -> None:
         self._spec = spec
         self._guest = guest
-        self._tree = metadata_tree(spec)
+        self._tree = metadata_tree(spec, token)
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -109,7 +111,9 @@ class MetadataServer:
 
 def _is_metadata_request(request: web.Request) -> bool:
     flavor = request.headers.get("Metadata-Flavor", "")
-    return flavor == "Google" and "X-Forwarded-For" not in request.headers
+    return (
+        flavor == "Google" and "X-Forwarded-For" not in request.headers and not is_stranger(request)
+    )
 
 
 def _answer(found: Tree | None, request: web.Request) -> web.Response:

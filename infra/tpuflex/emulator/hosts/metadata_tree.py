@@ -14,14 +14,19 @@ Tree: TypeAlias = "dict[str, Tree] | list[str] | str | int"
 TOKEN_LIFETIME_S = 3599
 
 
-def metadata_tree(spec: HostSpec) -> dict[str, Tree]:
-    """Everything under ``/computeMetadata/v1/`` except guest attributes."""
+def metadata_tree(spec: HostSpec, token: str) -> dict[str, Tree]:
+    """Everything under ``/computeMetadata/v1/`` except guest attributes.
+
+    Args:
+        spec: the host.
+        token: access token of its service account.
+    """
     zone = f"projects/{spec.project_number}/zones/{spec.zone}"
     account: dict[str, Tree] = {
         "aliases": ["default"],
         "email": spec.service_account,
         "scopes": list(spec.scopes),
-        "token": _token(spec),
+        "token": _token(token),
     }
     return {
         "instance": {
@@ -100,10 +105,9 @@ def render(node: Tree) -> tuple[str, str]:
     return str(node), "application/text"
 
 
-def _token(spec: HostSpec) -> dict[str, Tree]:
+def _token(token: str) -> dict[str, Tree]:
     return {
-        # It opens nothing outside of the embedded cloud, and tells hosts apart inside.
-        "access_token": f"ya29.tpuflex-embedded-host-{spec.key}",
+        "access_token": token,
         "expires_in": TOKEN_LIFETIME_S,
         "token_type": "Bearer",
     }

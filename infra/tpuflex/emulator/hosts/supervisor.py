@@ -9,9 +9,11 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from tpuflex.emulator.clock import Clock
 from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
 from tpuflex.emulator.hosts.host import Host, power_off
 from tpuflex.emulator.hosts.spec import HostSpec
+from tpuflex.emulator.hosts.stub import StubHost
 from tpuflex.emulator.json_types import JsonObject
 from tpuflex.emulator.store import Store
 
@@ -25,18 +27,30 @@ class HostSupervisor:
         state_dir: the emulator's state directory; hosts live in ``hosts/`` below.
         store: the cloud's memory (for guest attributes).
         base_url: address of the emulator.
+        token: access token of the service account of a host, by its key.
         enabled: whether hosts are launched at all.
+        stub_clock: the cloud's time, for hosts that run nothing and are READY at once (see
+            :mod:`tpuflex.emulator.hosts.stub`); None for real ones.
     """
 
     def __init__(
-        self, state_dir: Path, store: Store, *, base_url: Callable[[], str], enabled: bool
+        self,
+        state_dir: Path,
+        store: Store,
+        *,
+        base_url: Callable[[], str],
+        token: Callable[[str], str],
+        enabled: bool,
+        stub_clock: Clock | None = None,
     ) -> None:
         self._directory = state_dir.resolve() / "hosts"
         self._home = state_dir.resolve().parent
         self._base_url = base_url
+        self._token = token
         self._enabled = enabled
         self._guest = GuestAttributes(store)
-        self._hosts: dict[str, Host] = {}
+        self._stub_clock = stub_clock
+        self._hosts: dict[str, Host | StubHost] = {}
         self._lock = asyncio.Lock()
         self._woken = asyncio.Event()
         if enabled:
@@ -93,9 +107,7 @@ class HostSupervisor:
         await asyncio.gather(*(host.power_off(erase=False) for host in hosts))
 
     async def _boot(self, spec: HostSpec) -> None:
-        directory = self._directory / spec.key
-        directory.mkdir(parents=True, exist_ok=True)
-        host = Host(spec, directory, home=self._home, base_url=self._base_url, guest=self._guest)
+        host = self._host(spec)
         try:
             await host.boot()
         except OSError as error:
@@ -104,6 +116,20 @@ class HostSupervisor:
             await host.power_off(erase=False)
             return
         self._hosts[spec.key] = host
+
+    def _host(self, spec: HostSpec) -> Host | StubHost:
+        if self._stub_clock is not None:
+            return StubHost(spec, guest=self._guest, clock=self._stub_clock)
+        directory = self._directory / spec.key
+        directory.mkdir(parents=True, exist_ok=True)
+        return Host(
+            spec,
+            directory,
+            home=self._home,
+            base_url=self._base_url,
+            guest=self._guest,
+            token=self._token(spec.key),
+        )
 
     def _end_leftovers(self) -> None:
         """Kill what an emulator that was killed itself left running."""

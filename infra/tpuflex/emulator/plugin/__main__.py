@@ -6,7 +6,9 @@ import argparse
 import signal
 import sys
 import threading
+from pathlib import Path
 
+from tpuflex.emulator.access import read_token
 from tpuflex.emulator.plugin.server import serve
 from tpuflex.errors import EmulatorError
 
@@ -15,6 +17,12 @@ def main(arguments: list[str] | None = None) -> int:
     """Serve the stand-in; the first line on standard output is its port."""
     parser = argparse.ArgumentParser(prog="python -m tpuflex.emulator.plugin")
     parser.add_argument("--base-url", required=True, help="URL of the embedded cloud")
+    parser.add_argument(
+        "--state-dir",
+        required=True,
+        type=Path,
+        help="the embedded cloud's state directory, where its token is",
+    )
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 chooses one")
     parser.add_argument(
         "--exit-with-stdin",
@@ -23,7 +31,7 @@ def main(arguments: list[str] | None = None) -> int:
     )
     options = parser.parse_args(arguments)
     try:
-        plugin = serve(options.base_url, options.port)
+        plugin = serve(options.base_url, options.port, token=read_token(options.state_dir))
     except EmulatorError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -17,15 +17,12 @@ _TRANSIENT = {429, 500, 502, 503, 504}
 _TRANSIENT_TRIES = 5
 _TIMEOUT_S = 60.0
 
-#: No real credential is ever read here; the embedded cloud takes any token.
-_TOKEN = "ya29.tpuflex-embedded"  # noqa: S105
-
 
 class Rest:
     """The REST APIs of the embedded cloud at one base URL. Safe to use from many threads."""
 
-    def __init__(self, base_url: str) -> None:
-        """Remember where the embedded cloud listens.
+    def __init__(self, base_url: str, token: str) -> None:
+        """Remember where the embedded cloud listens, and the token that opens it.
 
         Raises:
             EmulatorError: ``base_url`` is not plain HTTP on a loopback address.
@@ -40,6 +37,7 @@ class Rest:
         self._host = parts.hostname or ""
         self._port = parts.port or 80
         self._prefix = parts.path
+        self._token = token
 
     def call(
         self,
@@ -71,7 +69,7 @@ class Rest:
 
     def _send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, JsonObject]:
         connection = http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_S)
-        headers = {"Authorization": f"Bearer {_TOKEN}", "User-Agent": "tpuflex-gcp-stand-in"}
+        headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "tpuflex-gcp-stand-in"}
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()

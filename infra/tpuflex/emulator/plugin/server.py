@@ -43,6 +43,7 @@ def serve(
     base_url: str,
     port: int = 0,
     *,
+    token: str,
     environ: Mapping[str, str] | None = None,
     timing: Timing | None = None,
 ) -> RunningPlugin:
@@ -51,13 +52,14 @@ def serve(
     Args:
         base_url: where the embedded cloud listens; must be a loopback address.
         port: port on 127.0.0.1; 0 lets the system choose.
+        token: what opens the embedded cloud; sent there and nowhere else.
         environ: where default project and region are looked up; the process's if not given.
         timing: clock and pause of calls that wait.
 
     Raises:
         EmulatorError: ``base_url`` is not on loopback, or the port is taken.
     """
-    rest = Rest(base_url)
+    rest = Rest(base_url, token)
     server = grpc.server(
         futures.ThreadPoolExecutor(max_workers=WORKERS, thread_name_prefix="gcp-stand-in"),
         options=[

@@ -1,9 +1,10 @@
-"""Cloud TPU API, versions v2alpha1 and v2: queued resources, nodes, operations."""
+"""Cloud TPU API, v2alpha1 and v2: queued resources, nodes, operations; v1 to look at."""
 
 from __future__ import annotations
 
 from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
 from tpuflex.emulator.routing import Context, Service
+from tpuflex.emulator.tpu import v1
 from tpuflex.emulator.tpu.catalog_handlers import CatalogHandlers
 from tpuflex.emulator.tpu.handlers import TpuHandlers
 from tpuflex.emulator.tpu.routes import routes
@@ -14,7 +15,7 @@ __all__ = ["TpuState", "services"]
 
 
 def services(context: Context, state: TpuState) -> tuple[Service, ...]:
-    """The service in both versions, over one state."""
+    """The service in all its versions, over one state."""
     guest = GuestAttributes(context.store)
     catalog = CatalogHandlers(context.project_number)
     built = []
@@ -30,4 +31,8 @@ def services(context: Context, state: TpuState) -> tuple[Service, ...]:
                 tick=state.sync if name == "v2alpha1" else None,
             )
         )
+    old = v1.OldHandlers(state, catalog, Version("v2alpha1", context.project_number))
+    built.append(
+        Service(name="tpu", version="v1", routes=v1.routes(old, catalog), contract=("tpu", "v1"))
+    )
     return tuple(built)

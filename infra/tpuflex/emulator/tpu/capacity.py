@@ -52,6 +52,14 @@ class CapacityRule:
         return shown
 
 
+#: Chips of v5e and v6e that a project gets in every zone unless it asks for more
+#: (https://docs.cloud.google.com/tpu/docs/request-using-flex-start, preemptible quota).
+DEFAULT_QUOTA = 64
+
+#: In the ``quota`` of the rules: every zone that is not named.
+EVERY_ZONE = "*"
+
+
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """The rules of all zones.
@@ -60,15 +68,21 @@ class Capacity:
         default: the rule of zones without one of their own.
         zones: rules of single zones, complete.
         unsupported_zones: zones that refuse FLEX_START whatever the table of zones says.
+        quota: how much of every quota a project has in a zone; ``*`` is every other zone.
     """
 
     default: CapacityRule = CapacityRule()
     zones: Mapping[str, CapacityRule] = field(default_factory=dict)
     unsupported_zones: frozenset[str] = frozenset()
+    quota: Mapping[str, int] = field(default_factory=dict)
 
     def rule(self, zone: str) -> CapacityRule:
         """The rule that holds in ``zone``."""
         return self.zones.get(zone, self.default)
+
+    def limit(self, zone: str) -> int:
+        """How much of every quota a project has in ``zone``, in the quota's own unit."""
+        return self.quota.get(zone, self.quota.get(EVERY_ZONE, DEFAULT_QUOTA))
 
     def to_json(self) -> JsonObject:
         """The form that :meth:`from_json` reads."""
@@ -76,11 +90,12 @@ class Capacity:
             **self.default.to_json(),
             "zones": {zone: rule.to_json() for zone, rule in self.zones.items()},
             "unsupported_zones": list[JsonValue](sorted(self.unsupported_zones)),
+            "quota": {EVERY_ZONE: DEFAULT_QUOTA, **self.quota},
         }
 
     @classmethod
     def from_json(cls, document: JsonObject) -> Capacity:
-        """Read ``{"grant_after_s": 2, "zones": {...}, "unsupported_zones": [...]}``.
+        """Read ``{"grant_after_s": 2, "zones": {...}, "quota": {"us-east5-a": 0}}``.
 
         What a zone does not say, it takes from the rule outside of ``zones``.
 
@@ -90,7 +105,7 @@ class Capacity:
         outer = {
             key: value
             for key, value in document.items()
-            if key not in ("zones", "unsupported_zones")
+            if key not in ("zones", "unsupported_zones", "quota")
         }
         default = _rule(outer, CapacityRule())
         zones = document.get("zones", {})
@@ -103,6 +118,7 @@ class Capacity:
             default=default,
             zones={zone: _rule(as_object(rule), default) for zone, rule in zones.items()},
             unsupported_zones=frozenset(str(zone) for zone in unsupported),
+            quota=_quota(document.get("quota", {})),
         )
 
 
@@ -115,11 +131,19 @@ class CapacityBook:
     def __init__(self, store: Store, clock: Clock) -> None:
         self._store = store
         self._clock = clock
+        self._read: tuple[JsonObject, Capacity] = ({}, Capacity())
 
     def current(self) -> Capacity:
         """The rules in force."""
         stored = self._store.get(self._COLLECTION, self._KEY)
-        return Capacity() if stored is None else Capacity.from_json(child(stored, "rules"))
+        if stored is None:
+            return Capacity()
+        # Asked many times a call, and hardly ever set: read anew only when it is another.
+        known, capacity = self._read
+        if stored != known:
+            capacity = Capacity.from_json(child(stored, "rules"))
+            self._read = (stored, capacity)
+        return capacity
 
     def since(self) -> float:
         """When they were set: a grant under new rules never lies before this time."""
@@ -166,6 +190,17 @@ def _is_count(value: float) -> bool:
     return not isinstance(value, bool) and 0 <= value < float("inf")
 
 
+def _quota(value: JsonValue) -> dict[str, int]:
+    limits = {
+        zone: limit
+        for zone, limit in (value.items() if isinstance(value, dict) else ())
+        if isinstance(limit, int) and _is_count(limit)
+    }
+    if limits != value:
+        raise invalid_argument('quota must be {"us-east5-a": 0, "*": 64}: chips by zone')
+    return limits
+
+
 def _failure(value: JsonValue) -> tuple[str, str] | None:
     if value is None:
         return None
@@ -178,5 +213,6 @@ def _not_understood(key: str, value: JsonValue) -> CloudError:
     known = ", ".join(rule_field.name for rule_field in dataclasses.fields(CapacityRule))
     return cloud_error(
         "INVALID_ARGUMENT",
-        f"capacity: {key}={value!r} is not understood; known: {known}, zones, unsupported_zones",
+        f"capacity: {key}={value!r} is not understood; known: {known}, zones, unsupported_zones, "
+        "quota",
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from tpuflex.emulator.clock import parse_duration
 from tpuflex.emulator.errors import already_exists, not_found
 from tpuflex.emulator.json_types import JsonObject, child, children, text
 from tpuflex.emulator.routing import Context
-from tpuflex.emulator.tpu import lifecycle, validation
+from tpuflex.emulator.tpu import lifecycle, quota, validation
 from tpuflex.emulator.tpu.capacity import CapacityBook, CapacityRule
 from tpuflex.emulator.tpu.nodes import Nodes
 from tpuflex.emulator.tpu.records import NodeState, Place, QueuedResource, QueuedState
@@ -45,11 +46,22 @@ class Queue:
         ]
 
     def add(self, place: Place, queued_id: str, spec: JsonObject) -> QueuedResource:
-        """Take in a request that was found valid; 409 if one of its ids is taken."""
+        """Take in a request that was found valid; 409 if one of its ids is taken, 429 by quota."""
         queued = self._requested(place, queued_id, spec)
         self._check_free(queued)
+        self.check_quota(place, quota.of_queued_resource(place, spec))
         self._put(queued)
         return queued
+
+    def check_quota(self, place: Place, wanted: Counter[str]) -> None:
+        """429 if ``wanted``, by quota id, is more than the project has left in the zone."""
+        quota.check(
+            place,
+            wanted,
+            limit=self._capacity.current().limit(place.zone),
+            queued=self.in_place(place),
+            nodes=self._nodes.in_place(place),
+        )
 
     def promised(self, place: Place) -> set[str]:
         """Ids of the nodes that requests in this place have or may still get."""

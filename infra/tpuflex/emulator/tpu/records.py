@@ -118,7 +118,7 @@ class QueuedResource:
 
     def to_json(self) -> JsonObject:
         """The stored form."""
-        return dataclasses.asdict(self)
+        return _stored(self)
 
     @classmethod
     def from_json(cls, document: JsonObject) -> QueuedResource:
@@ -172,7 +172,7 @@ class Node:
 
     def to_json(self) -> JsonObject:
         """The stored form."""
-        return dataclasses.asdict(self)
+        return _stored(self)
 
     @classmethod
     def from_json(cls, document: JsonObject) -> Node:
@@ -236,7 +236,7 @@ class Operation:
 
     def to_json(self) -> JsonObject:
         """The stored form."""
-        return dataclasses.asdict(self)
+        return _stored(self)
 
     @classmethod
     def from_json(cls, document: JsonObject) -> Operation:
@@ -245,6 +245,11 @@ class Operation:
         fields["outcome"] = Outcome(str(document["outcome"]))
         fields["error"] = _pair(document.get("error"))
         return cls(**fields)  # type: ignore[arg-type]  # what to_json() wrote
+
+
+def _stored(record: QueuedResource | Node | Operation) -> JsonObject:
+    """The fields as they are: writing them out copies them, and nothing changes them before."""
+    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
 
 
 def _pair(value: object) -> tuple[str, str] | None:

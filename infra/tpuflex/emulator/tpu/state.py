@@ -6,7 +6,7 @@ from tpuflex.emulator.errors import already_exists, failed_precondition
 from tpuflex.emulator.hosts.spec import HostSpec
 from tpuflex.emulator.json_types import JsonObject
 from tpuflex.emulator.routing import Context
-from tpuflex.emulator.tpu import lifecycle, validation
+from tpuflex.emulator.tpu import lifecycle, quota, validation
 from tpuflex.emulator.tpu.capacity import CapacityBook, CapacityRule
 from tpuflex.emulator.tpu.nodes import Nodes
 from tpuflex.emulator.tpu.operations import Operations
@@ -61,7 +61,7 @@ class TpuState:
 
         Raises:
             CloudError: 400 for what cannot be asked for, 409 if the id is taken (also by a
-                request that has ended).
+                request that has ended), 429 if the quota is used up.
         """
         self._enter(place)
         repeated = self.operations.repeated(place, "create", "queuedResources", request_id)
@@ -157,6 +157,7 @@ class TpuState:
         name = f"{place.parent}/nodes/{node_id}"
         if self.nodes.find(name) is not None or node_id in self.queue.promised(place):
             raise already_exists(f"Resource '{name}' already exists")
+        self.queue.check_quota(place, quota.of_node(place, spec))
         error = self._rule(place).node_failure(place.zone)
         snapshot = None
         if error is None:

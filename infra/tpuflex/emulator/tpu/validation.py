@@ -176,15 +176,24 @@ def _check_node_spec(place: Place, node_spec: JsonObject) -> None:
     check_node(place, child(node_spec, "node"))
 
 
+_MODELS_OF_TIERS = {
+    "bestEffort": ("STANDARD",),
+    "guaranteed": ("STANDARD", "RESERVATION_BOUND"),
+    "spot": ("SPOT",),
+}
+
+
 def _check_tier(spec: JsonObject) -> None:
     model = text(spec, "provisioningModel")
     tiers = [tier for tier in ("bestEffort", "guaranteed", "spot") if tier in spec]
     if len(tiers) > 1:
         raise invalid_argument(f"Only one of {', '.join(tiers)} may be set.")
-    if tiers and model and model != "SPOT":
-        raise invalid_argument(
-            f"{model} provisioning model is incompatible with {tiers[0]} requests."
-        )
+    for tier in tiers:
+        # The tier is the older way to say the model; gcloud sends STANDARD with the other two.
+        if model and model not in _MODELS_OF_TIERS[tier]:
+            raise invalid_argument(
+                f"{model} provisioning model is incompatible with {tier} requests."
+            )
     duration = child(spec, "runDuration")
     if model != "FLEX_START":
         if duration:

@@ -1,0 +1,131 @@
+"""The steps of `tpuflex sweep`: states, listing, consent by --yes, deletion, proof."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.catalog.zones import ZONES
+from tpuflex.engine.backend import stack_names, stored_state
+from tpuflex.engine.find import ensure
+from tpuflex.engine.known import known_ids
+from tpuflex.engine.run import Target
+from tpuflex.errors import IncompleteTeardownError
+from tpuflex.gcp.marked import Listing, list_marked
+from tpuflex.operate.sweep import Deleted, Here, Leftover, Standing, delete, leftovers
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.output import Output
+
+
+def sweep_cloud(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None:
+    """List, and with ``--yes`` delete, what no state knows.
+
+    Raises:
+        IncompleteTeardownError: something could not be deleted, or could not be listed.
+        TpuflexError: a state could not be read; nothing was deleted.
+    """
+    output, settings = invocation.output, cloud.stack.settings
+    here = known_here(invocation, cloud)
+    zones = tuple(dict.fromkeys((*settings.slice.zones, *ZONES)))
+    output.progress(f"Asking every service of {settings.project} in {len(zones)} zones …")
+    listing = list_marked(cloud.apis(), settings.project, zones, here.accounts)
+    found = leftovers(listing, here)
+    wanted = (Standing.ORPHAN, Standing.STRANGE) if all_stacks else (Standing.ORPHAN,)
+    condemned = [leftover for leftover in found if leftover.standing in wanted]
+    deleted: tuple[Deleted, ...] = ()
+    if condemned and invocation.yes:
+        deleted = delete(
+            condemned,
+            cloud.apis(),
+            say=output.progress,
+            now=cloud.timing.monotonic,
+            sleep=cloud.sleep,
+        )
+    show(output, settings.project, found, deleted, listing)
+    if condemned and not invocation.yes:
+        output.result()
+        output.result("Nothing was deleted. To delete the orphans: tpuflex sweep --yes")
+    require_complete(listing, deleted)
+
+
+def known_here(invocation: Invocation, cloud: Cloud) -> Here:
+    """What the states of all stacks of the backend know.
+
+    Raises:
+        EngineError: a state cannot be read: without it, what it knows would look orphaned.
+    """
+    project = cloud.stack.project
+    engine = ensure(project.home, invocation.environ, invocation.output.progress)
+    target = Target(project.root, cloud.stack.name, engine, cloud.environ)
+    stored = stack_names(target)
+    known = frozenset(id_ for stack in stored for id_ in known_ids(stored_state(target, stack)))
+    stacks = tuple(dict.fromkeys((*project.stack_names(), *stored)))
+    return Here(project.name, cloud.stack.settings.project, stacks, known)
+
+
+def show(
+    output: Output,
+    project: str,
+    found: tuple[Leftover, ...],
+    deleted: tuple[Deleted, ...],
+    listing: Listing,
+) -> None:
+    """Print what was found, and what became of it."""
+    fate = {id(item.leftover): item.problem for item in deleted}
+    output.document(
+        {
+            "project": project,
+            "complete": not listing.unseen,
+            "unseen": list(listing.unseen),
+            "leftovers": [
+                {
+                    "kind": leftover.item.kind,
+                    "name": leftover.item.name,
+                    "location": leftover.item.location,
+                    "stack": leftover.stack,
+                    "state": leftover.item.state or None,
+                    "standing": leftover.standing.value,
+                    "reason": leftover.reason,
+                    "deleted": fate.get(id(leftover)) == "",
+                    "problem": fate.get(id(leftover)) or None,
+                }
+                for leftover in found
+            ],
+        }
+    )
+    if found:
+        output.table(
+            ("KIND", "NAME", "LOCATION", "STATE", "STACK", "WHY"),
+            [
+                (
+                    leftover.item.kind,
+                    leftover.item.name,
+                    leftover.item.location,
+                    leftover.item.state,
+                    leftover.stack,
+                    fate.get(id(leftover), leftover.reason) or "deleted",
+                )
+                for leftover in found
+            ],
+        )
+    elif not listing.unseen:
+        output.result(f"Nothing is left behind in {project}: every service was asked.")
+
+
+def require_complete(listing: Listing, deleted: tuple[Deleted, ...]) -> None:
+    """Check that everything was seen, and that what was to be deleted is gone.
+
+    Raises:
+        IncompleteTeardownError: names what was not.
+    """
+    failed = [item for item in deleted if item.problem]
+    if not failed and not listing.unseen:
+        return
+    lines = [
+        *(f"  left: {d.leftover.item.kind} {d.leftover.item.name}: {d.problem}" for d in failed),
+        *(f"  not listed: {place}" for place in listing.unseen),
+    ]
+    head = "Something is left:" if failed else "The list is incomplete:"
+    raise IncompleteTeardownError("\n".join((head, *lines)), hint="Run: tpuflex sweep")

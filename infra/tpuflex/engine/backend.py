@@ -1,0 +1,51 @@
+"""What the backend knows: its address, its stacks, their states. Runs no program."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tpuflex.engine.failure import failure
+from tpuflex.engine.run import Target
+
+
+def backend_url(target: Target) -> str:
+    """URL of the backend that the engine uses, such as ``file:///…`` or ``https://…``.
+
+    Raises:
+        EngineError: the engine is not logged in to any.
+    """
+    given = target.environ.get("PULUMI_BACKEND_URL", "")
+    return given or str(json.loads(_run(target, "whoami", "--json")).get("url", ""))
+
+
+def stack_names(target: Target) -> tuple[str, ...]:
+    """The stacks of the project that the backend knows.
+
+    Raises:
+        EngineError: the backend cannot be read.
+    """
+    found = json.loads(_run(target, "stack", "ls", "--json"))
+    return tuple(str(stack["name"]).rpartition("/")[2] for stack in found)
+
+
+def stored_state(target: Target, stack: str) -> dict[str, Any]:
+    """The state of ``stack`` as the engine stores it, secrets encrypted.
+
+    Raises:
+        EngineError: the state cannot be read.
+    """
+    exported = json.loads(_run(target, "stack", "export", "--stack", stack))
+    return dict(exported.get("deployment") or {})
+
+
+def _run(target: Target, *arguments: str) -> str:
+    from pulumi.automation import CommandError
+
+    from tpuflex.engine.process import EngineProcess
+
+    process = EngineProcess(target.engine.path, target.engine.version, target.environ)
+    try:
+        return process.run([*arguments], str(target.root), {}).stdout
+    except CommandError as error:
+        raise failure(" ".join(arguments), (), process.stderr) from error

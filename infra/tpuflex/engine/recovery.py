@@ -1,0 +1,116 @@
+"""Bring a stack's state back in line with the cloud after a run that was killed.
+
+A killed run leaves operations pending: the engine had begun them and never learnt how they
+ended. Names are deterministic, so the cloud can be asked: what exists and is ours is taken into
+the state under its id and read through its plugin, what does not exist is cleared. The same is
+done for what the program would create and the cloud already has, because the gcp plugin's
+create of it would fail with 409.
+
+Safe to be killed itself: an operation stays pending until what it made is whole in the state.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable
+
+from tpuflex.engine.recovery_look import Answer, Finding, Look
+from tpuflex.engine.recovery_program import from_program
+from tpuflex.engine.recovery_reading import RecoverableStack, Say, read_in, whole
+from tpuflex.engine.recovery_report import Outcome, Recovery, counted
+from tpuflex.engine.state import (
+    Stored,
+    is_cloud,
+    lacking,
+    living,
+    pending,
+    settled,
+    without_pending,
+)
+from tpuflex.errors import TpuflexError
+
+
+def recover(
+    stack: RecoverableStack,
+    look: Look,
+    say: Say,
+    *,
+    new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+) -> Recovery:
+    """Settle everything that a killed run left behind.
+
+    Args:
+        stack: the stack; its lock must be free.
+        look: looks into the cloud.
+        say: takes a line of progress.
+        new_id: makes the id of a provider that has to be put into the state.
+
+    Raises:
+        TpuflexError: the pending operations could not be settled; nothing was lost, and they
+            are still pending.
+    """
+    found = Recovery()
+    settle_pending(stack, look, say, found)
+    try:
+        from_program(stack, look, say, found, new_id)
+    except TpuflexError as error:
+        found.unfinished = error
+    return found
+
+
+def settle_pending(stack: RecoverableStack, look: Look, say: Say, found: Recovery) -> None:
+    """Settle the pending operations of ``stack`` and note in ``found`` what became of each."""
+    deployment = stack.deployment()
+    operations = pending(deployment)
+    if not operations:
+        return
+    say(f"{counted(operations, 'pending operation')}: looking at the cloud …")
+    newcomers: list[Stored] = []
+    reread: list[Stored] = []
+    for operation in operations:
+        resource, kind = operation["resource"], operation["type"]
+        if kind == "creating":
+            newcomers += _creation(resource, deployment, look, found)
+        elif living(deployment, resource["urn"]) is None:
+            found.note(resource, kind, Outcome.CLEARED, "the state no longer has it")
+        else:
+            reread.append(operation)
+    deployment = read_in(stack, deployment, newcomers, [o["resource"] for o in reread], say)
+    for newcomer in newcomers:
+        now = whole(deployment, newcomer)
+        if now is None:
+            found.note(newcomer, "creating", Outcome.CLEARED, "the cloud does not have it")
+        else:
+            found.note(newcomer, "creating", Outcome.ADOPTED, str(now["id"]))
+    for operation in reread:
+        there = living(deployment, operation["resource"]["urn"]) is not None
+        text = "it is in the cloud, and was read again" if there else "it is gone"
+        found.note(operation["resource"], operation["type"], Outcome.CLEARED, text)
+    asked = {newcomer["urn"]: newcomer["inputs"] for newcomer in newcomers}
+    left = {item.urn for item in found.left}
+    stack.replace(without_pending(settled(deployment, asked), left))
+
+
+def _creation(resource: Stored, deployment: Stored, look: Look, found: Recovery) -> list[Stored]:
+    """The entry of a resource whose create was begun, if the cloud (perhaps) has it."""
+
+    def note(outcome: Outcome, detail: str) -> list[Stored]:
+        found.note(resource, "creating", outcome, detail)
+        return []
+
+    if not is_cloud(resource):
+        return note(Outcome.CLEARED, "it is nothing in the cloud")
+    finding = look(resource["type"], resource.get("inputs") or {})
+    if finding.answer is Answer.UNKNOWN and resource.get("id") and not finding.id:
+        # The create had ended with this id; only its entry in the state was missing.
+        finding = Finding(Answer.ASK_PLUGIN, resource["id"])
+    match finding.answer:
+        case Answer.ABSENT:
+            return note(Outcome.CLEARED, "the cloud does not have it")
+        case Answer.FOREIGN:
+            return note(Outcome.CLEARED, f"{finding.id} is not ours: {finding.detail}")
+        case Answer.UNKNOWN:
+            return note(Outcome.LEFT, finding.detail)
+    if lacking(resource, deployment):
+        return note(Outcome.LEFT, "the state does not have its parent or its provider")
+    return [{"inputs": {}, **resource, "id": finding.id}]

@@ -1,0 +1,172 @@
+"""What the program would create and the cloud already has: taken into the state.
+
+It comes about when a create took effect but its answer was lost, or when a state was lost. The
+queued resource's own create would adopt it; the gcp plugin's fails with 409, for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING
+
+from tpuflex.engine.recovery_look import Answer, Finding, Look
+from tpuflex.engine.recovery_reading import RecoverableStack, read_in, whole
+from tpuflex.engine.recovery_report import Outcome, Recovery
+from tpuflex.engine.recovery_table import TYPES, unknown
+from tpuflex.engine.state import (
+    PROVIDER_TYPE,
+    Stored,
+    adopted,
+    provider_urn,
+    referenced,
+    resources,
+    settled,
+    with_pending,
+    without_pending,
+)
+
+if TYPE_CHECKING:
+    from tpuflex.engine.events import Step
+
+#: Rounds at most. Each makes more names known: networks, then what lies in them, then what
+#: refers to that.
+_ROUNDS = 6
+
+Found = list[tuple["Step", Finding]]
+
+
+def from_program(
+    stack: RecoverableStack,
+    look: Look,
+    say: Callable[[str], None],
+    found: Recovery,
+    new_id: Callable[[], str],
+) -> None:
+    """Take in what the program would create and the cloud already has.
+
+    Raises:
+        TpuflexError: the program or the engine failed.
+    """
+    say("Comparing the program with the cloud …")
+    vain: set[str] = set()
+    progress = False
+    for _ in range(_ROUNDS):
+        creations = [step for step in stack.preview().steps if step.operation == "create"]
+        there = [(s, f) for s, f in _there(creations, look, say, vain) if s.urn not in vain]
+        # Whether a role or an API is there only its plugin can tell, and its create does not
+        # mind: not worth a round before something is found that would be in the way.
+        if not there or not (progress or any(f.answer is Answer.OURS for _, f in there)):
+            return
+        before = len(found.settled)
+        _take(stack, there, creations, say, found, new_id, vain)
+        progress = len(found.settled) > before
+
+
+def _there(creations: list[Step], look: Look, say: Callable[[str], None], vain: set[str]) -> Found:
+    """What of ``creations`` is (perhaps) there. What is asked for in full comes first and alone:
+    taking it in makes more known."""
+    there: Found = []
+    for step in creations:
+        if step.type not in TYPES or not step.custom or step.urn in vain:
+            continue
+        finding = look(step.type, step.inputs)
+        if finding.answer in (Answer.OURS, Answer.ASK_PLUGIN):
+            there.append((step, finding))
+        elif finding.answer is Answer.FOREIGN:
+            vain.add(step.urn)
+            say(f"  warning  {finding.id} is taken and not ours: {finding.detail}")
+    return [pair for pair in there if not unknown(pair[0].inputs)] or there
+
+
+def _take(
+    stack: RecoverableStack,
+    there: Found,
+    creations: list[Step],
+    say: Callable[[str], None],
+    found: Recovery,
+    new_id: Callable[[], str],
+    vain: set[str],
+) -> None:
+    newcomers = [_newcomer(step, finding.id) for step, finding in there]
+    deployment = stack.deployment()
+    frame = _frame(newcomers, creations, deployment, new_id)
+    # Pending until it was read: should this run be killed, the next one goes on.
+    begun = with_pending(adopted(deployment, frame), [_begun(one) for one in newcomers])
+    deployment = read_in(stack, begun, newcomers, [], say)
+    for newcomer in newcomers:
+        now = whole(deployment, newcomer)
+        if now is None:
+            vain.add(newcomer["urn"])
+        else:
+            found.note(newcomer, "", Outcome.ADOPTED, str(now["id"]))
+    asked = {one["urn"]: one["inputs"] for one in newcomers if one["inputs"]}
+    linked = _linked(settled(deployment, asked), {one["urn"] for one in newcomers})
+    stack.replace(without_pending(linked, {item.urn for item in found.left}))
+
+
+def _newcomer(step: Step, id_: str) -> Stored:
+    """The entry of something that the program would create and the cloud has."""
+    return {
+        "urn": step.urn,
+        "custom": True,
+        "id": id_,
+        "type": step.type,
+        # What is only known in part is read from the cloud instead.
+        "inputs": {} if unknown(step.inputs) else {**step.inputs},
+        "parent": step.parent,
+        "provider": step.provider,
+    }
+
+
+def _begun(newcomer: Stored) -> Stored:
+    resource = {key: value for key, value in newcomer.items() if key != "id"}
+    return {"resource": resource, "type": "creating"}
+
+
+def _frame(
+    newcomers: list[Stored],
+    creations: Iterable[Step],
+    deployment: Stored,
+    new_id: Callable[[], str],
+) -> list[Stored]:
+    """Entries for the components and providers that ``newcomers`` stand under and the state
+    does not have; each newcomer is made to name its provider by the provider's id."""
+    planned = {step.urn: step for step in creations}
+    known = {resource["urn"] for resource in resources(deployment)}
+    made: dict[str, Stored] = {}
+
+    def ensure(urn: str) -> None:
+        step = planned.get(urn)
+        if step is None or urn in known or urn in made:
+            return
+        ensure(step.parent)
+        entry: Stored = {"urn": urn, "custom": False, "type": step.type}
+        if step.parent:
+            entry["parent"] = step.parent
+        if step.type.startswith(PROVIDER_TYPE):
+            inputs = {**step.inputs}
+            entry |= {"custom": True, "id": new_id(), "inputs": inputs, "outputs": inputs}
+        made[urn] = entry
+
+    for newcomer in newcomers:
+        ensure(newcomer["parent"])
+        provider = provider_urn(newcomer)
+        ensure(provider)
+        if provider in made:
+            newcomer["provider"] = f"{provider}::{made[provider]['id']}"
+    return list(made.values())
+
+
+def _linked(deployment: Stored, urns: set[str]) -> Stored:
+    """``deployment`` with dependencies for ``urns``, read off what their inputs name: they
+    decide what a ``down`` deletes first."""
+    found = resources(deployment)
+    # Roles carry the names of what they are about; nothing refers to a role.
+    namable = [one for one in found if one["type"] in TYPES and TYPES[one["type"]].api]
+    linked = [
+        {**one, "dependencies": referenced(one, namable)}
+        if one["urn"] in urns and not one.get("dependencies")
+        else one
+        for one in found
+    ]
+    return adopted({**deployment, "resources": linked}, ())

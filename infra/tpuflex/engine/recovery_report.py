@@ -1,0 +1,90 @@
+"""What a recovery found and did, resource by resource."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from tpuflex.engine.events import name_of
+from tpuflex.engine.state import Stored
+from tpuflex.errors import TpuflexError
+
+
+class Outcome(StrEnum):
+    """What became of one resource."""
+
+    ADOPTED = "adopted"
+    CLEARED = "cleared"
+    LEFT = "left"
+
+
+@dataclass(frozen=True, slots=True)
+class Settled:
+    """One resource that was looked at.
+
+    Attributes:
+        urn: its URN.
+        type: its type token.
+        operation: what was pending; empty when nothing was, and the program would have
+            created what the cloud already has.
+        outcome: what became of it.
+        detail: its id, or why, for people.
+    """
+
+    urn: str
+    type: str
+    operation: str
+    outcome: Outcome
+    detail: str
+
+    @property
+    def name(self) -> str:
+        """Its logical name."""
+        return name_of(self.urn)
+
+
+@dataclass
+class Recovery:
+    """What a recovery found and did.
+
+    Attributes:
+        settled: every resource about which something was unclear.
+        unfinished: why the program could not be compared with the cloud, if it could not.
+    """
+
+    settled: list[Settled] = field(default_factory=list)
+    unfinished: TpuflexError | None = None
+
+    @property
+    def left(self) -> list[Settled]:
+        """What could not be settled, and is pending as before."""
+        return [item for item in self.settled if item.outcome is Outcome.LEFT]
+
+    @property
+    def clean(self) -> bool:
+        """Whether nothing is pending any more, and nothing stands in the way of an ``up``."""
+        return not self.left and self.unfinished is None
+
+    def note(self, resource: Stored, operation: str, outcome: Outcome, detail: str) -> None:
+        """Note what became of ``resource``."""
+        self.settled.append(Settled(resource["urn"], resource["type"], operation, outcome, detail))
+
+    def to_json(self) -> list[dict[str, object]]:
+        """The document under ``resources`` that ``tpuflex recover --json`` prints."""
+        return [
+            {
+                "urn": item.urn,
+                "type": item.type,
+                "name": item.name,
+                "pending": item.operation or None,
+                "outcome": item.outcome.value,
+                "detail": item.detail,
+            }
+            for item in self.settled
+        ]
+
+
+def counted(things: Collection[object], noun: str) -> str:
+    """``3 resources``."""
+    return f"{len(things)} {noun}{'' if len(things) == 1 else 's'}"

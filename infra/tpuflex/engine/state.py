@@ -1,0 +1,193 @@
+"""Changes to a stack's exported state. Pure: a deployment goes in, a deployment comes out.
+
+The engine's own form (``pulumi stack export``): ``resources`` in the order in which each depends
+only on earlier ones, and ``pending_operations``, which were begun and never ended. A URN names
+one living resource; older ones of that URN are marked ``delete``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from typing import Any
+
+#: A resource, an operation or a whole deployment, as the engine stores them.
+Stored = dict[str, Any]
+
+PROVIDER_TYPE = "pulumi:providers:"
+
+#: What a program says and no API answers: after an import it is taken from the program.
+CLIENT_SIDE = frozenset(
+    {
+        "createIgnoreAlreadyExists",
+        "deletionPolicy",
+        "deletionProtection",
+        "disableDependentServices",
+        "disableOnDestroy",
+        "forceDestroy",
+    }
+)
+
+#: Output properties by which another resource may name this one.
+_NAMES = ("name", "email", "member", "secretId", "selfLink")
+
+
+def resources(deployment: Stored) -> list[Stored]:
+    """The resources of ``deployment``."""
+    return list(deployment.get("resources") or ())
+
+
+def pending(deployment: Stored) -> list[Stored]:
+    """The operations that were begun and never ended."""
+    return list(deployment.get("pending_operations") or ())
+
+
+def is_cloud(resource: Stored) -> bool:
+    """Whether a provider makes ``resource``: no component, no provider."""
+    return bool(resource.get("custom")) and not is_provider(resource)
+
+
+def is_provider(resource: Stored) -> bool:
+    """Whether ``resource`` is a provider."""
+    return str(resource.get("type", "")).startswith(PROVIDER_TYPE)
+
+
+def living(deployment: Stored, urn: str) -> Stored | None:
+    """The resource of ``urn`` that is not marked for deletion."""
+    return next((r for r in resources(deployment) if r["urn"] == urn and not r.get("delete")), None)
+
+
+def adopted(deployment: Stored, newcomers: Iterable[Stored]) -> Stored:
+    """``deployment`` with ``newcomers`` in it.
+
+    A living resource of the same URN was being replaced: it is marked for deletion, which is
+    what the engine does once the replacement exists. One that is only a reminder that it was
+    deleted for a replacement is dropped.
+    """
+    found = resources(deployment)
+    for newcomer in newcomers:
+        found = [dict(r) for r in found if not _same(r, newcomer) and not _reminder(r, newcomer)]
+        for old in found:
+            if old["urn"] == newcomer["urn"] and is_cloud(newcomer):
+                old["delete"] = True
+        found.append(newcomer)
+    return {**deployment, "resources": _ordered(found)}
+
+
+def without_pending(deployment: Stored, kept: Collection[str] = ()) -> Stored:
+    """``deployment`` with only those pending operations whose URN is in ``kept``."""
+    left = [op for op in pending(deployment) if op["resource"]["urn"] in kept]
+    cleared = {key: value for key, value in deployment.items() if key != "pending_operations"}
+    return {**cleared, "pending_operations": left} if left else cleared
+
+
+def with_pending(deployment: Stored, operations: Iterable[Stored]) -> Stored:
+    """``deployment`` with ``operations`` pending beside those that are."""
+    return {**deployment, "pending_operations": [*pending(deployment), *operations]}
+
+
+def settled(deployment: Stored, asked: Mapping[str, Mapping[str, Any]]) -> Stored:
+    """``deployment`` with what the program asked for, where an import cannot know it.
+
+    Args:
+        deployment: a deployment after the adopted resources were read.
+        asked: inputs of adopted resources, by URN.
+    """
+
+    def settle(resource: Stored) -> Stored:
+        inputs = asked.get(resource["urn"])
+        if inputs is None or resource.get("delete") or not resource.get("outputs"):
+            return resource
+        said = {key: value for key, value in inputs.items() if key in CLIENT_SIDE}
+        outputs = {**resource["outputs"], **said}
+        return {**resource, "inputs": {**inputs}, "outputs": outputs}
+
+    return {**deployment, "resources": [settle(r) for r in resources(deployment)]}
+
+
+def referenced(newcomer: Stored, others: Iterable[Stored]) -> list[str]:
+    """URNs among ``others`` of what the inputs of ``newcomer`` name, by id or by a name.
+
+    For a resource whose true dependencies are not known; it decides what is deleted first.
+    """
+    said = set(_texts(newcomer.get("inputs")))
+    return [
+        other["urn"]
+        for other in others
+        if is_cloud(other) and other["urn"] != newcomer["urn"] and said & set(_names(other))
+    ]
+
+
+def lacking(newcomer: Stored, deployment: Stored) -> list[str]:
+    """URNs of parent and provider of ``newcomer`` that ``deployment`` does not have."""
+    known = {r["urn"] for r in resources(deployment)}
+    needed = [newcomer.get("parent") or "", provider_urn(newcomer)]
+    return [urn for urn in needed if urn and urn not in known]
+
+
+def provider_urn(resource: Stored) -> str:
+    """URN of the provider of ``resource``; its reference is that and the provider's id."""
+    return str(resource.get("provider") or "").rpartition("::")[0]
+
+
+def same_id(one: object, other: object) -> bool:
+    """Whether two ids name one thing; IAM members are imported as ``a b`` and kept as ``a/b``."""
+    return str(one or "").replace(" ", "/") == str(other or "").replace(" ", "/")
+
+
+def _same(resource: Stored, newcomer: Stored) -> bool:
+    if resource["urn"] != newcomer["urn"]:
+        return False
+    return not is_cloud(newcomer) or same_id(resource.get("id"), newcomer.get("id"))
+
+
+def _reminder(resource: Stored, newcomer: Stored) -> bool:
+    return resource["urn"] == newcomer["urn"] and bool(resource.get("pendingReplacement"))
+
+
+def _names(resource: Stored) -> Iterator[str]:
+    outputs = resource.get("outputs") or {}
+    for value in (resource.get("id"), *(outputs.get(key) for key in _NAMES)):
+        if isinstance(value, str) and value:
+            yield value
+
+
+def _texts(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for item in value.values():
+            yield from _texts(item)
+    elif isinstance(value, list | tuple):
+        for item in value:
+            yield from _texts(item)
+
+
+def _ordered(found: list[Stored]) -> list[Stored]:
+    """``found`` with each resource after what it needs, and otherwise in the order it had."""
+    by_urn: dict[str, list[Stored]] = {}
+    for resource in found:
+        by_urn.setdefault(resource["urn"], []).append(resource)
+    done: dict[int, Stored] = {}
+    begun: set[int] = set()
+
+    def place(resource: Stored) -> None:
+        if id(resource) in begun:
+            return
+        begun.add(id(resource))
+        for urn in _needs(resource):
+            for needed in by_urn.get(urn, ()):
+                place(needed)
+        done[id(resource)] = resource
+
+    for resource in found:
+        place(resource)
+    return list(done.values())
+
+
+def _needs(resource: Stored) -> Iterator[str]:
+    yield str(resource.get("parent") or "")
+    yield provider_urn(resource)
+    yield from resource.get("dependencies") or ()
+    for urns in (resource.get("propertyDependencies") or {}).values():
+        yield from urns or ()
+    yield str(resource.get("deletedWith") or "")

@@ -1,0 +1,238 @@
+"""The state lock of Pulumi's file backend: who holds it, and whether that process still lives.
+
+The backend writes ``.pulumi/locks/organization/PROJECT/STACK/ID.json`` with process id, user,
+host and time, and has no lease: a killed engine leaves its lock for good (the engine's
+``pkg/backend/diy/lock.go``). A lock is broken here only when its owner is certainly dead.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from pathlib import Path
+from typing import Protocol
+
+from tpuflex.errors import EngineError
+
+#: A process's start is known to about a second; a lock is written after its owner started.
+_SLACK_SECONDS = 2.0
+#: Seconds that a headless engine gets to finish its calls and write its state.
+_STOP_SECONDS = 30.0
+#: Seconds that a process which was just killed may take to be gone.
+_DYING_SECONDS = 3.0
+_LOOK_SECONDS = 0.2
+
+
+class Owner(StrEnum):
+    """What is known of the process that holds a lock."""
+
+    DEAD = "dead"
+    HEADLESS = "headless"  #: an engine whose command line is gone: nobody waits for it
+    ALIVE = "alive"
+    ELSEWHERE = "elsewhere"  #: on another machine, about whose processes nothing is known here
+
+
+@dataclass(frozen=True, slots=True)
+class Lock:
+    """One lock file.
+
+    Attributes:
+        path: the file.
+        pid: its owner's process id.
+        username: its owner's user.
+        hostname: its owner's machine.
+        timestamp: when it was taken, seconds since the epoch.
+    """
+
+    path: Path
+    pid: int
+    username: str
+    hostname: str
+    timestamp: float
+
+    @property
+    def described(self) -> str:
+        """The owner, for people."""
+        taken = datetime.fromtimestamp(self.timestamp).astimezone()
+        return (
+            f"process {self.pid} of {self.username} on {self.hostname}, "
+            f"since {taken.isoformat(sep=' ', timespec='seconds')}"
+        )
+
+
+class Processes(Protocol):
+    """What is asked about the processes of this machine."""
+
+    def hostname(self) -> str:
+        """Name of this machine."""
+
+    def started(self, pid: int) -> float | None:
+        """When ``pid`` started, seconds since the epoch; None when there is no such process."""
+
+    def headless(self, pid: int) -> bool:
+        """Whether ``pid`` is an engine whose program, and with it its command line, is gone."""
+
+    def stop(self, pid: int) -> bool:
+        """Ask ``pid`` to finish and wait; whether it is gone."""
+
+
+def owner(lock: Lock, processes: Processes) -> Owner:
+    """What is known of the owner of ``lock``."""
+    if lock.hostname != processes.hostname():
+        return Owner.ELSEWHERE
+    started = processes.started(lock.pid)
+    if started is None or started > lock.timestamp + _SLACK_SECONDS:
+        return Owner.DEAD  # gone, or its number was given to a younger process
+    return Owner.HEADLESS if processes.headless(lock.pid) else Owner.ALIVE
+
+
+def locks(backend: Path, project: str, stack: str) -> tuple[Lock, ...]:
+    """The locks on a stack.
+
+    Args:
+        backend: directory of the file backend.
+        project: Pulumi project name.
+        stack: stack name.
+
+    Raises:
+        EngineError: a lock file cannot be read as one.
+    """
+    held = backend / ".pulumi" / "locks" / "organization"
+    # The second is where a backend from before Pulumi 3.61 keeps them.
+    places = (held / project / stack, held / stack)
+    return tuple(_read(file) for place in places for file in sorted(place.glob("*.json")))
+
+
+def break_locks(
+    found: tuple[Lock, ...],
+    processes: Processes,
+    say: Callable[[str], None],
+    sleep: Callable[[float], None] = time.sleep,
+) -> tuple[Lock, ...]:
+    """Remove the locks of ``found``, if each owner is dead or can be made to end.
+
+    Args:
+        found: the locks.
+        processes: the processes of this machine.
+        say: takes a line of progress.
+        sleep: waits that many seconds, for an owner that is just dying.
+
+    Raises:
+        EngineError: an owner lives, or is on another machine; nothing is removed then.
+    """
+    for lock in found:
+        match _settled_owner(lock, processes, sleep):
+            case Owner.DEAD:
+                continue
+            case Owner.HEADLESS:
+                say(f"An engine works on without its command line ({lock.described}): ending it …")
+                if not processes.stop(lock.pid):
+                    raise _refusal(lock, f"It does not end. End it: kill -9 {lock.pid}")
+            case Owner.ALIVE:
+                raise _refusal(lock, "Wait for it to end, or press Ctrl-C there.")
+            case Owner.ELSEWHERE:
+                raise _refusal(
+                    lock,
+                    "From here it cannot be told whether that process lives. If it does not, "
+                    "run `tpuflex recover` there, or remove the lock: pulumi cancel",
+                )
+    for lock in found:
+        lock.path.unlink(missing_ok=True)
+        lock.path.with_name(lock.path.name + ".attrs").unlink(missing_ok=True)
+    return found
+
+
+def _read(file: Path) -> Lock:
+    try:
+        content = json.loads(file.read_bytes())
+        return Lock(
+            file,
+            int(content["pid"]),
+            str(content["username"]),
+            str(content["hostname"]),
+            datetime.fromisoformat(str(content["timestamp"])).timestamp(),
+        )
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise EngineError(
+            f"The lock {file} cannot be read, so its owner is not known.",
+            hint=f"If nothing works on this stack, remove it: rm {file}",
+        ) from error
+
+
+def _settled_owner(lock: Lock, processes: Processes, sleep: Callable[[float], None]) -> Owner:
+    """What the owner is once it has had the time to die of a signal that it has got already."""
+    for _ in range(round(_DYING_SECONDS / _LOOK_SECONDS)):
+        found = owner(lock, processes)
+        if found is not Owner.ALIVE:
+            return found
+        sleep(_LOOK_SECONDS)
+    return owner(lock, processes)
+
+
+def _refusal(lock: Lock, hint: str) -> EngineError:
+    return EngineError(f"The stack is locked by {lock.described}.", hint=hint)
+
+
+class ThisMachine:
+    """The processes of this machine."""
+
+    def hostname(self) -> str:
+        """Name of this machine, as the engine writes it."""
+        return socket.gethostname()
+
+    def started(self, pid: int) -> float | None:
+        """When ``pid`` started; None when there is no such process, or only its remains."""
+        import psutil
+
+        try:
+            process = psutil.Process(pid)
+            if process.status() == psutil.STATUS_ZOMBIE:
+                return None
+            return float(process.create_time())
+        except psutil.NoSuchProcess:
+            return None
+
+    def headless(self, pid: int) -> bool:
+        """An engine that runs a program of another process names it by ``--client=HOST:PORT``;
+        when nothing listens there any more, its command line was killed."""
+        import psutil
+
+        try:
+            words = psutil.Process(pid).cmdline()
+        except psutil.Error:
+            return False
+        address = next(
+            (w.removeprefix("--client=") for w in words if w.startswith("--client=")), ""
+        )
+        host, _, port = address.rpartition(":")
+        if not host or not port.isdigit():
+            return False
+        try:
+            socket.create_connection((host, int(port)), timeout=2).close()
+        except ConnectionRefusedError:
+            return True
+        except OSError:
+            return False
+        return False
+
+    def stop(self, pid: int) -> bool:
+        """Interrupt ``pid`` as Ctrl-C would; an engine then finishes its calls in flight."""
+        deadline = time.monotonic() + _STOP_SECONDS
+        try:
+            os.kill(pid, signal.SIGINT)
+        except ProcessLookupError:
+            return True
+        except PermissionError:
+            return False
+        while self.started(pid) is not None:
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.1)
+        return True

@@ -1,0 +1,47 @@
+"""Lists of Google's APIs: page by page, object by object."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Protocol
+
+from pydantic import JsonValue
+
+JsonObject = dict[str, JsonValue]
+
+
+class Api(Protocol):
+    """The part of :class:`tpuflex.gcp.transport.Transport` that is used here."""
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: JsonObject | None = None,
+    ) -> JsonObject:
+        """Send one request and return the JSON object of the answer."""
+
+
+def pages(api: Api, path: str, query: Mapping[str, str] | None = None) -> Iterator[JsonObject]:
+    """Every page of the list at ``path``."""
+    token = ""
+    while True:
+        paging = {"pageToken": token} if token else {}
+        page = api.call("GET", path, query={**(query or {}), **paging})
+        yield page
+        token = str(page.get("nextPageToken") or "")
+        if not token:
+            return
+
+
+def entries(page: JsonObject, key: str) -> list[JsonValue]:
+    """The list under ``key``; empty if there is none."""
+    found = page.get(key)
+    return found if isinstance(found, list) else []
+
+
+def objects(page: JsonObject, key: str) -> Iterator[JsonObject]:
+    """The objects of the list under ``key``."""
+    return (entry for entry in entries(page, key) if isinstance(entry, dict))

@@ -1,0 +1,108 @@
+"""What the next `up` does: what changed inputs mean, and what time and the cloud have changed.
+
+:mod:`tpuflex.provider.diff` compares the inputs that describe the request. This adds those that
+steer the provider, zones (a list to choose from, not a place), and runs that are over. Pure.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from tpuflex.lifecycle import Lifecycle
+from tpuflex.provider.capacity_args import STEERING
+from tpuflex.provider.codec import Properties, has_unknown
+from tpuflex.provider.diff import Change, Diff, Kind, diff, with_next_generation
+from tpuflex.provider.marshalling import stands
+from tpuflex.provider.protection import refuse_replacement
+from tpuflex.provider.renewal import due
+
+_HAS_A_PLACE = frozenset({Lifecycle.ACTIVE, Lifecycle.ENDED})
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What is to be done.
+
+    Attributes:
+        diff: all changes.
+        notes: what people should know about it.
+    """
+
+    diff: Diff
+    notes: tuple[str, ...] = ()
+
+
+def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> Plan:
+    """What it takes to get from the inputs ``old`` to the inputs ``new``.
+
+    Args:
+        old: inputs as they were last applied.
+        new: inputs now; may hold unknown values.
+        outputs: what the state says.
+        now: seconds since the epoch.
+
+    Raises:
+        ConflictError: it would replace what is protected.
+    """
+    where = stands(outputs)
+    described = {key: value for key, value in new.items() if key not in STEERING}
+    if not _moves(old, new, outputs, where):
+        described["zones"] = old.get("zones")
+    before = {key: value for key, value in old.items() if key not in STEERING}
+    found = diff(before, described, where)
+    changes = {**found.changes, **_steering(old, new)}
+    if "zones" not in changes and _waits(where) and old.get("zones") != new.get("zones"):
+        changes["zones"] = Change(Kind.UPDATE, replaces=False)
+    notes = []
+    renewal = due(new, outputs, now)
+    if renewal is not None:
+        changes[renewal.property] = Change(Kind.UPDATE, replaces=True, is_input=False)
+        notes.append(renewal.text)
+    changes |= _leftovers(new, outputs, where)
+    complete = with_next_generation(replace(found, changes=changes), new)
+    if complete.replaces:
+        reasons = [path for path, change in changes.items() if change.replaces]
+        if renewal is None or reasons != [renewal.property]:
+            refuse_replacement(old, outputs, reasons)
+    return Plan(with_next_generation(complete, new), tuple(notes))
+
+
+def _waits(where: Lifecycle | None) -> bool:
+    return where in (Lifecycle.WAITING, Lifecycle.PROVISIONING)
+
+
+def _moves(old: Properties, new: Properties, outputs: Properties, where: Lifecycle | None) -> bool:
+    """Whether other zones mean another place. The one that has it may stay as long as it is
+    among them; while nothing has been granted, the others are simply asked, too."""
+    zones = new.get("zones")
+    if old.get("zones") == zones or has_unknown(zones) or not isinstance(zones, list):
+        return True  # nothing to overrule
+    if _waits(where):
+        return False
+    return where not in _HAS_A_PLACE or outputs.get("zone") not in zones
+
+
+def _steering(old: Properties, new: Properties) -> dict[str, Change]:
+    """Changes of what steers the provider. A state that holds none of it (an import, an earlier
+    version) says nothing about it, so nothing has changed."""
+    if not STEERING & old.keys():
+        return {}
+    return {
+        key: Change(
+            Kind.ADD if key not in old else Kind.DELETE if key not in new else Kind.UPDATE,
+            replaces=key == "rerun" and key in new and not has_unknown(new[key]),
+        )
+        for key in sorted(STEERING)
+        if old.get(key) != new.get(key)
+    }
+
+
+def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) -> dict[str, Change]:
+    """What is still there and should not be: requests that lost, the leftover of a run."""
+    requests = outputs.get("requests")
+    change = {"requests": Change(Kind.UPDATE, replaces=False, is_input=False)}
+    if where is Lifecycle.ACTIVE and isinstance(requests, list) and len(requests) > 1:
+        return change
+    if where is Lifecycle.ENDED and new.get("onRunEnd") == "delete":
+        return change if outputs.get("state") != "NOT_FOUND" else {}
+    return {}

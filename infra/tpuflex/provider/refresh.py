@@ -1,0 +1,136 @@
+"""Read: what became of the resource, told apart as the refresh table has it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import datetime
+
+from tpuflex.errors import TpuflexError
+from tpuflex.gcp.queued_resources import RequestName
+from tpuflex.lifecycle import Lifecycle, classify
+from tpuflex.provider.call import Call
+from tpuflex.provider.codec import Properties
+from tpuflex.provider.observation import Observation, observed_inputs, outputs
+from tpuflex.provider.waiting import failure_of
+from tpuflex.standing import TABLE, Plan, Standing
+
+#: The further along, the more it is the resource; the rest are requests that lost.
+_RANK = (
+    Lifecycle.ACTIVE,
+    Lifecycle.PROVISIONING,
+    Lifecycle.WAITING,
+    Lifecycle.ENDED,
+    Lifecycle.FAILED,
+    Lifecycle.LOST,
+    Lifecycle.DELETING,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """What a read found.
+
+    Attributes:
+        inputs: the inputs as the cloud has them.
+        outputs: output properties.
+        seen: the look itself.
+    """
+
+    inputs: Properties
+    outputs: Properties
+    seen: Observation
+
+
+def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found | None:
+    """What the cloud has of the resource; None if nothing of ours is left.
+
+    Args:
+        call: what is at hand.
+        id_: full name of the queued resource.
+        inputs: inputs in the state; empty when it is imported.
+        known: outputs in the state; empty when it is imported.
+
+    Raises:
+        TpuflexError: the API refuses, or cannot be reached: then nothing is known, and nothing
+            is taken out of the state.
+    """
+    labels = labels_of(inputs)
+    born = str(known.get("createTime") or "")
+    found = []
+    for name in names_of(id_, inputs, known):
+        seen = call.look_twice(name)
+        stands = seen.standing(labels if inputs else seen.labels, born)
+        if stands is Standing.FOREIGN:
+            call.report(f"{name} belongs to {seen.owner} now: ours is gone", warning=True)
+        elif stands is not Standing.GONE:
+            found.append((seen, stands))
+    if not found:
+        return _nothing(call, id_, inputs, known)
+    found.sort(key=lambda each: _RANK.index(each[0].lifecycle))
+    (first, stands), *rest = found
+    seen = replace(first, also=tuple(other.name for other, _ in rest))
+    if (notice := _notice(seen, stands)) is not None:
+        call.report(notice, warning=True)
+    given = observed_inputs(inputs, seen)
+    return Found(given, outputs(given, seen), seen)
+
+
+def names_of(id_: str, inputs: Properties, known: Properties) -> list[RequestName]:
+    """Every request that the resource has, or may have: the one that the state shows first, then
+    those that it remembers, then those whose names follow from the inputs."""
+    shown = RequestName.parse(id_)
+    remembered = known.get("requests")
+    names = [shown]
+    for text in remembered if isinstance(remembered, list) else []:
+        try:
+            names.append(RequestName.parse(str(text)))
+        except TpuflexError:
+            continue
+    zones = inputs.get("zones")
+    if isinstance(zones, list) and len(zones) > 1:
+        names += [replace(shown, zone=zone) for zone in zones if isinstance(zone, str)]
+    return list(dict.fromkeys(names))
+
+
+def labels_of(inputs: Properties) -> dict[str, str]:
+    """The labels among ``inputs``, which say whose it is."""
+    labels = inputs.get("labels")
+    return {k: str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
+
+
+def _nothing(call: Call, id_: str, inputs: Properties, known: Properties) -> Found | None:
+    """Nothing is left. A run that was over stays over: taken out of the state, it would be
+    bought again unasked."""
+    ended = known.get("lifecycle") == Lifecycle.ENDED.value
+    if not inputs or not (ended or _over(known, call.timing.wall())):
+        return None
+    seen = Observation(RequestName.parse(id_), None, None, call.timing.wall(), known_ended=True)
+    return Found(inputs, {**known, **inputs, **_traces(outputs(inputs, seen))}, seen)
+
+
+def _traces(empty: Properties) -> Properties:
+    """What is known to be no more; the times of the run that was stay as they were."""
+    kept = ("createTime", "activeTime", "expireTime", "specHash")
+    return {key: value for key, value in empty.items() if key not in kept}
+
+
+def _over(known: Properties, now: float) -> bool:
+    expires = known.get("expireTime")
+    try:
+        return isinstance(expires, str) and datetime.fromisoformat(expires).timestamp() <= now
+    except ValueError:
+        return False
+
+
+def _notice(seen: Observation, stands: Standing) -> str | None:
+    """What somebody who runs a refresh should know."""
+    row = TABLE[stands]
+    if stands is Standing.FAILED:
+        failure = failure_of(seen)
+        cause = classify(failure.code, failure.message)
+        return f"FAILED: {failure.message} (cause: {cause}): {row.refresh.text}"
+    if stands is Standing.ENDED:
+        return f"{seen.sentence()}: {row.up.text}"
+    if row.plan is Plan.REPLACE:
+        return f"{seen.sentence()}: {row.refresh.text}"
+    return None

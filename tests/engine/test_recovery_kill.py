@@ -1,0 +1,150 @@
+"""kill -9 against the real engine on the embedded cloud: recover mends it with no manual step."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+import requests
+
+from embedded_engine import Embedded
+from killed_engine import kill_at, killed, refused, stack_run
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.recovering import recover_stack
+from tpuflex.cli.stack import OpenStack
+from tpuflex.emulator.faults.rule import Stage
+from tpuflex.engine.run import StackRun
+from tpuflex.engine.state import pending
+from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.workdir import open_project
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
+
+MUTATING = {"POST", "PATCH", "PUT", "DELETE"}
+
+
+def dev(embedded: Embedded) -> StackRun:
+    return stack_run(embedded.root, embedded.engine, embedded.environ)
+
+
+def recovered(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+    """`tpuflex recover --json`: what became of each resource, by type."""
+    project = open_project(embedded.root, embedded.environ)
+    file = project.stack_file("dev")
+    stack = OpenStack(project, "dev", file, embedded.settings)
+    # The engine of this checkout, found as any other on PATH would be.
+    home = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
+    invocation = Invocation(environ={**embedded.environ, "PATH": home}, json=True)
+    capsys.readouterr()
+    recover_stack(invocation, Cloud(stack, embedded.environ))
+    document = json.loads(capsys.readouterr().out)
+    assert document["clean"] is True
+    assert pending(dev(embedded).deployment()) == []
+    return {
+        item["type"].rpartition(":")[2]: item["outcome"]
+        for item in document["resources"]
+        if item["pending"] or item["outcome"] == "adopted"
+    }
+
+
+def mutations(embedded: Embedded, suffix: str) -> list[str]:
+    """What was asked to be changed so far, of the paths that end in ``suffix``."""
+    return [
+        f"{call['method']} {call['path']}"
+        for call in embedded.cloud.cloud.history.entries()
+        if call.get("method") in MUTATING and str(call.get("path", "")).endswith(suffix)
+    ]
+
+
+def test_queued_resource_in_up_and_in_destroy(
+    embedded: Embedded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed right after the POST, and again right after the DELETE: one POST in all, `up` goes
+    on with the same request, and at the end nothing is left."""
+    killed(embedded, "up", kill_at("POST", "/queuedResources$"))
+    locked = refused(embedded, "up")
+    first = recovered(embedded, capsys)
+    outputs = dev(embedded).up()
+    asked = mutations(embedded, "/queuedResources")
+    killed(embedded, "destroy", kill_at("DELETE", "/queuedResources/"))
+    second = recovered(embedded, capsys)
+    dev(embedded).destroy()
+
+    assert "If none runs any more: tpuflex recover" in locked
+    assert first["QueuedResource"] == "adopted"
+    assert outputs["lifecycle"] == "active"
+    assert len(asked) == 1
+    assert second["QueuedResource"] == "cleared"
+    assert embedded.remaining() == []
+
+
+def test_network_then_down(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None:
+    """A network whose create was cut off is taken in, so that a `down` finds it; a healthy
+    stack has nothing to recover."""
+    killed(embedded, "up", kill_at("POST", "/global/networks$"))
+
+    found = recovered(embedded, capsys)
+    again = recovered(embedded, capsys)
+    dev(embedded).destroy()
+
+    assert found["Network"] == "adopted"
+    assert again == {}
+    assert embedded.remaining() == []
+
+
+def test_bucket_that_was_not_made_and_one_that_was(
+    embedded: Embedded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Killed before the create took effect, the operation is cleared; killed after, the bucket
+    is taken in with what only the program knows of it, and the next `up` changes nothing of it."""
+    killed(embedded, "up", kill_at("POST", "/storage/v1/b$", stage=Stage.BEFORE_COMMIT))
+    before = recovered(embedded, capsys)
+    killed(embedded, "up", kill_at("POST", "/storage/v1/b$"))
+    after = recovered(embedded, capsys)
+    (bucket,) = (r for r in dev(embedded).resources() if r["type"].endswith(":Bucket"))
+    planned = {step.type for step in dev(embedded).preview().changes}
+    dev(embedded).destroy()
+
+    assert before["Bucket"] == "cleared"
+    assert after["Bucket"] == "adopted"
+    assert bucket["inputs"]["forceDestroy"] is bucket["outputs"]["forceDestroy"] is True
+    assert "gcp:storage/bucket:Bucket" not in planned
+    assert embedded.remaining() == []
+
+
+def test_what_no_operation_is_pending_for(
+    embedded: Embedded, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What exists though no state knows of it is taken in as well, by its marker: the gcp
+    plugin's create of it would fail with 409. What is not ours is left to its owner."""
+    names = Names("tpuflex", "dev", ENDPOINT_NAME)
+    network = {
+        "name": names.compute("net"),
+        "description": names.description,
+        "autoCreateSubnetworks": False,
+        "routingConfig": {"routingMode": "REGIONAL"},
+    }
+    secret = {"replication": {"automatic": {}}, "labels": {"team": "other"}}
+    call(embedded, "/compute/v1/projects/tpuflex-dev/global/networks", network)
+    secrets = "/v1/projects/tpuflex-dev/secrets"
+    call(embedded, f"{secrets}?secretId={names.secret('api-key')}", secret)
+
+    found = recovered(embedded, capsys)
+    taken = refused(embedded, "up")
+    dev(embedded).destroy()
+
+    assert found["Network"] == "adopted"
+    assert "already exists" in taken
+    assert embedded.remaining() == ["secrets"]
+
+
+def call(embedded: Embedded, path: str, body: dict[str, object]) -> None:
+    """Make something in the cloud behind everybody's back."""
+    answer = requests.post(
+        f"{embedded.cloud.url}{path}",
+        json=body,
+        headers={"Authorization": f"Bearer {embedded.environ['GOOGLE_OAUTH_ACCESS_TOKEN']}"},
+        timeout=10,
+    )
+    answer.raise_for_status()

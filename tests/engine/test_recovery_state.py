@@ -1,0 +1,258 @@
+"""Surgery on an exported state keeps it valid: pure, no engine."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded_engine import ROOT
+from pulumi_plan import run_program
+from tpuflex.engine.known import known_ids
+from tpuflex.engine.recovery_look import Answer, best, judged
+from tpuflex.engine.recovery_look import Finding as Seen
+from tpuflex.engine.recovery_table import TYPES, UNKNOWN, places, unknown
+from tpuflex.engine.state import adopted, lacking, referenced, settled, without_pending
+from tpuflex.program import deploy
+from tpuflex.settings.load import load_stack_file
+
+NETWORK = "gcp:compute/network:Network"
+BUCKET = "gcp:storage/bucket:Bucket"
+SLICE = "tpuflex:tpu:QueuedResource"
+STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
+
+
+def resource(type_: str, name: str, **more: Any) -> dict[str, Any]:
+    """A cloud resource as the engine stores it."""
+    urn = f"urn:pulumi:dev::p::{type_}::{name}"
+    return {"urn": urn, "custom": True, "type": type_, "id": f"{name}-id", "parent": STACK, **more}
+
+
+def state(*resources: dict[str, Any], **more: Any) -> dict[str, Any]:
+    stack = {"urn": STACK, "custom": False, "type": "pulumi:pulumi:Stack"}
+    return {"resources": [stack, *resources], **more}
+
+
+def urns(deployment: dict[str, Any]) -> list[str]:
+    return [r["urn"].rpartition("::")[2] for r in deployment["resources"]]
+
+
+class TestAdopted:
+    def test_comes_after_what_it_needs(self) -> None:
+        """A newcomer stands after its dependencies and before what depends on it."""
+        network = resource(NETWORK, "net")
+        bucket = resource(BUCKET, "late", dependencies=[network["urn"]])
+
+        found = adopted(state(bucket), [network])
+
+        assert urns(found) == ["p-dev", "net", "late"]
+
+    def test_the_one_that_it_replaces_is_to_be_deleted(self) -> None:
+        """A replacement that exists leaves the old one marked for deletion."""
+        found = adopted(state(resource(SLICE, "s")), [resource(SLICE, "s", id="new")])
+
+        marks = {r["id"]: r.get("delete", False) for r in found["resources"] if "id" in r}
+        assert marks == {"s-id": True, "new": False}
+
+    @pytest.mark.parametrize("id_", ["p roles/r user:u", "p/roles/r/user:u"])
+    def test_twice_is_once(self, id_: str) -> None:
+        """What an earlier recovery had begun to take in is taken in anew, not replaced."""
+        member = resource("gcp:projects/iAMMember:IAMMember", "m", id=id_)
+
+        found = adopted(state(member), [{**member, "id": "p roles/r user:u"}])
+
+        assert urns(found) == ["p-dev", "m"]
+        assert "delete" not in found["resources"][1]
+
+    def test_reminder_of_a_replacement_goes(self) -> None:
+        """An entry that only says "was deleted to be replaced" makes room."""
+        old = resource(NETWORK, "net", pendingReplacement=True)
+
+        found = adopted(state(old), [resource(NETWORK, "net", id="other")])
+
+        assert [r.get("id") for r in found["resources"]] == [None, "other"]
+
+
+def test_pending_operations_are_cleared_but_for_what_is_left() -> None:
+    """Clearing keeps the operations that could not be settled."""
+    one, two = resource(NETWORK, "one"), resource(NETWORK, "two")
+    operations = [{"resource": begun, "type": "creating"} for begun in (one, two)]
+    deployment = state(pending_operations=operations)
+
+    left = without_pending(deployment, {two["urn"]})
+
+    assert "pending_operations" not in without_pending(deployment)
+    assert left["pending_operations"] == operations[1:]
+
+
+def test_what_only_the_program_knows_is_put_back() -> None:
+    """After an import, the program's inputs and client-side flags are in the state."""
+    bucket = resource(BUCKET, "b", inputs={"name": "b"}, outputs={"name": "b", "url": "gs://b"})
+    asked = {bucket["urn"]: {"name": "b", "forceDestroy": True}}
+
+    found = settled(state(bucket), asked)["resources"][1]
+
+    assert found["inputs"] == {"name": "b", "forceDestroy": True}
+    assert found["outputs"] == {"name": "b", "url": "gs://b", "forceDestroy": True}
+
+
+def test_references_by_id_and_by_name() -> None:
+    """Dependencies are read off ids and names among the inputs, at any depth."""
+    network = resource(NETWORK, "net", outputs={"name": "n1"})
+    other = resource(NETWORK, "other", outputs={"name": "n2"})
+    newcomer = resource(BUCKET, "b", inputs={"deep": [{"network": "net-id"}], "x": "n2x"})
+
+    assert referenced(newcomer, [network, other, newcomer]) == [network["urn"]]
+
+
+def test_missing_provider_is_noticed() -> None:
+    """A newcomer whose provider is not in the state is not taken in."""
+    provider = "urn:pulumi:dev::p::pulumi:providers:gcp::g"
+
+    assert lacking(resource(NETWORK, "net", provider=f"{provider}::uuid"), state()) == [provider]
+
+
+INPUTS: dict[str, dict[str, Any]] = {
+    "gcp:compute/network:Network": {"name": "n"},
+    "gcp:compute/firewall:Firewall": {"name": "n"},
+    "gcp:compute/subnetwork:Subnetwork": {"name": "n", "region": "r"},
+    "gcp:compute/router:Router": {"name": "n", "region": "r"},
+    "gcp:compute/routerNat:RouterNat": {"name": "n", "region": "r", "router": "o"},
+    "gcp:serviceaccount/account:Account": {"accountId": "a"},
+    "gcp:storage/bucket:Bucket": {"name": "b"},
+    "gcp:storage/bucketIAMMember:BucketIAMMember": {"bucket": "b", "role": "R", "member": "m"},
+    "gcp:secretmanager/secret:Secret": {"secretId": "s"},
+    "gcp:secretmanager/secretIamMember:SecretIamMember": {
+        "secretId": "s",
+        "role": "R",
+        "member": "m",
+    },
+    "gcp:projects/iAMMember:IAMMember": {"role": "R", "member": "m"},
+    "gcp:projects/service:Service": {"service": "x.googleapis.com"},
+    SLICE: {"queuedResourceId": "q", "zones": ["z"]},
+}
+IDS = {
+    "gcp:compute/network:Network": "projects/p/global/networks/n",
+    "gcp:compute/firewall:Firewall": "projects/p/global/firewalls/n",
+    "gcp:compute/subnetwork:Subnetwork": "projects/p/regions/r/subnetworks/n",
+    "gcp:compute/router:Router": "projects/p/regions/r/routers/n",
+    "gcp:compute/routerNat:RouterNat": "projects/p/regions/r/routers/o/n",
+    "gcp:serviceaccount/account:Account": (
+        "projects/p/serviceAccounts/a@p.iam.gserviceaccount.com"
+    ),
+    "gcp:storage/bucket:Bucket": "b",
+    "gcp:storage/bucketIAMMember:BucketIAMMember": "b/b R m",
+    "gcp:secretmanager/secret:Secret": "projects/p/secrets/s",
+    "gcp:secretmanager/secretIamMember:SecretIamMember": "projects/p/secrets/s R m",
+    "gcp:projects/iAMMember:IAMMember": "p R m",
+    "gcp:projects/service:Service": "p/x.googleapis.com",
+    SLICE: "projects/p/locations/z/queuedResources/q",
+}
+
+
+class TestTable:
+    @pytest.mark.parametrize("type_", TYPES)
+    def test_id(self, type_: str) -> None:
+        """Every type's id is a function of its inputs."""
+        (place,) = places(type_, {"project": "p", **INPUTS[type_]})
+
+        assert place.id == IDS[type_]
+
+    @pytest.mark.parametrize("type_", TYPES)
+    def test_unknown_part(self, type_: str) -> None:
+        """A name of which part is not known yet is not guessed."""
+        for key in INPUTS[type_]:
+            value = [UNKNOWN] if key == "zones" else UNKNOWN
+            assert places(type_, {"project": "p", **INPUTS[type_], key: value}) == ()
+
+    def test_one_place_for_each_zone(self) -> None:
+        """A request may be in any of its zones."""
+        found = places(SLICE, {"project": "p", "queuedResourceId": "q", "zones": ["a", "b"]})
+
+        assert [place.id.split("/")[3] for place in found] == ["a", "b"]
+
+    def test_the_components_use_no_other_type(self) -> None:
+        """Each type that the components make has its row."""
+        environ = {
+            "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": "http://127.0.0.1:1/",
+            **{
+                f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:1/"
+                for api in (
+                    *("TPU", "STORAGE", "SECRETMANAGER", "COMPUTE", "IAM"),
+                    *("CLOUDRESOURCEMANAGER", "SERVICEUSAGE"),
+                )
+            },
+        }
+        settings = load_stack_file(ROOT / "stacks" / "Pulumi.dev.yaml").settings
+
+        def program() -> None:
+            deploy(settings, project="tpuflex", stack="s", environ=environ)
+
+        plan = run_program(program)
+        made = {t for t in plan.counts() if not t.startswith(("tpuflex:index:", "pulumi:"))}
+
+        assert made <= set(TYPES)
+
+    def test_masked_secrets_are_unknown(self) -> None:
+        """A blanked value is not taken for the value."""
+        assert unknown({"a": ["[secret]"]})
+        assert not unknown({"a": ["b"], "c": 1})
+
+
+class TestJudged:
+    @pytest.mark.parametrize(
+        ("asked", "has", "answer"),
+        [
+            ("ours", "ours", Answer.OURS),
+            ("ours", "theirs", Answer.FOREIGN),
+            ("ours", "", Answer.FOREIGN),
+            ("", "", Answer.UNKNOWN),
+        ],
+    )
+    def test_by_marker(self, asked: str, has: str, answer: Answer) -> None:
+        """Only what carries the marker that was asked for is ours."""
+        (place,) = places(NETWORK, {"project": "p", "name": "n"})
+
+        found = judged(NETWORK, {"description": asked}, {"description": has}, place)
+
+        assert found.answer is answer
+
+    def test_node_labels(self) -> None:
+        """A queued resource carries its marker in the node that it asks for."""
+        inputs = {"project": "p", "queuedResourceId": "q", "zones": ["z"]}
+        labels = {"tpuflex-owner": "me"}
+        answered = {"tpu": {"nodeSpec": [{"node": {"labels": labels}}]}}
+
+        found = judged(SLICE, {**inputs, "labels": labels}, answered, places(SLICE, inputs)[0])
+
+        assert found.answer is Answer.OURS
+
+    def test_any_zone_counts(self) -> None:
+        """What is ours in one zone outweighs that nothing is in another."""
+        found = best([Seen(Answer.ABSENT, "a"), Seen(Answer.OURS, "b")])
+
+        assert found.id == "b"
+
+
+class TestKnown:
+    def test_has_and_may_have(self) -> None:
+        """Known are a state's ids, and the names of what is pending in it."""
+        inputs = {"project": "p", "role": "R", "member": "m"}
+        member = {"resource": resource("gcp:projects/iAMMember:IAMMember", "m", inputs=inputs)}
+        del member["resource"]["id"]
+
+        found = known_ids(state(resource(NETWORK, "net"), pending_operations=[member]))
+
+        assert found == {"net-id", "p/R/m"}
+
+    def test_zones_of_a_request(self) -> None:
+        """A request is legitimate in all of its zones, and where the state remembers one."""
+        inputs = {"project": "p", "queuedResourceId": "q", "zones": ["a", "b"]}
+        form = "projects/p/locations/{}/queuedResources/q"
+        outputs = {"requests": [form.format("c")]}
+
+        found = known_ids(
+            state(resource(SLICE, "s", id=form.format("a"), inputs=inputs, outputs=outputs))
+        )
+
+        assert found == {form.format(zone) for zone in ("a", "b", "c")}

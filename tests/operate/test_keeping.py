@@ -1,0 +1,67 @@
+"""What a teardown keeps, and how that is said."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tpuflex.errors import IncompleteTeardownError
+from tpuflex.gcp.inventory import Inventory, Item
+from tpuflex.operate.keeping import QUEUED_RESOURCE, Keeper, kept
+from tpuflex.operate.teardown import prove_empty
+
+BUCKET = "gcp:storage/bucket:Bucket"
+
+
+def resource(kind: str = BUCKET, **more: Any) -> dict[str, Any]:
+    return {"custom": True, "type": kind, "urn": f"urn::{kind}::x", "id": "x", **more}
+
+
+def slice_(lifecycle: str, *, protected: bool) -> dict[str, Any]:
+    inputs, outputs = {"deletionProtection": protected}, {"lifecycle": lifecycle}
+    return resource(QUEUED_RESOURCE, inputs=inputs, outputs=outputs)
+
+
+def test_each_keeper_is_told_apart() -> None:
+    """Our protection, Pulumi's protection, and what is only forgotten, each with its remedy."""
+    found = kept(
+        [
+            resource(),
+            resource(protect=True),
+            resource(retainOnDelete=True),
+            slice_("active", protected=True),
+            slice_("waiting", protected=True),
+            slice_("active", protected=False),
+            resource("pulumi:providers:gcp", protect=True),
+            {"type": "tpuflex:index:VllmEndpoint", "urn": "u", "protect": True},
+        ]
+    )
+
+    assert [each.keeper for each in found] == [
+        Keeper.PROTECT,
+        Keeper.RETAIN_ON_DELETE,
+        Keeper.DELETION_PROTECTION,
+    ]
+    assert "pulumi state unprotect" in str(found[0])
+    assert "by hand" in str(found[1])
+    assert "tpuflex:slice.deletion_protection" in str(found[2])
+
+
+def test_what_is_kept_is_reported_with_its_keeper() -> None:
+    """Something left on request is still left: exit code 10, what it is, and that it is billed."""
+    spared = kept([resource(protect=True)])
+    left = Inventory((Item("bucket", "weights", "us-east5", ""),), ())
+    clock = [0.0]
+
+    def sleep(seconds: float) -> None:
+        clock[0] += seconds
+
+    with pytest.raises(IncompleteTeardownError) as ended:
+        prove_empty(lambda: left, now=lambda: clock[0], sleep=sleep, project="p", kept=spared)
+
+    assert ended.value.exit_code == 10
+    assert "left, and still billed" in ended.value.message
+    assert "left: bucket weights (us-east5)" in ended.value.message
+    assert "pulumi state unprotect" in ended.value.hint
+    assert clock[0] == 5.0

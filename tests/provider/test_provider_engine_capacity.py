@@ -1,0 +1,315 @@
+"""Several zones, renewal and protection under the real engine, against the embedded cloud."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+
+import grpc
+import pulumi
+import pytest
+import requests
+from pulumi.automation.errors import CommandError
+
+from plain_pulumi import plain_pulumi
+from provider_rig import NAME, PROJECT, Rig, command, outputs, urn
+from tpuflex.gcp.timing import Timing
+from tpuflex.provider.engine_log import EngineLog
+from tpuflex.provider.main import connector
+from tpuflex.provider.protocol import provider_pb2_grpc
+from tpuflex.provider.servicer import Servicer
+
+pytestmark = [
+    pytest.mark.engine,
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+A, B = "us-east5-a", "us-east5-b"
+NEVER = {"never": True}
+
+
+def name(zone: str, generation: int = 1) -> str:
+    return f"projects/{PROJECT}/locations/{zone}/queuedResources/shop-dev-slice-g{generation}"
+
+
+def live(rig: Rig) -> list[str]:
+    """Full names of all queued resources that the cloud has."""
+    return sorted(str(item["name"]) for item in rig.tpu().get("queuedResources", []))
+
+
+@contextmanager
+def provider_at(rig: Rig, offset: float) -> Iterator[None]:
+    """The engine uses a provider whose clock is ``offset`` seconds ahead."""
+    stop_timing = Timing.real
+
+    def ahead(stop: object) -> Timing:
+        real = stop_timing(stop)  # type: ignore[arg-type]
+        return replace(real, wall=lambda: time.time() + offset)
+
+    servicer = Servicer(EngineLog(), connector(rig.cloud.environ()), ahead)
+    server = grpc.server(ThreadPoolExecutor(50))
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+    rig.attach(server.add_insecure_port("127.0.0.1:0"))
+    server.start()
+    try:
+        yield
+    finally:
+        servicer.stop()
+        server.stop(1).wait()
+
+
+def test_race_takes_the_zone_that_grants(rig: Rig) -> None:
+    """One zone never grants: the other wins, and the request in the first is deleted."""
+    rig.capacity(zones={A: NEVER})
+    rig.args["zones"] = [A, B]
+
+    rig.up()
+
+    assert live(rig) == [name(B)]
+    found = outputs(rig)
+    assert (found["zone"], found["lifecycle"]) == (B, "active")
+    assert found["requests"] == [name(B)]
+    resource = rig.resource()
+    assert resource is not None
+    assert resource["id"] == name(B)
+    assert f"{A}: deleting it, because {B} won" in "".join(rig.lines)
+    assert rig.preview() == {"same": 3}
+    rig.refresh()
+    rig.stack.preview(expect_no_changes=True)
+    rig.args["zones"] = [B]
+    assert rig.preview() == {"same": 3}
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_race_goes_on_without_an_unsupported_zone(rig: Rig) -> None:
+    """A zone without Flex-start is out, with the reason; the other one serves."""
+    rig.capacity(unsupported_zones=[A])
+    rig.args["zones"] = [A, B]
+
+    rig.up()
+
+    assert live(rig) == [name(B)]
+    assert f"{A} is out: unsupported" in "".join(rig.lines)
+
+
+def test_race_fails_at_once_when_no_zone_supports_it(rig: Rig) -> None:
+    """All zones rejected: an error with a line for each, and nothing kept anywhere."""
+    rig.capacity(unsupported_zones=[A, B])
+    rig.args["zones"] = [A, B]
+
+    with pytest.raises(CommandError, match="no zone can take v6e-4") as failed:
+        rig.up()
+
+    assert f"{A} unsupported" in str(failed.value)
+    assert f"{B} unsupported" in str(failed.value)
+    assert rig.resource() is None
+    assert rig.tpu() == {}
+
+
+def test_two_active_at_once_leave_one(rig: Rig) -> None:
+    """Both zones grant at the same moment: one slice stays, and it is the state's."""
+    rig.capacity(grant_after_s=1.0)
+    rig.args["zones"] = [A, B]
+
+    rig.up()
+
+    assert len(rig.calls("POST")) == 2
+    assert live(rig) == [outputs(rig)["name"]]
+    assert len(rig.tpu()["nodes"]) == 1
+
+
+def test_race_without_capacity_is_kept_whole_and_goes_on(rig: Rig) -> None:
+    """When the time is over, the state knows both requests; the next up waits on for both, and
+    destroy finds both."""
+    rig.capacity(never=True)
+    rig.args |= {"zones": [A, B], "queue_timeout": "2s"}
+    with pytest.raises(CommandError, match="is not active after 2s in the queue"):
+        rig.up()
+    assert sorted(outputs(rig)["requests"]) == [name(A), name(B)]
+    rig.refresh()
+    assert sorted(outputs(rig)["requests"]) == [name(A), name(B)]
+
+    rig.capacity(zones={A: NEVER})
+    rig.up()
+    assert live(rig) == [name(B)]
+    assert len(rig.calls("POST")) == 2
+    rig.refresh()
+    assert rig.preview() == {"same": 3}
+
+    rig.capacity(never=True)
+    rig.args["accelerator_type"] = "v6e-8"
+    with pytest.raises(CommandError):
+        rig.up()
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_ordered_falls_back_to_the_next_zone(rig: Rig) -> None:
+    """After its share of the queue deadline a zone is withdrawn, and the next one is asked."""
+    rig.capacity(zones={A: NEVER})
+    rig.args |= {"zones": [A, B], "strategy": "ordered", "queue_timeout": "6s"}
+
+    rig.up()
+
+    assert live(rig) == [name(B)]
+    posts = [call["path"].split("/")[5] for call in rig.calls("POST")]
+    assert posts == [A, B]
+    assert f"{A}: withdrawn after 3s" in "".join(rig.lines)
+
+
+def test_protected_endpoint_is_neither_replaced_nor_deleted(rig: Rig) -> None:
+    """Protection is refused by name in preview, up and destroy; after an up with false it goes."""
+    rig.args["deletion_protection"] = True
+    rig.up()
+    rig.args["accelerator_type"] = "v6e-8"
+    for attempt in (rig.preview, rig.up, rig.destroy):
+        with pytest.raises(CommandError, match="deletion_protection is on"):
+            attempt()
+    assert live(rig) == [NAME]
+
+    rig.args |= {"accelerator_type": "v6e-4", "deletion_protection": False}
+    assert rig.preview() == {"same": 2, "update": 1}
+    rig.up()
+    assert rig.calls("PATCH", "nodes") == []
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_run_is_renewed_in_time_by_the_next_generation(rig: Rig) -> None:
+    """With less time left than renew_before, up makes the next generation, then deletes the old
+    one; before that, nothing changes."""
+    rig.args |= {"renew_before": "3600s", "deletion_protection": True}
+    with provider_at(rig, 0):
+        rig.up()
+        assert rig.preview() == {"same": 3}
+    with provider_at(rig, 14400 - 3000):
+        assert rig.preview() == {"same": 2, "replace": 1}
+        rig.up()
+        assert "of the run are left, less than renewBefore (1h)" in "".join(rig.lines)
+
+    assert live(rig) == [name(A, 2)]
+    assert outputs(rig)["lifecycle"] == "active"
+    kinds = [call["method"] for call in rig.calls("POST") + rig.calls("DELETE")]
+    assert kinds == ["POST", "POST", "DELETE"]
+    order = [c["method"] for c in sorted(_mutations(rig), key=lambda call: int(str(call["seq"])))]
+    assert order == ["POST", "POST", "DELETE"]
+    with provider_at(rig, 0):
+        assert rig.preview() == {"same": 3}
+
+
+def test_ended_run_is_renewed_only_when_asked(rig: Rig) -> None:
+    """A run that is over stays over, even when its leftover is gone; `rerun` asks for another."""
+    rig.args["on_run_end"] = "delete"
+    rig.up()
+    rig.cloud.advance(14400 + 60)
+
+    rig.up()
+
+    assert outputs(rig)["lifecycle"] == "ended"
+    assert rig.tpu() == {}
+    assert rig.preview() == {"same": 3}
+    rig.refresh()
+    rig.up()
+    assert len(rig.calls("POST")) == 1
+    assert outputs(rig)["lifecycle"] == "ended"
+
+    rig.args["rerun"] = "2"
+    rig.up()
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(rig.calls("POST")) == 2
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_ended_run_whose_leftover_somebody_removed_is_not_bought_again(rig: Rig) -> None:
+    """A leftover that vanishes does not make a new run."""
+    rig.up()
+    rig.cloud.advance(14400 + 60)
+    rig.refresh()
+    answer = requests.delete(
+        f"{rig.cloud.url}/v2alpha1/{NAME}",
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
+        timeout=10,
+    )
+    assert answer.status_code == 200, answer.text
+    rig.cloud.advance(5)
+
+    rig.up()
+
+    assert outputs(rig)["lifecycle"] == "ended"
+    assert len(rig.calls("POST")) == 1
+
+
+def test_import_from_one_of_several_zones_then_no_changes(rig: Rig) -> None:
+    """A slice that won a race is imported by its full name and fits the program as it is."""
+    rig.capacity(zones={A: NEVER})
+    rig.args |= {"zones": [A, B], "deletion_protection": True, "renew_before": "1800s"}
+    rig.up()
+    command(rig, "state", "delete", "--force", urn(rig))
+
+    workspace = rig.stack.workspace
+    environ = {**os.environ, **workspace.env_vars}
+    engine, work = Path(workspace.pulumi_command.command), Path(workspace.work_dir)
+    with plain_pulumi(engine, work, environ, rig.program) as pulumi_command:
+        options = ["--stack=dev", "--yes", "--generate-code=false", "--protect=false"]
+        provider = ["--provider", f"cloud={_provider(rig)}"]
+        what = ["tpuflex:tpu:QueuedResource", "slice", name(B)]
+        pulumi_command("import", *options, *provider, *what)
+
+    assert outputs(rig)["lifecycle"] == "active"
+    rig.stack.preview(expect_no_changes=True)
+    rig.up()
+    assert len(rig.calls("POST")) == 2
+    rig.args["accelerator_type"] = "v6e-8"
+    with pytest.raises(CommandError, match="deletion_protection is on"):
+        rig.preview()
+
+
+def test_node_deleted_by_hand_is_replaced(rig: Rig) -> None:
+    """A node that somebody deleted is a loss, not an end: refresh says so and up replaces it."""
+    rig.up()
+    answer = requests.delete(
+        f"{rig.cloud.url}/v2alpha1/{NAME.replace('queuedResources', 'nodes')}",
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
+        timeout=10,
+    )
+    assert answer.status_code == 200, answer.text
+    rig.cloud.advance(5)
+
+    rig.refresh()
+    assert outputs(rig)["lifecycle"] == "lost"
+    assert "its node was deleted outside of Pulumi" in "".join(rig.lines)
+    rig.up()
+
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(live(rig)) == 1
+
+
+def test_pulumi_protect_is_respected(rig: Rig) -> None:
+    """Pulumi's own protection keeps the slice."""
+    rig.opts = pulumi.ResourceOptions(protect=True)
+    rig.up()
+
+    with pytest.raises(CommandError, match="protect"):
+        rig.destroy()
+
+    assert live(rig) == [NAME]
+
+
+def _provider(rig: Rig) -> str:
+    """URN of the provider in the state."""
+    resources = (rig.stack.export_stack().deployment or {})["resources"]
+    (found,) = [item["urn"] for item in resources if item["type"].startswith("pulumi:providers")]
+    return str(found)
+
+
+def _mutations(rig: Rig) -> list[dict[str, object]]:
+    return [*rig.calls("POST"), *rig.calls("DELETE")]

@@ -1,0 +1,462 @@
+"""Several zones: the first to grant wins, the others are deleted, nothing is forgotten."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from provider_fakes import (
+    Answer,
+    FakeTime,
+    JsonObject,
+    Said,
+    Script,
+    Sent,
+    args,
+    missing,
+    node,
+    queued,
+    scripted,
+)
+from tpuflex.errors import AccessError, ApiError, ConflictError, QuotaError, TpuflexError
+from tpuflex.gcp.queued_resources import RequestName
+from tpuflex.lifecycle import Lifecycle
+from tpuflex.provider.arguments import QueuedResourceArgs
+from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.deadlines import Deadlines
+from tpuflex.provider.entrant import Entrant
+from tpuflex.provider.observation import Observation
+from tpuflex.provider.race import obtain
+
+HOUR = 3600.0
+A, B, C = "us-east5-a", "us-east5-b", "us-east5-c"
+State = str | JsonObject | TpuflexError
+QUOTA = "Quota 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' exhausted. Limit 64 in zone"
+
+
+def name(zone: str) -> RequestName:
+    return RequestName("cloud-project", zone, "slice-g1")
+
+
+@dataclass
+class Zone:
+    """One zone: what its request is at a time, once it was asked for.
+
+    ``grants`` maps seconds since the POST to states; without ``there``, nothing is there yet.
+    """
+
+    grants: dict[float, str] = field(default_factory=lambda: {0.0: "WAITING_FOR_RESOURCES"})
+    there: bool = False
+    since: float = 1000.0
+    refuse: TpuflexError | None = None
+    operation_error: JsonObject | None = None
+    failure: JsonObject | None = None
+    undeletable: frozenset[str] = frozenset({"PROVISIONING"})
+    stuck: TpuflexError | None = None
+    of: QueuedResourceArgs | None = None
+
+    def state(self, now: float) -> str:
+        due = [at for at in self.grants if self.since + at <= now]
+        return self.grants[max(due)] if due else "CREATING"
+
+
+@dataclass
+class Zones:
+    """The TPU API over several zones, each of which fares by its own rule."""
+
+    time: FakeTime
+    zones: dict[str, Zone]
+
+    def __call__(self, sent: Sent) -> Answer:
+        place = sent.path.split("/")[3]
+        zone = self.zones[place]
+        if sent.method == "POST":
+            return self._post(zone, place)
+        if sent.method == "DELETE":
+            return self._delete(zone, sent)
+        if "/operations/" in sent.path:
+            done: JsonObject = {"name": sent.path, "done": True}
+            return {**done, "error": zone.operation_error} if zone.operation_error else done
+        if not zone.there:
+            return missing(sent.path)
+        state = zone.state(self.time.now)
+        if "/nodes/" in sent.path:
+            return node(of=self._args(zone, place)) if state == "ACTIVE" else missing(sent.path)
+        data = {"failedData": {"error": zone.failure}} if zone.failure else {}
+        return {**queued(state, self._args(zone, place), **data), "name": sent.path}
+
+    def _args(self, zone: Zone, place: str) -> QueuedResourceArgs:
+        return zone.of or args(zones=[place])
+
+    def _post(self, zone: Zone, place: str) -> Answer:
+        if zone.refuse is not None:
+            return zone.refuse
+        assert not zone.there, "asked for twice"
+        zone.since = self.time.now
+        zone.there = zone.operation_error is None
+        return {"name": f"projects/p/locations/{place}/operations/1", "done": False}
+
+    def _delete(self, zone: Zone, sent: Sent) -> Answer:
+        if zone.stuck is not None:
+            return zone.stuck
+        if not zone.there:
+            return missing(sent.path)
+        state = zone.state(self.time.now)
+        forced = sent.query.get("force") == "true"
+        if state in zone.undeletable or (state == "ACTIVE" and not forced):
+            return ConflictError(f"not supported when state is {state}", status=400)
+        zone.there = False
+        return {"name": sent.path.replace("queuedResources", "operations"), "done": True}
+
+    def running(self) -> list[str]:
+        """Zones in which something is."""
+        return [place for place, zone in self.zones.items() if zone.there]
+
+
+@dataclass
+class Run:
+    """One race over scripted zones."""
+
+    zones: Zones
+    script: Script
+    said: Said
+    time: FakeTime
+    go: Callable[..., Observation]
+
+    def asked(self) -> list[str]:
+        """Zones in the order in which they were asked."""
+        return [sent.path.split("/")[3] for sent in self.script.sent if sent.method == "POST"]
+
+
+def race(strategy: str = "race", stop_at: float | None = None, **zones: Zone) -> Run:
+    """A race over the zones a, b and c."""
+    names = {"a": A, "b": B, "c": C}
+    time = FakeTime(stop_at=stop_at)
+    cloud = Zones(time, {names[key]: zone for key, zone in zones.items()})
+    call, script, said = scripted(cloud, time)
+    wanted = args(zones=list(cloud.zones), strategy=strategy)
+
+    def go(queue: float = 24 * HOUR, provisioning: float = 3 * HOUR, **more: Any) -> Observation:
+        overall = more.pop("overall", math.inf)
+        limits = Deadlines(queue, provisioning, 3 * HOUR, overall)
+        return obtain(call, wanted, limits, **more)
+
+    return Run(cloud, script, said, time, go)
+
+
+def granted(after: float, provisioning: float = 60.0) -> dict[float, str]:
+    """Waits, is granted after so many seconds, and then made."""
+    return {
+        0.0: "WAITING_FOR_RESOURCES",
+        after: "PROVISIONING",
+        after + provisioning: "ACTIVE",
+    }
+
+
+def test_first_to_grant_wins_and_the_loser_is_gone() -> None:
+    """A request in each zone at once; the winner is returned when the loser is confirmed gone."""
+    run = race(a=Zone(), b=Zone(granted(600)))
+
+    seen = run.go()
+
+    assert seen.name == name(B)
+    assert seen.lifecycle is Lifecycle.ACTIVE
+    assert seen.also == ()
+    assert run.asked() == [A, B]
+    assert run.zones.running() == [B]
+    assert f"{A}: deleting it, because {B} won" in run.said.text
+    assert f"{A} deleted: {B} won; {B} ACTIVE after 11m" in run.said.text
+
+
+def test_two_winners_at_once_leave_one() -> None:
+    """When both become ACTIVE together, the first zone keeps its slice and the other goes."""
+    run = race(a=Zone(granted(600)), b=Zone(granted(600)))
+
+    assert run.go().name == name(A)
+
+    assert run.zones.running() == [A]
+
+
+def test_loser_in_provisioning_is_deleted_once_that_is_possible() -> None:
+    """PROVISIONING cannot be deleted: the loser is waited for, and never left running."""
+    run = race(a=Zone(granted(600, 60)), b=Zone(granted(600, 5000)))
+
+    assert run.go().name == name(A)
+
+    assert run.zones.running() == [A]
+    assert run.time.now >= 1000 + 5600
+    assert "cannot be deleted yet: PROVISIONING" in run.said.text
+
+
+def test_unsupported_zone_is_out_with_its_reason_and_the_race_goes_on() -> None:
+    """A zone that rejects the request is named with the reason; the others go on waiting."""
+    rejected: JsonObject = {
+        "code": 3,
+        "message": "FLEX_START provisioning model is not supported for accelerator type v6e-4",
+    }
+    run = race(
+        a=Zone(operation_error=rejected),
+        b=Zone(granted(720)),
+        c=Zone(refuse=QuotaError(QUOTA)),
+    )
+
+    assert run.go().name == name(B)
+
+    assert f"{A} is out: unsupported" in run.said.text
+    assert f"{C} is out: quota 0 of 64" in run.said.text
+    beats = [line for _, line in run.said.lines if "so far" in line]
+    assert any(f"{A} unsupported, {B} waiting 11m, {C} quota 0 of 64" in line for line in beats)
+    assert run.zones.running() == [B]
+
+
+def test_all_rejected_fails_at_once_with_every_reason() -> None:
+    """When no zone can take it, that is said at once, zone by zone, and nothing is kept."""
+    unsupported = ApiError("zone is not supported", status=400)
+    run = race(a=Zone(refuse=unsupported), b=Zone(refuse=QuotaError(QUOTA)))
+
+    with pytest.raises(ApiError, match="no zone can take v6e-4") as ended:
+        run.go()
+
+    assert f"{A} unsupported: zone is not supported" in str(ended.value)
+    assert f"{B} quota 0 of 64" in str(ended.value)
+    assert not isinstance(ended.value, UnreadyError)
+    assert run.time.now == 1000
+
+
+def test_all_refused_for_quota_is_a_matter_of_quota() -> None:
+    """One reason in all zones decides who has to act."""
+    run = race(a=Zone(refuse=QuotaError(QUOTA)), b=Zone(refuse=QuotaError(QUOTA)))
+
+    with pytest.raises(QuotaError):
+        run.go()
+
+
+def test_failed_zone_is_cleared_while_others_wait() -> None:
+    """A request that FAILED uses quota: it is deleted at once, and the race goes on."""
+    failed = {0.0: "WAITING_FOR_RESOURCES", 60.0: "FAILED"}
+    failure: JsonObject = {"code": 8, "message": "There is no more capacity in the zone"}
+    run = race(a=Zone(failed, failure=failure), b=Zone())
+
+    with pytest.raises(UnreadyError, match="not active after 2h in the queue") as ended:
+        run.go(queue=2 * HOUR)
+
+    assert f"{A} is out: stock-out" in run.said.text
+    assert run.zones.running() == [B]
+    assert ended.value.observation.name == name(B)
+    assert f"{A} stock-out, {B} waiting 2h" in ended.value.message
+
+
+def test_last_failed_request_is_kept_in_the_state() -> None:
+    """When all have failed, the last leftover stays in the state, which says why."""
+    failed = {0.0: "WAITING_FOR_RESOURCES", 60.0: "FAILED"}
+    failure: JsonObject = {"code": 8, "message": "There is no more capacity in the zone"}
+    run = race(
+        a=Zone(refuse=ApiError("not supported", status=400)), b=Zone(failed, failure=failure)
+    )
+
+    with pytest.raises(UnreadyError, match="cause: stock-out") as ended:
+        run.go()
+
+    assert ended.value.observation.lifecycle is Lifecycle.FAILED
+    assert ended.value.observation.name == name(B)
+
+
+def test_state_knows_every_request_when_the_time_is_over() -> None:
+    """At the deadline all requests stay, and the state is told each of them."""
+    run = race(a=Zone(), b=Zone(), c=Zone())
+
+    with pytest.raises(UnreadyError, match="is not active after 1h in the queue") as ended:
+        run.go(queue=HOUR)
+
+    seen = ended.value.observation
+    assert {seen.name, *seen.also} == {name(A), name(B), name(C)}
+    assert run.time.now == 1000 + HOUR
+
+
+@pytest.mark.parametrize("stop", [1000.0 + at for at in (0.3, 1, 10, 300, 599, 601, 605, 650)])
+def test_cancelled_at_any_time_nothing_is_forgotten(stop: float) -> None:
+    """Whenever the engine cancels, what runs is in the state."""
+    run = race(stop_at=stop, a=Zone(granted(600, 1)), b=Zone(granted(600, 90)))
+
+    with pytest.raises(UnreadyError) as ended:
+        run.go()
+
+    seen = ended.value.observation
+    assert {request.zone for request in (seen.name, *seen.also)} >= set(run.zones.running())
+
+
+def test_killed_between_two_posts_is_taken_up_again() -> None:
+    """What an earlier run placed is found by its name; only the rest is asked for."""
+    run = race(a=Zone(there=True), b=Zone(granted(300)))
+
+    assert run.go().name == name(B)
+
+    assert run.asked() == [B]
+    assert "found the request of an earlier run, us-east5-a: WAITING" in run.said.text
+    assert run.zones.running() == [B]
+
+
+def test_killed_after_the_win_asks_for_nothing() -> None:
+    """An earlier run has a winner already: no other zone is asked again."""
+    run = race(a=Zone(), b=Zone({0.0: "ACTIVE"}, there=True))
+
+    assert run.go().name == name(B)
+
+    assert run.asked() == []
+    assert run.time.now == 1000
+
+
+def test_requests_in_zones_that_are_named_no_more_go() -> None:
+    """A zone taken off the list loses its request."""
+    run = race(a=Zone(granted(300)), b=Zone())
+    run.zones.zones[C] = Zone(there=True)
+
+    assert run.go(known=[name(C), name(A)]).name == name(A)
+
+    assert run.zones.running() == [A]
+
+
+def test_loser_that_cannot_be_deleted_stays_in_the_state() -> None:
+    """A loser that is not confirmed gone is an error, and both requests stay in the state."""
+    run = race(a=Zone(granted(600)), b=Zone(stuck=AccessError("403 tpu.nodes.delete")))
+
+    with pytest.raises(UnreadyError, match="ACTIVE, but what was asked for elsewhere") as ended:
+        run.go()
+
+    assert ended.value.observation.name == name(A)
+    assert ended.value.observation.also == (name(B),)
+
+
+def test_own_request_with_other_settings_stops_everything_before_it_begins() -> None:
+    """What is ours but not what is asked for is neither adopted nor deleted."""
+    other = args(zones=[B], acceleratorType="v6e-8")
+    run = race(a=Zone(), b=Zone({0.0: "ACTIVE"}, there=True, of=other))
+
+    with pytest.raises(ApiError, match="other settings"):
+        run.go()
+
+    assert run.asked() == []
+    assert run.zones.running() == [B]
+
+
+def test_foreign_request_puts_its_zone_out() -> None:
+    """Somebody else's request under our name is left alone; the other zone is asked."""
+    theirs = args(zones=[A], labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+    run = race(a=Zone({0.0: "ACTIVE"}, there=True, of=theirs), b=Zone(granted(60)))
+
+    assert run.go().name == name(B)
+
+    assert f"{A} is out: name taken" in run.said.text
+    assert run.zones.running() == [A, B]
+    assert run.script.count("DELETE") == 0
+
+
+def test_provisioning_has_its_own_deadline() -> None:
+    """Hosts that are not made in time are a fault of their own, with a text of its own."""
+    run = race(a=Zone(granted(600, 9 * HOUR)))
+
+    with pytest.raises(UnreadyError, match="not active after 2h in PROVISIONING") as ended:
+        run.go(queue=HOUR, provisioning=2 * HOUR)
+
+    assert run.time.now == pytest.approx(1000 + 600 + 2 * HOUR, abs=60)
+    assert ended.value.observation.lifecycle is Lifecycle.PROVISIONING
+
+
+def test_queue_deadline_does_not_end_what_was_granted() -> None:
+    """A request granted just before the queue deadline still gets its hosts."""
+    run = race(a=Zone(granted(HOUR - 60, 1800)), b=Zone())
+
+    assert run.go(queue=HOUR).name == name(A)
+
+
+def test_engine_timeout_bounds_everything() -> None:
+    """`custom_timeouts` end the wait whatever the deadlines are."""
+    run = race(a=Zone(), b=Zone())
+
+    with pytest.raises(UnreadyError, match="is not active after 1m: us-east5-a waiting"):
+        run.go(overall=60.0)
+
+    assert run.time.now == 1060
+
+
+def test_ordered_asks_one_zone_after_the_other() -> None:
+    """Each zone has its share of the queue deadline; then it is withdrawn and the next asked."""
+    run = race("ordered", a=Zone(), b=Zone(granted(600)), c=Zone())
+
+    assert run.go(queue=3 * HOUR).name == name(B)
+
+    assert run.asked() == [A, B]
+    posts = [sent.at for sent in run.script.sent if sent.method == "POST"]
+    assert posts[1] - posts[0] == pytest.approx(HOUR, abs=5)
+    assert f"{A}: withdrawn after 1h" in run.said.text
+    assert run.zones.running() == [B]
+
+
+def test_ordered_goes_on_at_once_after_a_rejection() -> None:
+    """A zone that cannot take it costs no time, and leaves the others a larger share."""
+    run = race("ordered", a=Zone(refuse=ApiError("not supported", status=400)), b=Zone(), c=Zone())
+
+    with pytest.raises(UnreadyError, match="in the queue") as ended:
+        run.go(queue=2 * HOUR)
+
+    assert run.asked() == [A, B, C]
+    assert run.time.now == pytest.approx(1000 + 2 * HOUR, abs=1)
+    assert ended.value.observation.name == name(C)
+    assert ended.value.observation.also == ()
+    assert f"{A} unsupported, {B} withdrawn after 1h, {C} waiting 59m" in ended.value.message
+
+
+def test_ordered_keeps_what_is_granted_at_the_last_moment() -> None:
+    """Google refuses to withdraw what it has just granted: that is the slice."""
+    last = frozenset({"WAITING_FOR_RESOURCES", "PROVISIONING"})  # granted after the last look
+    run = race("ordered", a=Zone(granted(HOUR + 1, 300), undeletable=last), b=Zone())
+
+    assert run.go(queue=2 * HOUR).name == name(A)
+
+    assert run.asked() == [A]
+
+
+def test_ordered_goes_on_where_an_earlier_run_stopped() -> None:
+    """The next run waits in the zone that is being asked, then goes round to the others."""
+    run = race("ordered", a=Zone(granted(60)), b=Zone(there=True))
+
+    assert run.go(queue=2 * HOUR).name == name(A)
+
+    assert run.asked() == [A]
+    assert run.zones.running() == [A]
+
+
+def test_ordered_waits_in_one_zone_only() -> None:
+    """After a race was made an ordered wait, only one of its requests stays."""
+    run = race("ordered", a=Zone(there=True), b=Zone(there=True))
+
+    with pytest.raises(UnreadyError) as ended:
+        run.go(queue=HOUR)
+
+    assert len(run.zones.running()) == 1
+    assert ended.value.observation.also == ()
+
+
+def test_waiting_words_show_what_google_says() -> None:
+    """A state that this version does not know is shown as Google spells it, and waited on."""
+    run = race(a=Zone({0.0: "ON_HOLD"}), b=Zone())
+
+    with pytest.raises(UnreadyError, match=f"{A} ON_HOLD 1h, {B} waiting 1h"):
+        run.go(queue=HOUR)
+
+
+def _entrants() -> Iterator[Entrant]:
+    yield Entrant.in_zone(args(zones=[A, B]), B)
+
+
+def test_an_entrant_is_its_zone_alone() -> None:
+    """Each zone gets a request of its own, under the one id."""
+    (entrant,) = _entrants()
+
+    assert entrant.name == name(B)
+    assert entrant.args.zones == (B,)
+    assert entrant.outcome() == f"{B} not asked yet"

@@ -1,0 +1,212 @@
+"""What all rigs have that run commands as processes: faults, history, state, judgement."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import time
+import uuid
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from reliability import processes
+from reliability.control import Control
+from reliability.invariants import Command, Evidence, Violation, violations
+from tpuflex.engine.find import Engine, ensure
+
+ROOT = Path(__file__).parents[2]
+#: Real seconds after which a command that does not end counts as hanging.
+TIMEOUT_S = 120.0
+
+Json = dict[str, Any]
+
+
+class Rig(ABC):
+    """A project, its stack ``dev``, and its embedded cloud.
+
+    Attributes:
+        home: the project's directory; TPUFLEX_HOME is ``.tpuflex`` in it.
+        speed: how many times faster than real time the cloud's clock and the provider's run.
+        control: the embedded cloud's control API.
+        commands: what was run since the last :meth:`reset`.
+        said: how each of them ended.
+    """
+
+    #: Pulumi project name.
+    project = "shop"
+    stack = "dev"
+
+    def __init__(self, home: Path, *, speed: float = 1.0) -> None:
+        self.home = home
+        self.speed = speed
+        self.mark = f"rig-{uuid.uuid4().hex[:12]}"
+        self.control = Control("")
+        self.commands: list[Command] = []
+        self.said: list[processes.Ended] = []
+        self._foreign: Json = {}
+
+    @abstractmethod
+    def command(self, words: Sequence[str]) -> list[str]:
+        """Program and arguments of one command."""
+
+    @abstractmethod
+    def environ(self) -> dict[str, str]:
+        """The whole environment of a command, without the mark and the pace."""
+
+    def run(self, *words: str, rules: Sequence[Json] = (), timeout_s: float = TIMEOUT_S) -> Command:
+        """Run one command to its end, with only ``rules`` in force, and remember it.
+
+        ``rules`` are what ``POST /_emulator/faults`` takes; afterwards
+        ``self.control.faults()`` tells which have struck. A traceback fails the test.
+        """
+        self.control.set_faults(*rules)
+        first = self.control.seq()
+        ended = processes.run(
+            self.command(words),
+            cwd=self.home,
+            environ={**self.environ(), **self._pace(), processes.MARK: self.mark},
+            started=self._register,
+            timeout_s=timeout_s,
+        )
+        done = Command(
+            name=words[0],
+            exit_code=ended.exit_code,
+            first_seq=first,
+            last_seq=self.control.seq(),
+            seconds=ended.seconds,
+        )
+        self.commands.append(done)
+        self.said.append(ended)
+        printed = ended.stdout + ended.stderr
+        assert "Traceback (most recent call last)" not in printed, printed
+        assert "internal error in the tpuflex provider" not in printed, printed
+        return done
+
+    def event(self) -> None:
+        """Something happens behind our back (a clock is moved, a thing deleted): a second `up`
+        after it may well do something."""
+        seq = self.control.seq()
+        self.commands.append(Command("event", 0, seq, seq))
+
+    def struck(self) -> int:
+        """How many faults have struck since the rules of the last command were set."""
+        return int(self.control.faults()["firings"])
+
+    def export(self) -> Json | None:
+        """The stack's state as ``pulumi stack export`` shows it; None if there is no stack.
+
+        Read from the backend's file, which is quicker than the engine and takes no lock.
+        """
+        file = self._backend() / ".pulumi" / "stacks" / self.project / f"{self.stack}.json"
+        if not file.is_file():
+            return None
+        document = json.loads(file.read_text())
+        return {"version": document["version"], "deployment": document["checkpoint"].get("latest")}
+
+    def evidence(self, *, reported: Sequence[str] = (), must_strike: bool = False) -> Evidence:
+        """Everything that is known now.
+
+        Args:
+            reported: names that `status` or `sweep` reported as left behind.
+            must_strike: whether it is a failure of the rig if no fault has struck.
+        """
+        export = self.export()
+        return Evidence(
+            history=self.control.history(),
+            strikes=self.control.strikes(),
+            inventory=self.control.inventory(),
+            export=export,
+            commands=tuple(self.commands),
+            owners=self.owners(),
+            foreign=self._foreign,
+            reported=frozenset(reported),
+            must_strike=must_strike,
+        )
+
+    def check(self, **how: Any) -> list[Violation]:
+        """The invariants that are violated now; ``how`` as :meth:`evidence` takes it."""
+        return violations(self.evidence(**how))
+
+    @abstractmethod
+    def owners(self) -> Mapping[str, str]:
+        """Owner label -> what the names of that owner's resources begin with."""
+
+    def remember_foreign(self) -> None:
+        """What exists now is somebody else's: it must stay as it is."""
+        self._foreign = self.control.inventory()
+
+    def snapshot_error(self) -> str:
+        """What ``pulumi stack import`` has against the exported state; empty if nothing."""
+        pulumi = [str(self.engine().path), "--non-interactive", "stack", "--stack", self.stack]
+        environ = {**self.environ(), processes.MARK: self.mark}
+        exported = self._pulumi([*pulumi, "export"], environ)
+        if exported.returncode:
+            return exported.stderr
+        return self._pulumi([*pulumi, "import"], environ, exported.stdout).stderr
+
+    def engine(self) -> Engine:
+        """The Pulumi engine."""
+        return ensure(ROOT / ".tpuflex", os.environ, lambda _: None)
+
+    def reset(self) -> None:
+        """An empty cloud, no stack, no process, nothing remembered: the next case."""
+        processes.end(self.mark)
+        self.control.set_faults()
+        self.control.call("POST", "reset", {})
+        self._clear_backend()
+        self.commands.clear()
+        self.said.clear()
+        self._foreign = {}
+        self.control.speed(self.speed)
+        self.control.capacity()
+
+    def _clear_backend(self) -> None:
+        shutil.rmtree(self._backend(), ignore_errors=True)
+        self._backend().mkdir(parents=True)
+
+    def _backend(self) -> Path:
+        return self.home / ".tpuflex" / "backend"
+
+    def _register(self, pid: int) -> None:
+        mark = f"{processes.MARK}={self.mark}"
+        self.control.call("POST", "faults", {"roles": {"root": pid, "mark": mark, "cli": pid}})
+
+    def _pace(self) -> dict[str, str]:
+        if self.speed == 1.0:
+            return {}
+        real = time.time()
+        cloud = self.control.call("GET", "clock")["epoch"]
+        return {
+            "TPUFLEX_TIME_SPEED": str(self.speed),
+            "TPUFLEX_TIME_ORIGIN": f"{real}:{cloud}",
+        }
+
+    def _pulumi(
+        self, command: list[str], environ: Mapping[str, str], given: str = ""
+    ) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            command,
+            cwd=self.home,
+            env=dict(environ),
+            input=given,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None: ...

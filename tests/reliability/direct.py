@@ -1,0 +1,198 @@
+"""The embedded cloud without a socket: calls go straight into its pipeline.
+
+Time passes only in pauses, so that hours of waiting take no time, and a kill point ends the
+code that made the call by :class:`Killed`, as SIGKILL would: nothing after it runs.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Coroutine, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from urllib.parse import urlsplit
+
+import requests
+
+from tpuflex.emulator.arrival import handed_in
+from tpuflex.emulator.clock import ManualClock
+from tpuflex.emulator.cloud import Cloud
+from tpuflex.emulator.delivery import payload_of
+from tpuflex.emulator.faults.effect import Kill, Signal
+from tpuflex.emulator.faults.injector import FaultInjector
+from tpuflex.emulator.faults.rule import CallFacts, Rule
+from tpuflex.emulator.json_types import JsonObject
+from tpuflex.emulator.routing import Delivery, Reply
+from tpuflex.emulator.store import Store
+from tpuflex.emulator.tpu.capacity import Capacity
+from tpuflex.gcp.timing import Timing
+
+T = TypeVar("T")
+
+#: Pauses in one command after which it counts as waiting for ever.
+MOST_PAUSES = 20_000
+
+
+class Killed(BaseException):
+    """The process that made the call was killed."""
+
+    def __init__(self, roles: tuple[str, ...]) -> None:
+        super().__init__(", ".join(roles))
+        self.roles = roles
+
+
+class _Clock(ManualClock):
+    """A clock that every history starts anew."""
+
+    def rewind(self) -> None:
+        self._now = ManualClock().now()
+
+
+class WaitsForEverError(Exception):
+    """A command pauses and pauses."""
+
+
+class DirectCloud:
+    """An embedded cloud in memory, its clock, and sessions on it.
+
+    Attributes:
+        cloud: the cloud; its state directory holds nothing but the history and the token.
+        clock: its time, which is also the client's.
+        cancel_at: the time at which the engine cancels, if it does.
+    """
+
+    def __init__(self, state_dir: Path, capacity: Mapping[str, Any]) -> None:
+        self.clock = _Clock()
+        self.cloud = Cloud(state_dir, clock=self.clock, launch_hosts=False, store=Store(None))
+        self.cloud.base_url = "http://127.0.0.1:1"
+        self.faults = _DirectFaults(self)
+        self.cloud.pipeline.faults = self.faults
+        # Also where the control API would look.
+        self.cloud.__dict__["faults"] = self.faults
+        self.cancel_at: float | None = None
+        self._capacity = dict(capacity)
+        self._pauses = 0
+        self._random = random.Random(0)  # noqa: S311 - reproducible, not secret
+        self.reset(0)
+
+    def reset(self, seed: int) -> None:
+        """Forget everything; ``seed`` is that of the client's jitter."""
+        self.clock.rewind()
+        self.cloud.store.clear()
+        self.cloud.history.clear()
+        self.faults.forget()
+        self.capacity()
+        self.cancel_at = None
+        self._random.seed(seed)
+        self.begin()
+
+    def begin(self) -> None:
+        """A new command: it may pause as often as any."""
+        self._pauses = 0
+
+    def capacity(self, **rule: Any) -> None:
+        """Set the capacity rules: those that it was made with but for ``rule``."""
+        rules: JsonObject = {**self._capacity, **rule}
+        self.cloud.capacity.set(Capacity.from_json(rules))
+
+    def timing(self) -> Timing:
+        """Clocks and pauses for the client."""
+        return Timing(self.clock.now, self.clock.now, self._pause, self._random.random)
+
+    def close(self) -> None:
+        """Release the files."""
+        self.cloud.close()
+
+    def _pause(self, seconds: float) -> bool:
+        self._pauses += 1
+        if self._pauses > MOST_PAUSES:
+            raise WaitsForEverError(f"{self._pauses} pauses in one command")
+        end = self.clock.now() + max(0.0, seconds)
+        if self.cancel_at is not None and end >= self.cancel_at:
+            self.clock.advance(max(0.0, self.cancel_at - self.clock.now()))
+            return True
+        self.clock.advance(max(0.0, seconds))
+        return False
+
+
+class DirectSession:
+    """What the transport of :mod:`tpuflex.gcp` sends its requests with."""
+
+    def __init__(self, direct: DirectCloud) -> None:
+        self._direct = direct
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Mapping[str, str],
+        data: bytes | None,
+        headers: Mapping[str, str],
+        timeout: tuple[float, float],
+        allow_redirects: bool,
+    ) -> requests.Response:
+        """One request, answered or not."""
+        del allow_redirects
+        token = self._direct.cloud.access.token
+        arrival = handed_in(
+            method,
+            urlsplit(url).path,
+            query=params,
+            headers={**headers, "Authorization": f"Bearer {token}"},
+            body=data or b"",
+        )
+        reply = at_once(self._direct.cloud.pipeline.exchange(arrival))
+        if reply.delivery is Delivery.RESET:
+            raise requests.ConnectionError("reset")
+        if reply.delivery is Delivery.SILENT:
+            self._direct.clock.advance(timeout[1])
+            raise requests.ReadTimeout("no answer")
+        if reply.delivery is Delivery.CUT:
+            raise requests.exceptions.ChunkedEncodingError("cut")
+        return _response(reply, url)
+
+    def refresh_token(self) -> None:
+        """The embedded cloud's token does not expire."""
+
+
+class _DirectFaults(FaultInjector):
+    """Faults whose delays move the clock, and whose kills end the caller."""
+
+    def __init__(self, direct: DirectCloud) -> None:
+        async def pause(seconds: float) -> None:
+            direct.clock.advance(seconds)
+
+        super().__init__(direct.clock, direct.cloud.history, pause)
+        self._direct = direct
+
+    async def kill(self, rule: Rule, effect: Kill, facts: CallFacts) -> None:
+        """End the caller; TERM and INT make the engine cancel instead."""
+        roles = list(effect.roles)
+        self.strike(rule, facts, signal=effect.signal.value, processes=[{"role": r} for r in roles])
+        if effect.signal is Signal.KILL:
+            raise Killed(effect.roles)
+        if effect.signal is Signal.STOP:
+            self._direct.clock.advance(effect.resume_after_s or 0.0)
+        else:
+            self._direct.cancel_at = self._direct.clock.now()
+
+
+def at_once(work: Coroutine[Any, Any, T]) -> T:
+    """The result of a coroutine that never has to wait."""
+    try:
+        work.send(None)
+    except StopIteration as ended:
+        result: T = ended.value
+        return result
+    work.close()
+    raise RuntimeError("this call waits for something: only JSON calls can be handed in")
+
+
+def _response(reply: Reply, url: str) -> requests.Response:
+    response = requests.Response()
+    response.status_code = reply.status
+    response.url = url
+    response._content = at_once(payload_of(reply))
+    response.headers.update(reply.headers)
+    return response

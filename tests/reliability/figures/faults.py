@@ -1,0 +1,148 @@
+"""Figure 3: every named fault at every call: converge, or end with a typed error."""
+
+from __future__ import annotations
+
+from reliability.figures.figure import (
+    Call,
+    Case,
+    Figure,
+    Json,
+    Result,
+    servicer_calls,
+    slice_calls,
+)
+from reliability.rig import SliceRig
+from reliability.servicer_rig import ServicerRig
+from tpuflex.emulator.faults.catalogue import FAULTS, fits
+from tpuflex.emulator.faults.rule import Rule, Where
+
+#: Exit codes of the tree of errors, but for the one of a traceback that nobody caught.
+TYPED = frozenset({1, 3, 4, 5, 6, 7, 8, 9, 10})
+#: Faults that keep a real connection silent for 40 real seconds: on the servicer only.
+SILENT = frozenset({"timeout", "answer-never-comes"})
+COMMANDS = ("up", "refresh", "change", "down")
+
+
+def cases(rig: ServicerRig, _seed: int) -> list[Case]:
+    """Fault x call of up, refresh, an `up` that changes labels, and down."""
+    rig.reset(0)
+    found = []
+    for command in COMMANDS:
+        _prepare(rig, command)
+        for call in servicer_calls(rig, _word(command)):
+            found += [
+                _case(command, name, call)
+                for name, fault in FAULTS.items()
+                if fits(fault, call.method_id)
+            ]
+    return found
+
+
+def judge(rig: ServicerRig, case: Case) -> Result:
+    """One fault: what passes must converge; what does not must be a typed error."""
+    result = Result(case.name)
+    command = case.facts["command"]
+    rig.reset(0)
+    if command != "up":
+        rig.run("up")
+    _prepare(rig, command)
+    try:
+        ended = rig.run(_word(command), rules=[_rule(case.facts)])
+    except Exception as error:  # noqa: BLE001 - that is what is looked for
+        result.struck = rig.struck()
+        result.wanted(False, "untyped", f"{type(error).__name__}: {error}")
+        return result
+    result.struck = rig.struck()
+    said = "; ".join(rig.engine.said[-1:])
+    passes = FAULTS[case.facts["fault"]].passes
+    result.wanted(result.struck > 0, "rig", "the fault did not strike")
+    text = f"`{command}` ends with {ended.exit_code}: {said}"
+    result.wanted(ended.exit_code == 0 or not passes, "not converged", text)
+    result.wanted(ended.exit_code == 0 or bool(said.strip()), "untyped", "no text at all")
+    result.found(rig.check(), f"after `{command}`")
+    again = rig.run(_word(command))
+    said = "; ".join(rig.engine.said[-1:])
+    text = f"the same command again ends with {again.exit_code}: {said}"
+    result.wanted(again.exit_code == 0, "manual", text)
+    result.found(rig.check(), "after the same command again")
+    return result
+
+
+def process_cases(rig: SliceRig, _seed: int) -> list[Case]:
+    """The same for `up` and `down` as processes, but for what is silent in real time."""
+    rig.reset()
+    return [
+        _case(command, name, call)
+        for command in ("up", "down")
+        for call in slice_calls(rig, command)
+        for name, fault in FAULTS.items()
+        if fits(fault, call.method_id) and name not in SILENT
+    ]
+
+
+def process_judge(rig: SliceRig, case: Case) -> Result:
+    """Exit code and text of a real command; a traceback is found by the rig."""
+    result = Result(case.name)
+    command = case.facts["command"]
+    rig.reset()
+    if command == "down":
+        assert rig.run("up").exit_code == 0, rig.said[-1].stderr
+    rule = _rule(case.facts).to_json()
+    ended = rig.run(command, rules=[rule])
+    result.struck = rig.struck()
+    said = rig.said[-1]
+    passes = FAULTS[case.facts["fault"]].passes
+    result.wanted(result.struck > 0, "rig", "the fault did not strike")
+    text = f"`{command}` exits with {ended.exit_code}: {said.stderr}"
+    result.wanted(ended.exit_code == 0 or not passes, "not converged", text)
+    result.wanted(ended.exit_code == 0 or ended.exit_code in TYPED, "untyped", text)
+    result.wanted(ended.exit_code == 0 or bool(said.stderr.strip()), "untyped", "no text")
+    result.found(rig.check(), f"after `{command}`")
+    again = rig.run(command)
+    text = f"the same command again exits with {again.exit_code}: {rig.said[-1].stderr}"
+    result.wanted(again.exit_code == 0, "manual", text)
+    result.found(rig.check(), "after the same command again")
+    return result
+
+
+def _prepare(rig: ServicerRig, command: str) -> None:
+    if command == "change":
+        assert rig.arguments is not None
+        rig.event()
+        rig.arguments["labels"] = {"team": "changed"}
+
+
+def _word(command: str) -> str:
+    return "up" if command == "change" else command
+
+
+def _rule(facts: Json) -> Rule:
+    name, method_id = facts["fault"], facts["method_id"]
+    return FAULTS[name].rule(Where(method_id=method_id), nth=facts["nth"], rule_id=name)
+
+
+def _case(command: str, fault: str, call: Call) -> Case:
+    facts = {"command": command, "fault": fault, "method_id": call.method_id, "nth": call.nth}
+    return Case(f"{command}: {fault} at {call}", facts)
+
+
+FIGURE = Figure(
+    key="3",
+    title=f"{len(FAULTS)} single faults at every TPU call of up, refresh, change and down: "
+    "converge or a typed error, then the same command again",
+    rig="servicer",
+    cases=cases,
+    judge=judge,
+    share=5,
+    spare=1,
+)
+PROCESS_FIGURE = Figure(
+    key="3p",
+    title="single faults at every TPU call of `up` and `down` as processes: exit code of the "
+    "table, 0 tracebacks",
+    rig="slice",
+    cases=process_cases,
+    judge=process_judge,
+    share=15,
+    spare=14,
+)

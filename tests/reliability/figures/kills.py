@@ -1,0 +1,92 @@
+"""Figure 1: kill -9 at every call of `up` and `down`, recover, and the same command again."""
+
+from __future__ import annotations
+
+from reliability.figures.figure import TPU, Call, Case, Figure, Json, Result, slice_calls
+from reliability.rig import SliceRig
+
+ROLES = ("cli", "engine", "provider")
+#: Before the request is acted on, after it was, after its answer was sent.
+STAGES = ("before-commit", "after-commit", "after-response")
+CREATE = f"{TPU}queuedResources.create"
+GET = f"{TPU}queuedResources.get"
+#: Long enough for several polls, in seconds of the cloud's time.
+LONG_S = 90.0
+#: Which `queuedResources.get` of a long wait is a poll: (command, nth).
+POLLS = (("up", 4), ("up", 5), ("down", 3), ("down", 4))
+
+
+def kill(role: str, stage: str, call: Call, signal: str = "KILL", **more: object) -> Json:
+    """The rule of a kill point."""
+    return {
+        "where": {"method_id": call.method_id},
+        "nth": call.nth,
+        "stage": stage,
+        "effect": {"kind": "kill", "roles": [role], "signal": signal, **more},
+    }
+
+
+def cases(rig: SliceRig, _seed: int) -> list[Case]:
+    """Role x stage x call, for `up` and for `down`; and the pauses between two polls."""
+    rig.reset()
+    calls = {command: slice_calls(rig, command) for command in ("up", "down")}
+    found = [
+        _case(command, role, stage, call)
+        for command, made in calls.items()
+        for role in ROLES
+        for stage in STAGES
+        for call in made
+    ]
+    polls = [
+        _case(command, role, "during-poll", Call(GET, nth))
+        for command, nth in POLLS
+        for role in ROLES
+    ]
+    return found + polls
+
+
+def judge(rig: SliceRig, case: Case) -> Result:
+    """Kill, recover, the same command again: no orphan, no duplicate, nothing done by hand."""
+    result = Result(case.name)
+    command, stage = case.facts["command"], case.facts["stage"]
+    rig.reset()
+    polling = stage == "during-poll"
+    if command == "down":
+        rig.control.capacity(**({"deleting_s": LONG_S} if polling else {}))
+        assert rig.run("up").exit_code == 0, rig.said[-1].stderr
+    elif polling:
+        rig.control.capacity(grant_after_s=LONG_S)
+    call = Call(case.facts["method_id"], case.facts["nth"])
+    # The answer of a poll was sent: the client is in the pause before the next one.
+    rule = kill(case.facts["role"], "after-response" if polling else stage, call)
+    rig.run(command, rules=[rule])
+    result.struck = rig.struck()
+    result.wanted(result.struck > 0, "rig", f"the kill at {call} of `{command}` did not strike")
+    for again in ("recover", command):
+        ended = rig.run(again)
+        said = rig.said[-1]
+        text = f"`{again}` after the kill exits with {ended.exit_code}: {said.stderr}"
+        result.wanted(ended.exit_code == 0, "manual", text)
+        result.found(rig.check(), f"after `{again}`")
+    made = [c for c in rig.control.history() if c["method_id"] == CREATE]
+    done = sum(bool(c.get("committed", c["status"] == 200)) for c in made)
+    result.wanted(done == 1, "duplicate", f"{done} queued resources were made")
+    return result
+
+
+def _case(command: str, role: str, stage: str, call: Call) -> Case:
+    facts = {"command": command, "role": role, "stage": stage}
+    facts |= {"method_id": call.method_id, "nth": call.nth}
+    return Case(f"{command}: kill -9 {role} {stage} {call}", facts)
+
+
+FIGURE = Figure(
+    key="1",
+    title="kill -9 of cli, engine, provider at every TPU call of `up` and `down`, "
+    "`recover`, the same command again",
+    rig="slice",
+    cases=cases,
+    judge=judge,
+    share=45,
+    spare=14,
+)

@@ -1,0 +1,132 @@
+"""Runs a figure's cases on several rigs at once, until they are done or the time is over."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import queue
+import tempfile
+import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
+from typing import Any
+
+from reliability.figures.figure import Case, Figure, Outcome, Result, sample
+from reliability.rig import SliceRig
+from reliability.servicer_rig import ServicerRig
+
+#: How much faster than real time the cloud of a :class:`SliceRig` goes.
+SPEED = 10.0
+_SHM = Path("/dev/shm")  # noqa: S108 - memory, if there is any
+
+
+def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
+    """The rig that a figure's cases run on."""
+    if figure.rig == "servicer":
+        return ServicerRig(home / "emulator")
+    return SliceRig(home / "project", speed=SPEED)
+
+
+def scratch() -> tempfile.TemporaryDirectory[str]:
+    """A directory for a rig, in memory if possible."""
+    return tempfile.TemporaryDirectory(
+        prefix="tpuflex-reliability-", dir=_SHM if _SHM.is_dir() else None
+    )
+
+
+def judged(figure: Figure, rig: object, case: Case) -> Result:
+    """One case's result; what breaks it is its problem, not the run's."""
+    try:
+        return figure.judge(rig, case)
+    except Exception as error:  # noqa: BLE001 - every case has a result
+        text = str(error)
+        kind = "traceback" if "Traceback (most recent" in text else "rig"
+        return Result(case.name, 0, True, [(kind, f"{type(error).__name__}: {text[-800:]}")])
+
+
+def measure(
+    figure: Figure,
+    *,
+    seed: int,
+    until: float,
+    workers: int,
+    reproductions: Path,
+    progress: Callable[[str], None],
+) -> Outcome:
+    """Run as many cases as the time allows.
+
+    Args:
+        figure: which.
+        seed: decides the order, and so which cases are run when time is short.
+        until: when to end, by ``time.monotonic()``.
+        workers: how many rigs.
+        reproductions: directory for files that tell failed cases again.
+        progress: told a line now and then.
+    """
+    began = time.monotonic()
+    with scratch() as home, rig_for(figure, Path(home)) as rig:
+        cases = sample(figure.cases(rig, seed), seed)
+    context = multiprocessing.get_context("spawn")
+    tasks: Any = context.Queue()
+    results: Any = context.Queue()
+    for number, case in enumerate(cases):
+        tasks.put((number, case))
+    running = [
+        context.Process(target=_work, args=(figure.key, tasks, results, until - figure.spare))
+        for _ in range(min(workers, len(cases)))
+    ]
+    for process in running:
+        process.start()
+    outcome = Outcome(figure.key, figure.title, len(cases), [], 0.0)
+    told = time.monotonic()
+    while True:
+        alive = any(process.is_alive() for process in running)
+        try:
+            number, result = results.get(timeout=0.2)
+        except queue.Empty:
+            if not alive:
+                break
+            continue
+        outcome.results.append(result)
+        if result.problems:
+            outcome.reproductions.append(_write(reproductions, figure, seed, cases[number], result))
+            progress(f"  ✗ {result.name}: {'; '.join(' '.join(p) for p in result.problems)[:300]}")
+        if time.monotonic() - told > 10:
+            told = time.monotonic()
+            progress(f"  figure {figure.key}: {outcome.good}/{len(outcome.results)} so far")
+    tasks.cancel_join_thread()
+    tasks.close()
+    for process in running:
+        process.join()
+    outcome.results.sort(key=lambda result: result.name)
+    outcome.seconds = time.monotonic() - began
+    return outcome
+
+
+def _work(key: str, tasks: Any, results: Any, until: float) -> None:
+    from reliability.figures.table import FIGURES
+
+    figure = FIGURES[key]
+    with scratch() as home, rig_for(figure, Path(home)) as rig:
+        while time.monotonic() < until:
+            try:
+                number, case = tasks.get(timeout=0.5)
+            except queue.Empty:
+                return
+            results.put((number, judged(figure, rig, case)))
+
+
+def _write(directory: Path, figure: Figure, seed: int, case: Case, result: Result) -> Path:
+    """The file that tells a failed case again."""
+    from reliability.figures.histories import plan
+
+    facts = dict(case.facts)
+    if figure.key == "4" and "steps" not in facts:
+        facts["steps"] = plan(facts["seed"])
+    directory.mkdir(parents=True, exist_ok=True)
+    words = "".join(c if c.isalnum() or c in ".#-" else "-" for c in case.name)
+    file = directory / f"{figure.key}-{words}.json"
+    document = {"figure": figure.key, "seed": seed, "name": case.name, "facts": facts}
+    file.write_text(json.dumps({**document, "problems": result.problems}, indent=1) + "\n")
+    return file

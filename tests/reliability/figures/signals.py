@@ -1,0 +1,83 @@
+"""Figure 2: SIGTERM, one Ctrl-C, and a process that stands still for two virtual minutes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from reliability.figures.figure import Call, Case, Figure, Result, slice_calls
+from reliability.figures.kills import kill
+from reliability.rig import SliceRig
+
+#: Real seconds in which a command has to end after it was asked to.
+EXIT_S = 5.0
+STOPPED_S = 120.0
+ROLES = ("cli", "engine", "provider")
+
+
+def cases(rig: SliceRig, _seed: int) -> list[Case]:
+    """TERM and INT to the command line, STOP to each role, at every call of `up` and `down`."""
+    rig.reset()
+    calls = {command: slice_calls(rig, command) for command in ("up", "down")}
+    sent = [("cli", "TERM"), ("cli", "INT"), *((role, "STOP") for role in ROLES)]
+    return [
+        Case(
+            f"{command}: SIG{signal} {role} at {call}",
+            {
+                "command": command,
+                "role": role,
+                "signal": signal,
+                "method_id": call.method_id,
+                "nth": call.nth,
+            },
+        )
+        for command, made in calls.items()
+        for role, signal in sent
+        for call in made
+    ]
+
+
+def judge(rig: SliceRig, case: Case) -> Result:
+    """The signal; then the same command again, and everything holds."""
+    result = Result(case.name)
+    facts = case.facts
+    command = facts["command"]
+    rig.reset()
+    if command == "down":
+        assert rig.run("up").exit_code == 0, rig.said[-1].stderr
+    stop = facts["signal"] == "STOP"
+    more = {"resume_after_s": STOPPED_S} if stop else {}
+    call = Call(facts["method_id"], facts["nth"])
+    first = rig.control.seq()
+    ended = rig.run(
+        command, rules=[kill(facts["role"], "after-commit", call, facts["signal"], **more)]
+    )
+    now = float(rig.control.call("GET", "clock")["epoch"])
+    result.struck = rig.struck()
+    result.wanted(result.struck > 0, "rig", f"no signal at {call} of `{command}`")
+    if not stop:
+        strikes = rig.control.strikes(first)
+        if strikes:
+            at = datetime.fromisoformat(str(strikes[0]["time"])[:26].rstrip("Z") + "+00:00")
+            result.values["exit_s"] = round((now - at.timestamp()) / rig.speed, 2)
+            late = f"`{command}` ended {result.values['exit_s']} s after the signal"
+            result.wanted(result.values["exit_s"] <= EXIT_S, "slow", late)
+    result.wanted(ended.exit_code is not None, "manual", f"`{command}` did not end")
+    text = f"SIGSTOP: `{command}` exits with {ended.exit_code}: {rig.said[-1].stderr}"
+    result.wanted(not stop or ended.exit_code == 0, "not converged", text)
+    result.found(rig.check(), "after the signal")
+    again = rig.run(command)
+    text = f"`{command}` again exits with {again.exit_code}: {rig.said[-1].stderr}"
+    result.wanted(again.exit_code == 0, "manual", text)
+    result.found(rig.check(), f"after `{command}` again")
+    return result
+
+
+FIGURE = Figure(
+    key="2",
+    title="SIGTERM, one Ctrl-C: exit within 5 s; SIGSTOP for 120 virtual seconds: converges",
+    rig="slice",
+    cases=cases,
+    judge=judge,
+    share=15,
+    spare=14,
+)

@@ -1,0 +1,236 @@
+"""What must hold whatever went wrong: a pure judgement over the record of a run.
+
+======  ==========================================================================
+I1      every cloud object of ours is in the state, or was reported as left behind
+I2      at most one live queued resource per owner
+I3      after a refresh, the state has nothing that the cloud lacks
+I4      a second `up` makes no mutating call
+I5      after `down`, nothing of ours is in the cloud
+I6      what is not ours was not touched
+I7      a command that ends with 0 has done what it is for, and every command ends
+I8      the snapshot is valid, and no operation is pending after `recover`
+R0      the rig itself: a fault that was to strike has struck
+======  ==========================================================================
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+from reliability.snapshot import pending_operations, snapshot_faults, stored_resources
+from reliability.traces import Thing, is_mutating, known_to_state, ours, things, was_done
+
+Json = dict[str, Any]
+Name = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "R0"]
+
+#: Commands that bring a stack up, look again, settle, and remove; Pulumi's words beside ours.
+UP, REFRESH, RECOVER, DOWN = ("up",), ("refresh",), ("recover",), ("down", "destroy")
+_OVER = frozenset({"SUSPENDING", "SUSPENDED", "FAILED", "DELETING"})
+_QUEUED = frozenset({"waiting", "provisioning"})
+
+
+@dataclass(frozen=True, slots=True)
+class Command:
+    """One command of a run.
+
+    Attributes:
+        name: its first word; ``event`` for what happened between commands.
+        exit_code: negative for a signal, None if it never ended by itself.
+        first_seq: the history's last line before it.
+        last_seq: the history's last line after it.
+        seconds: how long it took, real time.
+    """
+
+    name: str
+    exit_code: int | None
+    first_seq: int = 0
+    last_seq: int = 0
+    seconds: float = 0.0
+
+    def succeeded(self, kind: tuple[str, ...]) -> bool:
+        """Whether it is one of ``kind`` and ended with 0."""
+        return self.name in kind and self.exit_code == 0
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The record of a run.
+
+    Attributes:
+        history: calls as the control API gives them.
+        strikes: the ``fault`` events of the history.
+        inventory: what the cloud has at the end: service -> kind -> resources.
+        export: ``pulumi stack export`` at the end; None when there is no stack.
+        commands: what was run, in order.
+        owners: owner label -> what the names of that owner's resources begin with.
+        foreign: the inventory of what is somebody else's, from before the run.
+        reported: names that were reported as left behind.
+        must_strike: whether a run without a strike is a failure of the rig.
+    """
+
+    history: Sequence[Json]
+    inventory: Mapping[str, Mapping[str, Sequence[Json]]]
+    export: Json | None
+    commands: Sequence[Command]
+    owners: Mapping[str, str]
+    strikes: Sequence[Json] = ()
+    foreign: Mapping[str, Mapping[str, Sequence[Json]]] = field(default_factory=dict)
+    reported: frozenset[str] = frozenset()
+    must_strike: bool = False
+
+    @property
+    def last(self) -> Command:
+        """The last command; one that never was, if there is none."""
+        ran = [command for command in self.commands if command.name != "event"]
+        return ran[-1] if ran else Command("", 0)
+
+    def ours(self) -> list[Thing]:
+        """What the cloud has of ours."""
+        theirs = {thing.name for thing in things(self.foreign)}
+        return [
+            thing
+            for thing in things(self.inventory)
+            if thing.name not in theirs and ours(thing, self.owners)
+        ]
+
+
+@dataclass(frozen=True, slots=True)
+class Violation:
+    """One invariant that does not hold.
+
+    Attributes:
+        invariant: which.
+        text: what was found.
+    """
+
+    invariant: Name
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.invariant}: {self.text}"
+
+
+def violations(evidence: Evidence) -> list[Violation]:
+    """Everything that does not hold, in the order of the table above; empty when all is well."""
+    return [Violation(name, text) for name, check in _CHECKS for text in check(evidence)]
+
+
+def _i1(evidence: Evidence) -> Iterator[str]:
+    for thing in evidence.ours():
+        if thing.name not in evidence.reported and not known_to_state(thing, evidence.export):
+            yield f"{thing.kind} {thing.name} is in the cloud, but not in the state"
+
+
+def _i2(evidence: Evidence) -> Iterator[str]:
+    racing = any(
+        len(resource.get("inputs", {}).get("zones") or ()) > 1
+        and (resource.get("outputs") or {}).get("lifecycle") in _QUEUED
+        for resource in stored_resources(evidence.export)
+    )
+    live = Counter(
+        thing.owner
+        for thing in evidence.ours()
+        if thing.kind == "queuedResources"
+        and thing.state not in _OVER
+        and (thing.state == "ACTIVE" or not racing)
+    )
+    for owner, count in live.items():
+        if count > 1:
+            yield f"{count} live queued resources of owner {owner}"
+
+
+def _i3(evidence: Evidence) -> Iterator[str]:
+    if not evidence.last.succeeded(REFRESH + RECOVER):
+        return
+    there = things(evidence.inventory)
+    for resource in stored_resources(evidence.export):
+        lacking = not any(thing.is_resource(resource) for thing in there)
+        if Thing.can_be(resource) and not resource.get("delete") and lacking:
+            yield f"{resource['id']} is in the state, but not in the cloud"
+
+
+def _i4(evidence: Evidence) -> Iterator[str]:
+    for before, again in zip(evidence.commands, evidence.commands[1:], strict=False):
+        if not (before.succeeded(UP) and again.succeeded(UP)):
+            continue
+        for call in evidence.history:
+            if again.first_seq < call["seq"] <= again.last_seq and is_mutating(call):
+                yield f"a second `up` sent {call['method']} {call['path']}"
+
+
+def _i5(evidence: Evidence) -> Iterator[str]:
+    if not evidence.last.succeeded(DOWN):
+        return
+    for thing in evidence.ours():
+        yield f"{thing.kind} {thing.name} is left after `{evidence.last.name}`"
+    for resource in stored_resources(evidence.export):
+        if resource.get("custom") and not resource["type"].startswith("pulumi:"):
+            yield f"{resource['urn']} is left in the state after `{evidence.last.name}`"
+
+
+def _i6(evidence: Evidence) -> Iterator[str]:
+    now = {thing.name: thing for thing in things(evidence.inventory)}
+    for before in things(evidence.foreign):
+        after = now.get(before.name)
+        if after is None:
+            yield f"{before.kind} {before.name}, which is not ours, is gone"
+        elif (after.labels, after.description) != (before.labels, before.description):
+            yield f"{before.kind} {before.name}, which is not ours, was changed"
+        for call in evidence.history:
+            during = any(c.first_seq < call["seq"] <= c.last_seq for c in evidence.commands)
+            if during and is_mutating(call) and was_done(call) and before.is_in(call["path"]):
+                yield f"{call['method']} {call['path']} touched what is not ours"
+
+
+def _i7(evidence: Evidence) -> Iterator[str]:
+    for command in evidence.commands:
+        if command.exit_code is None:
+            yield f"`{command.name}` did not end"
+    if not evidence.last.succeeded(UP):
+        return
+    mine = evidence.ours()
+    for owner in evidence.owners:
+        active = [
+            thing
+            for thing in mine
+            if thing.owner == owner and thing.kind == "queuedResources" and thing.state == "ACTIVE"
+        ]
+        nodes = [thing for thing in mine if thing.kind == "nodes" and thing.state == "READY"]
+        if not active:
+            yield f"`up` ended with 0, but owner {owner} has no ACTIVE queued resource"
+        elif not any(node.node_of(active[0]) for node in nodes):
+            yield f"`up` ended with 0, but {active[0].name} has no READY node"
+
+
+def _i8(evidence: Evidence) -> Iterator[str]:
+    if evidence.export is None:
+        return
+    yield from snapshot_faults(evidence.export)
+    if evidence.last.succeeded(RECOVER + UP + DOWN):
+        for operation in pending_operations(evidence.export):
+            urn = operation["resource"]["urn"]
+            yield f"{operation['type']} of {urn} is pending after `{evidence.last.name}`"
+
+
+def _r0(evidence: Evidence) -> Iterator[str]:
+    if evidence.must_strike and not evidence.strikes:
+        yield "no fault has struck"
+    for strike in evidence.strikes:
+        if strike["effect"] == "kill" and not strike["processes"]:
+            yield f"the kill point {strike['rule']} at {strike['method_id']} found nobody to kill"
+
+
+_CHECKS: tuple[tuple[Name, Callable[[Evidence], Iterator[str]]], ...] = (
+    ("I1", _i1),
+    ("I2", _i2),
+    ("I3", _i3),
+    ("I4", _i4),
+    ("I5", _i5),
+    ("I6", _i6),
+    ("I7", _i7),
+    ("I8", _i8),
+    ("R0", _r0),
+)

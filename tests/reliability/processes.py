@@ -1,0 +1,117 @@
+"""Commands as child processes that are known to the kill points, and leave nothing behind."""
+
+from __future__ import annotations
+
+import contextlib
+import subprocess
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+#: In the environment of everything that a rig starts; its value is the rig's own.
+MARK = "TPUFLEX_RIG"
+
+_LOOK_S = 0.02
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """How a command ended.
+
+    Attributes:
+        exit_code: negative for a signal; None if it had to be ended because its time was over.
+        stdout, stderr: what it printed.
+        seconds: how long it took, in real time.
+        left: command lines of its processes that outlived it.
+    """
+
+    exit_code: int | None
+    stdout: str
+    stderr: str
+    seconds: float
+    left: tuple[str, ...]
+
+
+def run(
+    command: Sequence[str],
+    *,
+    cwd: Path,
+    environ: Mapping[str, str],
+    started: Callable[[int], None],
+    timeout_s: float,
+) -> Ended:
+    """Run ``command`` to its end.
+
+    Args:
+        command: program and arguments.
+        cwd: its working directory.
+        environ: its whole environment; holds :data:`MARK`.
+        started: told the process id before the command's first instruction runs.
+        timeout_s: real time after which it and all its processes are killed.
+    """
+    began = time.monotonic()
+    # The shell waits for a word and then becomes the command: same process, nothing missed.
+    waiting = ["/bin/sh", "-c", 'read -r _; exec "$@" </dev/null', "sh", *command]
+    with subprocess.Popen(
+        waiting,
+        cwd=cwd,
+        env=dict(environ),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    ) as child:
+        try:
+            started(child.pid)
+            stdout, stderr = child.communicate("go\n", timeout=timeout_s)
+            exit_code: int | None = child.returncode
+        except subprocess.TimeoutExpired:
+            end(environ[MARK])
+            stdout, stderr = child.communicate()
+            exit_code = None
+        except BaseException:
+            end(environ[MARK])
+            raise
+    left = tuple(_words(process) for process in marked(environ[MARK]))
+    return Ended(exit_code, stdout, stderr, time.monotonic() - began, left)
+
+
+def marked(mark: str) -> list[psutil.Process]:
+    """The living processes with ``mark`` in their environment."""
+    found = []
+    for process in psutil.process_iter():
+        with contextlib.suppress(psutil.Error):
+            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+                found.append(process)
+    return found
+
+
+def end(mark: str) -> None:
+    """Kill every process with ``mark``, also stopped ones and those born meanwhile."""
+    while processes := marked(mark):
+        for process in processes:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.kill()
+        psutil.wait_procs(processes, timeout=2)
+
+
+def await_quiet(mark: str, seconds: float) -> bool:
+    """Wait until no process with ``mark`` lives; false if ``seconds`` of real time were too few."""
+    deadline = time.monotonic() + seconds
+    while marked(mark):
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(_LOOK_S)
+    return True
+
+
+def _words(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline())
+    except psutil.Error:
+        return ""

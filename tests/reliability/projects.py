@@ -1,0 +1,92 @@
+"""The projects that the rigs work on."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from tpuflex.emulator.image_lock import read_lock
+
+Json = dict[str, Any]
+
+#: Grants at once, and is gone at once: what happens matters here, not how long it takes.
+SWIFT: Json = {
+    "admission_s": 0.0,
+    "grant_after_s": 0.2,
+    "provisioning_s": 0.1,
+    "suspending_s": 0.1,
+    "deleting_s": 0.1,
+}
+
+
+def write_stack(home: Path, root: Path) -> None:
+    """This checkout's project with the dev stack, its weights replaced by a few bytes.
+
+    The serving image counts as installed: the rig's hosts run nothing.
+    """
+    _write_manifest(home, root, "tpuflex")
+    stacks = home / "stacks"
+    stacks.mkdir()
+    document = yaml.safe_load((root / "stacks" / "Pulumi.dev.yaml").read_text())
+    document["config"]["tpuflex:model"]["weights"] = {"source": "model"}
+    (stacks / "Pulumi.dev.yaml").write_text(yaml.safe_dump(document))
+    _write_checkpoint(home / "model")
+    state = home / ".tpuflex"
+    image = state / "vllm" / read_lock().digest[:12]
+    image.mkdir(parents=True)
+    (image / "complete").write_text("stands for an installed image; nothing is run from it\n")
+    (state / "engine").symlink_to(root / ".tpuflex" / "engine")
+
+
+def write_slice(home: Path, root: Path) -> Json:
+    """A project with one queued resource; gives its arguments."""
+    _write_manifest(home, root, "shop")
+    return {
+        "zones": ["us-east5-a"],
+        "accelerator_type": "v6e-4",
+        "runtime_version": "v2-alpha-tpuv6e",
+        "service_account": "host@cloud-project.iam.gserviceaccount.com",
+        "max_run_duration": "14400s",
+        "labels": {"team": "search"},
+        "metadata": {"startup-script": "exit 0"},
+    }
+
+
+def _write_manifest(home: Path, root: Path, name: str) -> None:
+    home.mkdir(parents=True, exist_ok=True)
+    manifest = {
+        "name": name,
+        "runtime": {"name": "python"},
+        "stackConfigDir": "stacks",
+        "plugins": {
+            "providers": [{"name": "tpuflex", "path": str(root / "infra" / "plugin")}],
+        },
+    }
+    (home / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
+
+
+def _write_checkpoint(directory: Path) -> None:
+    """A checkpoint in form: a config and one tensor of one number."""
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps({"architectures": ["None"]}))
+    header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
+    data = struct.pack("<Q", len(header)) + header + struct.pack("<f", 1.0)
+    (directory / "model.safetensors").write_bytes(data)
+
+
+def slice_arguments() -> Json:
+    """The arguments of :func:`write_slice` as the engine hands them to the provider."""
+    return {
+        "project": "cloud-project",
+        "zones": ["us-east5-a"],
+        "acceleratorType": "v6e-4",
+        "runtimeVersion": "v2-alpha-tpuv6e",
+        "serviceAccount": "host@cloud-project.iam.gserviceaccount.com",
+        "maxRunDuration": "14400s",
+        "labels": {"team": "search"},
+        "metadata": {"startup-script": "exit 0"},
+    }

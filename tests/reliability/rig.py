@@ -1,0 +1,140 @@
+"""Stacks on an embedded cloud that breaks on purpose, and everything that is known of a run.
+
+``StackRig`` runs the real command line (``python -m tpuflex …``) on the dev stack, reduced to
+what is fast: tiny weights, hosts that are READY at once. ``SliceRig`` runs the real engine and
+the real provider on one queued resource alone. Both run each command as a process of its own,
+known to the kill points by its role, and give what :mod:`reliability.invariants` judges.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from reliability import processes
+from reliability.command_rig import ROOT, TIMEOUT_S, Rig
+from reliability.control import Control
+from reliability.projects import SWIFT, write_slice, write_stack
+from tpuflex.emulator import daemon
+from tpuflex.emulator.environment import client_environment
+from tpuflex.emulator.server import EmbeddedCloud
+from tpuflex.naming import ENDPOINT_NAME, Names
+
+__all__ = ["TIMEOUT_S", "Control", "Rig", "SliceRig", "StackRig"]
+
+Json = dict[str, Any]
+
+
+class StackRig(Rig):
+    """The dev stack through the command line, on an embedded cloud of its own process."""
+
+    project = "tpuflex"
+
+    def __enter__(self) -> Self:
+        write_stack(self.home, ROOT)
+        self.engine()
+        state = self.home / ".tpuflex" / "emulator"
+        address = daemon.start(state, port=0, capacity=dict(SWIFT), stub_hosts=True)
+        daemon.wait_for_plugin(state)
+        self.control = Control(address.url)
+        self._clear_backend()
+        self.control.speed(self.speed)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        processes.end(self.mark)
+        daemon.stop(self.home / ".tpuflex" / "emulator")
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """``python -m tpuflex WORDS``."""
+        return [sys.executable, "-m", "tpuflex", *words]
+
+    def environ(self) -> dict[str, str]:
+        """As in a shell of a fresh account, with TPUFLEX_HOME."""
+        home = self.home / ".tpuflex"
+        state = home / "emulator"
+        address = daemon.wait_for_plugin(state)
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "TPUFLEX_HOME": str(home),
+            **client_environment(
+                base_url=address.url,
+                state_dir=state,
+                project="tpuflex-dev",
+                gcp_plugin_port=address.gcp_plugin_port,
+            ),
+        }
+
+    def owners(self) -> Mapping[str, str]:
+        """The one endpoint of the dev stack."""
+        names = Names(self.project, self.stack, ENDPOINT_NAME)
+        return {names.owner: names.prefix}
+
+
+class SliceRig(Rig):
+    """One queued resource, the real engine and provider; the cloud is in this process.
+
+    Commands: ``up``, ``preview``, ``refresh``, ``down``, ``recover``. ``arguments`` are the
+    queued resource's, and may be changed between two commands.
+    """
+
+    def __init__(self, home: Path, *, speed: float = 1.0) -> None:
+        super().__init__(home, speed=speed)
+        self.arguments: Json = {}
+        self._cloud: EmbeddedCloud | None = None
+
+    def __enter__(self) -> Self:
+        self.arguments = write_slice(self.home, ROOT)
+        self.engine()
+        state = self.home / ".tpuflex" / "emulator"
+        self._cloud = EmbeddedCloud(state, capacity=dict(SWIFT), project="cloud-project")
+        self._cloud.__enter__()
+        self.control = Control(self._cloud.url)
+        self._clear_backend()
+        self.control.speed(self.speed)
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        processes.end(self.mark)
+        if self._cloud is not None:
+            self._cloud.__exit__(kind, error, trace)
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """``python slice_program.py WORDS``."""
+        (self.home / "arguments.json").write_text(json.dumps(self.arguments))
+        program = Path(__file__).with_name("slice_program.py")
+        return [sys.executable, str(program), *words]
+
+    def environ(self) -> dict[str, str]:
+        """The embedded cloud's variables, and where the engine lies."""
+        assert self._cloud is not None
+        return {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "LANG": "C.UTF-8",
+            "RIG_ENGINE": str(self.engine().path),
+            "RIG_ENGINE_VERSION": self.engine().version,
+            **self._cloud.environ(),
+        }
+
+    def owners(self) -> Mapping[str, str]:
+        """The one queued resource of the program."""
+        names = Names(self.project, self.stack, "slice")
+        return {names.owner: names.prefix}

@@ -1,0 +1,172 @@
+"""The provider alone, thousands of runs a minute: no process, no socket, no waiting.
+
+The real servicer, transport and TPU client against the embedded cloud's pipeline; a small
+engine keeps the state, and the real recovery settles what a kill leaves behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from reliability.direct import DirectCloud, DirectSession, Killed
+from reliability.invariants import Command, Evidence, Violation, violations
+from reliability.projects import SWIFT, slice_arguments
+from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
+from tpuflex.emulator.faults.rule import Rule, parse_rule
+from tpuflex.engine.recovery import recover
+from tpuflex.engine.recovery_look import CloudLook
+from tpuflex.errors import TpuflexError
+from tpuflex.gcp.inventory import Apis
+from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.transport import Transport
+from tpuflex.naming import Names
+from tpuflex.provider.configuration import Configuration
+from tpuflex.provider.engine_log import EngineLog
+from tpuflex.provider.servicer import Servicer
+
+Json = dict[str, Any]
+
+CLOUD_PROJECT, ZONE = "cloud-project", "us-east5-a"
+#: Seconds of the cloud's time that a create, update or delete may take.
+TIMEOUT_S = 1800.0
+
+
+class ServicerRig:
+    """One queued resource: commands, faults, and what happens behind our back.
+
+    Commands: ``up``, ``refresh``, ``down``, ``recover``, each with the rules that are in force
+    while it runs. A command's exit code is 0, 1, or -9 when a kill point struck.
+
+    Attributes:
+        direct: the cloud and its clock.
+        engine: the engine and the state.
+        arguments: the program's inputs, camelCase; None for a program without the resource.
+        commands: what was run since :meth:`reset`.
+    """
+
+    def __init__(self, state_dir: Path, *, capacity: Mapping[str, Any] = SWIFT) -> None:
+        self.direct = DirectCloud(state_dir, capacity)
+        self.commands: list[Command] = []
+        self._foreign: Json = {}
+        self._struck = 0
+        self._new_provider()
+        self.arguments: Json | None = None
+        self.reset(0)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.direct.close()
+
+    def reset(self, seed: int) -> None:
+        """The next history: an empty cloud, no state; ``seed`` is that of the client's jitter."""
+        self.direct.reset(seed)
+        self.engine.clear()
+        self.commands.clear()
+        self._foreign = {}
+        self._struck = 0
+        self.arguments = slice_arguments()
+
+    def run(self, name: str, *, rules: Sequence[Rule | Json] = ()) -> Command:
+        """Run one command with only ``rules`` in force, and remember it."""
+        book = self.direct.faults.book
+        self._struck += book.struck
+        self.direct.faults.forget()
+        for rule in rules:
+            book.add(rule if isinstance(rule, Rule) else parse_rule(rule))
+        self.engine.program, self.engine.timeout = self.arguments, TIMEOUT_S
+        self.direct.cancel_at = None
+        self.direct.begin()
+        first = self.direct.cloud.history.seq
+        done = Command(name, self._exit_code(name), first, self.direct.cloud.history.seq)
+        self.commands.append(done)
+        return done
+
+    def struck(self) -> int:
+        """How many faults have struck since :meth:`reset`."""
+        return self._struck + self.direct.faults.book.struck
+
+    def event(self, what: Callable[[TpuClient], object] | None = None) -> None:
+        """Something happens behind our back; a second `up` after it may well do something."""
+        seq = self.direct.cloud.history.seq
+        self.commands.append(Command("event", 0, seq, seq))
+        if what is not None:
+            what(TpuClient(self._transport(self.direct.timing())))
+
+    def advance(self, seconds: float) -> None:
+        """Time passes between two commands."""
+        self.event()
+        self.direct.clock.advance(seconds)
+
+    def remember_foreign(self) -> None:
+        """What exists now is somebody else's: it must stay as it is."""
+        self._foreign = dict(self.direct.cloud.inventory())
+
+    def evidence(self, *, must_strike: bool = False) -> Evidence:
+        """Everything that is known now."""
+        cloud = self.direct.cloud
+        names = Names(PROJECT, STACK, NAME)
+        return Evidence(
+            history=cloud.history.entries(),
+            strikes=cloud.history.events(),
+            inventory=cloud.inventory(),
+            export=self.engine.export(),
+            commands=tuple(self.commands),
+            owners={names.owner: names.prefix},
+            foreign=self._foreign,
+            must_strike=must_strike,
+        )
+
+    def check(self, *, must_strike: bool = False) -> list[Violation]:
+        """The invariants that are violated now."""
+        return violations(self.evidence(must_strike=must_strike))
+
+    def _exit_code(self, name: str) -> int:
+        commands: Mapping[str, Callable[[], bool]] = {
+            "up": self.engine.up,
+            "refresh": self.engine.refresh,
+            "down": self.engine.down,
+            "recover": self._recover,
+        }
+        try:
+            return 0 if commands[name]() else 1
+        except Killed:
+            self._new_provider(keeping=self.engine)
+            return -9
+
+    def _recover(self) -> bool:
+        """The real recovery, on this state and this cloud."""
+        api = self._transport(self.direct.timing())
+        look = CloudLook(Apis(**dict.fromkeys(Apis.__annotations__, api)))
+        try:
+            # The small engine has all of a stack that the recovery uses.
+            found = recover(self.engine, look, lambda _: None)  # type: ignore[arg-type]
+        except TpuflexError as error:
+            self.engine.said.append(str(error))
+            return False
+        return found.clean
+
+    def _new_provider(self, keeping: SmallEngine | None = None) -> None:
+        """A provider process that was just started."""
+
+        def connect(_configured: Configuration, timing: Timing) -> TpuClient:
+            return TpuClient(self._transport(timing))
+
+        servicer = Servicer(EngineLog(), connect, lambda _stop: self.direct.timing())
+        if keeping is None:
+            self.engine = SmallEngine(servicer)
+        else:
+            keeping.servicer = servicer
+
+    def _transport(self, timing: Timing) -> Transport:
+        return Transport(DirectSession(self.direct), self.direct.cloud.base_url, timing)

@@ -1,0 +1,311 @@
+"""As much of Pulumi's engine as one queued resource needs, in this process.
+
+It calls the provider's real servicer in the engine's order, keeps a state in the engine's
+form, and like the engine writes an operation down as pending before it begins. When the
+provider or the engine is killed in between, that is what is left.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct
+
+from reliability.servicer_context import CallFailedError, Context
+from tpuflex.engine.events import Step
+from tpuflex.engine.run import Plan
+from tpuflex.provider.codec import decode, encode
+from tpuflex.provider.protocol import provider_pb2
+from tpuflex.provider.schema import QUEUED_RESOURCE
+from tpuflex.provider.servicer import Servicer
+
+Json = dict[str, Any]
+
+PROJECT, STACK, NAME = "shop", "dev", "slice"
+STACK_URN = f"urn:pulumi:{STACK}::{PROJECT}::pulumi:pulumi:Stack::{PROJECT}-{STACK}"
+PROVIDER_URN = f"urn:pulumi:{STACK}::{PROJECT}::pulumi:providers:tpuflex::cloud"
+PROVIDER = f"{PROVIDER_URN}::00000000-0000-4000-8000-000000000000"
+URN = f"urn:pulumi:{STACK}::{PROJECT}::{QUEUED_RESOURCE}::{NAME}"
+
+
+class SmallEngine:
+    """One stack with at most one queued resource.
+
+    Attributes:
+        servicer: the provider.
+        program: the resource's inputs; None when the program has no such resource.
+        timeout: custom timeout of every call, seconds; 0 for the provider's own.
+        said: what the provider answered to calls that failed.
+    """
+
+    def __init__(self, servicer: Servicer) -> None:
+        self.servicer = servicer
+        self.program: Json | None = None
+        self.timeout = 0.0
+        self.said: list[str] = []
+        self._resources: list[Json] = []
+        self._pending: list[Json] = []
+        self._context: Any = Context()
+
+    # -- commands -----------------------------------------------------------------------------
+
+    def up(self) -> bool:
+        """Bring the stack to what the program says; whether all went well."""
+        return self._ran(self._up)
+
+    def refresh(self, targets: tuple[str, ...] = ()) -> bool:
+        """Adopt what is really there."""
+        del targets  # there is but one
+        return self._ran(self._refresh)
+
+    def down(self) -> bool:
+        """Delete everything."""
+        return self._ran(self._down)
+
+    def preview(self) -> Plan:
+        """What ``up`` would do: ``create``, ``update``, ``replace`` or ``same``."""
+        if self.program is None:
+            return Plan(())
+        resource = self._living()
+        inputs = self._check(self.program, resource)
+        operation = "create"
+        if resource is not None:
+            diff = self._diff(resource, inputs)
+            changed = bool(resource.get("initErrors")) or diff.changes == diff.DIFF_SOME
+            operation = "same" if not changed else "replace" if diff.replaces else "update"
+        step = Step(operation, QUEUED_RESOURCE, NAME, URN, inputs, (), True, STACK_URN, PROVIDER)
+        return Plan((step,))
+
+    # -- the state ----------------------------------------------------------------------------
+
+    def deployment(self) -> Json:
+        """The state, in the engine's form."""
+        frame = [
+            {"urn": STACK_URN, "type": "pulumi:pulumi:Stack"},
+            {
+                "urn": PROVIDER_URN,
+                "type": "pulumi:providers:tpuflex",
+                "custom": True,
+                "id": PROVIDER.rpartition("::")[2],
+                "parent": STACK_URN,
+            },
+        ]
+        found = {"resources": [*frame, *self._resources], "pending_operations": self._pending}
+        return copy.deepcopy(found)
+
+    def replace(self, deployment: Mapping[str, Any]) -> None:
+        """Make ``deployment`` the state."""
+        stored = copy.deepcopy(dict(deployment))
+        self._resources = [r for r in stored.get("resources", []) if r["type"] == QUEUED_RESOURCE]
+        self._pending = list(stored.get("pending_operations") or ())
+
+    def export(self) -> Json:
+        """As ``pulumi stack export``."""
+        return {"version": 3, "deployment": self.deployment()}
+
+    def clear(self) -> None:
+        """No state at all."""
+        self._resources, self._pending = [], []
+        self.said.clear()
+
+    # -- how the engine goes about it -----------------------------------------------------------
+
+    def _ran(self, work: Callable[[], None]) -> bool:
+        try:
+            self.servicer.Configure(provider_pb2.ConfigureRequest(), self._context)
+            work()
+        except CallFailedError as error:
+            self.said.append(str(error))
+            return False
+        return True
+
+    def _up(self) -> None:
+        self._delete_condemned()
+        resource = self._living()
+        if resource is not None and resource.get("refreshBeforeUpdate"):
+            self._read(resource)
+            resource = self._living()
+        if self.program is None:
+            if resource is not None:
+                self._delete(resource)
+            return
+        inputs = self._check(self.program, resource)
+        if resource is None:
+            self._create(inputs)
+            return
+        diff = self._diff(resource, inputs)
+        if diff.replaces:
+            self._replace(resource, self._check(self.program, None), diff)
+        elif diff.changes == diff.DIFF_SOME or resource.get("initErrors"):
+            self._update(resource, inputs)
+
+    def _replace(self, old: Json, inputs: Json, diff: provider_pb2.DiffResponse) -> None:
+        if diff.deleteBeforeReplace:
+            self._delete(old)
+            self._create(inputs)
+            return
+        old["delete"] = True
+        try:
+            self._create(inputs)
+        except CallFailedError:
+            if self._living() is None:
+                del old["delete"]
+            raise
+        self._delete(old)
+
+    def _refresh(self) -> None:
+        for resource in list(self._resources):
+            self._read(resource)
+
+    def _down(self) -> None:
+        for resource in list(self._resources):
+            self._delete(resource)
+
+    def _delete_condemned(self) -> None:
+        for resource in [r for r in self._resources if r.get("delete")]:
+            self._delete(resource)
+
+    def _living(self) -> Json | None:
+        return next((r for r in self._resources if not r.get("delete")), None)
+
+    # -- the calls ----------------------------------------------------------------------------
+
+    def _check(self, news: Json, old: Json | None) -> Json:
+        request = provider_pb2.CheckRequest(
+            urn=URN, news=encode(news), randomSeed=b"seed", name=NAME, type=QUEUED_RESOURCE
+        )
+        if old is not None:
+            request.olds.CopyFrom(encode(old["inputs"]))
+        answer = self.servicer.Check(request, self._context)
+        if answer.failures:
+            failures = "; ".join(f"{f.property}: {f.reason}" for f in answer.failures)
+            raise CallFailedError(f"check: {failures}", None)
+        return _plain(answer.inputs)
+
+    def _diff(self, resource: Json, inputs: Json) -> provider_pb2.DiffResponse:
+        request = provider_pb2.DiffRequest(
+            id=resource["id"],
+            urn=URN,
+            olds=encode(resource["outputs"]),
+            news=encode(inputs),
+            old_inputs=encode(resource["inputs"]),
+        )
+        return self.servicer.Diff(request, self._context)
+
+    def _create(self, inputs: Json) -> None:
+        resource = _resource(inputs)
+        request = provider_pb2.CreateRequest(
+            urn=URN, properties=encode(inputs), timeout=self.timeout
+        )
+        with self._begun("creating", resource):
+            try:
+                answer = self.servicer.Create(request, self._context)
+            except CallFailedError as error:
+                if error.kept is not None:
+                    self._resources.append(_kept(resource, error.kept))
+                raise
+        made = {**resource, "id": answer.id, "outputs": _plain(answer.properties)}
+        self._resources.append(_refreshing(made, answer.refresh_before_update))
+
+    def _update(self, resource: Json, inputs: Json) -> None:
+        request = provider_pb2.UpdateRequest(
+            id=resource["id"],
+            urn=URN,
+            olds=encode(resource["outputs"]),
+            news=encode(inputs),
+            old_inputs=encode(resource["inputs"]),
+            timeout=self.timeout,
+        )
+        with self._begun("updating", {**resource, "inputs": inputs}):
+            try:
+                answer = self.servicer.Update(request, self._context)
+            except CallFailedError as error:
+                if error.kept is not None:
+                    resource.update(_kept({**resource, "inputs": inputs}, error.kept))
+                raise
+        resource.update(inputs=inputs, outputs=_plain(answer.properties))
+        resource.pop("initErrors", None)
+        _refreshing(resource, answer.refresh_before_update)
+
+    def _delete(self, resource: Json) -> None:
+        request = provider_pb2.DeleteRequest(
+            id=resource["id"],
+            urn=URN,
+            properties=encode(resource.get("outputs") or {}),
+            old_inputs=encode(resource["inputs"]),
+            timeout=self.timeout,
+        )
+        with self._begun("deleting", resource):
+            self.servicer.Delete(request, self._context)
+        self._resources = [kept for kept in self._resources if kept is not resource]
+
+    def _read(self, resource: Json) -> None:
+        request = provider_pb2.ReadRequest(
+            id=resource["id"],
+            urn=URN,
+            properties=encode(resource.get("outputs") or {}),
+            inputs=encode(resource.get("inputs") or {}),
+        )
+        try:
+            answer = self.servicer.Read(request, self._context)
+        except CallFailedError as error:
+            if error.kept is None:
+                raise
+            resource.update(_kept(resource, error.kept))
+            return
+        if not answer.id:
+            self._resources = [kept for kept in self._resources if kept is not resource]
+            return
+        resource.update(
+            id=answer.id, inputs=_plain(answer.inputs), outputs=_plain(answer.properties)
+        )
+        resource.pop("initErrors", None)
+        _refreshing(resource, answer.refresh_before_update)
+
+    @contextmanager
+    def _begun(self, kind: str, resource: Json) -> Iterator[None]:
+        """Pending until the call is over, however it ends; a kill ends nothing."""
+        operation = {"type": kind, "resource": copy.deepcopy(resource)}
+        self._pending.append(operation)
+        try:
+            yield
+        except Exception:
+            self._pending.remove(operation)
+            raise
+        self._pending.remove(operation)
+
+
+def _resource(inputs: Json) -> Json:
+    return {
+        "urn": URN,
+        "type": QUEUED_RESOURCE,
+        "custom": True,
+        "inputs": inputs,
+        "parent": STACK_URN,
+        "provider": PROVIDER,
+    }
+
+
+def _kept(resource: Json, kept: provider_pb2.ErrorResourceInitFailed) -> Json:
+    return _refreshing(
+        {
+            **resource,
+            "id": kept.id,
+            "inputs": _plain(kept.inputs),
+            "outputs": _plain(kept.properties),
+            "initErrors": list(kept.reasons),
+        },
+        kept.refresh_before_update,
+    )
+
+
+def _refreshing(resource: Json, before_update: bool) -> Json:
+    resource["refreshBeforeUpdate"] = before_update
+    return resource
+
+
+def _plain(properties: Struct) -> Json:
+    return dict(decode(properties))

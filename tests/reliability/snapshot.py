@@ -1,0 +1,51 @@
+"""A stack's exported state: what is in it, and whether the engine would take it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+Json = dict[str, Any]
+
+
+def stored_resources(export: Json | None) -> list[Json]:
+    """The resources of the state; none when there is no state."""
+    deployment = (export or {}).get("deployment") or {}
+    return list(deployment.get("resources") or ())
+
+
+def pending_operations(export: Json) -> list[Json]:
+    """The operations that the state says were begun and not ended."""
+    deployment = export.get("deployment") or {}
+    return list(deployment.get("pending_operations") or ())
+
+
+def snapshot_faults(export: Json) -> Iterator[str]:
+    """What the engine would refuse (its own rules: ``Snapshot.VerifyIntegrity``): names must be
+    unique, and everything that a resource refers to must come before it."""
+    seen: set[str] = set()
+    references: set[str] = set()
+    for resource in stored_resources(export):
+        urn = str(resource.get("urn", ""))
+        if not urn.startswith("urn:pulumi:") or str(resource.get("type")) not in urn:
+            yield f"{urn!r} is not the name of a {resource.get('type')}"
+        if urn in seen and not resource.get("delete"):
+            yield f"{urn} is in the snapshot twice"
+        if resource.get("custom") and not resource.get("id") and not resource.get("external"):
+            yield f"{urn} has no id"
+        yield from _dangling(resource, seen, references)
+        if not resource.get("delete"):
+            seen.add(urn)
+        references.add(f"{urn}::{resource.get('id', '')}")
+
+
+def _dangling(resource: Json, seen: set[str], references: set[str]) -> Iterator[str]:
+    urn, condemned = resource.get("urn"), resource.get("delete")
+    parent, provider = resource.get("parent"), resource.get("provider")
+    if parent and parent not in seen:
+        yield f"the parent of {urn} is not in the snapshot before it: {parent}"
+    if provider and provider not in references:
+        yield f"the provider of {urn} is not in the snapshot before it: {provider}"
+    for needed in resource.get("dependencies") or ():
+        if needed not in seen and not condemned:
+            yield f"{urn} depends on what is not in the snapshot before it: {needed}"

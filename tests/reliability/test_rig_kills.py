@@ -1,0 +1,315 @@
+"""Kill points: who is found, what is sent, and what becomes of the call. Real processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from emulator_api import Api, with_token
+from reliability import processes
+from reliability.control import Control
+from tpuflex.emulator.faults.processes import Roles, find
+from tpuflex.emulator.server import EmbeddedCloud
+
+CREATE = "tpu.projects.locations.queuedResources.create"
+#: A parent with two children: one whose command line names the provider, one that sleeps.
+FAMILY = """
+import subprocess, sys, time
+sleep = "import time; time.sleep(60)"
+subprocess.Popen([sys.executable, "-c", sleep, "-m", "tpuflex.provider.main"])
+subprocess.Popen([sys.executable, "-c", sleep])
+print("up", flush=True)
+time.sleep(60)
+"""
+POLITE = """
+import signal, sys, time
+for number in (signal.SIGTERM, signal.SIGINT):
+    signal.signal(number, lambda n, _: sys.exit(n))
+print("up", flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
+    with EmbeddedCloud(with_token(tmp_path / "emulator")) as running:
+        yield running
+
+
+@pytest.fixture
+def api(cloud: EmbeddedCloud) -> Api:
+    return Api(cloud.url)
+
+
+@pytest.fixture
+def control(cloud: EmbeddedCloud) -> Control:
+    return Control(cloud.url)
+
+
+Spawn = Callable[[str], psutil.Process]
+
+
+@pytest.fixture
+def spawn() -> Iterator[Spawn]:
+    """Starts a Python program that says when it is up; ends it and its family."""
+    started: list[subprocess.Popen[str]] = []
+
+    def run(program: str) -> psutil.Process:
+        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+        started.append(child)
+        assert child.stdout is not None
+        assert child.stdout.readline() == "up\n"
+        return psutil.Process(child.pid)
+
+    yield run
+    for child in started:
+        family = [psutil.Process(child.pid)] if child.poll() is None else []
+        for member in family:
+            for process in [*member.children(recursive=True), member]:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.kill()
+        child.wait()
+        assert child.stdout is not None
+        child.stdout.close()
+
+
+def kill_at_create(stage: str, **effect: Any) -> dict[str, Any]:
+    """A kill point at the creation of a queued resource."""
+    return {"where": {"method_id": CREATE}, "stage": stage, "effect": {"kind": "kill", **effect}}
+
+
+def dead(process: psutil.Process) -> bool:
+    try:
+        return process.status() == psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return True
+
+
+@pytest.mark.parametrize(
+    ("stage", "state", "answered"),
+    [
+        ("before-commit", "GONE", False),
+        ("after-commit", "CREATING", False),
+        ("mid-body", "CREATING", False),
+        ("after-response", "CREATING", True),
+    ],
+)
+def test_a_kill_strikes_at_its_stage(
+    api: Api, control: Control, spawn: Spawn, stage: str, state: str, answered: bool
+) -> None:
+    """Before the commit nothing was done, after it everything; only the last one answers."""
+    control.capacity(admission_s=3600)
+    victim = spawn(FAMILY)
+    control.set_faults(kill_at_create(stage, roles=["cli"]))
+    control.call("POST", "faults", {"roles": {"cli": victim.pid}})
+
+    if answered:
+        assert api.create().status_code == 200
+    else:
+        with pytest.raises((requests.ConnectionError, requests.exceptions.ChunkedEncodingError)):
+            api.create()
+
+    deadline = time.monotonic() + 5
+    while not dead(victim) and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert dead(victim)
+    assert api.state() == state
+    (strike,) = control.strikes()
+    assert strike["processes"][0]["pid"] == victim.pid
+
+
+def test_the_call_is_held_until_they_are_dead(api: Api, control: Control, spawn: Spawn) -> None:
+    """When the client hears of it, the victims are gone."""
+    victim = spawn(FAMILY)
+    control.set_faults(kill_at_create("before-commit", roles=["family"]))
+    control.call("POST", "faults", {"roles": {"root": victim.pid}})
+    members = victim.children()
+
+    with pytest.raises(requests.ConnectionError):
+        api.create()
+
+    assert all(dead(process) for process in (victim, *members))
+    assert len(members) == 2
+
+
+def test_the_provider_is_found_among_the_descendants(
+    api: Api, control: Control, spawn: Spawn
+) -> None:
+    """By its command line; nobody else of the family is touched, nor a stranger."""
+    family, stranger = spawn(FAMILY), spawn(FAMILY)
+    control.set_faults(kill_at_create("before-commit", roles=["provider"], then="proceed"))
+    control.call("POST", "faults", {"roles": {"root": family.pid}})
+
+    assert api.create().status_code == 200
+
+    assert [dead(child) for child in family.children()].count(True) == 1
+    assert not dead(family)
+    assert not any(dead(process) for process in (stranger, *stranger.children()))
+
+
+def test_signals_that_ask_let_the_call_go_on(api: Api, control: Control, spawn: Spawn) -> None:
+    """SIGTERM and SIGINT: the process decides, the answer comes."""
+    for name, code in (("TERM", 15), ("INT", 2)):
+        victim = spawn(POLITE)
+        control.set_faults(kill_at_create("after-commit", roles=["cli"], signal=name))
+        control.call("POST", "faults", {"roles": {"cli": victim.pid}})
+        assert api.create(f"q{code}").status_code in (200, 409)
+        deadline = time.monotonic() + 5
+        while not dead(victim) and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert dead(victim), name
+
+
+def test_a_stopped_process_goes_on_when_the_clouds_time_has_come(
+    api: Api, control: Control, spawn: Spawn
+) -> None:
+    """SIGSTOP for two minutes of the cloud's time, then SIGCONT."""
+    victim = spawn(POLITE)
+    stop = kill_at_create("after-commit", roles=["cli"], signal="STOP", resume_after_s=120)
+    control.set_faults(stop)
+    control.call("POST", "faults", {"roles": {"cli": victim.pid}})
+
+    assert api.create().status_code == 200
+    assert victim.status() == psutil.STATUS_STOPPED
+    control.advance(60)
+    time.sleep(0.1)
+    assert victim.status() == psutil.STATUS_STOPPED
+    control.advance(60)
+    deadline = time.monotonic() + 5
+    while victim.status() == psutil.STATUS_STOPPED and time.monotonic() < deadline:
+        time.sleep(0.01)
+    assert victim.status() != psutil.STATUS_STOPPED
+
+
+def test_a_kill_that_finds_nobody_says_so(api: Api, control: Control) -> None:
+    """The history shows an empty list: the checker's R0 reports it."""
+    control.set_faults(kill_at_create("before-commit", roles=["engine"], then="proceed"))
+
+    assert api.create().status_code == 200
+
+    (strike,) = control.strikes()
+    assert strike["processes"] == []
+
+
+def test_neither_the_emulator_nor_who_started_it_is_ever_meant(spawn: Spawn) -> None:
+    """Whatever root is registered: this process and its ancestors are spared."""
+    child = spawn(FAMILY)
+    roles = Roles(root=psutil.Process().pid)
+
+    found = {process.pid for _, process in find(roles, ["family"])}
+
+    assert child.pid in found
+    assert not found & {os.getpid(), os.getppid(), 1}
+
+
+def test_a_role_can_be_text_of_a_command_line(spawn: Spawn) -> None:
+    """For other providers than ours."""
+    family = spawn(FAMILY)
+    roles = Roles.from_json({"root": family.pid, "provider": "time.sleep(60)"})
+
+    assert len(find(roles, ["provider"])) == 3
+    assert Roles.from_json(roles.to_json()) == roles
+
+
+def test_a_mark_finds_processes_whose_parents_are_dead(
+    monkeypatch: pytest.MonkeyPatch, spawn: Spawn
+) -> None:
+    """The environment outlives the parent."""
+    monkeypatch.setenv("RIG_TEST_MARK", "here")
+    family = spawn(FAMILY)
+    children = family.children()
+    roles = Roles.from_json({"root": family.pid, "mark": "RIG_TEST_MARK=here"})
+    family.kill()
+    family.wait()
+
+    found = {process.pid for _, process in find(roles, ["family"])}
+
+    assert {child.pid for child in children} <= found
+    for child in children:
+        child.kill()
+
+
+def test_a_command_is_known_before_its_first_instruction(tmp_path: Path) -> None:
+    """The rig's commands wait until their process id is registered."""
+    seen: list[tuple[int, str]] = []
+    program = "import os; print(os.getpid())"
+
+    def started(pid: int) -> None:
+        seen.append((pid, psutil.Process(pid).name()))
+
+    ended = processes.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        environ={"PATH": os.environ["PATH"], processes.MARK: "rig-test-known"},
+        started=started,
+        timeout_s=20,
+    )
+
+    assert ended.exit_code == 0
+    assert ended.stdout == f"{seen[0][0]}\n"
+    assert ended.left == ()
+
+
+def test_a_command_that_hangs_is_ended_with_all_its_processes(tmp_path: Path) -> None:
+    """Its exit code is None, and nothing of it is left."""
+    mark = "rig-test-hangs"
+    ended = processes.run(
+        [sys.executable, "-c", FAMILY],
+        cwd=tmp_path,
+        environ={"PATH": os.environ["PATH"], processes.MARK: mark},
+        started=lambda _: None,
+        timeout_s=1,
+    )
+
+    assert ended.exit_code is None
+    assert processes.await_quiet(mark, 5)
+
+
+def test_what_outlives_a_command_is_named(tmp_path: Path) -> None:
+    """An engine whose command line was killed goes on: the rig says so, and can end it."""
+    mark = "rig-test-outlives"
+    program = (
+        "import subprocess, sys; "
+        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],"
+        " stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)"
+    )
+    ended = processes.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        environ={"PATH": os.environ["PATH"], processes.MARK: mark},
+        started=lambda _: None,
+        timeout_s=20,
+    )
+
+    assert len(ended.left) == 1
+    assert not processes.await_quiet(mark, 0)
+    processes.end(mark)
+    assert processes.await_quiet(mark, 0)
+
+
+def test_kills_do_not_hold_up_other_calls(api: Api, control: Control, spawn: Spawn) -> None:
+    """While one call waits for a process to end, others are answered."""
+    victim = spawn(POLITE)
+    wait = kill_at_create("before-commit", roles=["cli"], signal="STOP", hold_s=2, then="proceed")
+    control.set_faults(wait)
+    control.call("POST", "faults", {"roles": {"cli": victim.pid}})
+    held = threading.Thread(target=api.create)
+    held.start()
+    while not control.strikes():
+        time.sleep(0.01)
+    began = time.monotonic()
+    assert api.state("other") == "GONE"
+    assert time.monotonic() - began < 1
+    victim.kill()
+    held.join(timeout=10)

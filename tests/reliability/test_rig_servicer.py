@@ -1,0 +1,136 @@
+"""The rig for thousands of histories: the real provider, a small engine, no waiting."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reliability.servicer_rig import ZONE, ServicerRig
+from tpuflex.emulator.faults.catalogue import random_rules
+from tpuflex.gcp.queued_resources import RequestName
+
+CREATE = "tpu.projects.locations.queuedResources.create"
+GET = "tpu.projects.locations.queuedResources.get"
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[ServicerRig]:
+    with ServicerRig(tmp_path / "emulator") as made:
+        yield made
+
+
+def kill(method_id: str, stage: str, nth: int = 1) -> dict[str, Any]:
+    """A kill point."""
+    return {
+        "where": {"method_id": method_id},
+        "nth": nth,
+        "stage": stage,
+        "effect": {"kind": "kill", "roles": ["provider"]},
+    }
+
+
+def name_of(rig: ServicerRig) -> RequestName:
+    (found,) = rig.direct.cloud.inventory()["tpu"]["queuedResources"]
+    return RequestName.parse(str(found["name"]))
+
+
+def test_a_clean_life_violates_nothing(rig: ServicerRig) -> None:
+    """Up, up again, refresh, a change, down: every step ends well and holds."""
+    for name in ("up", "up", "refresh"):
+        assert rig.run(name).exit_code == 0, rig.engine.said
+        assert rig.check() == []
+    assert rig.arguments is not None
+    rig.event()
+    rig.arguments["description"] = "changed"
+    assert rig.run("up").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+    assert rig.run("down").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+    assert rig.struck() == 0
+
+
+@pytest.mark.parametrize("stage", ["before-commit", "after-commit", "after-response"])
+@pytest.mark.parametrize(("method_id", "nth"), [(CREATE, 1), (GET, 1), (GET, 2)])
+def test_a_kill_is_recovered_from(rig: ServicerRig, stage: str, method_id: str, nth: int) -> None:
+    """What the kill left pending is settled, and the same command again converges."""
+    assert rig.run("up", rules=[kill(method_id, stage, nth)]).exit_code == -9
+    assert rig.engine.export()["deployment"]["pending_operations"]
+    assert rig.struck() == 1
+
+    assert rig.run("recover").exit_code == 0, rig.engine.said
+    assert rig.check(must_strike=False) == []
+    assert rig.run("up").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+    creations = [call for call in rig.evidence().history if call["method_id"] == CREATE]
+    assert sum(bool(call.get("committed", call["status"] == 200)) for call in creations) == 1
+
+
+def test_without_recovery_the_checker_sees_the_orphan(rig: ServicerRig) -> None:
+    """A kill after the commit leaves an orphan: the checker is not blind."""
+    rig.run("up", rules=[kill(CREATE, "after-commit")])
+
+    assert [found.invariant for found in rig.check()] == ["I1", "I1"][: len(rig.check())]
+    assert rig.check()
+
+
+def test_a_fault_that_passes_is_waited_out(rig: ServicerRig) -> None:
+    """Time passes only in the client's pauses, and is the cloud's."""
+    before = rig.direct.clock.now()
+    rule = {
+        "where": {"method_id": CREATE},
+        "effect": {"kind": "answer", "status": 503, "retry_after_s": 60},
+    }
+
+    assert rig.run("up", rules=[rule]).exit_code == 0, rig.engine.said
+
+    assert rig.direct.clock.now() - before >= 60
+    assert rig.check(must_strike=True) == []
+
+
+def test_what_happens_behind_our_back_is_seen(rig: ServicerRig) -> None:
+    """A queued resource that somebody deleted is asked for anew."""
+    rig.run("up")
+    name = name_of(rig)
+    assert name.zone == ZONE
+    rig.event(lambda client: client.delete_queued_resource(name, request_id="theirs"))
+    rig.advance(60)
+
+    assert rig.run("refresh").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+    assert rig.run("up").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+
+
+def test_a_cancel_leaves_a_request_that_still_waits_in_the_state(rig: ServicerRig) -> None:
+    """Ctrl-C in the queue: kept, and the next `up` goes on waiting."""
+    rig.direct.capacity(never=True)
+    interrupt = {
+        "where": {"method_id": GET},
+        "nth": 3,
+        "stage": "after-response",
+        "effect": {"kind": "kill", "roles": ["cli"], "signal": "INT"},
+    }
+
+    assert rig.run("up", rules=[interrupt]).exit_code == 1
+    assert rig.check() == []
+    rig.direct.capacity()
+    assert rig.run("up").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+
+
+def test_a_seed_tells_the_same_history_twice(rig: ServicerRig) -> None:
+    """Same seed, same calls at the same times, same answers."""
+    calls = [GET, GET, CREATE]
+
+    def told(seed: int) -> list[tuple[object, ...]]:
+        rig.reset(seed)
+        rig.run("up", rules=random_rules(seed, calls, count=2))
+        rig.run("recover")
+        rig.run("down")
+        return [(c["time"], c["method"], c["path"], c["status"]) for c in rig.evidence().history]
+
+    for seed in range(5):
+        assert told(seed) == told(seed)

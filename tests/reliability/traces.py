@@ -1,0 +1,157 @@
+"""What calls and inventories say: whose a thing is, and whether a call changes anything."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from reliability.snapshot import stored_resources
+
+Json = dict[str, Any]
+
+OWNER = "tpuflex-owner"
+QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
+
+#: Inventory kind -> resource type in the state.
+TYPES = {
+    "queuedResources": QUEUED_RESOURCE,
+    "networks": "gcp:compute/network:Network",
+    "subnetworks": "gcp:compute/subnetwork:Subnetwork",
+    "firewalls": "gcp:compute/firewall:Firewall",
+    "routers": "gcp:compute/router:Router",
+    "serviceAccounts": "gcp:serviceaccount/account:Account",
+    "secrets": "gcp:secretmanager/secret:Secret",
+    "buckets": "gcp:storage/bucket:Bucket",
+}
+#: What lives and dies with its parent.
+_PARTS = frozenset({"versions", "objects", "uploads", "operations", "services"})
+_READING = (".getIamPolicy", ".testIamPermissions", ".getGuestAttributes", ".access")
+
+
+@dataclass(frozen=True, slots=True)
+class Thing:
+    """Something that the cloud has.
+
+    Attributes:
+        kind: heading in the inventory.
+        name: its name there.
+        labels: its labels, sorted.
+        state: its state, if it has one.
+        description: its text for people, if it has one.
+        owner: the owner that it is marked with, if it is.
+    """
+
+    kind: str
+    name: str
+    labels: tuple[tuple[str, str], ...]
+    state: str
+    description: str
+    owner: str
+
+    @property
+    def id(self) -> str:
+        """The last part of the name."""
+        return self.name.rpartition("/")[2]
+
+    def is_resource(self, resource: Json) -> bool:
+        """Whether a resource of the state is this."""
+        if resource["type"] != TYPES.get(self.kind):
+            return False
+        # Project numbers stand for project ids in some names; zones tell requests apart.
+        if self.kind == "queuedResources":
+            return bool(resource.get("id") == self.name)
+        return str(resource.get("id", "")).rpartition("/")[2] == self.id
+
+    def node_of(self, queued: Thing) -> bool:
+        """Whether this is the node of a queued resource: same zone, same id."""
+        return self.name == queued.name.replace("/queuedResources/", "/nodes/")
+
+    def is_in(self, path: str) -> bool:
+        """Whether a call's path is about this."""
+        return self.id in path.replace(":", "/").split("/")
+
+    @staticmethod
+    def can_be(resource: Json) -> bool:
+        """Whether the inventory lists resources of this type."""
+        return resource["type"] in TYPES.values() and bool(resource.get("id"))
+
+
+def things(inventory: Mapping[str, Mapping[str, Sequence[Json]]]) -> list[Thing]:
+    """Everything that is somebody's own; not what is a part of something else."""
+    return [
+        _thing(kind, entry)
+        for kinds in inventory.values()
+        for kind, entries in kinds.items()
+        if kind not in _PARTS
+        for entry in entries
+    ]
+
+
+def ours(thing: Thing, owners: Mapping[str, str]) -> bool:
+    """Whether ``thing`` is marked, or for want of a mark named, as one of ``owners``."""
+    if thing.owner:
+        return thing.owner in owners
+    return any(thing.id.startswith(f"{prefix}-") for prefix in owners.values())
+
+
+def known_to_state(thing: Thing, export: Json | None) -> bool:
+    """Whether the state has ``thing``, or a node's queued resource."""
+    resources = stored_resources(export)
+    if thing.kind == "nodes":
+        queued = thing.name.replace("/nodes/", "/queuedResources/")
+        return any(queued in _queued_names(resource) for resource in resources)
+    if thing.kind == "queuedResources":
+        return any(thing.name in _queued_names(resource) for resource in resources)
+    return any(thing.is_resource(resource) for resource in resources)
+
+
+def is_mutating(call: Json) -> bool:
+    """Whether a call asks for a change."""
+    if call["method"] in ("GET", "HEAD"):
+        return False
+    return not call["method_id"].endswith(_READING)
+
+
+def was_done(call: Json) -> bool:
+    """Whether a call was done, whatever was answered."""
+    return bool(call.get("committed", 200 <= call["status"] < 300))
+
+
+def _queued_names(resource: Json) -> set[str]:
+    """Full names of the queued resources that a resource of the state stands for."""
+    if resource["type"] != QUEUED_RESOURCE:
+        return set()
+    inputs, outputs = resource.get("inputs") or {}, resource.get("outputs") or {}
+    named = {str(resource.get("id", "")), *_texts(outputs)}
+    if outputs.get("lifecycle") in ("waiting", "provisioning"):
+        project, id_ = inputs.get("project"), inputs.get("queuedResourceId")
+        named |= {
+            f"projects/{project}/locations/{zone}/queuedResources/{id_}"
+            for zone in inputs.get("zones") or ()
+        }
+    return named
+
+
+def _texts(value: object) -> set[str]:
+    if isinstance(value, str):
+        return {value} if "/queuedResources/" in value else set()
+    if isinstance(value, dict):
+        return {text for item in value.values() for text in _texts(item)}
+    if isinstance(value, list):
+        return {text for item in value for text in _texts(item)}
+    return set()
+
+
+def _thing(kind: str, entry: Json) -> Thing:
+    labels = entry.get("labels") or {}
+    description = str(entry.get("description", ""))
+    marked = description.partition("Managed by tpuflex; owner ")[2][:16]
+    return Thing(
+        kind=kind,
+        name=entry["name"],
+        labels=tuple(sorted(labels.items())),
+        state=str(entry.get("state", "")),
+        description=description,
+        owner=str(labels.get(OWNER, marked)),
+    )

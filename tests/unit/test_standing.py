@@ -1,0 +1,80 @@
+"""The refresh table: complete, consistent, and with the exit codes of the error tree."""
+
+from __future__ import annotations
+
+import pytest
+
+from tpuflex.errors import BootError, CapacityError, NotFoundError
+from tpuflex.lifecycle import Lifecycle
+from tpuflex.standing import TABLE, Plan, Standing, standing
+
+
+def test_every_standing_has_a_row_and_every_row_its_texts() -> None:
+    """No standing is forgotten, and each command has something to say about each."""
+    assert set(TABLE) == set(Standing)
+    for row in TABLE.values():
+        for outcome in (row.up, row.refresh, row.preview, row.down, row.status):
+            assert outcome.text
+        assert row.meaning
+
+
+@pytest.mark.parametrize(
+    ("where", "queued", "node", "ours", "expected"),
+    [
+        (Lifecycle.WAITING, True, False, True, Standing.WAITING),
+        (Lifecycle.PROVISIONING, True, False, True, Standing.PROVISIONING),
+        (Lifecycle.ACTIVE, True, True, True, Standing.ACTIVE),
+        (Lifecycle.ENDED, True, False, True, Standing.ENDED),
+        (Lifecycle.FAILED, True, False, True, Standing.FAILED),
+        (Lifecycle.DELETING, True, True, True, Standing.DELETING),
+        (Lifecycle.LOST, True, False, True, Standing.NODE_MISSING),
+        (Lifecycle.LOST, False, True, True, Standing.ORPHANED),
+        (Lifecycle.LOST, False, False, True, Standing.GONE),
+        (Lifecycle.LOST, False, False, False, Standing.GONE),
+        (Lifecycle.ACTIVE, True, True, False, Standing.FOREIGN),
+        (Lifecycle.LOST, False, True, False, Standing.FOREIGN),
+    ],
+)
+def test_what_is_seen_has_one_row(
+    where: Lifecycle, queued: bool, node: bool, ours: bool, expected: Standing
+) -> None:
+    """What a look finds is one row of the table."""
+    assert standing(where, queued_resource=queued, node=node, ours=ours) is expected
+
+
+def test_only_what_may_come_by_itself_is_worth_polling() -> None:
+    """A script that polls `status` goes on while the exit code is 3, and only then."""
+    codes = {row: TABLE[row].status.exit_code for row in Standing}
+
+    waits = {Standing.WAITING, Standing.PROVISIONING, Standing.DELETING}
+    absent = {Standing.GONE, Standing.FOREIGN}
+    assert {row for row, code in codes.items() if code == CapacityError.exit_code} == waits
+    assert {row for row, code in codes.items() if code == NotFoundError.exit_code} == absent
+    assert {row for row, code in codes.items() if code == 0} == {Standing.ACTIVE}
+    assert {row for row, code in codes.items() if code == BootError.exit_code} == {
+        Standing.ENDED,
+        Standing.FAILED,
+        Standing.NODE_MISSING,
+        Standing.ORPHANED,
+    }
+
+
+def test_up_fails_exactly_where_it_does_not_lead_to_an_endpoint() -> None:
+    """`up` succeeds where it reaches an active slice, and says so with its exit code if not."""
+    assert {row for row in Standing if TABLE[row].up.exit_code} == {
+        Standing.WAITING,
+        Standing.PROVISIONING,
+        Standing.ENDED,
+        Standing.FOREIGN,
+    }
+
+
+def test_nothing_is_bought_again_unasked() -> None:
+    """An ended run is the one loss that a plan leaves alone."""
+    assert TABLE[Standing.ENDED].plan is Plan.NOTHING
+    assert "nothing is bought again unasked" in TABLE[Standing.ENDED].up.text
+
+
+def test_down_always_ends_well() -> None:
+    """From every standing, `down` ends with nothing of ours left."""
+    assert all(row.down.exit_code == 0 for row in TABLE.values())
