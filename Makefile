@@ -36,6 +36,11 @@ docs: $(STAMP)
 	@$(BIN)/python -m tpuflex.settings.schema
 	@$(BIN)/python -m tpuflex.cli.reference
 
+# Measures the reliability figures and writes docs/reliability.md: ARGS="--budget 6m --figures 1,3"
+reliability: $(STAMP)
+	@$(BIN)/tpuflex engine --install
+	@PYTHONPATH=tests $(BIN)/python -m reliability.run $(ARGS)
+
 clean:
 	@if [ -x $(BIN)/tpuflex ]; then $(BIN)/tpuflex emulator stop || true; fi
 	rm -rf .venv .tpuflex .mypy_cache .ruff_cache .pytest_cache .hypothesis

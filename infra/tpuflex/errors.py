@@ -176,7 +176,7 @@ class IncompleteTeardownError(TpuflexError):
     exit_code = 10
 
 
-class InterruptedByUser(TpuflexError):
+class InterruptedByUser(TpuflexError):  # noqa: N818 - a wish of the user, not an error
     """The user pressed Ctrl-C, or did not agree."""
 
     exit_code = 130

@@ -130,7 +130,6 @@ class TestStatus:
             "  endpoint         http://127.0.0.9:8000/v1\n"
             "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
             "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
-            "  cost so far      $0.00\n"
         )
 
     @pytest.mark.parametrize(

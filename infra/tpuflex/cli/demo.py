@@ -15,6 +15,8 @@ import click
 from tpuflex.errors import IncompleteTeardownError, TpuflexError
 from tpuflex.workdir import HOME_VARIABLE, home, project_root
 
+#: Whatever rule an earlier experiment left behind: the demo's slice is granted after 2 seconds.
+GRANTED = '{"grant_after_s": 2}'
 QUESTION = "In one sentence, what is the capital of France?"
 
 
@@ -41,7 +43,7 @@ def demo() -> None:
     story = (
         ("engine", "engine", "--install"),
         ("vLLM image", "emulator", "image"),
-        ("embedded cloud", "emulator", "start"),
+        ("embedded cloud", "emulator", "start", "--capacity", GRANTED),
         ("up", "up", "--yes"),
         ("ask", "ask", QUESTION),
         ("down", "down", "--yes"),

@@ -52,7 +52,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
             ("expires", expiry_text(status, invocation.now())),
-            ("cost so far", "" if spent is None else f"${spent}"),
+            ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
             ("next", status.advice),
         )
     )

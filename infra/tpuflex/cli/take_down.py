@@ -59,6 +59,9 @@ def take_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         deployment.engine.remove()
     output.document({"stack": stack.name, "destroyed": True, **_document(plan, left)})
     if plan.changes or found.items:
+        kinds = dict.fromkeys(item.kind for item in found.items)
+        if kinds:
+            output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
 
 
@@ -91,6 +94,8 @@ def show_condemned(invocation: Invocation, cloud: Cloud, plan: Plan, found: Inve
 
 def _cost(cloud: Cloud, now: datetime) -> str:
     stack = cloud.stack
+    if stack.embedded:
+        return "nothing: the embedded cloud is free"
     per_hour = run_cost(stack.settings).per_hour
     try:
         status = slice_status(stack.settings, stack.names, cloud.tpu)

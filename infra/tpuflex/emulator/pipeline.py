@@ -148,6 +148,8 @@ class Pipeline:
         try:
             reply = await self._reply(passage)
             status = reply.status if _reaches(reply) else 0
+            if reply.delivery in (Delivery.HALTING, Delivery.CUT):
+                await _mid_body(passage)()
         finally:
             self._record(passage, status)
         if passage.faults is not None and _reaches(reply):

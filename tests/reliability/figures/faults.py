@@ -48,7 +48,7 @@ def judge(rig: ServicerRig, case: Case) -> Result:
     _prepare(rig, command)
     try:
         ended = rig.run(_word(command), rules=[_rule(case.facts)])
-    except Exception as error:  # noqa: BLE001 - that is what is looked for
+    except Exception as error:
         result.struck = rig.struck()
         result.wanted(False, "untyped", f"{type(error).__name__}: {error}")
         return result
@@ -143,6 +143,6 @@ PROCESS_FIGURE = Figure(
     rig="slice",
     cases=process_cases,
     judge=process_judge,
-    share=15,
+    share=10,
     spare=14,
 )

@@ -176,4 +176,4 @@ def servicer_calls(rig: ServicerRig, command: str) -> list[Call]:
     done = rig.run(command)
     assert done.exit_code == 0, rig.engine.said
     history = rig.direct.cloud.history.entries()
-    return numbered([str(c["method_id"]) for c in history if int(c["seq"]) > done.first_seq])
+    return numbered([str(c["method_id"]) for c in history if int(str(c["seq"])) > done.first_seq])

@@ -111,7 +111,7 @@ SECOND_UP = Figure(
     rig="slice",
     cases=second_up_cases,
     judge=second_up,
-    share=5,
+    share=12,
     spare=20,
 )
 TEARDOWN = Figure(
@@ -120,6 +120,6 @@ TEARDOWN = Figure(
     rig="slice",
     cases=teardown_cases,
     judge=teardown,
-    share=5,
+    share=12,
     spare=14,
 )

@@ -78,6 +78,6 @@ FIGURE = Figure(
     rig="slice",
     cases=cases,
     judge=judge,
-    share=15,
+    share=14,
     spare=14,
 )

@@ -1,0 +1,127 @@
+"""The figures of `make reliability`, reduced to a seeded sample that fits into `make test`."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from reliability import report, run
+from reliability.figures import faults, histories, kills, repeats
+from reliability.figures.figure import Case, Figure, Outcome, Result, sample
+from reliability.figures.pool import judged
+from reliability.rig import SliceRig
+from reliability.servicer_rig import ServicerRig
+
+SEED = 1
+
+
+@pytest.fixture(scope="module")
+def servicer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServicerRig]:
+    with ServicerRig(tmp_path_factory.mktemp("servicer") / "emulator") as made:
+        yield made
+
+
+@pytest.fixture(scope="module")
+def processes(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SliceRig]:
+    with SliceRig(tmp_path_factory.mktemp("slice") / "project", speed=10) as made:
+        yield made
+
+
+def measured(figure: Figure, rig: object, cases: list[Case]) -> Outcome:
+    began = time.monotonic()
+    results = [judged(figure, rig, case) for case in cases]
+    return Outcome(figure.key, figure.title, len(cases), results, time.monotonic() - began)
+
+
+def failed(outcome: Outcome) -> list[tuple[str, list[tuple[str, str]]]]:
+    return [(result.name, result.problems) for result in outcome.results if result.problems]
+
+
+def test_single_faults_converge_or_are_typed(servicer: ServicerRig) -> None:
+    """Figure 3, about every fourth case."""
+    cases = sample(faults.cases(servicer, SEED), SEED)[:180]
+    outcome = measured(faults.FIGURE, servicer, cases)
+    assert failed(outcome) == []
+    assert outcome.struck >= len(cases)
+
+
+def test_random_histories_violate_nothing(servicer: ServicerRig) -> None:
+    """Figure 4, 200 histories."""
+    outcome = measured(histories.FIGURE, servicer, histories.cases(servicer, SEED, 200))
+    assert failed(outcome) == []
+    assert not outcome.idle
+
+
+def test_a_plan_is_told_by_its_seed() -> None:
+    """Same seed, same steps; and they survive being a file."""
+    assert histories.plan(7) == histories.plan(7)
+    assert histories.plan(7) != histories.plan(8)
+    assert json.loads(json.dumps(histories.plan(7))) == histories.plan(7)
+
+
+@pytest.mark.engine
+@pytest.mark.parametrize("command", ["up", "down"])
+def test_a_kill_is_recovered_from(processes: SliceRig, command: str) -> None:
+    """Figure 1, one kill after the commit of the call that matters most."""
+    method = "create" if command == "up" else "delete"
+    facts = {"command": command, "role": "engine", "stage": "after-commit", "nth": 1}
+    facts["method_id"] = f"tpu.projects.locations.queuedResources.{method}"
+    outcome = measured(kills.FIGURE, processes, [Case("kill", facts)])
+    assert failed(outcome) == []
+    assert outcome.struck == 1
+
+
+@pytest.mark.engine
+def test_what_was_never_granted_is_taken_down_twice(processes: SliceRig) -> None:
+    """Figure 9, one state."""
+    case = Case("failed", {"state": "failed"})
+    outcome = measured(repeats.TEARDOWN, processes, [case])
+    assert failed(outcome) == []
+
+
+def outcome_of(*results: Result, possible: int = 10) -> Outcome:
+    return Outcome("1", "kills", possible, list(results), 1.0)
+
+
+def test_a_figure_that_injected_nothing_has_failed() -> None:
+    """Neither no case at all nor cases without a strike pass."""
+    assert not outcome_of().passed
+    assert not outcome_of(Result("a")).passed
+    assert outcome_of(Result("a", struck=1)).passed
+    assert outcome_of(Result("a", must_strike=False)).passed
+
+
+def test_the_report_says_what_was_sampled_and_what_failed() -> None:
+    """Numerator, denominator, seed, and the failed case's text."""
+    bad = Result("b", struck=1, problems=[("orphan", "I1: q | is in the cloud")])
+    outcome = outcome_of(Result("a", struck=1, values={"exit_s": 2.0}), bad)
+    setting = report.Setting(5, 360, 2, {"tpuflex": "0"}, "make reliability")
+    text = report.markdown([outcome], setting)
+    assert "1/2" in text
+    assert "2/10 (sampled)" in text
+    assert "Seed: 5; budget: 6 minutes" in text
+    assert "`b`: orphan: I1: q \\| is in the cloud" in text
+    assert "1/2 good (1 orphan, 0 duplicate, 0 manual)" in report.line(outcome)
+
+
+def test_a_budget_is_a_number_and_a_unit(capsys: pytest.CaptureFixture[str]) -> None:
+    """What is not one is refused in words; so is a figure that is not there."""
+    assert run._seconds("6m") == 360
+    with pytest.raises(argparse.ArgumentTypeError, match="not a time"):
+        run._seconds("soon")
+    assert run.main(["--figures", "77"]) == 2
+    assert "no figure 77" in capsys.readouterr().err
+
+
+def test_a_failed_case_is_told_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The reproduction file holds the steps themselves."""
+    facts = {"seed": 3, "steps": histories.plan(3)}
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps({"figure": "4", "name": "history 3", "facts": facts}))
+    assert run.main(["--again", str(file)]) == 0
+    assert "history 3:" in capsys.readouterr().out
