@@ -81,6 +81,10 @@ def markdown(outcomes: Sequence[Outcome], setting: Setting) -> str:
         "A figure whose cases are not all run is a sample, in an order that the seed decides.",
         "A run that injected nothing counts as failed. Real faults take real time: what keeps a",
         "connection silent for 40 s is injected into the provider's own code only (figure 3).",
+        "Figure 4 judges I2 and I6 after each faulted step, and all while it settles without",
+        "faults, but for I3 right after `recover` (only `refresh` finds what was deleted behind",
+        "our back), and I2 while a replaced request stands in the state as to be deleted (the next",
+        "`up` deletes it).",
         "",
     ]
     for outcome in outcomes:

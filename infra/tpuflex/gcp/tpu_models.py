@@ -131,6 +131,13 @@ class NodeSpec(_Answer):
     multi_node_params: MultiNodeParams | None = None
     node: Node = Node()
 
+    def first_node(self, request: str) -> str:
+        """Id of the first node of the queued resource with the id ``request``."""
+        several = self.multi_node_params
+        if several is not None:
+            return f"{several.node_id_prefix or request}-0"
+        return self.node_id or request
+
 
 class Tpu(_Answer):
     node_spec: tuple[NodeSpec, ...] = ()

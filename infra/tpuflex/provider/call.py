@@ -45,7 +45,7 @@ class Call:
     new_id: Callable[[], str] = lambda: str(uuid4())
 
     def look(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
-        """The queued resource and its node as they are now.
+        """The queued resource and its node (of several, the first) as they are now.
 
         Args:
             name: the queued resource.
@@ -55,7 +55,9 @@ class Call:
         at = self.timing.wall()
         if found is not None and lifecycle(found.state.state, None) in _BEFORE_NODE:
             return Observation(name, found, None, at=at)
-        return Observation(name, found, self.client.get_node(name.node, budget=budget), at=at)
+        first = found.spec.first_node(name.id) if found is not None else name.id
+        node = self.client.get_node(f"{name.parent}/nodes/{first}", budget=budget)
+        return Observation(name, found, node, at=at)
 
     def look_twice(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
         """As :meth:`look`, but what is missing is looked for once more, a little later: one
