@@ -8,9 +8,11 @@ from __future__ import annotations
 import base64
 import json
 import os
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
@@ -182,6 +184,21 @@ def test_secrets_are_nowhere_but_where_they_belong(
     assert {path.name for path in holders} == {"api-key", "hf-token"}
     assert {oct(path.stat().st_mode & 0o777) for path in holders} == {"0o400"}
     assert not [c for c in commands if any(n in c for n in needles)]
+
+
+def test_no_service_but_secret_manager_stores_a_secret(
+    shell: Shell, running: dict[str, object]
+) -> None:
+    """In the cloud's own store, node metadata among it, payloads stand with Secret Manager only."""
+    del running
+    database = sqlite3.connect(f"file:{shell.home}/emulator/store.sqlite?mode=ro", uri=True)
+    with closing(database):
+        rows = database.execute("SELECT collection, key, value FROM documents").fetchall()
+    needles = spellings(HF_CANARY) | spellings(KEY_CANARY)
+    holders = {row[0] for row in rows if any(n in str(row[2]).encode() for n in needles)}
+
+    assert any("startup-script" in str(row[2]) for row in rows)
+    assert holders == {"_secretmanager/payloads"}
 
 
 def test_the_key_is_asked_for(shell: Shell, running: dict[str, object]) -> None:
