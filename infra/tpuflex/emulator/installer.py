@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import collections
+import os
 import queue
 import re
 import subprocess
@@ -55,7 +56,12 @@ def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
         EmulatorError: pip failed; the message holds what it said last.
     """
     process = subprocess.Popen(
-        run.command(), stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
+        run.command(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        # pip asks `rustc` for its version, and rustup's rustc then makes ~/.rustup.
+        env={**os.environ, "RUSTUP_HOME": str(run.python.parent.parent / "rustup")},
     )
     tail: collections.deque[str] = collections.deque(maxlen=15)
     state = "asking the package index"

