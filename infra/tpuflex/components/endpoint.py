@@ -185,7 +185,3 @@ def _metadata(settings: StackSettings, names: Names, around: Surroundings) -> di
             ),
         )
     )
-
-
-def _after(done: pulumi.Output[None] | None, value: dict[str, str]) -> pulumi.Input[dict[str, str]]:
-    return value if done is None else done.apply(lambda _: value)
