@@ -87,7 +87,7 @@ def _recover(stack: StackRun) -> None:
     session = authorized_session(endpoints, os.environ)
     timing = Timing.of_environment(os.environ, threading.Event())
     look = CloudLook(apis(endpoints, lambda url: Transport(session, url, timing)))
-    found = recover(stack, look, print)
+    found = recover(stack, look, print, timing=timing)
     for item in (*found.settled, *found.left):
         print(f"{item.outcome} {item.type} {item.name}: {item.detail}")
     if found.unfinished is not None:

@@ -53,7 +53,7 @@ def recover_stack(invocation: Invocation, cloud: Cloud) -> None:
         deployment.engine.create()  # its state was lost, but not what it had made
     look = CloudLook(cloud.apis())
     try:
-        found = recover(deployment.engine, look, output.progress)
+        found = recover(deployment.engine, look, output.progress, timing=cloud.timing)
     except EngineError as error:
         if error.message != LOCKED:
             raise

@@ -13,10 +13,19 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tpuflex.engine.recovery_look import Answer, Finding, Look
 from tpuflex.engine.recovery_program import from_program
-from tpuflex.engine.recovery_reading import RecoverableStack, Say, read_in, whole
+from tpuflex.engine.recovery_reading import (
+    STILL_GOING,
+    Means,
+    RecoverableStack,
+    Say,
+    going,
+    read_in,
+    whole,
+)
 from tpuflex.engine.recovery_report import Outcome, Recovery, counted
 from tpuflex.engine.state import (
     Stored,
@@ -29,12 +38,16 @@ from tpuflex.engine.state import (
 )
 from tpuflex.errors import TpuflexError
 
+if TYPE_CHECKING:
+    from tpuflex.gcp.timing import Timing
+
 
 def recover(
     stack: RecoverableStack,
     look: Look,
     say: Say,
     *,
+    timing: Timing,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Recovery:
     """Settle everything that a killed run left behind.
@@ -43,6 +56,7 @@ def recover(
         stack: the stack; its lock must be free.
         look: looks into the cloud.
         say: takes a line of progress.
+        timing: clocks and pauses, for what is on its way out.
         new_id: makes the id of a provider that has to be put into the state.
 
     Raises:
@@ -50,45 +64,57 @@ def recover(
             are still pending.
     """
     found = Recovery()
-    settle_pending(stack, look, say, found)
+    means = Means(stack, look, say, timing)
+    settle_pending(means, found)
     try:
-        from_program(stack, look, say, found, new_id)
+        from_program(means, found, new_id)
     except TpuflexError as error:
         found.unfinished = error
     return found
 
 
-def settle_pending(stack: RecoverableStack, look: Look, say: Say, found: Recovery) -> None:
-    """Settle the pending operations of ``stack`` and note in ``found`` what became of each."""
-    deployment = stack.deployment()
+def settle_pending(means: Means, found: Recovery) -> None:
+    """Settle the pending operations and note in ``found`` what became of each."""
+    deployment = means.stack.deployment()
     operations = pending(deployment)
     if not operations:
         return
-    say(f"{counted(operations, 'pending operation')}: looking at the cloud …")
+    means.say(f"{counted(operations, 'pending operation')}: looking at the cloud …")
     newcomers: list[Stored] = []
     reread: list[Stored] = []
     for operation in operations:
         resource, kind = operation["resource"], operation["type"]
         if kind == "creating":
-            newcomers += _creation(resource, deployment, look, found)
+            newcomers += _creation(resource, deployment, means.look, found)
         elif living(deployment, resource["urn"]) is None:
             found.note(resource, kind, Outcome.CLEARED, "the state no longer has it")
         else:
             reread.append(operation)
-    deployment = read_in(stack, deployment, newcomers, [o["resource"] for o in reread], say)
+    deployment = read_in(means, deployment, newcomers, [o["resource"] for o in reread])
     for newcomer in newcomers:
         now = whole(deployment, newcomer)
-        if now is None:
+        if now is not None and going(now):
+            found.note(newcomer, "creating", Outcome.LEFT, STILL_GOING)
+        elif now is None:
             found.note(newcomer, "creating", Outcome.CLEARED, "the cloud does not have it")
         else:
             found.note(newcomer, "creating", Outcome.ADOPTED, str(now["id"]))
     for operation in reread:
-        there = living(deployment, operation["resource"]["urn"]) is not None
-        text = "it is in the cloud, and was read again" if there else "it is gone"
-        found.note(operation["resource"], operation["type"], Outcome.CLEARED, text)
+        _note_reread(operation, deployment, found)
     asked = {newcomer["urn"]: newcomer["inputs"] for newcomer in newcomers}
     left = {item.urn for item in found.left}
-    stack.replace(without_pending(settled(deployment, asked), left))
+    means.stack.replace(without_pending(settled(deployment, asked), left))
+
+
+def _note_reread(operation: Stored, deployment: Stored, found: Recovery) -> None:
+    resource, kind = operation["resource"], operation["type"]
+    now = living(deployment, resource["urn"])
+    if now is None:
+        found.note(resource, kind, Outcome.CLEARED, "it is gone")
+    elif going(now):
+        found.note(resource, kind, Outcome.LEFT, STILL_GOING)
+    else:
+        found.note(resource, kind, Outcome.CLEARED, "it is in the cloud, and was read again")
 
 
 def _creation(resource: Stored, deployment: Stored, look: Look, found: Recovery) -> list[Stored]:
