@@ -27,16 +27,19 @@ from tpuflex.engine.recovery_reading import (
     whole,
 )
 from tpuflex.engine.recovery_report import Outcome, Recovery, counted
+from tpuflex.engine.recovery_table import TYPES
 from tpuflex.engine.state import (
     Stored,
     is_cloud,
     lacking,
     living,
     pending,
+    resources,
     settled,
     without_pending,
 )
 from tpuflex.errors import TpuflexError
+from tpuflex.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
     from tpuflex.gcp.timing import Timing
@@ -77,11 +80,10 @@ def settle_pending(means: Means, found: Recovery) -> None:
     """Settle the pending operations and note in ``found`` what became of each."""
     deployment = means.stack.deployment()
     operations = pending(deployment)
-    if not operations:
-        return
-    means.say(f"{counted(operations, 'pending operation')}: looking at the cloud …")
     newcomers: list[Stored] = []
     reread: list[Stored] = []
+    if operations:
+        means.say(f"{counted(operations, 'pending operation')}: looking at the cloud …")
     for operation in operations:
         resource, kind = operation["resource"], operation["type"]
         if kind == "creating":
@@ -90,7 +92,12 @@ def settle_pending(means: Means, found: Recovery) -> None:
             found.note(resource, kind, Outcome.CLEARED, "the state no longer has it")
         else:
             reread.append(operation)
-    deployment = read_in(means, deployment, newcomers, [o["resource"] for o in reread])
+    touched = {operation["resource"]["urn"] for operation in operations}
+    gone = [one for one in _doubtful(deployment, means.look) if one["urn"] not in touched]
+    if not operations and not gone:
+        return
+    known = [*(operation["resource"] for operation in reread), *gone]
+    deployment = read_in(means, deployment, newcomers, known)
     for newcomer in newcomers:
         now = whole(deployment, newcomer)
         if now is not None and going(now):
@@ -100,14 +107,30 @@ def settle_pending(means: Means, found: Recovery) -> None:
         else:
             found.note(newcomer, "creating", Outcome.ADOPTED, str(now["id"]))
     for operation in reread:
-        _note_reread(operation, deployment, found)
+        _note_reread(operation["resource"], operation["type"], deployment, found)
+    for resource in gone:
+        _note_reread(resource, "", deployment, found)
     asked = {newcomer["urn"]: newcomer["inputs"] for newcomer in newcomers}
     left = {item.urn for item in found.left}
     means.stack.replace(without_pending(settled(deployment, asked), left))
 
 
-def _note_reread(operation: Stored, deployment: Stored, found: Recovery) -> None:
-    resource, kind = operation["resource"], operation["type"]
+def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
+    """What the state has and the cloud has not, or not for long: its deletion was begun, and who
+    was to wait for its end was killed. The engine keeps no operation of it when it was only the
+    plugin that died."""
+    found = []
+    for resource in resources(deployment):
+        ended = (resource.get("outputs") or {}).get("lifecycle") == Lifecycle.ENDED.value
+        if not is_cloud(resource) or resource["type"] not in TYPES or ended:
+            continue
+        finding = look(resource["type"], resource.get("inputs") or {})
+        if finding.answer is Answer.ABSENT or finding.going:
+            found.append(resource)
+    return found
+
+
+def _note_reread(resource: Stored, kind: str, deployment: Stored, found: Recovery) -> None:
     now = living(deployment, resource["urn"])
     if now is None:
         found.note(resource, kind, Outcome.CLEARED, "it is gone")
