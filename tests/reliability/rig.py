@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -121,6 +122,20 @@ class SliceRig(Rig):
         (self.home / "arguments.json").write_text(json.dumps(self.arguments))
         program = Path(__file__).with_name("slice_program.py")
         return [sys.executable, str(program), *words]
+
+    @contextmanager
+    def other(self, more: Json) -> Iterator[None]:
+        """While inside, the arguments are others."""
+        before = self.arguments
+        self.arguments = {**before, **more}
+        try:
+            yield
+        finally:
+            self.arguments = before
+
+    def program(self) -> str:
+        """The queued resource's arguments."""
+        return json.dumps(self.arguments, sort_keys=True)
 
     def environ(self) -> dict[str, str]:
         """The embedded cloud's variables, and where the engine lies."""

@@ -41,9 +41,10 @@ def judge(rig: SliceRig, case: Case) -> Result:
     result = Result(case.name)
     facts = case.facts
     command = facts["command"]
-    rig.reset()
     if command == "down":
-        assert rig.run("up").exit_code == 0, rig.said[-1].stderr
+        rig.bring_up()
+    else:
+        rig.reset()
     stop = facts["signal"] == "STOP"
     more = {"resume_after_s": STOPPED_S} if stop else {}
     call = Call(facts["method_id"], facts["nth"])
