@@ -10,6 +10,7 @@ import time
 import uuid
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -51,6 +52,7 @@ class Rig(ABC):
         self.control = Control("")
         self.commands: list[Command] = []
         self.said: list[processes.Ended] = []
+        self._guard = ExitStack()
         self._foreign: Json = {}
         self._copies: dict[str, Copy] = {}
 

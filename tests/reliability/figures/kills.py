@@ -84,6 +84,7 @@ def _case(command: str, role: str, stage: str, call: Call) -> Case:
 
 FIGURE = Figure(
     key="1",
+    counted=("orphan", "duplicate", "manual"),
     title="kill -9 of cli, engine, provider at every TPU call of `up` and `down`, "
     "`recover`, the same command again",
     rig="slice",

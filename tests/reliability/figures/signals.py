@@ -75,6 +75,7 @@ def judge(rig: SliceRig, case: Case) -> Result:
 
 FIGURE = Figure(
     key="2",
+    counted=("slow", "not converged", "orphan", "duplicate"),
     title="SIGTERM, one Ctrl-C: exit within 5 s; SIGSTOP for 120 virtual seconds: converges",
     rig="slice",
     cases=cases,
