@@ -27,6 +27,7 @@ from tpuflex.engine.recovery_reading import (
     whole,
 )
 from tpuflex.engine.recovery_report import Outcome, Recovery, counted
+from tpuflex.engine.recovery_successor import successors
 from tpuflex.engine.recovery_table import TYPES
 from tpuflex.engine.state import (
     Stored,
@@ -36,6 +37,7 @@ from tpuflex.engine.state import (
     pending,
     resources,
     settled,
+    with_pending,
     without_pending,
 )
 from tpuflex.errors import TpuflexError
@@ -79,6 +81,7 @@ def recover(
 def settle_pending(means: Means, found: Recovery) -> None:
     """Settle the pending operations and note in ``found`` what became of each."""
     deployment = means.stack.deployment()
+    deployment = with_pending(deployment, successors(deployment, means.look))
     operations = pending(deployment)
     newcomers: list[Stored] = []
     reread: list[Stored] = []
@@ -110,7 +113,7 @@ def settle_pending(means: Means, found: Recovery) -> None:
         _note_reread(operation["resource"], operation["type"], deployment, found)
     for resource in gone:
         _note_reread(resource, "", deployment, found)
-    asked = {newcomer["urn"]: newcomer["inputs"] for newcomer in newcomers}
+    asked = {one["urn"]: one["inputs"] for one in newcomers if one["inputs"]}
     left = {item.urn for item in found.left}
     means.stack.replace(without_pending(settled(deployment, asked), left))
 

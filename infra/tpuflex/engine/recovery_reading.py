@@ -10,8 +10,11 @@ from typing import TYPE_CHECKING, Protocol
 from tpuflex.engine.events import name_of
 from tpuflex.engine.recovery_look import Answer, Look
 from tpuflex.engine.recovery_report import counted
+from tpuflex.engine.recovery_table import QUEUED_RESOURCE
 from tpuflex.engine.state import Stored, adopted, living, resources
 from tpuflex.lifecycle import Lifecycle
+from tpuflex.provider.arguments import parse
+from tpuflex.provider.request import spec_hash
 
 if TYPE_CHECKING:
     from tpuflex.engine.run import Plan
@@ -76,13 +79,63 @@ def read_in(
         return deployment
     means.say(f"Reading {counted(targets, 'resource')} …")
     means.stack.refresh(targets)
-    return _await_gone(means, targets)
+    return _as_it_is(means, _await_gone(means, targets), newcomers)
 
 
 def whole(deployment: Stored, newcomer: Stored) -> Stored | None:
     """The resource that ``newcomer`` has become; None if its plugin did not find it."""
     now = living(deployment, newcomer["urn"])
     return now if now is not None and now.get("outputs") else None
+
+
+def _as_it_is(means: Means, deployment: Stored, newcomers: list[Stored]) -> Stored:
+    """Read what was asked for otherwise than ``newcomers`` say once more, as for an import of
+    which nothing is known: with inputs that are not its own, the next ``up`` would find it to be
+    what it is not. Its newcomer then has no inputs."""
+    other = {}
+    for newcomer in newcomers:
+        now = whole(deployment, newcomer)
+        if now is not None and newcomer["inputs"] and _asked_otherwise(now, newcomer["inputs"]):
+            other[newcomer["urn"]] = now
+            newcomer["inputs"] = {}
+    if not other:
+        return deployment
+
+    def those(deployment: Stored, change: Callable[[Stored], Stored]) -> Stored:
+        return {
+            **deployment,
+            "resources": [
+                change(one) if one["urn"] in other and not one.get("delete") else one
+                for one in resources(deployment)
+            ],
+        }
+
+    means.stack.replace(those(deployment, lambda one: {**one, "inputs": {}, "outputs": {}}))
+    means.stack.refresh(tuple(other))
+    # Whoever knows nothing of it looks in one zone only.
+    return those(
+        means.stack.deployment(),
+        lambda one: {
+            **one,
+            "inputs": _with(one.get("inputs"), "zones", other[one["urn"]]["inputs"]),
+            "outputs": _with(one.get("outputs"), "requests", other[one["urn"]]["outputs"]),
+        },
+    )
+
+
+def _with(values: Stored | None, key: str, known: Stored) -> Stored:
+    return {**(values or {}), **({key: known[key]} if key in known else {})}
+
+
+def _asked_otherwise(now: Stored, asked: Stored) -> bool:
+    """Whether a queued resource carries the fingerprint of another request."""
+    found = (now.get("outputs") or {}).get("specHash")
+    if now["type"] != QUEUED_RESOURCE or not found:
+        return False
+    try:
+        return bool(spec_hash(parse(asked)) != found)
+    except ValueError:
+        return True  # something in it is encrypted: what the cloud says is right in any case
 
 
 def going(resource: Stored) -> bool:

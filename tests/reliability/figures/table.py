@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reliability.figures import faults, histories, kills, kills_again, repeats, signals
+from reliability.figures import faults, histories, kills, kills_again, kills_stack, repeats, signals
 from reliability.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -14,6 +14,7 @@ FIGURES: dict[str, Figure] = {
         repeats.TEARDOWN,
         kills.FIGURE,
         kills_again.FIGURE,
+        kills_stack.FIGURE,
         signals.FIGURE,
         faults.PROCESS_FIGURE,
     )
