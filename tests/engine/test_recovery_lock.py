@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from tpuflex.engine.recovery_turn import sole_recovery
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import Owner, ThisMachine, break_locks, locks, owner
 from tpuflex.errors import EngineError
@@ -207,3 +208,34 @@ class TestFiles:
     def test_backend(self, url: str, expected: Path | None) -> None:
         """Only the file backend has files."""
         assert file_backend(url) == expected
+
+
+HOLDER = """
+import sys, time
+from pathlib import Path
+from tpuflex.engine.recovery_turn import sole_recovery
+with sole_recovery(Path(sys.argv[1]), "p", "dev"):
+    print("inside", flush=True)
+    time.sleep(60)
+"""
+
+
+def test_one_recovery_at_a_time(tmp_path: Path) -> None:
+    """A second one is refused and names the first; killed, the first is in nobody's way; another
+    stack's is not concerned."""
+    with subprocess.Popen(
+        [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
+    ) as first:
+        assert first.stdout is not None
+        assert first.stdout.readline() == "inside\n"
+        with (
+            pytest.raises(EngineError, match=rf"at work on stack dev \(process {first.pid}\)"),
+            sole_recovery(tmp_path, "p", "dev"),
+        ):
+            pass
+        with sole_recovery(tmp_path, "p", "other"):
+            pass
+        first.kill()
+        first.wait()
+        with sole_recovery(tmp_path, "p", "dev"):
+            pass

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import contextlib
+import os
+import shutil
 import subprocess
+import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +17,8 @@ import psutil
 
 #: In the environment of everything that a rig starts; its value is the rig's own.
 MARK = "TPUFLEX_RIG"
+#: The same for what serves a rig and outlives its commands: its embedded cloud.
+SERVER_MARK = "TPUFLEX_RIG_SERVER"
 
 _LOOK_S = 0.02
 
@@ -81,19 +87,55 @@ def run(
     return Ended(exit_code, stdout, stderr, time.monotonic() - began, left)
 
 
-def marked(mark: str) -> list[psutil.Process]:
-    """The living processes with ``mark`` in their environment."""
+@contextmanager
+def guarded(mark: str, home: Path) -> Iterator[None]:
+    """While inside, what carries ``mark`` outlives this process by no more than a moment, however
+    that ends; if it is killed, ``home`` goes too.
+
+    A process of its own waits for the end of a pipe, which the kernel closes in any case. For
+    what is started meanwhile to be a server, this process's environment says so.
+    """
+    watcher = subprocess.Popen(
+        [sys.executable, __file__, mark, str(home)], stdin=subprocess.PIPE, start_new_session=True
+    )
+    before = os.environ.get(SERVER_MARK)
+    os.environ[SERVER_MARK] = mark
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[SERVER_MARK]
+        else:
+            os.environ[SERVER_MARK] = before
+        watcher.communicate(_OVER)
+
+
+def _watch(mark: str, home: str) -> None:
+    regular = sys.stdin.buffer.read() == _OVER
+    end(mark)
+    if not regular:
+        end(mark, SERVER_MARK)
+        shutil.rmtree(home, ignore_errors=True)
+
+
+_OVER = b"over"
+
+
+def marked(mark: str, variable: str = MARK) -> list[psutil.Process]:
+    """The living processes with ``mark`` in their environment, but for this one."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
-            if process.environ().get(MARK) == mark and process.status() != psutil.STATUS_ZOMBIE:
+            if process.environ().get(variable) != mark or process.pid == os.getpid():
+                continue
+            if process.status() != psutil.STATUS_ZOMBIE:
                 found.append(process)
     return found
 
 
-def end(mark: str) -> None:
+def end(mark: str, variable: str = MARK) -> None:
     """Kill every process with ``mark``, also stopped ones and those born meanwhile."""
-    while processes := marked(mark):
+    while processes := marked(mark, variable):
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
                 process.kill()
@@ -115,3 +157,7 @@ def _words(process: psutil.Process) -> str:
         return " ".join(process.cmdline())
     except psutil.Error:
         return ""
+
+
+if __name__ == "__main__":
+    _watch(*sys.argv[1:])

@@ -2,66 +2,33 @@
 
 from __future__ import annotations
 
-import os
-import platform
-from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import UTC, datetime
-from pathlib import Path
+from collections.abc import Iterable, Mapping
+from typing import Any
 
 from reliability.figures.figure import Outcome
 
-#: What every report counts by name, also when there is none.
-COUNTED = {
-    "1": ("orphan", "duplicate", "manual"),
-    "2": ("slow", "not converged", "orphan", "duplicate"),
-    "3": ("untyped", "not converged", "orphan", "duplicate"),
-    "3p": ("traceback", "untyped", "not converged", "orphan", "duplicate"),
-    "4": ("orphan", "duplicate", "manual", "untyped"),
-    "8": ("mutating",),
-    "9": ("manual", "orphan"),
-}
-_SHOWN = 5
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """Under what the figures were measured.
-
-    Attributes:
-        seed: decides the order of the cases, and every random choice.
-        budget_s: how long the run was allowed to take.
-        workers: rigs at once.
-        versions: program -> version.
-        command: what repeats it.
-    """
-
-    seed: int
-    budget_s: float
-    workers: int
-    versions: dict[str, str]
-    command: str
+Json = dict[str, Any]
 
 
 def line(outcome: Outcome) -> str:
     """One figure in one line."""
     ran = len(outcome.results)
-    counted = outcome.kinds
-    names = COUNTED.get(outcome.key, ())
-    parts = [f"{counted[name]} {name}" for name in names]
-    parts += [f"{n} {name}" for name, n in sorted(counted.items()) if name not in names]
+    kinds = dict.fromkeys(outcome.counted, 0) | dict(sorted(outcome.kinds.items()))
     return (
-        f"figure {outcome.key}: {outcome.good}/{ran} good ({', '.join(parts)}); "
+        f"figure {outcome.key}: {outcome.good}/{ran} good ({_found(kinds)}); "
         f"{ran} of {outcome.possible} cases run, {outcome.struck} faults struck, "
         f"{outcome.seconds:.0f} s"
     )
 
 
-def markdown(outcomes: Sequence[Outcome], setting: Setting) -> str:
-    """The whole document."""
-    now = datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC")
-    versions = ", ".join(f"{name} {version}" for name, version in setting.versions.items())
-    minutes = setting.budget_s / 60
+def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
+    """The whole document.
+
+    Args:
+        records: figures as :func:`reliability.records.record` makes them, by key.
+        order: the keys in the order of the table; those never measured are named as such.
+    """
+    keys = [*order]
     head = [
         "# Reliability, measured",
         "",
@@ -69,66 +36,67 @@ def markdown(outcomes: Sequence[Outcome], setting: Setting) -> str:
         "with faults injected by rule, and is judged by an independent checker",
         "(`tests/reliability/invariants.py`). Nothing here was measured on Google Cloud.",
         "",
-        f"- Measured: {now}, {os.cpu_count()} cores, {platform.system()} {platform.machine()}",
-        f"- Versions: {versions}",
-        f"- Seed: {setting.seed}; budget: {minutes:g} minutes; rigs at once: {setting.workers}",
-        f"- Again: `{setting.command}`",
+        "Each row says when and at which commit it was measured (`+`: with changes on top), and",
+        'with which seed: `make reliability ARGS="--figures 1"` replaces row 1 and no other.',
         "",
-        "| # | Claim | Good / run | Run / all cases | Faults struck | Found |",
-        "|---|---|---|---|---|---|",
-        *(_row(outcome) for outcome in outcomes),
+        "| # | Claim | Good / run | Run / all cases | Faults struck | Found | Measured |",
+        "|---|---|---|---|---|---|---|",
+        *(_row(key, records[key]) for key in keys if key in records),
         "",
+        *_never(key for key in keys if key not in records),
         "A figure whose cases are not all run is a sample, in an order that the seed decides.",
         "A run that injected nothing counts as failed. Real faults take real time: what keeps a",
         "connection silent for 40 s is injected into the provider's own code only (figure 3).",
         "Figure 4 judges I2 and I6 after each faulted step, and all while it settles without",
         "faults, but for I3 right after `recover` (only `refresh` finds what was deleted behind",
         "our back), and I2 while a replaced request stands in the state as to be deleted (the next",
-        "`up` deletes it).",
+        "`up` deletes it); so does figure 1r right after `recover`.",
         "",
     ]
-    for outcome in outcomes:
-        head += _section(outcome)
+    for key in keys:
+        if key in records:
+            head += _section(key, records[key])
     return "\n".join(head).rstrip() + "\n"
 
 
-def write(file: Path, outcomes: Sequence[Outcome], setting: Setting) -> None:
-    """Write the document."""
-    file.write_text(markdown(outcomes, setting))
+def _never(keys: Iterable[str]) -> list[str]:
+    found = ", ".join(keys)
+    return [f"Not measured yet: {found}.", ""] if found else []
 
 
-def _row(outcome: Outcome) -> str:
-    ran = len(outcome.results)
-    counted = outcome.kinds
-    names = [*COUNTED.get(outcome.key, ())]
-    names += sorted(name for name in counted if name not in names)
-    found = ", ".join(f"{counted[name]} {name}" for name in names)
-    share = f"{ran}/{outcome.possible}" + ("" if ran == outcome.possible else " (sampled)")
-    good = f"{outcome.good}/{ran}"
-    claim = outcome.title
-    return f"| {outcome.key} | {claim} | {good} | {share} | {outcome.struck} | {found} |"
+def _row(key: str, one: Json) -> str:
+    ran, possible, setting = one["ran"], one["possible"], one["setting"]
+    share = f"{ran} of {possible}" + ("" if ran == possible else " (sampled)")
+    when = f"{one['measured']}, `{setting['commit'] or 'no commit'}`, seed {setting['seed']}"
+    cells = (key, one["title"], f"{one['good']}/{ran}", share, one["struck"], _found(one["found"]))
+    return "| " + " | ".join(str(cell) for cell in (*cells, when)) + " |"
 
 
-def _section(outcome: Outcome) -> list[str]:
-    """What failed, and what was measured beside good and bad."""
-    values: dict[str, list[float]] = {}
-    for result in outcome.results:
-        for name, value in result.values.items():
-            values.setdefault(name, []).append(value)
+def _found(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+
+
+def _section(key: str, one: Json) -> list[str]:
+    """How it was measured, what failed, and what was measured beside good and bad."""
+    setting = one["setting"]
+    versions = ", ".join(f"{name} {version}" for name, version in setting["versions"].items())
     lines = [
-        f"- `{name}` over {len(found)} cases: least {min(found):g}, "
-        f"median {sorted(found)[len(found) // 2]:g}, most {max(found):g}"
-        for name, found in sorted(values.items())
+        f"- Again: `{setting['command']}`",
+        f"- Took {one['seconds']} s with {setting['workers']} rigs at once on {one['machine']}; "
+        f"budget of the run {setting['budget_s'] / 60:g} minutes; {versions}",
     ]
-    if outcome.idle:
+    lines += [
+        f"- `{name}` over {found['cases']} cases: least {found['least']:g}, "
+        f"median {found['median']:g}, most {found['most']:g}"
+        for name, found in one["values"].items()
+    ]
+    if one["idle"]:
         lines.append("- **Nothing was injected, or no case was run: this figure says nothing.**")
-    failed = [result for result in outcome.results if result.problems]
-    for result in failed[:_SHOWN]:
-        kind, text = result.problems[0]
-        lines.append(f"- `{result.name}`: {kind}: {_short(text)}")
-    if len(failed) > _SHOWN:
-        lines.append(f"- and {len(failed) - _SHOWN} more; each wrote its own reproduction file")
-    return [f"## Figure {outcome.key}", "", *lines, ""] if lines else []
+    lines += [f"- `{name}`: {kind}: {_short(text)}" for name, kind, text in one["shown"]]
+    if one["failed"] > len(one["shown"]):
+        more = one["failed"] - len(one["shown"])
+        lines.append(f"- and {more} more; each wrote its own reproduction file")
+    return [f"## Figure {key}", "", *lines, ""]
 
 
 def _short(text: str) -> str:

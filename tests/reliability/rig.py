@@ -11,7 +11,8 @@ from __future__ import annotations
 import json
 import os
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
@@ -38,6 +39,7 @@ class StackRig(Rig):
     def __enter__(self) -> Self:
         write_stack(self.home, ROOT)
         self.engine()
+        self._guard.enter_context(processes.guarded(self.mark, self.home))
         state = self.home / ".tpuflex" / "emulator"
         address = daemon.start(state, port=0, capacity=dict(SWIFT), stub_hosts=True)
         daemon.wait_for_plugin(state)
@@ -54,10 +56,12 @@ class StackRig(Rig):
     ) -> None:
         processes.end(self.mark)
         daemon.stop(self.home / ".tpuflex" / "emulator")
+        self._guard.close()
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """``python -m tpuflex WORDS``."""
-        return [sys.executable, "-m", "tpuflex", *words]
+        """``python -m tpuflex WORDS``, with consent."""
+        consent = ["--yes"] if words[0] in ("up", "down") and "--yes" not in words else []
+        return [sys.executable, "-m", "tpuflex", *words, *consent]
 
     def environ(self) -> dict[str, str]:
         """As in a shell of a fresh account, with TPUFLEX_HOME."""
@@ -98,6 +102,7 @@ class SliceRig(Rig):
     def __enter__(self) -> Self:
         self.arguments = write_slice(self.home, ROOT)
         self.engine()
+        self._guard.enter_context(processes.guarded(self.mark, self.home))
         state = self.home / ".tpuflex" / "emulator"
         self._cloud = EmbeddedCloud(state, capacity=dict(SWIFT), project="cloud-project")
         self._cloud.__enter__()
@@ -115,12 +120,27 @@ class SliceRig(Rig):
         processes.end(self.mark)
         if self._cloud is not None:
             self._cloud.__exit__(kind, error, trace)
+        self._guard.close()
 
     def command(self, words: Sequence[str]) -> list[str]:
         """``python slice_program.py WORDS``."""
         (self.home / "arguments.json").write_text(json.dumps(self.arguments))
         program = Path(__file__).with_name("slice_program.py")
         return [sys.executable, str(program), *words]
+
+    @contextmanager
+    def other(self, more: Json) -> Iterator[None]:
+        """While inside, the arguments are others."""
+        before = self.arguments
+        self.arguments = {**before, **more}
+        try:
+            yield
+        finally:
+            self.arguments = before
+
+    def program(self) -> str:
+        """The queued resource's arguments."""
+        return json.dumps(self.arguments, sort_keys=True)
 
     def environ(self) -> dict[str, str]:
         """The embedded cloud's variables, and where the engine lies."""

@@ -1,7 +1,9 @@
-"""``make reliability``: measures the figures and writes docs/reliability.md.
+"""``make reliability``: measures figures; updates docs/reliability.json and docs/reliability.md.
 
 ``python -m reliability.run [--budget 55m] [--seed 1] [--figures 1,3,4] [--workers 2]``, or
-``--again FILE`` for one case that failed. Exits with 1 if a case failed or nothing was injected.
+``--again FILE`` for one case that failed, or ``--render`` to write the document from what was
+measured before. Exits with 1 if a case failed or nothing was injected, with 130 after Ctrl-C: then
+what was measured so far is printed, and what was measured to its end is kept.
 """
 
 from __future__ import annotations
@@ -11,20 +13,24 @@ import json
 import os
 import platform
 import shutil
+import signal
 import sys
 import time
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from types import FrameType
 
-from reliability import report
+from reliability import records, report
 from reliability.command_rig import ROOT
-from reliability.figures.figure import Case, Outcome
+from reliability.figures.figure import Case, Figure
 from reliability.figures.pool import judged, measure, rig_for, scratch
 from reliability.figures.table import FIGURES
 from tpuflex.engine.find import ensure
 
 DOCUMENT = ROOT / "docs" / "reliability.md"
+RECORDS = DOCUMENT.with_suffix(".json")
 REPRODUCTIONS = ROOT / ".tpuflex" / "reliability"
 _UNITS = {"s": 1, "m": 60, "h": 3600}
 
@@ -34,6 +40,9 @@ def main(arguments: Sequence[str]) -> int:
     given = _parser().parse_args(arguments)
     if given.again is not None:
         return _again(given.again)
+    if given.render:
+        _render(records.load(RECORDS))
+        return 0
     chosen = [key.strip() for key in given.figures.split(",") if key.strip()]
     unknown = [key for key in chosen if key not in FIGURES]
     if unknown or not chosen:
@@ -41,34 +50,48 @@ def main(arguments: Sequence[str]) -> int:
         return 2
     # The order of the table, so that what is quick leaves its time to what is slow.
     figures = [figure for figure in FIGURES.values() if figure.key in chosen]
-    setting = report.Setting(
+    setting = records.Setting(
         seed=given.seed,
         budget_s=given.budget,
         workers=given.workers,
         versions=_versions(),
         command=f'make reliability ARGS="{" ".join(arguments)}"' if arguments else _PLAIN,
+        commit=records.commit(ROOT),
     )
     shutil.rmtree(REPRODUCTIONS, ignore_errors=True)
-    end = time.monotonic() + given.budget
-    outcomes: list[Outcome] = []
+    return _measure(figures, setting, write=given.write)
+
+
+def _measure(figures: Sequence[Figure], setting: records.Setting, *, write: bool) -> int:
+    end = time.monotonic() + setting.budget_s
+    passed = True
     for number, figure in enumerate(figures):
         left = end - time.monotonic()
         part = figure.share / sum(later.share for later in figures[number:])
-        print(f"figure {figure.key} (seed {given.seed}): {figure.title}", flush=True)
+        print(f"figure {figure.key} (seed {setting.seed}): {figure.title}", flush=True)
         outcome = measure(
             figure,
-            seed=given.seed,
+            seed=setting.seed,
             until=time.monotonic() + left * part,
-            workers=given.workers,
+            workers=setting.workers,
             reproductions=REPRODUCTIONS,
             progress=lambda text: print(text, flush=True),
         )
-        outcomes.append(outcome)
         print(report.line(outcome), flush=True)
-    if given.write:
-        report.write(DOCUMENT, outcomes, setting)
-        print(f"written: {DOCUMENT.relative_to(ROOT)}")
-    return 0 if all(outcome.passed for outcome in outcomes) else 1
+        if outcome.cut_short:
+            return 130
+        passed = passed and outcome.passed
+        if write:
+            kept = records.load(RECORDS)
+            kept[figure.key] = records.record(outcome, setting, datetime.now(UTC))
+            records.save(RECORDS, kept)
+            _render(kept)
+    return 0 if passed else 1
+
+
+def _render(kept: dict[str, records.Json]) -> None:
+    DOCUMENT.write_text(report.markdown(kept, FIGURES))
+    print(f"written: {DOCUMENT.relative_to(ROOT)}", flush=True)
 
 
 _PLAIN = "make reliability"
@@ -93,6 +116,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--figures", default=",".join(FIGURES), help="such as 1,3,4")
     parser.add_argument("--workers", type=int, default=2, help="rigs at once")
     parser.add_argument("--again", type=Path, help="a reproduction file: run this case alone")
+    parser.add_argument("--render", action="store_true", help="measure nothing, write the document")
     parser.add_argument(
         "--no-write",
         dest="write",
@@ -120,7 +144,12 @@ def _versions() -> dict[str, str]:
     }
 
 
+def _interrupt(_signal: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
 if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, _interrupt)
     try:
         sys.exit(main(sys.argv[1:]))
     except KeyboardInterrupt:

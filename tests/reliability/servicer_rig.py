@@ -150,7 +150,8 @@ class ServicerRig:
         look = CloudLook(Apis(**dict.fromkeys(Apis.__annotations__, api)))
         try:
             # The small engine has all of a stack that the recovery uses.
-            found = recover(self.engine, look, lambda _: None)  # type: ignore[arg-type]
+            timing = self.direct.timing()
+            found = recover(self.engine, look, lambda _: None, timing=timing)  # type: ignore[arg-type]
         except TpuflexError as error:
             self.engine.said.append(str(error))
             return False

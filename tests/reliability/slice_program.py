@@ -1,7 +1,7 @@
 """One queued resource under the real engine: ``python slice_program.py COMMAND``.
 
 Run by ``reliability.rig.SliceRig``. Commands: ``up``, ``preview``, ``refresh``, ``down``,
-``recover``; exit codes as those of the command line. Reads ``arguments.json`` in the working
+``recover [N]``; exit codes as those of the command line. Reads ``arguments.json`` in the working
 directory; the environment says where cloud, backend and engine are.
 """
 
@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import sys
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,13 +26,32 @@ PROJECT, STACK = "shop", "dev"
 CLOUD_PROJECT = "cloud-project"
 
 
-def main(command: str) -> int:
-    """Run one command; gives its exit code."""
+class _Mortal(StackRun):
+    """Counts its writes of the state, and dies after one of them if it is told to."""
+
+    written = 0
+    last = 0
+
+    def replace(self, deployment: Mapping[str, Any]) -> None:
+        super().replace(deployment)
+        self.written += 1
+        if self.written == self.last:
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def main(command: str, last_write: int = 0) -> int:
+    """Run one command; gives its exit code.
+
+    Args:
+        command: which.
+        last_write: after how many writes of the state by a `recover` it kills itself.
+    """
     root = Path.cwd()
     arguments = json.loads((root / "arguments.json").read_text())
-    stack = StackRun(
+    stack = _Mortal(
         _target(root), lambda: _program(arguments), failures=ProgramFailures(), listener=_show
     )
+    stack.last = last_write
     try:
         match command:
             case "up":
@@ -44,6 +65,7 @@ def main(command: str) -> int:
                 stack.destroy()
             case "recover":
                 _recover(stack)
+                print(f"state written: {stack.written}")
             case _:
                 print(f"there is no command {command}", file=sys.stderr)
                 return 2
@@ -69,9 +91,18 @@ def _program(arguments: dict[str, Any]) -> None:
 
 def _recover(stack: StackRun) -> None:
     """What ``tpuflex recover`` does, for this program."""
+    from tpuflex.engine.recovery_turn import sole_recovery
+    from tpuflex.engine.state_files import file_backend
+
+    backend = file_backend(os.environ["PULUMI_BACKEND_URL"])
+    with sole_recovery(backend or Path.cwd(), PROJECT, STACK):
+        _recover_alone(stack, backend)
+
+
+def _recover_alone(stack: StackRun, backend: Path | None) -> None:
     from tpuflex.engine.recovery import recover
     from tpuflex.engine.recovery_look import CloudLook
-    from tpuflex.engine.state_files import file_backend, mend_files
+    from tpuflex.engine.state_files import mend_files
     from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
     from tpuflex.gcp.endpoints import Endpoints
     from tpuflex.gcp.inventory import apis
@@ -79,7 +110,6 @@ def _recover(stack: StackRun) -> None:
     from tpuflex.gcp.timing import Timing
     from tpuflex.gcp.transport import Transport
 
-    backend = file_backend(os.environ["PULUMI_BACKEND_URL"])
     if backend is not None:
         break_locks(locks(backend, PROJECT, STACK), ThisMachine(), print)
         mend_files(backend, PROJECT, STACK)
@@ -87,7 +117,7 @@ def _recover(stack: StackRun) -> None:
     session = authorized_session(endpoints, os.environ)
     timing = Timing.of_environment(os.environ, threading.Event())
     look = CloudLook(apis(endpoints, lambda url: Transport(session, url, timing)))
-    found = recover(stack, look, print)
+    found = recover(stack, look, print, timing=timing)
     for item in (*found.settled, *found.left):
         print(f"{item.outcome} {item.type} {item.name}: {item.detail}")
     if found.unfinished is not None:
@@ -107,4 +137,4 @@ def _show(progress: Progress) -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(sys.argv[1], *map(int, sys.argv[2:3])))

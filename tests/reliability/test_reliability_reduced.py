@@ -6,11 +6,12 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from reliability import report, run
+from reliability import records, report, run
 from reliability.figures import faults, histories, kills, repeats
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
 from reliability.figures.pool import judged
@@ -85,7 +86,8 @@ def test_what_was_never_granted_is_taken_down_twice(processes: SliceRig) -> None
 
 
 def outcome_of(*results: Result, possible: int = 10) -> Outcome:
-    return Outcome("1", "kills", possible, list(results), 1.0)
+    counted = kills.FIGURE.counted
+    return Outcome("1", "kills", possible, list(results), 1.0, counted=counted)
 
 
 def test_a_figure_that_injected_nothing_has_failed() -> None:
@@ -96,17 +98,34 @@ def test_a_figure_that_injected_nothing_has_failed() -> None:
     assert outcome_of(Result("a", must_strike=False)).passed
 
 
+SETTING = records.Setting(5, 360, 2, {"tpuflex": "0"}, "make reliability", "abc+")
+NOW = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
 def test_the_report_says_what_was_sampled_and_what_failed() -> None:
     """Numerator, denominator, seed, and the failed case's text."""
     bad = Result("b", struck=1, problems=[("orphan", "I1: q | is in the cloud")])
     outcome = outcome_of(Result("a", struck=1, values={"exit_s": 2.0}), bad)
-    setting = report.Setting(5, 360, 2, {"tpuflex": "0"}, "make reliability")
-    text = report.markdown([outcome], setting)
-    assert "1/2" in text
-    assert "2/10 (sampled)" in text
-    assert "Seed: 5; budget: 6 minutes" in text
+    text = report.markdown({"1": records.record(outcome, SETTING, NOW)}, ["1", "2"])
+    assert "| 1/2 | 2 of 10 (sampled) |" in text
+    assert "2026-11-21 12:00 UTC, `abc+`, seed 5" in text
+    assert "budget of the run 6 minutes" in text
+    assert "Not measured yet: 2." in text
     assert "`b`: orphan: I1: q \\| is in the cloud" in text
     assert "1/2 good (1 orphan, 0 duplicate, 0 manual)" in report.line(outcome)
+
+
+def test_a_figure_measured_again_leaves_the_others(tmp_path: Path) -> None:
+    """What was measured is kept for each figure by itself, and survives being a file."""
+    file = tmp_path / "reliability.json"
+    first = records.record(outcome_of(Result("a", struck=1)), SETTING, NOW)
+    records.save(file, {"1": first, "2": first})
+    kept = records.load(file)
+    kept["1"] = records.record(outcome_of(Result("a", struck=3)), SETTING, NOW)
+    records.save(file, kept)
+    assert records.load(file)["2"] == first
+    assert records.load(file)["1"]["struck"] == 3
+    assert records.load(tmp_path / "none.json") == {}
 
 
 def test_a_budget_is_a_number_and_a_unit(capsys: pytest.CaptureFixture[str]) -> None:

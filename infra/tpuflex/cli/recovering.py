@@ -12,6 +12,7 @@ from tpuflex.engine.failure import LOCKED
 from tpuflex.engine.recovery import recover
 from tpuflex.engine.recovery_look import CloudLook
 from tpuflex.engine.recovery_report import Outcome, Recovery, counted
+from tpuflex.engine.recovery_turn import sole_recovery
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import Lock, ThisMachine, break_locks, locks
 from tpuflex.errors import EngineError
@@ -40,11 +41,19 @@ def recover_stack(invocation: Invocation, cloud: Cloud) -> None:
     """Mend the state of the stack of ``cloud`` and say what was done.
 
     Raises:
-        EngineError: the lock's owner lives, or something could not be settled.
+        EngineError: the lock's owner lives, another recovery is under way, or something could
+            not be settled.
         TpuflexError: the cloud or the engine failed; nothing was lost.
     """
-    output, stack = invocation.output, cloud.stack
+    stack = cloud.stack
     deployment = Deployment(invocation, cloud)
+    directory = file_backend(backend_url(deployment.target)) or stack.project.home
+    with sole_recovery(directory, stack.project.name, stack.name):
+        _recover_alone(invocation, cloud, deployment)
+
+
+def _recover_alone(invocation: Invocation, cloud: Cloud, deployment: Deployment) -> None:
+    output, stack = invocation.output, cloud.stack
     opened = open_state(deployment, stack, output)
     if not deployment.engine.exists():
         if cloud.inventory().empty:
@@ -53,7 +62,7 @@ def recover_stack(invocation: Invocation, cloud: Cloud) -> None:
         deployment.engine.create()  # its state was lost, but not what it had made
     look = CloudLook(cloud.apis())
     try:
-        found = recover(deployment.engine, look, output.progress)
+        found = recover(deployment.engine, look, output.progress, timing=cloud.timing)
     except EngineError as error:
         if error.message != LOCKED:
             raise

@@ -13,21 +13,38 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tpuflex.engine.recovery_look import Answer, Finding, Look
 from tpuflex.engine.recovery_program import from_program
-from tpuflex.engine.recovery_reading import RecoverableStack, Say, read_in, whole
+from tpuflex.engine.recovery_reading import (
+    STILL_GOING,
+    Means,
+    RecoverableStack,
+    Say,
+    going,
+    read_in,
+    whole,
+)
 from tpuflex.engine.recovery_report import Outcome, Recovery, counted
+from tpuflex.engine.recovery_successor import successors
+from tpuflex.engine.recovery_table import TYPES
 from tpuflex.engine.state import (
     Stored,
     is_cloud,
     lacking,
     living,
     pending,
+    resources,
     settled,
+    with_pending,
     without_pending,
 )
 from tpuflex.errors import TpuflexError
+from tpuflex.lifecycle import Lifecycle
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.timing import Timing
 
 
 def recover(
@@ -35,6 +52,7 @@ def recover(
     look: Look,
     say: Say,
     *,
+    timing: Timing,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Recovery:
     """Settle everything that a killed run left behind.
@@ -43,6 +61,7 @@ def recover(
         stack: the stack; its lock must be free.
         look: looks into the cloud.
         say: takes a line of progress.
+        timing: clocks and pauses, for what is on its way out.
         new_id: makes the id of a provider that has to be put into the state.
 
     Raises:
@@ -50,45 +69,78 @@ def recover(
             are still pending.
     """
     found = Recovery()
-    settle_pending(stack, look, say, found)
+    means = Means(stack, look, say, timing)
+    settle_pending(means, found)
     try:
-        from_program(stack, look, say, found, new_id)
+        from_program(means, found, new_id)
     except TpuflexError as error:
         found.unfinished = error
     return found
 
 
-def settle_pending(stack: RecoverableStack, look: Look, say: Say, found: Recovery) -> None:
-    """Settle the pending operations of ``stack`` and note in ``found`` what became of each."""
-    deployment = stack.deployment()
+def settle_pending(means: Means, found: Recovery) -> None:
+    """Settle the pending operations and note in ``found`` what became of each."""
+    deployment = means.stack.deployment()
+    deployment = with_pending(deployment, successors(deployment, means.look))
     operations = pending(deployment)
-    if not operations:
-        return
-    say(f"{counted(operations, 'pending operation')}: looking at the cloud …")
     newcomers: list[Stored] = []
     reread: list[Stored] = []
+    if operations:
+        means.say(f"{counted(operations, 'pending operation')}: looking at the cloud …")
     for operation in operations:
         resource, kind = operation["resource"], operation["type"]
         if kind == "creating":
-            newcomers += _creation(resource, deployment, look, found)
+            newcomers += _creation(resource, deployment, means.look, found)
         elif living(deployment, resource["urn"]) is None:
             found.note(resource, kind, Outcome.CLEARED, "the state no longer has it")
         else:
             reread.append(operation)
-    deployment = read_in(stack, deployment, newcomers, [o["resource"] for o in reread], say)
+    touched = {operation["resource"]["urn"] for operation in operations}
+    gone = [one for one in _doubtful(deployment, means.look) if one["urn"] not in touched]
+    if not operations and not gone:
+        return
+    known = [*(operation["resource"] for operation in reread), *gone]
+    deployment = read_in(means, deployment, newcomers, known)
     for newcomer in newcomers:
         now = whole(deployment, newcomer)
-        if now is None:
+        if now is not None and going(now):
+            found.note(newcomer, "creating", Outcome.LEFT, STILL_GOING)
+        elif now is None:
             found.note(newcomer, "creating", Outcome.CLEARED, "the cloud does not have it")
         else:
             found.note(newcomer, "creating", Outcome.ADOPTED, str(now["id"]))
     for operation in reread:
-        there = living(deployment, operation["resource"]["urn"]) is not None
-        text = "it is in the cloud, and was read again" if there else "it is gone"
-        found.note(operation["resource"], operation["type"], Outcome.CLEARED, text)
-    asked = {newcomer["urn"]: newcomer["inputs"] for newcomer in newcomers}
+        _note_reread(operation["resource"], operation["type"], deployment, found)
+    for resource in gone:
+        _note_reread(resource, "", deployment, found)
+    asked = {one["urn"]: one["inputs"] for one in newcomers if one["inputs"]}
     left = {item.urn for item in found.left}
-    stack.replace(without_pending(settled(deployment, asked), left))
+    means.stack.replace(without_pending(settled(deployment, asked), left))
+
+
+def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
+    """What the state has and the cloud has not, or not for long: its deletion was begun, and who
+    was to wait for its end was killed. The engine keeps no operation of it when it was only the
+    plugin that died."""
+    found = []
+    for resource in resources(deployment):
+        ended = (resource.get("outputs") or {}).get("lifecycle") == Lifecycle.ENDED.value
+        if not is_cloud(resource) or resource["type"] not in TYPES or ended:
+            continue
+        finding = look(resource["type"], resource.get("inputs") or {})
+        if finding.answer is Answer.ABSENT or finding.going:
+            found.append(resource)
+    return found
+
+
+def _note_reread(resource: Stored, kind: str, deployment: Stored, found: Recovery) -> None:
+    now = living(deployment, resource["urn"])
+    if now is None:
+        found.note(resource, kind, Outcome.CLEARED, "it is gone")
+    elif going(now):
+        found.note(resource, kind, Outcome.LEFT, STILL_GOING)
+    else:
+        found.note(resource, kind, Outcome.CLEARED, "it is in the cloud, and was read again")
 
 
 def _creation(resource: Stored, deployment: Stored, look: Look, found: Recovery) -> list[Stored]:

@@ -39,11 +39,13 @@ class Finding:
         answer: what was found.
         id: the id under which it is (or would be) known to the plugin.
         detail: why, for people.
+        going: whether it is being deleted.
     """
 
     answer: Answer
     id: str = ""
     detail: str = ""
+    going: bool = False
 
 
 class Look(Protocol):
@@ -98,7 +100,13 @@ def judged(type_: str, inputs: Inputs, found: Mapping[str, Any], place: Place) -
             place.id,
             f"it is marked {has!r}" if has else "it carries no mark of ours",
         )
-    return Finding(Answer.OURS, place.id)
+    return Finding(Answer.OURS, place.id, going=_state(found) == "DELETING")
+
+
+def _state(found: Mapping[str, Any]) -> object:
+    """What a queued resource says of itself; nothing else has such a field."""
+    state = found.get("state")
+    return state.get("state") if isinstance(state, Mapping) else None
 
 
 #: Of the findings in several zones, the one that counts.

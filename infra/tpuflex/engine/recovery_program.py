@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
-from tpuflex.engine.recovery_look import Answer, Finding, Look
-from tpuflex.engine.recovery_reading import RecoverableStack, read_in, whole
+from tpuflex.engine.recovery_look import Answer, Finding
+from tpuflex.engine.recovery_reading import STILL_GOING, Means, going, read_in, whole
 from tpuflex.engine.recovery_report import Outcome, Recovery
 from tpuflex.engine.recovery_table import TYPES, unknown
 from tpuflex.engine.state import (
@@ -35,73 +35,68 @@ _ROUNDS = 6
 Found = list[tuple["Step", Finding]]
 
 
-def from_program(
-    stack: RecoverableStack,
-    look: Look,
-    say: Callable[[str], None],
-    found: Recovery,
-    new_id: Callable[[], str],
-) -> None:
+def from_program(means: Means, found: Recovery, new_id: Callable[[], str]) -> None:
     """Take in what the program would create and the cloud already has.
 
     Raises:
         TpuflexError: the program or the engine failed.
     """
-    say("Comparing the program with the cloud …")
+    means.say("Comparing the program with the cloud …")
     vain: set[str] = set()
     progress = False
     for _ in range(_ROUNDS):
-        creations = [step for step in stack.preview().steps if step.operation == "create"]
-        there = [(s, f) for s, f in _there(creations, look, say, vain) if s.urn not in vain]
+        creations = [step for step in means.stack.preview().steps if step.operation == "create"]
+        there = [(s, f) for s, f in _there(creations, means, vain) if s.urn not in vain]
         # Whether a role or an API is there only its plugin can tell, and its create does not
         # mind: not worth a round before something is found that would be in the way.
         if not there or not (progress or any(f.answer is Answer.OURS for _, f in there)):
             return
         before = len(found.settled)
-        _take(stack, there, creations, say, found, new_id, vain)
+        _take(means, there, creations, found, new_id, vain)
         progress = len(found.settled) > before
 
 
-def _there(creations: list[Step], look: Look, say: Callable[[str], None], vain: set[str]) -> Found:
+def _there(creations: list[Step], means: Means, vain: set[str]) -> Found:
     """What of ``creations`` is (perhaps) there. What is asked for in full comes first and alone:
     taking it in makes more known."""
     there: Found = []
     for step in creations:
         if step.type not in TYPES or not step.custom or step.urn in vain:
             continue
-        finding = look(step.type, step.inputs)
+        finding = means.look(step.type, step.inputs)
         if finding.answer in (Answer.OURS, Answer.ASK_PLUGIN):
             there.append((step, finding))
         elif finding.answer is Answer.FOREIGN:
             vain.add(step.urn)
-            say(f"  warning  {finding.id} is taken and not ours: {finding.detail}")
+            means.say(f"  warning  {finding.id} is taken and not ours: {finding.detail}")
     return [pair for pair in there if not unknown(pair[0].inputs)] or there
 
 
 def _take(
-    stack: RecoverableStack,
+    means: Means,
     there: Found,
     creations: list[Step],
-    say: Callable[[str], None],
     found: Recovery,
     new_id: Callable[[], str],
     vain: set[str],
 ) -> None:
     newcomers = [_newcomer(step, finding.id) for step, finding in there]
-    deployment = stack.deployment()
+    deployment = means.stack.deployment()
     frame = _frame(newcomers, creations, deployment, new_id)
     # Pending until it was read: should this run be killed, the next one goes on.
     begun = with_pending(adopted(deployment, frame), [_begun(one) for one in newcomers])
-    deployment = read_in(stack, begun, newcomers, [], say)
+    deployment = read_in(means, begun, newcomers, [])
     for newcomer in newcomers:
         now = whole(deployment, newcomer)
         if now is None:
             vain.add(newcomer["urn"])
+        elif going(now):
+            found.note(newcomer, "creating", Outcome.LEFT, STILL_GOING)
         else:
             found.note(newcomer, "", Outcome.ADOPTED, str(now["id"]))
     asked = {one["urn"]: one["inputs"] for one in newcomers if one["inputs"]}
     linked = _linked(settled(deployment, asked), {one["urn"] for one in newcomers})
-    stack.replace(without_pending(linked, {item.urn for item in found.left}))
+    means.stack.replace(without_pending(linked, {item.urn for item in found.left}))
 
 
 def _newcomer(step: Step, id_: str) -> Stored:

@@ -261,7 +261,9 @@ class StackRun:
 
     def _select(self, *, create: bool = True) -> Stack:
         """The stack in the backend; made there if ``create``."""
-        from pulumi.automation import LocalWorkspace, Stack, StackNotFoundError
+        from pulumi.automation import LocalWorkspace, StackNotFoundError
+
+        from tpuflex.engine.terse_stack import StackInitMode, TerseStack
 
         if self._stack is not None:
             return self._stack
@@ -269,10 +271,10 @@ class StackRun:
         workspace = LocalWorkspace(
             work_dir=str(target.root), program=self._program, pulumi_command=self._process
         )
-        choose = Stack.create_or_select if create else Stack.select
+        mode = StackInitMode.CREATE_OR_SELECT if create else StackInitMode.SELECT
         with self._operation("stack select"):
             try:
-                self._stack = choose(target.stack, workspace)
+                self._stack = TerseStack(target.stack, workspace, mode)
             except StackNotFoundError as error:
                 raise NotFoundError(
                     f"The stack {target.stack} has not been brought up.",

@@ -128,6 +128,7 @@ def _case(command: str, fault: str, call: Call) -> Case:
 
 FIGURE = Figure(
     key="3",
+    counted=("untyped", "not converged", "orphan", "duplicate"),
     title=f"{len(FAULTS)} single faults at every TPU call of up, refresh, change and down: "
     "converge or a typed error, then the same command again",
     rig="servicer",
@@ -138,6 +139,7 @@ FIGURE = Figure(
 )
 PROCESS_FIGURE = Figure(
     key="3p",
+    counted=("traceback", "untyped", "not converged", "orphan", "duplicate"),
     title="single faults at every TPU call of `up` and `down` as processes: exit code of the "
     "table, 0 tracebacks",
     rig="slice",

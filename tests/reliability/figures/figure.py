@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections import Counter
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal
@@ -14,7 +15,9 @@ from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
 
 Json = dict[str, Any]
-RigName = Literal["slice", "servicer"]
+#: What a figure's cases run on: one of the rigs, or what makes another one in a directory.
+RigName = Literal["slice", "servicer", "stack"]
+MakeRig = Callable[[Path], AbstractContextManager[Any]]
 
 TPU = "tpu.projects.locations."
 #: What a violated invariant counts as in the figures.
@@ -87,15 +90,17 @@ class Figure:
         judge: runs one case.
         share: of the time budget, beside the other figures' shares.
         spare: seconds of the budget that one case may need at its end.
+        counted: kinds of problems that its report names also when there is none.
     """
 
     key: str
     title: str
-    rig: RigName
+    rig: RigName | MakeRig
     cases: Callable[[Any, int], list[Case]]
     judge: Callable[[Any, Case], Result]
     share: float
     spare: float = 0.0
+    counted: tuple[str, ...] = ()
 
 
 @dataclass(slots=True)
@@ -108,6 +113,8 @@ class Outcome:
         results: of the cases that were run.
         seconds: how long it took.
         reproductions: files that tell failed cases again.
+        counted: the figure's.
+        cut_short: whether Ctrl-C ended it.
     """
 
     key: str
@@ -116,6 +123,8 @@ class Outcome:
     results: list[Result]
     seconds: float
     reproductions: list[Path] = field(default_factory=list)
+    counted: tuple[str, ...] = ()
+    cut_short: bool = False
 
     @property
     def good(self) -> int:

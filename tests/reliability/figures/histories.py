@@ -154,6 +154,7 @@ def _command(chance: random.Random, word: str) -> Json:
 
 FIGURE = Figure(
     key="4",
+    counted=("orphan", "duplicate", "manual", "untyped"),
     title="seeded random histories of up, refresh, change, down with pairs of faults, kills and "
     "deletions behind our back: 0 violations",
     rig="servicer",

@@ -49,13 +49,13 @@ def judge(rig: SliceRig, case: Case) -> Result:
     """Kill, recover, the same command again: no orphan, no duplicate, nothing done by hand."""
     result = Result(case.name)
     command, stage = case.facts["command"], case.facts["stage"]
-    rig.reset()
     polling = stage == "during-poll"
     if command == "down":
+        rig.bring_up()
         rig.control.capacity(**({"deleting_s": LONG_S} if polling else {}))
-        assert rig.run("up").exit_code == 0, rig.said[-1].stderr
-    elif polling:
-        rig.control.capacity(grant_after_s=LONG_S)
+    else:
+        rig.reset()
+        rig.control.capacity(**({"grant_after_s": LONG_S} if polling else {}))
     call = Call(case.facts["method_id"], case.facts["nth"])
     # The answer of a poll was sent: the client is in the pause before the next one.
     rule = kill(case.facts["role"], "after-response" if polling else stage, call)
@@ -71,7 +71,8 @@ def judge(rig: SliceRig, case: Case) -> Result:
     made = [c for c in rig.control.history() if c["method_id"] == CREATE]
     # A request that is sent again under its id is answered again, not done again.
     done = len({c["request_id"] for c in made if c.get("committed", c["status"] == 200)})
-    result.wanted(done == 1, "duplicate", f"{done} queued resources were made")
+    asked = 0 if command == "down" else 1
+    result.wanted(done == asked, "duplicate", f"{done} queued resources were made, not {asked}")
     return result
 
 
@@ -83,6 +84,7 @@ def _case(command: str, role: str, stage: str, call: Call) -> Case:
 
 FIGURE = Figure(
     key="1",
+    counted=("orphan", "duplicate", "manual"),
     title="kill -9 of cli, engine, provider at every TPU call of `up` and `down`, "
     "`recover`, the same command again",
     rig="slice",

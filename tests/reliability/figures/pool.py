@@ -5,8 +5,11 @@ from __future__ import annotations
 import itertools
 import json
 import multiprocessing
+import os
 import queue
+import signal
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -14,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
-from reliability.rig import SliceRig
+from reliability.rig import SliceRig, StackRig
 from reliability.servicer_rig import ServicerRig
 
 #: How much faster than real time the cloud of a :class:`SliceRig` goes.
@@ -24,8 +27,12 @@ _SHM = Path("/dev/shm")
 
 def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
     """The rig that a figure's cases run on."""
+    if callable(figure.rig):
+        return figure.rig(home)
     if figure.rig == "servicer":
         return ServicerRig(home / "emulator")
+    if figure.rig == "stack":
+        return StackRig(home / "project", speed=SPEED)
     return SliceRig(home / "project", speed=SPEED)
 
 
@@ -79,23 +86,20 @@ def measure(
     ]
     for process in running:
         process.start()
-    outcome = Outcome(figure.key, figure.title, len(cases), [], 0.0)
-    told = time.monotonic()
-    while True:
-        alive = any(process.is_alive() for process in running)
-        try:
-            number, result = results.get(timeout=0.2)
-        except queue.Empty:
-            if not alive:
-                break
-            continue
+    outcome = Outcome(figure.key, figure.title, len(cases), [], 0.0, counted=figure.counted)
+
+    def note(number: int, result: Result) -> None:
         outcome.results.append(result)
         if result.problems:
             outcome.reproductions.append(_write(reproductions, figure, seed, cases[number], result))
             progress(f"  ✗ {result.name}: {'; '.join(' '.join(p) for p in result.problems)[:300]}")
-        if time.monotonic() - told > 10:
-            told = time.monotonic()
-            progress(f"  figure {figure.key}: {outcome.good}/{len(outcome.results)} so far")
+
+    try:
+        _gather(running, results, note, lambda: progress(_so_far(outcome)))
+    except KeyboardInterrupt:
+        outcome.cut_short = True
+        for process in running:
+            process.terminate()  # what their rigs have started ends with them
     tasks.cancel_join_thread()
     tasks.close()
     for process in running:
@@ -105,9 +109,38 @@ def measure(
     return outcome
 
 
+def _so_far(outcome: Outcome) -> str:
+    return f"  figure {outcome.key}: {outcome.good}/{len(outcome.results)} so far"
+
+
+def _gather(
+    running: list[Any],
+    results: Any,
+    note: Callable[[int, Result], None],
+    tell: Callable[[], None],
+) -> None:
+    """Take what the workers have, until they are gone."""
+    told = time.monotonic()
+    while True:
+        alive = any(process.is_alive() for process in running)
+        try:
+            note(*results.get(timeout=0.2))
+        except queue.Empty:
+            if not alive:
+                return
+            continue
+        if time.monotonic() - told > 10:
+            told = time.monotonic()
+            tell()
+
+
 def _work(key: str, tasks: Any, results: Any, until: float) -> None:
     from reliability.figures.table import FIGURES
 
+    # Ctrl-C reaches the whole group; the one that was asked ends the others. Not ignored: that
+    # would be inherited by the commands.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
     figure = FIGURES[key]
     with scratch() as home, rig_for(figure, Path(home)) as rig:
         # At least one case each: a figure without any says nothing.
@@ -119,6 +152,13 @@ def _work(key: str, tasks: Any, results: Any, until: float) -> None:
             except queue.Empty:
                 return
             results.put((number, judged(figure, rig, case)))
+
+
+def _end_with_parent() -> None:
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _write(directory: Path, figure: Figure, seed: int, case: Case, result: Result) -> Path:

@@ -107,6 +107,7 @@ def _all_well(rig: SliceRig, result: Result, word: str) -> int:
 
 SECOND_UP = Figure(
     key="8",
+    counted=("mutating",),
     title="second `up`: 0 mutating calls; preview after refresh: no changes",
     rig="slice",
     cases=second_up_cases,
@@ -116,6 +117,7 @@ SECOND_UP = Figure(
 )
 TEARDOWN = Figure(
     key="9",
+    counted=("manual", "orphan"),
     title="teardown from every state, twice: exit code 0 and nothing left",
     rig="slice",
     cases=teardown_cases,

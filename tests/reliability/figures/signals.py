@@ -41,9 +41,10 @@ def judge(rig: SliceRig, case: Case) -> Result:
     result = Result(case.name)
     facts = case.facts
     command = facts["command"]
-    rig.reset()
     if command == "down":
-        assert rig.run("up").exit_code == 0, rig.said[-1].stderr
+        rig.bring_up()
+    else:
+        rig.reset()
     stop = facts["signal"] == "STOP"
     more = {"resume_after_s": STOPPED_S} if stop else {}
     call = Call(facts["method_id"], facts["nth"])
@@ -74,6 +75,7 @@ def judge(rig: SliceRig, case: Case) -> Result:
 
 FIGURE = Figure(
     key="2",
+    counted=("slow", "not converged", "orphan", "duplicate"),
     title="SIGTERM, one Ctrl-C: exit within 5 s; SIGSTOP for 120 virtual seconds: converges",
     rig="slice",
     cases=cases,

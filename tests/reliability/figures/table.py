@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reliability.figures import faults, histories, kills, repeats, signals
+from reliability.figures import faults, histories, kills, kills_again, kills_stack, repeats, signals
 from reliability.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -13,6 +13,8 @@ FIGURES: dict[str, Figure] = {
         repeats.SECOND_UP,
         repeats.TEARDOWN,
         kills.FIGURE,
+        kills_again.FIGURE,
+        kills_stack.FIGURE,
         signals.FIGURE,
         faults.PROCESS_FIGURE,
     )

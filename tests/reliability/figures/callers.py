@@ -1,0 +1,49 @@
+"""Which processes of ours live at each call of a command: whom a kill can meet there."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from reliability.command_rig import Rig
+from reliability.figures.figure import Call, Json
+
+ROLES = ("cli", "engine", "provider")
+#: Stopped and at once sent on: that is noticed by nobody, and noted in the history.
+_LOOK: Json = {
+    "nth": 1,
+    "every": 1,
+    "times": 0,
+    "stage": "before-commit",
+    "effect": {"kind": "kill", "roles": list(ROLES), "signal": "STOP", "resume_after_s": 0},
+}
+
+
+def callers(
+    rig: Rig, *words: str, mutating: bool = False, must_succeed: bool = True
+) -> list[tuple[Call, list[str]]]:
+    """The calls that a command makes when nothing goes wrong, each with the roles that live then.
+
+    Args:
+        rig: as the command is to find it.
+        words: the command.
+        mutating: only calls that change something.
+        must_succeed: whether it is a failure of the rig if the command fails.
+    """
+    first = rig.control.seq()
+    done = rig.run(*words, rules=[_LOOK])
+    assert done.exit_code == 0 or not must_succeed, rig.said[-1].stderr
+    strikes = rig.control.strikes(first)
+    seen: Counter[str] = Counter()
+    found = []
+    for strike in strikes:
+        method_id = str(strike["method_id"])
+        seen[method_id] += 1
+        living = {str(process["role"]) for process in strike["processes"]}
+        is_look = method_id.rpartition(".")[2] in _LOOKS
+        if not (mutating and is_look):
+            roles = [role for role in ROLES if role in living]
+            found.append((Call(method_id, seen[method_id]), roles))
+    return found
+
+
+_LOOKS = frozenset({"get", "list", "getIamPolicy", "getGuestAttributes"})
