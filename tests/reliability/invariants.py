@@ -3,8 +3,9 @@
 ======  ==========================================================================
 I1      every cloud object of ours is in the state, or was reported as left behind
 I2      at most one live queued resource per owner
-I3      after a refresh, the state has nothing that the cloud lacks, but for a run that is
-        over: that stays in the state without its leftover, and never while its slice lives
+I3      after a refresh, the state has nothing that the cloud lacks, but for what it says to
+        be on its way out, and for a run that is over: that stays in the state without its
+        leftover, and never while its slice lives
 I4      a second `up` makes no mutating call
 I5      after `down`, nothing of ours is in the cloud
 I6      what is not ours was not touched
@@ -155,7 +156,8 @@ def _i3(evidence: Evidence) -> Iterator[str]:
             for thing in found:
                 if thing.state not in _OVER:
                     yield f"{resource['id']} is {thing.state}, but the state says that it is over"
-        if not found and not is_over(resource, without_leftover=True):
+        leaving = (resource.get("outputs") or {}).get("lifecycle") == "deleting"
+        if not found and not leaving and not is_over(resource, without_leftover=True):
             yield f"{resource['id']} is in the state, but not in the cloud"
 
 
