@@ -55,7 +55,7 @@ def recover_stack(invocation: Invocation, cloud: Cloud) -> None:
     try:
         found = recover(deployment.engine, look, output.progress)
     except EngineError as error:
-        if error.message != LOCKED:
+        if not error.message.startswith(LOCKED):
             raise
         raise EngineError(
             "The stack is locked, and its backend keeps its locks elsewhere than in files here.",

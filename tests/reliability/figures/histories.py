@@ -260,8 +260,8 @@ def _command(chance: random.Random, word: str) -> Json:
 
 FIGURE = Figure(
     key="4",
-    title="seeded random histories of up, refresh, change, renew, down with pairs of faults, kills, "
-    "runs that end, and deletions behind our back: 0 violations",
+    title="seeded random histories of up, refresh, change, renew, down with pairs of faults, "
+    "kills, runs that end, and deletions behind our back: 0 violations",
     rig="servicer",
     cases=cases,
     judge=judge,
