@@ -255,6 +255,34 @@ def test_leftover_of_a_run_is_cleaned_up_when_asked(on_run_end: str, deletes: in
     assert script.count("POST") == 0
 
 
+@pytest.mark.parametrize("on_run_end", ["keep", "delete"])
+def test_what_lost_a_race_is_not_forgotten_after_the_run(on_run_end: str) -> None:
+    """A second request that ended, too, stays in the state, or is deleted with the first."""
+    loser = NAME.replace("us-east5-a", "us-east5-b")
+    assert loser != NAME
+    wanted = {**KNOWN, "onRunEnd": on_run_end}
+    ended: Properties = {**STATE, "lifecycle": "ended", "requests": [NAME, loser]}
+    there = {NAME, loser}
+
+    def answer(sent: Sent) -> Answer:
+        if sent.method == "DELETE":
+            there.discard(sent.path)
+            return {"name": "operations/2", "done": False}
+        if sent.path in there:
+            return {**queued("SUSPENDED"), "name": sent.path}
+        return missing(sent.path)
+
+    call, script, _ = scripted(answer)
+
+    with pytest.raises(UnreadyError) as over:
+        update(call, NAME, KNOWN, wanted, ended, timeout=0)
+
+    deleted = {sent.path for sent in script.sent if sent.method == "DELETE"}
+    assert deleted == ({NAME, loser} if on_run_end == "delete" else set())
+    kept = [str(name) for name in (over.value.observation.name, *over.value.observation.also)]
+    assert kept == ([NAME] if on_run_end == "delete" else [NAME, loser])
+
+
 def test_import_of_a_stranger_shows_whose_it_is() -> None:
     """An import takes what is there: the labels tell the program whose it was."""
     answers = Cloud(request=sequence(queued("ACTIVE", THEIRS)), node=sequence(node(of=THEIRS)))

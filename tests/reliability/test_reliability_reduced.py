@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from reliability import report, run
-from reliability.figures import faults, histories, kills, repeats
+from reliability.figures import faults, histories, kills, teardown
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
 from reliability.figures.pool import judged
 from reliability.rig import SliceRig
@@ -79,8 +79,8 @@ def test_a_kill_is_recovered_from(processes: SliceRig, command: str) -> None:
 @pytest.mark.engine
 def test_what_was_never_granted_is_taken_down_twice(processes: SliceRig) -> None:
     """Figure 9, one state."""
-    case = Case("failed", {"state": "failed"})
-    outcome = measured(repeats.TEARDOWN, processes, [case])
+    case = Case("failed", {"state": "failed", "how": "twice"})
+    outcome = measured(teardown.FIGURE, processes, [case])
     assert failed(outcome) == []
 
 

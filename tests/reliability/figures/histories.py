@@ -186,9 +186,9 @@ def _now(rig: ServicerRig, word: str) -> list[Violation]:
     """
     resources = rig.engine.export()["deployment"]["resources"]
     known = {"I3"} if word == "recover" else set()
-    failed = rig.commands[-1].exit_code != 0 or word != "up"
     losers = any(len((r.get("outputs") or {}).get("requests") or ()) > 1 for r in resources)
-    if any(resource.get("delete") for resource in resources) or (failed and losers):
+    unsettled = losers and not rig.commands[-1].succeeded(("up",))
+    if unsettled or any(resource.get("delete") for resource in resources):
         known.add("I2")
     return [found for found in rig.check() if found.invariant not in known]
 

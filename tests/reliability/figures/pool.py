@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
-from reliability.rig import SliceRig
+from reliability.rig import SliceRig, StackRig
 from reliability.servicer_rig import ServicerRig
 
 #: How much faster than real time the cloud of a :class:`SliceRig` goes.
@@ -26,6 +26,8 @@ def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
     """The rig that a figure's cases run on."""
     if figure.rig == "servicer":
         return ServicerRig(home / "emulator")
+    if figure.rig == "stack":
+        return StackRig(home / "project", speed=SPEED)
     return SliceRig(home / "project", speed=SPEED)
 
 

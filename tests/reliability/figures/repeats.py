@@ -1,21 +1,11 @@
-"""Figures 8 and 9: a second `up` that changes nothing; teardown from every state, and twice."""
+"""Figure 8: a second `up` that changes nothing, and a preview that plans nothing."""
 
 from __future__ import annotations
 
-from reliability.figures.figure import TPU, Case, Figure, Json, Result
+from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.rig import SliceRig
 from reliability.traces import is_mutating
 
-#: State -> how the stack gets there: capacity rules, and what interrupts `up`.
-STATES: dict[str, Json] = {
-    "nothing": {},
-    "waiting": {"capacity": {"grant_after_s": 1e6}, "interrupted": True},
-    "provisioning": {"capacity": {"provisioning_s": 1e6}, "interrupted": True},
-    "active": {"up": True},
-    "ended": {"up": True, "advance": 20_000},
-    "failed": {"fault": {"kind": "operation-error", "code": 3, "message": "not supported"}},
-    "husk": {"fault": {"kind": "operation-error", "code": 8, "message": "GCE_STOCKOUT"}},
-}
 #: What the settings of one stack may look like.
 STACKS: dict[str, Json] = {
     "plain": {},
@@ -54,47 +44,6 @@ def second_up(rig: SliceRig, case: Case) -> Result:
     return result
 
 
-def teardown_cases(_rig: SliceRig, _seed: int) -> list[Case]:
-    """Each state, taken down twice."""
-    return [Case(f"down twice from {state}", {"state": state}) for state in STATES]
-
-
-def teardown(rig: SliceRig, case: Case) -> Result:
-    """Down, and down again: both end with 0 and nothing is left."""
-    result = Result(case.name, must_strike=False)
-    rig.reset()
-    way = STATES[case.facts["state"]]
-    rig.control.capacity(**way.get("capacity", {}))
-    if way.get("up"):
-        _all_well(rig, result, "up")
-    if way.get("interrupted"):
-        rig.run("up", rules=[_interrupt()])
-        result.struck += rig.struck()
-    if "fault" in way:
-        where = {"method_id": f"{TPU}queuedResources.create"}
-        rig.run("up", rules=[{"where": where, "effect": way["fault"]}])
-        result.struck += rig.struck()
-    if "advance" in way:
-        rig.event()
-        rig.control.advance(way["advance"])
-    for number in ("first", "second"):
-        ended = rig.run("down")
-        text = f"the {number} `down` exits with {ended.exit_code}: {rig.said[-1].stderr}"
-        result.wanted(ended.exit_code == 0, "manual", text)
-        result.found(rig.check(), f"after the {number} `down`")
-    return result
-
-
-def _interrupt() -> Json:
-    """One Ctrl-C while it waits."""
-    return {
-        "where": {"method_id": f"{TPU}queuedResources.get"},
-        "nth": 5,
-        "stage": "after-response",
-        "effect": {"kind": "kill", "roles": ["cli"], "signal": "INT"},
-    }
-
-
 def _all_well(rig: SliceRig, result: Result, word: str) -> int:
     """Run a command that has to end well; gives the history's last line before it."""
     ended = rig.run(word)
@@ -113,13 +62,4 @@ SECOND_UP = Figure(
     judge=second_up,
     share=12,
     spare=20,
-)
-TEARDOWN = Figure(
-    key="9",
-    title="teardown from every state, twice: exit code 0 and nothing left",
-    rig="slice",
-    cases=teardown_cases,
-    judge=teardown,
-    share=12,
-    spare=14,
 )

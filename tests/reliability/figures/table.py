@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reliability.figures import faults, histories, kills, repeats, signals
+from reliability.figures import faults, histories, kills, repeats, signals, teardown
 from reliability.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -11,7 +11,8 @@ FIGURES: dict[str, Figure] = {
         faults.FIGURE,
         histories.FIGURE,
         repeats.SECOND_UP,
-        repeats.TEARDOWN,
+        teardown.FIGURE,
+        teardown.STACK_FIGURE,
         kills.FIGURE,
         signals.FIGURE,
         faults.PROCESS_FIGURE,
