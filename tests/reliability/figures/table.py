@@ -10,7 +10,8 @@ FIGURES: dict[str, Figure] = {
     for figure in (
         faults.FIGURE,
         histories.FIGURE,
-        repeats.SECOND_UP,
+        repeats.FIGURE,
+        repeats.STACK_FIGURE,
         teardown.FIGURE,
         teardown.STACK_FIGURE,
         kills.FIGURE,

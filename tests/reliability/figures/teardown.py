@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -113,7 +114,8 @@ def _judged(rig: Rig, result: Result, ended: Command, *, number: int, may_end: b
     result.wanted(ended.exit_code == _LEFT, "untyped", text)
     result.wanted("is not gone after 2m" in printed, "untyped", f"no deadline is named: {printed}")
     result.wanted("`tpuflex down` again" in printed, "untyped", f"no way on is named: {printed}")
-    result.wanted("(1m so far)" in printed, "untyped", f"no sign of life: {printed}")
+    alive = re.search(r"\(1m\d*s? so far\)", printed) is not None
+    result.wanted(alive, "untyped", f"no sign of life: {printed}")
 
 
 def _is_kept(rig: Rig, result: Result) -> None:
