@@ -72,6 +72,7 @@ class Row:
         refresh: what `pulumi refresh` says.
         down: what `down` says.
         status: what `status` says to do.
+        foretold: what `preview` says, where the plan alone does not say it.
     """
 
     meaning: str
@@ -80,11 +81,12 @@ class Row:
     refresh: Outcome
     down: Outcome
     status: Outcome
+    foretold: str = ""
 
     @property
     def preview(self) -> Outcome:
         """What `preview` says: a preview looks and never fails for what it finds."""
-        return Outcome(_PREVIEWS[self.plan])
+        return Outcome(self.foretold or _PREVIEWS[self.plan])
 
 
 _PREVIEWS = {
@@ -125,7 +127,7 @@ TABLE: Mapping[Standing, Row] = {
     ),
     Standing.ENDED: Row(
         "the run is over and the hosts are gone; the leftover still uses quota",
-        Plan.NOTHING,
+        Plan.UPDATE,
         Outcome(
             "the run is over and nothing is bought again unasked: set renew_before, or change"
             " rerun, for a new run; set on_run_end to delete, or destroy, to clean up",
@@ -134,6 +136,7 @@ TABLE: Mapping[Standing, Row] = {
         Outcome("the run is over"),
         _DELETED,
         Outcome("for a new run: change tpuflex:slice.rerun and run `tpuflex up`", _OVER),
+        foretold="the run is over: asks for nothing, says so, and fails",
     ),
     Standing.FAILED: Row(
         "the request failed and will never become active; the leftover still uses quota",

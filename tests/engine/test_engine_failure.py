@@ -8,8 +8,11 @@ from tpuflex.engine.events import Note
 from tpuflex.engine.failure import ProgramFailures, failure, without_traceback
 from tpuflex.errors import (
     AccessError,
+    BootError,
     CapacityError,
     EngineError,
+    IncompleteTeardownError,
+    NotFoundError,
     QuotaError,
     SettingsError,
     TpuflexError,
@@ -48,10 +51,43 @@ class TestKind:
 
     def test_locked(self) -> None:
         """A locked stack names the command that breaks the lock of a killed run."""
-        found = failure("up", [], "error: the stack is currently locked by 1 lock(s).")
+        stderr = (
+            "error: the stack is currently locked by 1 lock(s). Either wait for the other …\n"
+            "  file:///b/locks/1.json: created by jo@desk (pid 812) at 2026-11-21T12:02:04Z\n"
+        )
+        found = failure("up", [], stderr)
 
         assert type(found) is EngineError
+        assert "process 812 of jo on desk, since 2026-11-21T12:02:04Z" in found.message
         assert "tpuflex recover" in found.hint
+
+    def test_removed_meanwhile(self) -> None:
+        """An `up` whose stack a `down` removes under its feet says so."""
+        found = failure("up", [], "error: no stack named 'dev' found")
+
+        assert type(found) is NotFoundError
+        assert "a `tpuflex down` that ran meanwhile has removed it" in found.message
+        assert "tpuflex up" in found.hint
+
+    def test_a_teardown_that_runs_out_of_time_is_incomplete(self) -> None:
+        """What is not gone at its deadline is left, and `down` says how to go on; in an `up` it
+        is just a failure."""
+        late = [error("r is not gone after 3h (cannot be deleted yet: PROVISIONING: …)", "slice")]
+
+        assert type(failure("destroy", late, "")) is IncompleteTeardownError
+        assert "`tpuflex down` again" in failure("destroy", late, "").hint
+        assert type(failure("up", late, "")) is EngineError
+
+    def test_a_run_that_is_over(self) -> None:
+        """The end of a run has the exit code of a host that does not serve, and the way on."""
+        for text in (
+            "r: the run is over and nothing is bought again unasked",
+            "the run of r is over",
+        ):
+            found = failure("up", [error(text)], "")
+
+            assert type(found) is BootError
+            assert "tpuflex:slice.rerun" in found.hint
 
     def test_after_a_killed_run(self) -> None:
         """A failure that follows a killed run points to what mends its state."""

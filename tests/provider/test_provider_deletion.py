@@ -131,6 +131,17 @@ def test_stuck_deletion_ends_at_its_deadline() -> None:
     assert time.now == 1000 + 3 * 3600
 
 
+def test_what_is_deleted_is_not_said_to_wait_for_a_grant() -> None:
+    """While it is being deleted, what its state meant for the queue is beside the point."""
+    request = sequence(queued("WAITING_FOR_RESOURCES"), queued("DELETING"), missing())
+    call, _, said = scripted(Cloud(request=request))
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert said.text.splitlines()[0].endswith("deleting: it was WAITING_FOR_RESOURCES")
+    assert "Google grants it" not in said.text
+
+
 def test_cancel_ends_the_wait() -> None:
     """A cancellation raises at once; the state keeps the resource."""
     time = FakeTime(stop_at=1005.0)

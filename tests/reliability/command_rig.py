@@ -39,6 +39,7 @@ class Rig(ABC):
         control: the embedded cloud's control API.
         commands: what was run since the last :meth:`reset`.
         said: how each of them ended.
+        environment: what commands find in their environment beside the usual.
     """
 
     #: Pulumi project name.
@@ -53,6 +54,7 @@ class Rig(ABC):
         self.commands: list[Command] = []
         self.said: list[processes.Ended] = []
         self._guard = ExitStack()
+        self.environment: dict[str, str] = {}
         self._foreign: Json = {}
         self._copies: dict[str, Copy] = {}
 
@@ -75,7 +77,12 @@ class Rig(ABC):
         ended = processes.run(
             self.command(words),
             cwd=self.home,
-            environ={**self.environ(), **self._pace(), processes.MARK: self.mark},
+            environ={
+                **self.environ(),
+                **self.environment,
+                **self._pace(),
+                processes.MARK: self.mark,
+            },
             started=self._register,
             timeout_s=timeout_s,
         )
@@ -146,6 +153,12 @@ class Rig(ABC):
         """What exists now is somebody else's: it must stay as it is."""
         self._foreign = self.control.inventory()
 
+    def pulumi(self, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run a command of the engine's own on the stack; no rule of a fault is changed."""
+        command = [str(self.engine().path), "--non-interactive", "--stack", self.stack, *words]
+        environ = {**self.environ(), **self.environment, **self._pace()}
+        return self._pulumi(command, {**environ, processes.MARK: self.mark})
+
     def snapshot_error(self) -> str:
         """What ``pulumi stack import`` has against the exported state; empty if nothing."""
         pulumi = [str(self.engine().path), "--non-interactive", "stack", "--stack", self.stack]
@@ -167,6 +180,7 @@ class Rig(ABC):
         self._clear_backend()
         self.commands.clear()
         self.said.clear()
+        self.environment.clear()
         self._foreign = {}
         self.control.speed(self.speed)
         self.control.capacity()

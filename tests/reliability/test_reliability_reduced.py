@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from reliability import records, report, run
-from reliability.figures import faults, histories, kills, repeats
+from reliability.figures import faults, histories, kills, teardown
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
 from reliability.figures.pool import judged
 from reliability.rig import SliceRig
@@ -80,9 +80,45 @@ def test_a_kill_is_recovered_from(processes: SliceRig, command: str) -> None:
 @pytest.mark.engine
 def test_what_was_never_granted_is_taken_down_twice(processes: SliceRig) -> None:
     """Figure 9, one state."""
-    case = Case("failed", {"state": "failed"})
-    outcome = measured(repeats.TEARDOWN, processes, [case])
+    case = Case("failed", {"state": "failed", "how": "twice"})
+    outcome = measured(teardown.FIGURE, processes, [case])
     assert failed(outcome) == []
+
+
+@pytest.mark.engine
+def test_two_teardowns_at_once_leave_nothing(processes: SliceRig) -> None:
+    """Figure 9, two `down` started at the same moment."""
+    case = Case("active", {"state": "active", "how": "two at once"})
+    outcome = measured(teardown.FIGURE, processes, [case])
+    assert failed(outcome) == []
+
+
+def test_the_end_of_a_run_is_told_and_nothing_is_bought(servicer: ServicerRig) -> None:
+    """Figure 4, a history told by its steps: run out, cleaned up, asked for again."""
+    steps = [
+        {"do": "change", "key": "onRunEnd", "value": "delete"},
+        {"do": "up", "rules": []},
+        {"do": "advance", "seconds": 15_000},
+        {"do": "up", "rules": []},
+    ]
+    case = Case("over", {"seed": 1, "steps": steps})
+    outcome = measured(histories.FIGURE, servicer, [case])
+    assert failed(outcome) == []
+    assert [command.exit_code for command in servicer.commands if command.name == "up"] == [
+        *[0, 1],
+        *[1, 0, 0],
+    ]
+
+
+def test_changing_what_a_changed_boot_does_is_no_other_slice(servicer: ServicerRig) -> None:
+    """`on_boot_change` is part of how a request is recognised, but not for its own state."""
+    word: list[dict[str, object]] = [{"do": "up", "rules": []}]
+    for value in ("update", "replace"):
+        word += [{"do": "change", "key": "onBootChange", "value": value}, {"do": "up", "rules": []}]
+    case = Case("boot", {"seed": 1, "steps": word})
+    outcome = measured(histories.FIGURE, servicer, [case])
+    assert failed(outcome) == []
+    assert {command.exit_code for command in servicer.commands} == {0}
 
 
 def outcome_of(*results: Result, possible: int = 10) -> Outcome:

@@ -64,7 +64,7 @@ def _recover_alone(invocation: Invocation, cloud: Cloud, deployment: Deployment)
     try:
         found = recover(deployment.engine, look, output.progress, timing=cloud.timing)
     except EngineError as error:
-        if error.message != LOCKED:
+        if not error.message.startswith(LOCKED):
             raise
         raise EngineError(
             "The stack is locked, and its backend keeps its locks elsewhere than in files here.",

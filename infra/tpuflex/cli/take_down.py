@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
@@ -47,7 +48,9 @@ def take_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         if not invocation.yes:
             output.confirm(f"Type the stack's name ({stack.name}) to go ahead", expected=stack.name)
         if known:
-            deployment.destroy(plan, spare_protected=protected)
+            known = _destroyed(deployment, plan, spare_protected=protected)
+            if not known:
+                output.progress("Another `tpuflex down` has removed the stack meanwhile.")
     left = prove_empty(
         cloud.inventory,
         now=cloud.timing.monotonic,
@@ -56,13 +59,23 @@ def take_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         kept=spared,
     )
     if known and not protected:
-        deployment.engine.remove()
+        with suppress(NotFoundError):
+            deployment.engine.remove()
     output.document({"stack": stack.name, "destroyed": True, **_document(plan, left)})
     if plan.changes or found.items:
         kinds = dict.fromkeys(item.kind for item in found.items)
         if kinds:
             output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
+
+
+def _destroyed(deployment: Deployment, plan: Plan, *, spare_protected: bool) -> bool:
+    """Destroy; False if somebody else has, and removed the stack, since it was looked at."""
+    try:
+        deployment.destroy(plan, spare_protected=spare_protected)
+    except NotFoundError:
+        return False
+    return True
 
 
 def _refuse_protected(spared: tuple[Kept, ...]) -> None:

@@ -12,12 +12,16 @@ from tpuflex.engine.events import Note
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
+    BootError,
     CapacityError,
     ConflictError,
     EngineError,
+    IncompleteTeardownError,
+    NotFoundError,
     QuotaError,
     TpuflexError,
 )
+from tpuflex.standing import TABLE, Standing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,12 +35,19 @@ _ECHOES = re.compile(
 _TRACEBACK = re.compile(r"Traceback \(most recent call last\):\n(?:[ \t].*\n|\n)*", re.MULTILINE)
 _PROGRAM = re.compile(r"python inline source runtime error: (?P<error>.*)")
 _LOCKED = re.compile(r"the stack is currently locked by|Another update is currently in progress")
-#: The message of a failure because of a lock.
+#: How the backend names the owner of a lock (the engine's ``pkg/backend/diy/lock.go``).
+_HOLDER = re.compile(
+    r"created by (?P<user>\S+)@(?P<host>\S+) \(pid (?P<pid>\d+)\) at (?P<time>\S+)"
+)
+#: What the message of a failure because of a lock begins with.
 LOCKED = "Another operation is running on this stack, or one was killed while it ran."
 #: A file of the backend that a kill cut short.
 _TORN = re.compile(r"failed to load checkpoint|snapshot integrity failure")
 #: What the engine says at the beginning of an operation that follows a killed one.
 _PENDING = re.compile(r"pending operations? from previous deployment")
+#: What the provider says of a deletion that was not over at its deadline.
+_NOT_GONE = re.compile(r"is not gone after")
+_REMOVED = re.compile(r"no stack named '([^']+)' found")
 _RECOVER = "An earlier run was killed. Mend its state first: tpuflex recover"
 _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
 
@@ -92,7 +103,15 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     """
     if _LOCKED.search(stderr):
         return EngineError(
-            LOCKED, hint="Wait for it to end. If none runs any more: tpuflex recover"
+            f"{LOCKED}{_holder(stderr)}",
+            hint="Wait for it to end, or press Ctrl-C there, and run this again. If that process is"
+            " dead: tpuflex recover",
+        )
+    if (removed := _REMOVED.search(stderr)) is not None:
+        return NotFoundError(
+            f"The stack {removed[1]} is not there any more: a `tpuflex down` that ran meanwhile"
+            " has removed it.",
+            hint="Run `tpuflex up` to bring it up anew.",
         )
     notes = list(notes)
     hint = _RECOVER if _TORN.search(stderr) or any(_PENDING.search(n.text) for n in notes) else ""
@@ -107,12 +126,27 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
     text = "\n".join(problems)
+    if operation == "destroy" and _NOT_GONE.search(text):
+        return IncompleteTeardownError(
+            text, hint="Run `tpuflex down` again: it goes on where this one stopped."
+        )
     return _kind(text)(text, hint=hint or _hint(text, operation))
 
 
 def without_traceback(text: str) -> str:
     """``text`` with each Python traceback reduced to its last line, the error itself."""
     return _TRACEBACK.sub("", text)
+
+
+def _holder(stderr: str) -> str:
+    """Who holds the lock, as a sentence; empty if the engine does not say."""
+    found = _HOLDER.search(stderr)
+    if found is None:
+        return ""
+    return (
+        f" It is process {found['pid']} of {found['user']} on {found['host']},"
+        f" since {found['time']}."
+    )
 
 
 def _problems(notes: Iterable[Note]) -> Iterable[str]:
@@ -130,6 +164,7 @@ def _problems(notes: Iterable[Note]) -> Iterable[str]:
 _KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
     # The provider's own words (tpuflex.provider.waiting), then Google's.
     (re.compile(r"is not active after|\(cause: (?:stock-out|expired)\)"), CapacityError),
+    (re.compile(r"nothing is bought again unasked|the run of \S+ is over"), BootError),
     (re.compile(r"deletion_protection is on"), ConflictError),
     (re.compile(r"queuedResources/\S+ belongs to "), AlreadyExistsError),
     (re.compile(r"\(cause: quota\)|quota", re.I), QuotaError),
@@ -147,6 +182,9 @@ def _kind(text: str) -> type[TpuflexError]:
 def _hint(text: str, operation: str) -> str:
     if _kind(text) is CapacityError:
         return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
+    if _kind(text) is BootError:
+        advice = TABLE[Standing.ENDED].status.text
+        return f"{advice[:1].upper()}{advice[1:]}."
     if _kind(text) is ConflictError:
         return "Set tpuflex:slice.deletion_protection to false, run `tpuflex up`, and try again."
     if "passphrase" in text:

@@ -262,6 +262,7 @@ class StackRun:
     def _select(self, *, create: bool = True) -> Stack:
         """The stack in the backend; made there if ``create``."""
         from pulumi.automation import LocalWorkspace, StackNotFoundError
+        from pulumi.automation.errors import StackAlreadyExistsError
 
         from tpuflex.engine.terse_stack import StackInitMode, TerseStack
 
@@ -280,7 +281,9 @@ class StackRun:
                     f"The stack {target.stack} has not been brought up.",
                     hint=f"Run: tpuflex up --stack {target.stack}",
                 ) from error
-        return self._stack
+            except StackAlreadyExistsError:
+                pass  # another run has made it between our look and our making it
+        return self._stack if self._stack is not None else self._select(create=False)
 
     @contextmanager
     def _operation(self, name: str) -> Iterator[None]:

@@ -167,7 +167,8 @@ class Removal:
     def _tell(self, seen: Observation, note: str) -> None:
         now = self.call.timing.monotonic()
         if seen.queued_resource is not None:
-            sentence = seen.sentence()
+            # What its state meant for the queue is beside the point while it is being deleted.
+            sentence = f"it was {seen.state}" if note == "deleting" else seen.sentence()
         else:
             sentence = (
                 f"the queued resource is gone, its node is {seen.node.state if seen.node else ''}"

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pydantic import JsonValue
 
 from tpuflex.errors import InterruptedByUser, TpuflexError
@@ -19,7 +21,7 @@ from tpuflex.provider.placement import refuse_foreign
 from tpuflex.provider.protection import refuse_deletion
 from tpuflex.provider.race import obtain
 from tpuflex.provider.refresh import labels_of, names_of, read
-from tpuflex.provider.renewal import RUN_OVER
+from tpuflex.provider.renewal import NEW_RUN, RUN_OVER
 
 __all__ = ["create", "delete_resource", "read", "update"]
 
@@ -63,13 +65,13 @@ def update(
         timeout: seconds for all of it; 0 for the deadlines of the inputs alone.
 
     Raises:
-        UnreadyError: it is still not active.
+        UnreadyError: it is still not active, or its run is over.
         TpuflexError: it is not ours, or could not be changed.
     """
     args = parse(new)
     known = names_of(id_, old, outputs)
     if outputs.get("lifecycle") == Lifecycle.ENDED.value:
-        return _after_the_run(call, args, RequestName.parse(id_))
+        raise _after_the_run(call, args, known)
     if len(args.zones) == 1:
         seen = call.look_twice(known[0])
         if not seen.gone:
@@ -105,20 +107,32 @@ def delete_resource(
     )
 
 
-def _after_the_run(call: Call, args: QueuedResourceArgs, name: RequestName) -> Observation:
-    """The run is over, and nobody asked for another: at most the leftover is cleaned up."""
-    seen = call.look_twice(name)
-    if args.on_run_end == "delete" and not seen.gone:
-        call.report("the run is over: deleting its leftover, which still uses quota")
-        limit = Deadlines.of(args, 0).deletion
-        removal = Removal(call, name, args.labels, call.timing.monotonic() + limit, seen.born)
+def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName]) -> UnreadyError:
+    """The run is over, and nobody asked for another: at most what is left is cleaned up. Either
+    way there is no slice, and an `up` that ends well would say that there is one."""
+    left = _left(call, args, known)
+    message, hint = RUN_OVER, f"{NEW_RUN[:1].upper()}{NEW_RUN[1:]}."
+    if args.on_run_end == "delete" and left:
+        call.report("the run is over: deleting what it left, which still uses quota")
+        deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion
         try:
-            delete_all([removal])
+            delete_all([Removal(call, s.name, args.labels, deadline, s.born) for s in left])
+            left = []
         except (TpuflexError, InterruptedByUser) as error:
-            raise UnreadyError(error.message, observation=seen, hint=error.hint) from error
-        return Observation(name, None, None, seen.at, known_ended=True)
-    call.report(RUN_OVER, warning=True)
-    return seen if not seen.gone else Observation(name, None, None, seen.at, known_ended=True)
+            message, hint = error.message, error.hint
+    over = Observation(known[0], None, None, call.timing.wall(), known_ended=True)
+    seen, *others = left or [over]
+    return UnreadyError(
+        f"{known[0]}: {message}",
+        observation=replace(seen, also=tuple(other.name for other in others)),
+        hint=hint,
+    )
+
+
+def _left(call: Call, args: QueuedResourceArgs, known: list[RequestName]) -> list[Observation]:
+    """What is left of a run, in every zone that was asked."""
+    looks = [call.look_twice(name) for name in known]
+    return [seen for seen in looks if not seen.gone and seen.belongs_to(args.labels)]
 
 
 def _patched(

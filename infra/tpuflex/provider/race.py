@@ -109,6 +109,10 @@ class Race:
                 entrant.exists = True  # for all that is known
                 continue
             judged = verdict(entrant.args, seen)
+            if judged is Verdict.REFUSE_DIFFERENT and entrant.name in self._known:
+                # The fingerprint is for what no state knows of. Here the diff has decided that
+                # what differs (on_boot_change, say) is changed in place.
+                judged = Verdict.ADOPT
             if judged is Verdict.ADOPT:
                 self._adopt(entrant, seen)
             elif judged is Verdict.CLEAR:

@@ -1,4 +1,7 @@
-"""Figure 4: random histories with pairs of faults, kills, and deletions behind our back.
+"""Figure 4: random histories with pairs of faults, kills, and what happens behind our back.
+
+Programs that change in every input that may change, one zone and two, runs that are renewed and
+runs that end, slices, requests and nodes that somebody deletes, capacity that comes and goes.
 
 A history is a plan in JSON, made from its seed before it begins: a failing one is written to a
 file that tells it again, whatever becomes of this generator.
@@ -6,14 +9,18 @@ file that tells it again, whatever becomes of this generator.
 
 from __future__ import annotations
 
+import contextlib
 import random
 from collections.abc import Callable
 
 from reliability.figures.figure import TPU, Case, Figure, Json, Result
 from reliability.invariants import Violation
 from reliability.servicer_rig import ServicerRig
+from reliability.snapshot import is_over, stored_resources
 from tpuflex.emulator.faults.catalogue import random_rules
+from tpuflex.errors import ConflictError
 from tpuflex.gcp.queued_resources import RequestName, TpuClient
+from tpuflex.provider.renewal import RUN_OVER
 
 #: How many histories the full run has.
 COUNT = 10_000
@@ -39,30 +46,73 @@ def cases(_rig: ServicerRig, seed: int, count: int = COUNT) -> list[Case]:
     ]
 
 
+#: What may come between two commands, and how often.
+KINDS = {
+    "up": 5,
+    "refresh": 3,
+    "change": 5,
+    "down": 2,
+    "delete": 2,
+    "delete node": 2,
+    "advance": 2,
+    "near the end": 1,
+    "run over": 1,
+    "capacity": 1,
+}
+_A, _B = "us-east5-a", "us-east5-b"
+#: How capacity may turn out: here and there, late, slow to come and slow to go.
+CAPACITIES: tuple[Json, ...] = (
+    {},
+    {"zones": {_A: {"never": True}}},
+    {"zones": {_B: {"grant_after_s": 300}}},
+    {"provisioning_s": 2400},
+    {"deleting_s": 2400},
+)
+
+
 def plan(seed: int) -> list[Json]:
     """The steps of the history that ``seed`` decides."""
     chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
-    steps: list[Json] = [_command(chance, "up")]
+    steps = [_change(chance) for _ in range(chance.choice((0, 0, 1, 2)))]
+    steps.append(_command(chance, "up"))
     for _ in range(chance.randint(2, 6)):
-        kind = chance.choices(
-            ("up", "refresh", "change", "down", "delete", "advance"), (4, 3, 3, 2, 2, 2)
-        )[0]
-        if kind == "change":
-            key = chance.choice(("labels", "description", "metadata"))
-            word = f"w{chance.randint(0, 999)}"
-            value: object = {"team": word}
-            if key == "description":
-                value = word
-            elif key == "metadata":
-                value = {"startup-script": f"echo {word}"}
-            steps += [{"do": "change", "key": key, "value": value}, _command(chance, "up")]
-        elif kind == "delete":
-            steps.append({"do": "delete"})
-        elif kind == "advance":
-            steps.append({"do": "advance", "seconds": chance.choice((1, 60, 600))})
-        else:
-            steps.append(_command(chance, kind))
+        match chance.choices(tuple(KINDS), tuple(KINDS.values()))[0]:
+            case "change":
+                steps += [_change(chance), _command(chance, "up")]
+            case "near the end":
+                # A run has 4 hours, and renew_before is one of them, where it is set.
+                steps += [{"do": "advance", "seconds": 11_000}, _command(chance, "up")]
+            case "run over":
+                steps += [{"do": "advance", "seconds": 15_000}, _command(chance, "up")]
+            case "advance":
+                steps.append({"do": "advance", "seconds": chance.choice((1, 60, 600))})
+            case "capacity":
+                steps.append({"do": "capacity", "rules": chance.choice(CAPACITIES)})
+            case "delete" | "delete node" as deletion:
+                steps.append({"do": deletion})
+            case word:
+                steps.append(_command(chance, word))
     return steps
+
+
+def _change(chance: random.Random) -> Json:
+    """One input of the program, changed; None takes it away."""
+    word = f"w{chance.randint(0, 999)}"
+    values: dict[str, tuple[object, ...]] = {
+        "labels": ({"team": word},),
+        "description": (word,),
+        "metadata": ({"startup-script": f"echo {word}"}, {"motd": word}),
+        "onBootChange": ("update", "replace"),
+        "tags": ([word], []),
+        "externalIps": (True, False),
+        "zones": ([_A, _B], [_B, _A], [_A], [_B]),
+        "strategy": ("race", "ordered"),
+        "renewBefore": ("3600s", None),
+        "rerun": (word,),
+        "onRunEnd": ("delete", "keep"),
+    }
+    key = chance.choice(tuple(values))
+    return {"do": "change", "key": key, "value": chance.choice(values[key])}
 
 
 def judge(rig: ServicerRig, case: Case) -> Result:
@@ -78,17 +128,52 @@ def tell(rig: ServicerRig, name: str, seed: int, steps: list[Json]) -> Result:
     try:
         for step in steps:
             _step(rig, step, result)
-        # After any kill or typed failure a person types at most this.
-        for number, word in enumerate(("recover", "refresh", "up", "up", "down")):
-            ended = rig.run(word)
-            text = f"`{word}` (settling, {number}) ends with {ended.exit_code}: "
-            said = "; ".join(rig.engine.said[-1:])
-            result.wanted(ended.exit_code == 0, "manual", text + said)
-            result.found(_now(rig, word), f"after `{word}` (settling)")
+        _settle(rig, result)
     except Exception as error:
         result.wanted(False, "untyped", f"{type(error).__name__}: {error}")
     result.struck += rig.struck()
     return result
+
+
+def _settle(rig: ServicerRig, result: Result) -> None:
+    """After any kill or typed failure a person types at most this; after the end of a run, that
+    a new one is wanted, too."""
+    rig.direct.capacity()
+    for word in ("recover", "refresh"):
+        _ends_well(rig, result, word)
+    # A changed program may ask for another run (and a preview then says so); else nobody does.
+    if _is_over(rig) and [step.operation for step in rig.engine.preview().steps] == ["update"]:
+        assert rig.arguments is not None
+        _stays_over(rig, result)
+        rig.event()
+        rig.arguments["rerun"] = "again"
+    for word in ("up", "up", "down"):
+        _ends_well(rig, result, word)
+
+
+def _ends_well(rig: ServicerRig, result: Result, word: str) -> None:
+    ended = rig.run(word)
+    said = "; ".join(rig.engine.said[-1:])
+    text = f"`{word}` (settling) ends with {ended.exit_code}: {said}"
+    result.wanted(ended.exit_code == 0, "manual", text)
+    result.found(_now(rig, word), f"after `{word}` (settling)")
+
+
+def _is_over(rig: ServicerRig) -> bool:
+    return any(is_over(resource) for resource in stored_resources(rig.engine.export()))
+
+
+def _stays_over(rig: ServicerRig, result: Result) -> None:
+    """An `up` buys nothing unasked when the run is over, says so, and fails."""
+    ended = rig.run("up")
+    said = "; ".join(rig.engine.said[-1:])
+    result.wanted(ended.exit_code == 1 and RUN_OVER in said, "I7", f"`up` after the run: {said}")
+    bought = [
+        call
+        for call in rig.evidence().history
+        if call["seq"] > ended.first_seq and call["method_id"].endswith("queuedResources.create")
+    ]
+    result.wanted(not bought, "I7", f"`up` after the run sent {bought}")
 
 
 def _now(rig: ServicerRig, word: str) -> list[Violation]:
@@ -96,11 +181,14 @@ def _now(rig: ServicerRig, word: str) -> list[Violation]:
 
     `recover` settles what is pending and reads nothing else, so that only `refresh` finds what
     was deleted behind our back. A replaced request whose deletion was refused stands in the
-    state as to be deleted, and the next `up` does so.
+    state as to be deleted, and one that lost a race as one of the requests: the next `up`
+    deletes them.
     """
     resources = rig.engine.export()["deployment"]["resources"]
     known = {"I3"} if word == "recover" else set()
-    if any(resource.get("delete") for resource in resources):
+    losers = any(len((r.get("outputs") or {}).get("requests") or ()) > 1 for r in resources)
+    unsettled = losers and not rig.commands[-1].succeeded(("up",))
+    if unsettled or any(resource.get("delete") for resource in resources):
         known.add("I2")
     return [found for found in rig.check() if found.invariant not in known]
 
@@ -111,13 +199,18 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
         case "change":
             rig.event()
             rig.arguments[step["key"]] = step["value"]
+            if step["value"] is None:
+                del rig.arguments[step["key"]]
         case "advance":
             rig.advance(step["seconds"])
-        case "delete":
+        case "capacity":
+            rig.event()
+            rig.direct.capacity(**step["rules"])
+        case "delete" | "delete node" as deletion:
             # Somebody else's deletion meets no fault: the rules of the last command are over.
             result.struck += rig.direct.faults.book.struck
             rig.direct.faults.forget()
-            rig.event(_delete_all(rig))
+            rig.event(_delete_all(rig) if deletion == "delete" else _delete_nodes(rig))
         case word:
             ended = rig.run(word, rules=step["rules"])
             if ended.exit_code == -9:
@@ -132,7 +225,20 @@ def _delete_all(rig: ServicerRig) -> Callable[[TpuClient], object]:
 
     def delete(client: TpuClient) -> None:
         for name in names:
-            client.delete_queued_resource(name, request_id="theirs")
+            # Google refuses it while the slice is being made, or is on its way out.
+            with contextlib.suppress(ConflictError):
+                client.delete_queued_resource(name, request_id="theirs")
+
+    return delete
+
+
+def _delete_nodes(rig: ServicerRig) -> Callable[[TpuClient], object]:
+    nodes = [str(n["name"]) for n in rig.direct.cloud.inventory().get("tpu", {}).get("nodes", [])]
+
+    def delete(client: TpuClient) -> None:
+        for node in nodes:
+            with contextlib.suppress(ConflictError):
+                client.delete_node(node)
 
     return delete
 
@@ -155,8 +261,8 @@ def _command(chance: random.Random, word: str) -> Json:
 FIGURE = Figure(
     key="4",
     counted=("orphan", "duplicate", "manual", "untyped"),
-    title="seeded random histories of up, refresh, change, down with pairs of faults, kills and "
-    "deletions behind our back: 0 violations",
+    title="seeded random histories of up, refresh, change, renew, down with pairs of faults, "
+    "kills, runs that end, and deletions behind our back: 0 violations",
     rig="servicer",
     cases=cases,
     judge=judge,

@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from reliability.figures import faults, histories, kills, kills_again, kills_stack, repeats, signals
+from reliability.figures import (
+    faults,
+    histories,
+    kills,
+    kills_again,
+    kills_stack,
+    repeats,
+    signals,
+    teardown,
+)
 from reliability.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -10,8 +19,10 @@ FIGURES: dict[str, Figure] = {
     for figure in (
         faults.FIGURE,
         histories.FIGURE,
-        repeats.SECOND_UP,
-        repeats.TEARDOWN,
+        repeats.FIGURE,
+        repeats.STACK_FIGURE,
+        teardown.FIGURE,
+        teardown.STACK_FIGURE,
         kills.FIGURE,
         kills_again.FIGURE,
         kills_stack.FIGURE,
