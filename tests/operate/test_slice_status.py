@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.standing import exit_code, headline
+from tpuflex.cli.standing import headline
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.queued_resources import Listing, NodeListing
 from tpuflex.gcp.tpu_models import Node, QueuedResource
@@ -152,7 +152,7 @@ class TestStatus:
         assert found.standing is Standing.ORPHANED
         assert found.state == "NOT_FOUND"
         assert "billed" in found.sentence
-        assert exit_code(found) == 7
+        assert found.outcome.exit_code == 7
 
     @pytest.mark.parametrize(
         ("state", "standing", "code"),
@@ -175,7 +175,7 @@ class TestStatus:
         assert found.standing is standing
         assert headline(found) == standing.value
         assert found.advice == TABLE[standing].status.text
-        assert exit_code(found) == code
+        assert found.outcome.exit_code == code
 
     def test_unknown_state_is_shown_as_google_spells_it(self, settings: StackSettings) -> None:
         """A later API's word reaches people unchanged."""

@@ -12,7 +12,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.live import LiveProgress
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, check_source
-from tpuflex.engine.events import Progress
+from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
 from tpuflex.engine.run import StackRun, Target
@@ -43,6 +43,7 @@ class Deployment:
         self._failures = ProgramFailures()
         self._progress: LiveProgress | None = None
         self._partial = False
+        self._warned: set[str] = set()
         # The program's classes take as long to import as the engine takes to start: side by side.
         threading.Thread(target=import_module, args=("tpuflex.program",), daemon=True).start()
 
@@ -143,6 +144,14 @@ class Deployment:
     def _listen(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress.listen(progress)
+        elif isinstance(progress, Note) and progress.severity == "warning":
+            # A preview looks at the slice, too: what it finds must not wait for `up`.
+            self._warn(f"  warning  {progress.name or 'pulumi'}: {progress.text}")
+
+    def _warn(self, text: str) -> None:
+        if text not in self._warned:
+            self._warned.add(text)
+            self._invocation.output.progress(text)
 
     def _say(self, text: str) -> None:
         if self._progress is not None:

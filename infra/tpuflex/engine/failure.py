@@ -15,6 +15,7 @@ from tpuflex.errors import (
     CapacityError,
     ConflictError,
     EngineError,
+    IncompleteTeardownError,
     QuotaError,
     TpuflexError,
 )
@@ -107,7 +108,10 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
     text = "\n".join(problems)
-    return _kind(text)(text, hint=hint or _hint(text, operation))
+    kind = _kind(text)
+    if operation == "destroy" and _STUCK.search(text) and kind in (EngineError, ConflictError):
+        kind = IncompleteTeardownError
+    return kind(text, hint=hint or _hint(text, operation))
 
 
 def without_traceback(text: str) -> str:
@@ -127,10 +131,13 @@ def _problems(notes: Iterable[Note]) -> Iterable[str]:
             yield f"{note.name}: {text}" if note.name else text
 
 
+#: The provider's words for what does not go although it should (tpuflex.provider.deletion).
+_STUCK = re.compile(r"is not gone after")
 _KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
     # The provider's own words (tpuflex.provider.waiting), then Google's.
     (re.compile(r"is not active after|\(cause: (?:stock-out|expired)\)"), CapacityError),
     (re.compile(r"deletion_protection is on"), ConflictError),
+    (_STUCK, ConflictError),
     (re.compile(r"queuedResources/\S+ belongs to "), AlreadyExistsError),
     (re.compile(r"\(cause: quota\)|quota", re.I), QuotaError),
     (
@@ -147,7 +154,7 @@ def _kind(text: str) -> type[TpuflexError]:
 def _hint(text: str, operation: str) -> str:
     if _kind(text) is CapacityError:
         return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
-    if _kind(text) is ConflictError:
+    if "deletion_protection is on" in text:
         return "Set tpuflex:slice.deletion_protection to false, run `tpuflex up`, and try again."
     if "passphrase" in text:
         return "Set PULUMI_CONFIG_PASSPHRASE."
