@@ -73,6 +73,7 @@ class Row:
         refresh: what `pulumi refresh` says.
         down: what `down` says.
         status: what `status` says to do.
+        foretold: what `preview` says, where the plan alone does not say it.
     """
 
     meaning: str
@@ -81,17 +82,18 @@ class Row:
     refresh: Outcome
     down: Outcome
     status: Outcome
+    foretold: str = ""
 
     @property
     def preview(self) -> Outcome:
         """What `preview` says: a preview looks and never fails for what it finds."""
-        return Outcome(PREVIEWS[self.plan])
+        return Outcome(self.foretold or PREVIEWS[self.plan])
 
 
 #: What a preview says about the request.
 PREVIEWS: Mapping[Plan, str] = {
     Plan.NOTHING: "stays as it is",
-    Plan.UPDATE: "goes on with the request that is there",
+    Plan.UPDATE: "is kept: changed in place, waited for, or reported to be over",
     Plan.REPLACE: "is replaced: asked for anew, and what is left of the old one is removed",
     Plan.CREATE: "is asked for",
 }
@@ -133,7 +135,7 @@ TABLE: Mapping[Standing, Row] = {
     ),
     Standing.ENDED: Row(
         "the run is over and the hosts are gone: nothing is billed, the leftover still uses quota",
-        Plan.NOTHING,
+        Plan.UPDATE,
         Outcome(
             "the run is over and nothing is bought again unasked: set renew_before, or change"
             " rerun, for a new run; set on_run_end to delete, or destroy, to clean up",
@@ -146,6 +148,7 @@ TABLE: Mapping[Standing, Row] = {
             " `tpuflex down` cleans up",
             _OVER,
         ),
+        foretold="the run is over: asks for nothing, says so, and fails",
     ),
     Standing.FAILED: Row(
         "the request failed and will never become active: nothing is billed, the leftover still"

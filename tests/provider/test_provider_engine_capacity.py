@@ -211,13 +211,13 @@ def test_ended_run_is_renewed_only_when_asked(rig: Rig) -> None:
     rig.up()
     rig.cloud.advance(14400 + 60)
 
-    rig.up()
-
-    assert outputs(rig)["lifecycle"] == "ended"
-    assert rig.tpu() == {}
-    assert rig.preview() == {"same": 3}
-    rig.refresh()
-    rig.up()
+    for _ in range(2):
+        with pytest.raises(CommandError, match="nothing is bought again unasked"):
+            rig.up()
+        assert outputs(rig)["lifecycle"] == "ended"
+        assert rig.tpu() == {}
+        assert rig.preview() == {"same": 2, "update": 1}
+        rig.refresh()
     assert len(rig.calls("POST")) == 1
     assert outputs(rig)["lifecycle"] == "ended"
 
@@ -242,7 +242,8 @@ def test_ended_run_whose_leftover_somebody_removed_is_not_bought_again(rig: Rig)
     assert answer.status_code == 200, answer.text
     rig.cloud.advance(5)
 
-    rig.up()
+    with pytest.raises(CommandError, match="nothing is bought again unasked"):
+        rig.up()
 
     assert outputs(rig)["lifecycle"] == "ended"
     assert len(rig.calls("POST")) == 1

@@ -63,7 +63,7 @@ def test_renewal_is_planned_once_less_is_left(left: float, renewed: bool) -> Non
 def test_renewal_is_never_silent() -> None:
     """Without `renewBefore`, no time that passes plans anything; the note gives the reason."""
     assert changes(inputs(), inputs(), state(), END + 86400) == {}
-    assert changes(inputs(), inputs(), state("ended"), END + 86400) == {}
+    assert changes(inputs(), inputs(), state("ended"), END + 86400) == {"lifecycle": False}
     wanted = inputs(renewBefore="3600s")
     assert plan(wanted, wanted, state(), END - 600).notes == (
         "10m of the run are left, less than renewBefore (1h): a new one takes over",
@@ -102,9 +102,10 @@ def test_rerun_replaces_when_it_changes(old: Any, new: Any, replaces: bool | Non
     before = inputs(**({"rerun": old} if old else {}))
     after = inputs(**({"rerun": new} if new else {}))
 
-    assert changes(before, after, state("ended")) == (
-        {} if replaces is None else {"rerun": replaces}
-    )
+    assert changes(before, after, state("ended")) == {
+        "lifecycle": False,
+        **({} if replaces is None else {"rerun": replaces}),
+    }
 
 
 def test_steering_changes_in_the_state_only() -> None:
@@ -144,7 +145,7 @@ def test_import_says_nothing_about_steering() -> None:
         ("active", [A, B], {}),
         ("active", [C, B, A], {}),
         ("active", [B], {"zones": True}),
-        ("ended", [A, B], {}),
+        ("ended", [A, B], {"lifecycle": False}),
         ("waiting", [B, C], {"zones": False, "lifecycle": False}),
         ("active", UNKNOWN, {"zones": False}),
     ],
@@ -159,12 +160,14 @@ def test_requests_that_lost_are_deleted_by_the_next_up() -> None:
     assert changes(inputs(), inputs(), state(requests=[NAME, "other"])) == {"requests": False}
 
 
-def test_leftover_of_a_run_is_a_change_only_when_it_is_to_go() -> None:
-    """`onRunEnd: delete` plans the clean-up once."""
-    wanted = inputs(onRunEnd="delete")
+def test_a_run_that_is_over_is_planned_to_be_told() -> None:
+    """The next `up` says so and fails; `onRunEnd: delete` plans the clean-up beside it, once."""
+    wanted, told = inputs(onRunEnd="delete"), {"lifecycle": False}
+    left = state("ended", state="SUSPENDED")
 
-    assert changes(wanted, wanted, state("ended", state="SUSPENDED")) == {"requests": False}
-    assert changes(wanted, wanted, state("ended", state="NOT_FOUND")) == {}
+    assert changes(inputs(), inputs(), left) == told
+    assert changes(wanted, wanted, left) == {**told, "requests": False}
+    assert changes(wanted, wanted, state("ended", state="NOT_FOUND")) == told
 
 
 def test_protection_refuses_replacement_by_name() -> None:

@@ -24,6 +24,7 @@ from provider_fakes import (
 )
 from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.provider.arguments import input_properties
+from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.codec import Properties
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.planning import plan
@@ -214,7 +215,7 @@ def test_run_that_ended_stays_in_the_state_without_its_leftover() -> None:
     assert found.outputs["lifecycle"] == "ended"
     assert found.outputs["state"] == "NOT_FOUND"
     assert found.outputs["expireTime"] == "2026-11-21T12:05Z"
-    assert plan(found.inputs, KNOWN, found.outputs, EARLY).diff.changes == {}
+    assert not plan(found.inputs, KNOWN, found.outputs, EARLY).diff.replaces
     again = read(call, NAME, KNOWN, found.outputs)
     assert again is not None
     assert again.outputs == found.outputs
@@ -235,21 +236,23 @@ def test_run_whose_time_is_over_counts_as_ended_when_it_is_gone() -> None:
 
 @pytest.mark.parametrize(("on_run_end", "deletes"), [("keep", 0), ("delete", 1)])
 def test_leftover_of_a_run_is_cleaned_up_when_asked(on_run_end: str, deletes: int) -> None:
-    """`on_run_end: delete` removes the leftover; nothing new is asked for either way."""
+    """`on_run_end: delete` removes the leftover; nothing new is asked for either way, and either
+    way the update fails: there is no slice."""
     wanted = {**KNOWN, "onRunEnd": on_run_end}
     ended = {**STATE, "lifecycle": "ended", "state": "SUSPENDED"}
     answers = Cloud(
-        request=sequence(*[queued("SUSPENDED")] * 2, missing()),
+        request=sequence(*[queued("SUSPENDED")] * (1 + deletes), *[missing()] * deletes),
         operation=sequence({"name": "operations/2", "done": False}),
     )
-    call, script, said = scripted(answers)
+    call, script, _ = scripted(answers)
 
-    seen = update(call, NAME, KNOWN, wanted, ended, timeout=0)
+    with pytest.raises(UnreadyError, match="is over and nothing is bought again") as over:
+        update(call, NAME, KNOWN, wanted, ended, timeout=0)
 
-    assert seen.lifecycle.value == "ended"
+    assert over.value.observation.lifecycle.value == "ended"
+    assert over.value.observation.gone is (on_run_end == "delete")
     assert script.count("DELETE") == deletes
     assert script.count("POST") == 0
-    assert ("nothing is bought again" in said.text) is (deletes == 0)
 
 
 def test_import_of_a_stranger_shows_whose_it_is() -> None:

@@ -3,7 +3,8 @@
 ======  ==========================================================================
 I1      every cloud object of ours is in the state, or was reported as left behind
 I2      at most one live queued resource per owner
-I3      after a refresh, the state has nothing that the cloud lacks
+I3      after a refresh, the state has nothing that the cloud lacks, but for a run that is
+        over: that stays in the state without its leftover, and never while its slice lives
 I4      a second `up` makes no mutating call
 I5      after `down`, nothing of ours is in the cloud
 I6      what is not ours was not touched
@@ -20,7 +21,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from reliability.snapshot import pending_operations, snapshot_faults, stored_resources
+from reliability.snapshot import is_over, pending_operations, snapshot_faults, stored_resources
 from reliability.traces import Thing, is_mutating, known_to_state, ours, things, was_done
 
 Json = dict[str, Any]
@@ -147,8 +148,14 @@ def _i3(evidence: Evidence) -> Iterator[str]:
         return
     there = things(evidence.inventory)
     for resource in stored_resources(evidence.export):
-        lacking = not any(thing.is_resource(resource) for thing in there)
-        if Thing.can_be(resource) and not resource.get("delete") and lacking:
+        if not Thing.can_be(resource) or resource.get("delete"):
+            continue
+        found = [thing for thing in there if thing.is_resource(resource)]
+        if is_over(resource):
+            for thing in found:
+                if thing.state not in _OVER:
+                    yield f"{resource['id']} is {thing.state}, but the state says that it is over"
+        if not found and not is_over(resource, without_leftover=True):
             yield f"{resource['id']} is in the state, but not in the cloud"
 
 

@@ -14,6 +14,14 @@ def stored_resources(export: Json | None) -> list[Json]:
     return list(deployment.get("resources") or ())
 
 
+def is_over(resource: Json, *, without_leftover: bool = False) -> bool:
+    """Whether the state says of a queued resource that its run is over, or even that its
+    leftover is gone, too."""
+    outputs = resource.get("outputs") or {}
+    gone = outputs.get("state") == "NOT_FOUND"
+    return outputs.get("lifecycle") == "ended" and (gone or not without_leftover)
+
+
 def pending_operations(export: Json) -> list[Json]:
     """The operations that the state says were begun and not ended."""
     deployment = export.get("deployment") or {}

@@ -172,6 +172,12 @@ def waiting_race(run: Run) -> None:
     slice_["inputs"]["zones"] = ["us-east5-a", "us-east5-b"]
 
 
+def remembered_run(run: Run) -> None:
+    """A run that is over, and whose leftover is gone: only the state remembers it."""
+    ended_without_its_leftover(run)
+    over(run, "NOT_FOUND")
+
+
 def reported_orphan(run: Run) -> None:
     """Something of ours is left, and `status` says so."""
     run.inventory["storage"]["buckets"].append({"name": f"{PREFIX}-lost", "labels": LABELS})
@@ -205,6 +211,7 @@ def replaced_pending_delete(run: Run) -> None:
         killed,
         waiting_race,
         reported_orphan,
+        remembered_run,
         changed_between,
         struck,
         replaced_pending_delete,
@@ -245,6 +252,28 @@ def two_live(run: Run) -> None:
     run.queued().append({"name": second, "labels": LABELS, "state": "PROVISIONING"})
     copied = {**copy.deepcopy(run.resources()[-1]), "id": second, "urn": f"{SLICE}2"}
     run.resources().append(copied)
+
+
+def over(run: Run, state: str) -> None:
+    """A refresh that found the run to be over; ``state`` is Google's word for its leftover."""
+    run.ended_with("refresh")
+    run.resources()[-1]["outputs"] |= {"lifecycle": "ended", "state": state}
+
+
+def ended_while_active(run: Run) -> None:
+    over(run, "NOT_FOUND")
+
+
+def ended_without_its_leftover(run: Run) -> None:
+    over(run, "SUSPENDED")
+    del run.queued()[0], run.inventory["tpu"]["nodes"][0]
+
+
+def up_without_a_run(run: Run) -> None:
+    over(run, "SUSPENDED")
+    run.ended_with("up")
+    run.queued()[0]["state"] = "SUSPENDED"
+    del run.inventory["tpu"]["nodes"][0]
 
 
 def ghost_after_refresh(run: Run) -> None:
@@ -340,6 +369,9 @@ def killed_nobody(run: Run) -> None:
         (unmarked_but_named_as_ours, "I1", f"{PREFIX}-net"),
         (two_live, "I2", f"2 live queued resources of owner {OWNER}"),
         (ghost_after_refresh, "I3", f"{QUEUED} is in the state, but not in the cloud"),
+        (ended_while_active, "I3", f"{QUEUED} is ACTIVE, but the state says that it is over"),
+        (ended_without_its_leftover, "I3", f"{QUEUED} is in the state, but not in the cloud"),
+        (up_without_a_run, "I7", "has no ACTIVE queued resource"),
         (second_up_mutates, "I4", f"a second `up` sent PATCH /v2alpha1/{NODE}"),
         (left_after_down, "I5", f"buckets {PREFIX}-weights is left after `down`"),
         (state_left_after_down, "I5", f"{SLICE} is left in the state"),

@@ -70,8 +70,9 @@ def test_up_fails_exactly_where_it_does_not_lead_to_an_endpoint() -> None:
 
 
 def test_nothing_is_bought_again_unasked() -> None:
-    """An ended run is the one loss that a plan leaves alone."""
-    assert TABLE[Standing.ENDED].plan is Plan.NOTHING
+    """An ended run is the one loss that a plan does not replace: it is only told."""
+    assert TABLE[Standing.ENDED].plan is Plan.UPDATE
+    assert "asks for nothing" in TABLE[Standing.ENDED].preview.text
     assert "nothing is bought again unasked" in TABLE[Standing.ENDED].up.text
 
 

@@ -16,7 +16,6 @@ from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFound
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.operate.host import HostReport, await_ready
 from tpuflex.operate.status import SliceStatus, observe_host, slice_status
-from tpuflex.standing import TABLE, Standing
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -45,8 +44,6 @@ def bring_up(invocation: Invocation, cloud: Cloud) -> None:
         deployment.up(len(plan.plan.resources))
     else:
         output.progress("No changes: everything is as the stack file says.")
-    if not slice_exists(cloud):
-        _refuse_ended(deployment)
     status = wait_ready(invocation, cloud)
     show_result(invocation, cloud, plan, status)
 
@@ -58,13 +55,6 @@ def slice_exists(cloud: Cloud) -> bool:
     except NotFoundError:
         return False
     return status.lifecycle is not Lifecycle.LOST
-
-
-def _refuse_ended(deployment: Deployment) -> None:
-    """Say that the run is over, where nothing but the state remembers it."""
-    if deployment.engine.outputs().get("lifecycle") == Lifecycle.ENDED.value:
-        row = TABLE[Standing.ENDED]
-        raise BootError(f"There is no slice: {row.up.text}.", hint=f"F{row.status.text[1:]}.")
 
 
 def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:

@@ -12,6 +12,7 @@ from tpuflex.engine.events import Note
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
+    BootError,
     CapacityError,
     ConflictError,
     EngineError,
@@ -19,6 +20,7 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
+from tpuflex.standing import TABLE, Standing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -136,6 +138,7 @@ _STUCK = re.compile(r"is not gone after")
 _KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
     # The provider's own words (tpuflex.provider.waiting), then Google's.
     (re.compile(r"is not active after|\(cause: (?:stock-out|expired)\)"), CapacityError),
+    (re.compile(r"nothing is bought again unasked|the run of \S+ is over"), BootError),
     (re.compile(r"deletion_protection is on"), ConflictError),
     (_STUCK, ConflictError),
     (re.compile(r"queuedResources/\S+ belongs to "), AlreadyExistsError),
@@ -154,6 +157,9 @@ def _kind(text: str) -> type[TpuflexError]:
 def _hint(text: str, operation: str) -> str:
     if _kind(text) is CapacityError:
         return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
+    if _kind(text) is BootError:
+        advice = TABLE[Standing.ENDED].status.text
+        return f"{advice[:1].upper()}{advice[1:]}."
     if "deletion_protection is on" in text:
         return "Set tpuflex:slice.deletion_protection to false, run `tpuflex up`, and try again."
     if "passphrase" in text:

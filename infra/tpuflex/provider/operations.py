@@ -19,7 +19,7 @@ from tpuflex.provider.placement import refuse_foreign
 from tpuflex.provider.protection import refuse_deletion
 from tpuflex.provider.race import obtain
 from tpuflex.provider.refresh import labels_of, names_of, read
-from tpuflex.provider.renewal import RUN_OVER
+from tpuflex.provider.renewal import NEW_RUN, RUN_OVER
 
 __all__ = ["create", "delete_resource", "read", "update"]
 
@@ -63,13 +63,13 @@ def update(
         timeout: seconds for all of it; 0 for the deadlines of the inputs alone.
 
     Raises:
-        UnreadyError: it is still not active.
+        UnreadyError: it is still not active, or its run is over.
         TpuflexError: it is not ours, or could not be changed.
     """
     args = parse(new)
     known = names_of(id_, old, outputs)
     if outputs.get("lifecycle") == Lifecycle.ENDED.value:
-        return _after_the_run(call, args, RequestName.parse(id_))
+        raise _after_the_run(call, args, RequestName.parse(id_))
     if len(args.zones) == 1:
         seen = call.look_twice(known[0])
         if not seen.gone:
@@ -105,8 +105,9 @@ def delete_resource(
     )
 
 
-def _after_the_run(call: Call, args: QueuedResourceArgs, name: RequestName) -> Observation:
-    """The run is over, and nobody asked for another: at most the leftover is cleaned up."""
+def _after_the_run(call: Call, args: QueuedResourceArgs, name: RequestName) -> UnreadyError:
+    """The run is over, and nobody asked for another: at most the leftover is cleaned up. Either
+    way there is no slice, and an `up` that ends well would say that there is one."""
     seen = call.look_twice(name)
     if args.on_run_end == "delete" and not seen.gone:
         call.report("the run is over: deleting its leftover, which still uses quota")
@@ -115,10 +116,12 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, name: RequestName) -> O
         try:
             delete_all([removal])
         except (TpuflexError, InterruptedByUser) as error:
-            raise UnreadyError(error.message, observation=seen, hint=error.hint) from error
-        return Observation(name, None, None, seen.at, known_ended=True)
-    call.report(RUN_OVER, warning=True)
-    return seen if not seen.gone else Observation(name, None, None, seen.at, known_ended=True)
+            return UnreadyError(error.message, observation=seen, hint=error.hint)
+        seen = call.look(name)
+    if seen.gone:
+        seen = Observation(name, None, None, seen.at, known_ended=True)
+    hint = f"{NEW_RUN[:1].upper()}{NEW_RUN[1:]}."
+    return UnreadyError(f"{name}: {RUN_OVER}", observation=seen, hint=hint)
 
 
 def _patched(

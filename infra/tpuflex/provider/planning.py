@@ -61,14 +61,16 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     if "zones" not in changes and _waits(where) and old.get("zones") != new.get("zones"):
         changes["zones"] = Change(Kind.UPDATE, replaces=False)
     notes = []
+    changes |= _leftovers(new, outputs, where)
     renewal = due(new, outputs, now)
     if renewal is not None:
         changes[renewal.property] = Change(Kind.UPDATE, replaces=True, is_input=False)
         notes.append(renewal.text)
     if where is not None and where in _STANDING:
         notes.append(TABLE[_standing(where, outputs)].up.text)
-    changes |= _leftovers(new, outputs, where)
     complete = with_next_generation(replace(found, changes=changes), new)
+    if where is Lifecycle.ENDED and not complete.replaces:
+        notes.append(TABLE[Standing.ENDED].preview.text)
     if complete.replaces:
         reasons = [path for path, change in changes.items() if change.replaces]
         if renewal is None or reasons != [renewal.property]:
@@ -113,11 +115,13 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
 
 
 def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) -> dict[str, Change]:
-    """What is still there and should not be: requests that lost, the leftover of a run."""
+    """What is still there and should not be: requests that lost, the leftover of a run. A run
+    that is over is an update of its own: it says so and fails, because there is no slice."""
     requests = outputs.get("requests")
-    change = {"requests": Change(Kind.UPDATE, replaces=False, is_input=False)}
+    change = Change(Kind.UPDATE, replaces=False, is_input=False)
     if where is Lifecycle.ACTIVE and isinstance(requests, list) and len(requests) > 1:
-        return change
-    if where is Lifecycle.ENDED and new.get("onRunEnd") == "delete":
-        return change if outputs.get("state") != "NOT_FOUND" else {}
-    return {}
+        return {"requests": change}
+    if where is not Lifecycle.ENDED:
+        return {}
+    left = new.get("onRunEnd") == "delete" and outputs.get("state") != "NOT_FOUND"
+    return {"lifecycle": change, "requests": change} if left else {"lifecycle": change}

@@ -11,8 +11,8 @@ from tpuflex.provider.codec import Properties
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.standing import TABLE, Standing
 
-#: Said whenever a run is found to be over and nobody asked for another.
-RUN_OVER = TABLE[Standing.ENDED].up.text
+#: Said whenever a run is found to be over and nobody asked for another, and what to do then.
+RUN_OVER, _, NEW_RUN = TABLE[Standing.ENDED].up.text.partition(": ")
 
 
 @dataclass(frozen=True, slots=True)
