@@ -103,7 +103,8 @@ _ABSENT = NotFoundError.exit_code
 #: The state agrees with the cloud, or nothing is to be done: no word about the slice.
 _SILENT = Outcome("")
 _GO_ON = Outcome(
-    "It stays in the cloud and in the state: run `up` again to wait on, `down` to give it up.", _WAIT
+    "It stays in the cloud and in the state: run `up` again to wait on, `down` to give it up.",
+    _WAIT,
 )
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
 _ANEW = Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER)
@@ -211,7 +212,7 @@ TABLE: Mapping[Standing, Row] = {
 #: ACTIVE is not yet serving: what `status` says while the host boots, and once that has failed.
 BOOTING = Outcome("`tpuflex up` waits until it serves", _WAIT)
 HOST_FAILED = Outcome(
-    "it is billed! Mend what the error says and run `tpuflex up`, or `tpuflex down`", _OVER
+    "it is billed! When the cause is mended: `tpuflex down`, then `tpuflex up`", _OVER
 )
 #: What does not go although it should: said by `up` and `down` when their time is over.
 STUCK = "It stays in the state: run the same command again."

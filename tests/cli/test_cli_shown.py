@@ -130,6 +130,7 @@ class TestStatus:
             "  endpoint         http://127.0.0.9:8000/v1\n"
             "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
             "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
+            "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
         )
 
     @pytest.mark.parametrize(

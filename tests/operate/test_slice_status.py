@@ -197,8 +197,16 @@ class TestStatus:
         assert look(settings, tpu).queued_resource == "g2"
 
     def test_others_are_not_ours(self, settings: StackSettings) -> None:
-        """Requests of other owners are not looked at; without one of ours, `up` is told."""
+        """Requests of other owners are not ours; one that has our name is named."""
         with pytest.raises(NotFoundError) as caught:
-            look(settings, Tpu([request("ACTIVE", owner="somebody")]))
+            look(settings, Tpu([request("ACTIVE", f"{NAMES.prefix}-g2", owner="somebody")]))
 
-        assert caught.value.hint == "Run: tpuflex up --stack dev"
+        assert TABLE[Standing.FOREIGN].status.text in caught.value.hint
+        assert "belongs to somebody else" in caught.value.message
+
+    def test_nothing_at_all(self, settings: StackSettings) -> None:
+        """Where there is nothing, `up` is told."""
+        with pytest.raises(NotFoundError) as caught:
+            look(settings, Tpu([]))
+
+        assert caught.value.hint == f"{TABLE[Standing.GONE].status.text}: tpuflex up --stack dev"

@@ -113,11 +113,11 @@ class Removal:
             return True
         if seen.belongs_to(self.labels):
             return False
-        if seen.born and seen.born != self.born:
-            # Not the one that is meant: ours is gone, and somebody took the name.
+        if seen.queued_resource is None or (seen.born and seen.born != self.born):
+            # Not the one that is meant: ours is gone, and somebody took the name (a node that
+            # has no request is nobody's but its owner's).
             self.call.report(
-                f"{self.name} belongs to {seen.owner} now and"
-                f" {TABLE[Standing.FOREIGN].down.text}",
+                f"{self.name} belongs to {seen.owner} now and {TABLE[Standing.FOREIGN].down.text}",
                 warning=True,
             )
             return True

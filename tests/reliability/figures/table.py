@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reliability.figures import faults, histories, kills, repeats, signals
+from reliability.figures import edges, faults, histories, kills, repeats, signals
 from reliability.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -10,6 +10,7 @@ FIGURES: dict[str, Figure] = {
     for figure in (
         faults.FIGURE,
         histories.FIGURE,
+        edges.FIGURE,
         repeats.SECOND_UP,
         repeats.TEARDOWN,
         kills.FIGURE,
