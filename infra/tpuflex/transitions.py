@@ -147,6 +147,16 @@ _END = (
     Edge("deleted and gone", _DELETING_NODE, _NONE, _GONE, "discovery"),
     Edge("queued resource gone, node not", _ACTIVE, _ORPHAN, Standing.ORPHANED, "#1802", False),
     Edge("orphan being deleted", _ORPHAN, Point("", "DELETING"), Standing.ORPHANED, "discovery"),
+    *(
+        Edge(
+            f"orphan deleted while {state}",
+            Point("", state),
+            Point("", "DELETING"),
+            Standing.ORPHANED,
+            "discovery",
+        )
+        for state in ("CREATING", "STOPPING", "STOPPED", "STARTING")
+    ),
     Edge("orphan gone", Point("", "DELETING"), _NONE, _GONE, "discovery"),
     Edge("orphan being made", _NONE, Point("", "CREATING"), Standing.ORPHANED, "discovery"),
     Edge("orphan made", Point("", "CREATING"), _ORPHAN, Standing.ORPHANED, "discovery"),

@@ -96,7 +96,7 @@ def _explored(rig: EdgeRig) -> set[Move]:
     """Every move that can be made, from every point that moves lead to."""
     rig.reset(0)
     start = Point(*rig.shown())
-    seen, todo, moves = {start}, [(start, _snapshot(rig))], set[Move]()
+    seen, todo, moves = {_hidden(rig, start)}, [(start, _snapshot(rig))], set[Move]()
     while todo:
         point, there = todo.pop()
         for action in _ACTIONS:
@@ -109,10 +109,16 @@ def _explored(rig: EdgeRig) -> set[Move]:
             if after == point:
                 continue
             moves.add(_move(point, after))
-            if after not in seen:
-                seen.add(after)
+            if (where := _hidden(rig, after)) not in seen:
+                seen.add(where)
                 todo.append((after, _snapshot(rig)))
     return moves
+
+
+def _hidden(rig: EdgeRig, point: Point) -> tuple[object, ...]:
+    """``point``, and what is not to be seen there of what will become of it."""
+    queued = rig.queued()
+    return (point, queued and queued.rejection, queued and queued.error)
 
 
 def _passing(weather: str, seconds: float) -> Any:
