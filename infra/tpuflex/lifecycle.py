@@ -47,13 +47,17 @@ _QUEUED = {
 #: Node states that an ACTIVE queued resource passes through before its hosts run.
 _NODE_STARTING = frozenset({"CREATING", "STARTING"})
 #: Node states from which a node does not come back by itself.
-_NODE_OVER = frozenset({"PREEMPTED", "TERMINATED", "DELETING", "HIDING", "HIDDEN"})
+_NODE_OVER = frozenset(
+    {"STOPPING", "STOPPED", "PREEMPTED", "TERMINATED", "DELETING", "HIDING", "HIDDEN"}
+)
 _SETTLED = frozenset({"SUSPENDED", "FAILED", "DELETING"})
 
 _SENTENCES = {
     "CREATING": "the request is being checked",
-    "ACCEPTED": "in the queue; Google grants it when there is capacity",
-    "WAITING_FOR_RESOURCES": "in the queue; Google grants it when there is capacity",
+    "ACCEPTED": "in the queue, which costs nothing; Google grants it when there is capacity",
+    "WAITING_FOR_RESOURCES": (
+        "in the queue, which costs nothing; Google grants it when there is capacity"
+    ),
     "PROVISIONING": "capacity was granted, the hosts are being made",
     "ACTIVE": "the hosts run",
     "SUSPENDING": "the hosts are being taken down",
@@ -64,7 +68,11 @@ _SENTENCES = {
 
 
 def lifecycle(
-    queued_resource_state: str | None, node_state: str | None, *, cut_short: bool = False
+    queued_resource_state: str | None,
+    node_state: str | None,
+    *,
+    cut_short: bool = False,
+    too_early: bool = False,
 ) -> Lifecycle:
     """Where the request stands.
 
@@ -74,6 +82,8 @@ def lifecycle(
             queued resource is ACTIVE or missing.
         cut_short: whether somebody deleted the node before the run was over, which is what
             tells a loss from an end: Google says SUSPENDED for both.
+        too_early: whether no run of it can be over yet. Then SUSPENDING is on its way to FAILED
+            (provisioning failed) or SUSPENDED (preempted), which is known in a few minutes.
 
     A state this version does not know counts as waiting: the API is alpha and may grow states,
     and waiting longer is never wrong in a way that loses a slice.
@@ -83,6 +93,8 @@ def lifecycle(
     found = _QUEUED.get(queued_resource_state, Lifecycle.WAITING)
     if found is Lifecycle.ENDED and cut_short:
         return Lifecycle.LOST
+    if queued_resource_state == "SUSPENDING" and too_early:
+        return Lifecycle.PROVISIONING
     if found is not Lifecycle.ACTIVE:
         return found
     if node_state is None or node_state in _NODE_OVER:

@@ -14,6 +14,7 @@ from tpuflex.errors import (
     AlreadyExistsError,
     BootError,
     CapacityError,
+    ConflictError,
     IncompleteTeardownError,
     NotFoundError,
 )
@@ -53,8 +54,8 @@ class Outcome:
     """What a command says and how it exits when nothing changes meanwhile.
 
     Attributes:
-        text: what is said.
-        exit_code: exit code of the `tpuflex` command.
+        text: what is said, word for word; empty where nothing is said about the slice.
+        exit_code: exit code of the `tpuflex` command (of `pulumi refresh`, which has no twin).
     """
 
     text: str
@@ -86,47 +87,55 @@ class Row:
     @property
     def preview(self) -> Outcome:
         """What `preview` says: a preview looks and never fails for what it finds."""
-        return Outcome(self.foretold or _PREVIEWS[self.plan])
+        return Outcome(self.foretold or PREVIEWS[self.plan])
 
 
-_PREVIEWS = {
-    Plan.NOTHING: "no changes",
-    Plan.UPDATE: "goes on with the request that is there",
-    Plan.REPLACE: "asks anew and removes what is left",
-    Plan.CREATE: "asks for capacity",
+#: What a preview says about the request.
+PREVIEWS: Mapping[Plan, str] = {
+    Plan.NOTHING: "stays as it is",
+    Plan.UPDATE: "is kept: changed in place, waited for, or reported to be over",
+    Plan.REPLACE: "is replaced: asked for anew, and what is left of the old one is removed",
+    Plan.CREATE: "is asked for",
 }
 _WAIT = CapacityError.exit_code
 _OVER = BootError.exit_code
-_UNCHANGED = Outcome("the state says so too")
-_DELETED = Outcome("deleted; nothing is left")
+_ABSENT = NotFoundError.exit_code
+#: The state agrees with the cloud, or nothing is to be done: no word about the slice.
+_SILENT = Outcome("")
+_GO_ON = Outcome(
+    "It stays in the cloud and in the state: run `up` again to wait on, `down` to give it up.",
+    _WAIT,
+)
+_LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
+_ANEW = Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER)
 
 TABLE: Mapping[Standing, Row] = {
     Standing.WAITING: Row(
         "in the queue; costs nothing, counts toward quota",
         Plan.UPDATE,
-        Outcome("is not active after its time: it stays in the queue and in the state", _WAIT),
-        _UNCHANGED,
-        Outcome("withdrawn; nothing is left"),
+        _GO_ON,
+        _SILENT,
+        Outcome("withdrawn from the queue: it has cost nothing"),
         Outcome("`tpuflex up` waits on, `tpuflex down` gives up", _WAIT),
     ),
     Standing.PROVISIONING: Row(
-        "capacity was granted, the hosts are being made",
+        "capacity was granted, the hosts are being made; billed once they run",
         Plan.UPDATE,
-        Outcome("is not active after its time: it stays in the state", _WAIT),
-        _UNCHANGED,
-        Outcome("deleted as soon as Google allows it (not while PROVISIONING)"),
-        Outcome("`tpuflex up` waits on", _WAIT),
+        _GO_ON,
+        _SILENT,
+        Outcome("deleted once Google allowed it, which is not while PROVISIONING"),
+        Outcome("`tpuflex up` waits on, `tpuflex down` deletes it once it can be deleted", _WAIT),
     ),
     Standing.ACTIVE: Row(
         "the hosts run, and are billed",
         Plan.NOTHING,
-        Outcome("nothing to do"),
-        _UNCHANGED,
-        _DELETED,
-        Outcome("`tpuflex ask` talks to it"),
+        _SILENT,
+        _SILENT,
+        Outcome("deleted with its hosts: nothing is billed any more"),
+        Outcome("`tpuflex ask` talks to it, `tpuflex down` ends it"),
     ),
     Standing.ENDED: Row(
-        "the run is over and the hosts are gone; the leftover still uses quota",
+        "the run is over and the hosts are gone: nothing is billed, the leftover still uses quota",
         Plan.UPDATE,
         Outcome(
             "the run is over and nothing is bought again unasked: set renew_before, or change"
@@ -134,61 +143,83 @@ TABLE: Mapping[Standing, Row] = {
             _OVER,
         ),
         Outcome("the run is over"),
-        _DELETED,
-        Outcome("for a new run: change tpuflex:slice.rerun and run `tpuflex up`", _OVER),
+        _LEFTOVER_DELETED,
+        Outcome(
+            "for a new run: change tpuflex:slice.rerun and run `tpuflex up`;"
+            " `tpuflex down` cleans up",
+            _OVER,
+        ),
         foretold="the run is over: asks for nothing, says so, and fails",
     ),
     Standing.FAILED: Row(
-        "the request failed and will never become active; the leftover still uses quota",
+        "the request failed and will never become active: nothing is billed, the leftover still"
+        " uses quota",
         Plan.REPLACE,
-        Outcome("replaced: asked for anew"),
+        Outcome("what failed is deleted, and capacity asked for anew"),
         Outcome("the request failed; `up` replaces it"),
-        _DELETED,
-        Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER),
+        _LEFTOVER_DELETED,
+        _ANEW,
     ),
     Standing.NODE_MISSING: Row(
-        "the queued resource is there, but its node is gone: somebody deleted it",
+        "the queued resource is there, but its node is gone or stopped for good: somebody deleted"
+        " or stopped it, or Google took it; the leftover still uses quota",
         Plan.REPLACE,
-        Outcome("replaced: asked for anew"),
-        Outcome("its node was deleted outside of Pulumi; `up` replaces it"),
-        _DELETED,
-        Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER),
+        Outcome("what is left of it is deleted, and capacity asked for anew"),
+        Outcome("its node was lost outside of Pulumi; `up` replaces it"),
+        _LEFTOVER_DELETED,
+        _ANEW,
     ),
     Standing.ORPHANED: Row(
         "the node is there, and billed, but its queued resource is gone: somebody deleted it",
         Plan.REPLACE,
-        Outcome("replaced: the node is deleted, and capacity asked for anew"),
-        Outcome("its queued resource was deleted outside of Pulumi; `up` replaces it"),
-        Outcome("the node is deleted; nothing is left"),
-        Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER),
+        Outcome("the node is deleted, and capacity asked for anew"),
+        Outcome(
+            "its queued resource was deleted outside of Pulumi and the node is still billed;"
+            " `up` replaces it, `down` deletes it"
+        ),
+        Outcome("the node is deleted: nothing is billed any more"),
+        Outcome("it is billed! `tpuflex up` asks anew, `tpuflex down` cleans up", _OVER),
     ),
     Standing.DELETING: Row(
-        "on its way out",
+        "on its way out; billed until its hosts are gone",
         Plan.REPLACE,
-        Outcome("waits until it is gone and asks anew"),
+        Outcome("waits until it is gone, and asks for capacity anew"),
         Outcome("somebody deletes it; `up` asks anew"),
-        Outcome("waits until it is gone"),
+        Outcome("it was on its way out already, and is gone now"),
         Outcome("`tpuflex up` waits until it is gone and asks anew", _WAIT),
     ),
     Standing.GONE: Row(
-        "neither queued resource nor node is there",
+        "neither queued resource nor node is there; costs nothing",
         Plan.CREATE,
-        Outcome("asked for anew"),
-        Outcome("taken out of the state"),
-        Outcome("nothing to delete"),
-        Outcome("`tpuflex up` asks for it", NotFoundError.exit_code),
+        Outcome("`up` asks for capacity anew"),
+        Outcome("it is gone, and taken out of the state; `up` asks for capacity anew"),
+        Outcome("it was gone already: nothing to delete"),
+        Outcome("`tpuflex up` asks for it", _ABSENT),
     ),
     Standing.FOREIGN: Row(
-        "the name belongs to somebody else, and ours is gone",
+        "the name belongs to somebody else, and ours is gone; costs us nothing",
         Plan.CREATE,
-        Outcome("refused, naming the owner: give it another name", AlreadyExistsError.exit_code),
-        Outcome("taken out of the state; what is there is left alone"),
-        Outcome("left alone: ours is gone"),
-        Outcome("`tpuflex up` asks for it", NotFoundError.exit_code),
+        Outcome(
+            "Nothing was changed. Ask its owner to delete it, or take another name: another"
+            " queuedResourceId in a program, another stack name with tpuflex.",
+            AlreadyExistsError.exit_code,
+        ),
+        Outcome("ours is gone, and taken out of the state; what is there is left alone"),
+        Outcome("was left alone: ours is gone"),
+        Outcome("Ask its owner to delete it, or take another stack name", _ABSENT),
     ),
 }
+#: ACTIVE is not yet serving: what `status` says while the host boots, and once that has failed.
+BOOTING = Outcome("`tpuflex up` waits until it serves", _WAIT)
+HOST_FAILED = Outcome(
+    "it is billed! When the cause is mended: `tpuflex down`, then `tpuflex up`", _OVER
+)
+#: What does not go although it should: said by `up` and `down` when their time is over.
+STUCK = "It stays in the state: run the same command again."
+STUCK_UP = Outcome(STUCK, ConflictError.exit_code)
+STUCK_DOWN = Outcome(STUCK, IncompleteTeardownError.exit_code)
 #: Refused while a protected endpoint is ACTIVE, and reported while Pulumi keeps something.
-PROTECTED = Outcome("deletion_protection is on", AlreadyExistsError.exit_code)
+PROTECTED = Outcome("deletion_protection is on", ConflictError.exit_code)
 KEPT = Outcome("left, and still billed", IncompleteTeardownError.exit_code)
 
 _BY_LIFECYCLE = {

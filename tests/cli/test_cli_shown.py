@@ -18,7 +18,7 @@ from tpuflex.cli.output import Output, one_line, table_lines
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.question import reach, summary
 from tpuflex.cli.stack import OpenStack, open_stack
-from tpuflex.cli.standing import exit_code, show_status
+from tpuflex.cli.standing import show_status
 from tpuflex.engine.events import Failed, Finished, Note, Started, Step
 from tpuflex.engine.run import Plan
 from tpuflex.lifecycle import Lifecycle
@@ -130,6 +130,7 @@ class TestStatus:
             "  endpoint         http://127.0.0.9:8000/v1\n"
             "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
             "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
+            "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
         )
 
     @pytest.mark.parametrize(
@@ -147,7 +148,7 @@ class TestStatus:
     )
     def test_exit_code(self, changes: dict[str, object], code: int) -> None:
         """3 while it will come by itself, 7 when it will not."""
-        assert exit_code(status(**changes)) == code
+        assert status(**changes).outcome.exit_code == code
 
     def test_cost(self) -> None:
         """The cost so far counts from the node's creation, and is unknown without a price."""

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.standing import exit_code, headline
+from tpuflex.cli.standing import headline
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.queued_resources import Listing, NodeListing
 from tpuflex.gcp.tpu_models import Node, QueuedResource
@@ -152,7 +152,7 @@ class TestStatus:
         assert found.standing is Standing.ORPHANED
         assert found.state == "NOT_FOUND"
         assert "billed" in found.sentence
-        assert exit_code(found) == 7
+        assert found.outcome.exit_code == 7
 
     @pytest.mark.parametrize(
         ("state", "standing", "code"),
@@ -175,7 +175,7 @@ class TestStatus:
         assert found.standing is standing
         assert headline(found) == standing.value
         assert found.advice == TABLE[standing].status.text
-        assert exit_code(found) == code
+        assert found.outcome.exit_code == code
 
     def test_unknown_state_is_shown_as_google_spells_it(self, settings: StackSettings) -> None:
         """A later API's word reaches people unchanged."""
@@ -197,8 +197,16 @@ class TestStatus:
         assert look(settings, tpu).queued_resource == "g2"
 
     def test_others_are_not_ours(self, settings: StackSettings) -> None:
-        """Requests of other owners are not looked at; without one of ours, `up` is told."""
+        """Requests of other owners are not ours; one that has our name is named."""
         with pytest.raises(NotFoundError) as caught:
-            look(settings, Tpu([request("ACTIVE", owner="somebody")]))
+            look(settings, Tpu([request("ACTIVE", f"{NAMES.prefix}-g2", owner="somebody")]))
 
-        assert caught.value.hint == "Run: tpuflex up --stack dev"
+        assert TABLE[Standing.FOREIGN].status.text in caught.value.hint
+        assert "belongs to somebody else" in caught.value.message
+
+    def test_nothing_at_all(self, settings: StackSettings) -> None:
+        """Where there is nothing, `up` is told."""
+        with pytest.raises(NotFoundError) as caught:
+            look(settings, Tpu([]))
+
+        assert caught.value.hint == f"{TABLE[Standing.GONE].status.text}: tpuflex up --stack dev"

@@ -70,17 +70,17 @@ CASES = [
         "failed",
         "no more capacity (cause: stock-out)",
     ),
-    Case(Standing.NODE_MISSING, queued("ACTIVE"), missing(NODE), "lost", "its node was deleted"),
+    Case(Standing.NODE_MISSING, queued("ACTIVE"), missing(NODE), "lost", "its node was lost"),
     Case(
         Standing.NODE_MISSING,
         _recent("SUSPENDED", stateInitiator="USER"),
         missing(NODE),
         "lost",
-        "its node was deleted",
+        "its node was lost",
     ),
     Case(Standing.ORPHANED, missing(), node(), "lost", "its queued resource was deleted"),
     Case(Standing.DELETING, queued("DELETING"), node("DELETING"), "deleting", "somebody deletes"),
-    Case(Standing.GONE, missing(), missing(NODE), None),
+    Case(Standing.GONE, missing(), missing(NODE), None, "taken out of the state"),
     Case(
         Standing.FOREIGN, queued("ACTIVE", THEIRS), node(of=THEIRS), None, "belongs to stack prod"
     ),

@@ -77,7 +77,7 @@ def test_a_long_wait_beats_every_minute_and_polls_gently() -> None:
     with pytest.raises(UnreadyError, match="not active after 1d") as ended:
         wait(call)
 
-    assert "run `pulumi up` again" in ended.value.hint
+    assert "run `up` again" in ended.value.hint
     moments = [at for at, _ in said.lines][1:]
     gaps = [later - earlier for earlier, later in pairwise(moments)]
     assert all(gap == pytest.approx(60) for gap in gaps)

@@ -33,6 +33,7 @@ RANKS: dict[str, int] = {
     "errors": 1,
     "lifecycle": 1,
     "standing": 1,
+    "transitions": 1,
     # The top level only names the version and loads public names on first use.
     "": 0,
 }

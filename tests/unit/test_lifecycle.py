@@ -34,7 +34,8 @@ from tpuflex.lifecycle import (
         ("ACTIVE", "READY", Lifecycle.ACTIVE),
         ("ACTIVE", "REPAIRING", Lifecycle.ACTIVE),
         ("ACTIVE", "RESTARTING", Lifecycle.ACTIVE),
-        ("ACTIVE", "STOPPED", Lifecycle.ACTIVE),
+        ("ACTIVE", "STOPPED", Lifecycle.LOST),
+        ("ACTIVE", "STOPPING", Lifecycle.LOST),
         ("ACTIVE", "SOMETHING_NEW", Lifecycle.ACTIVE),
         ("ACTIVE", None, Lifecycle.LOST),
         ("ACTIVE", "PREEMPTED", Lifecycle.LOST),
@@ -54,6 +55,15 @@ def test_every_pair_of_states_has_one_meaning(
 ) -> None:
     """Google's two state words together have one meaning of ours."""
     assert lifecycle(queued, node) is expected
+
+
+def test_hosts_that_go_too_early_are_waited_for() -> None:
+    """SUSPENDING before any run can be over is not the end of a run: what it is shows later. Only
+    the node's deletion by its user is known for what it is at once."""
+    assert lifecycle("SUSPENDING", "DELETING", too_early=True) is Lifecycle.PROVISIONING
+    assert lifecycle("SUSPENDING", None, too_early=True, cut_short=True) is Lifecycle.LOST
+    assert lifecycle("SUSPENDED", None, too_early=True) is Lifecycle.ENDED
+    assert lifecycle("ACTIVE", "READY", too_early=True) is Lifecycle.ACTIVE
 
 
 def test_every_state_of_the_discovery_document_is_described() -> None:

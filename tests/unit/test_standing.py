@@ -13,8 +13,11 @@ def test_every_standing_has_a_row_and_every_row_its_texts() -> None:
     """No standing is forgotten, and each command has something to say about each."""
     assert set(TABLE) == set(Standing)
     for row in TABLE.values():
-        for outcome in (row.up, row.refresh, row.preview, row.down, row.status):
+        for outcome in (row.preview, row.down, row.status):
             assert outcome.text
+        # Where nothing is to be said, nothing is to be done either.
+        assert row.up.text or row.plan is Plan.NOTHING
+        assert row.refresh.text or row.plan in (Plan.NOTHING, Plan.UPDATE)
         assert row.meaning
 
 

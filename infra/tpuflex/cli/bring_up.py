@@ -68,7 +68,7 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
     status = slice_status(stack.settings, stack.names, cloud.tpu)
     if status.ready:
         return status
-    _require_node(status)
+    require_active(status)
     with HostProgress(invocation.output) as progress:
 
         def observe() -> HostReport | None:
@@ -92,7 +92,13 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
     return slice_status(stack.settings, stack.names, cloud.tpu)
 
 
-def _require_node(status: SliceStatus) -> None:
+def require_active(status: SliceStatus) -> None:
+    """Check that there are hosts to wait for.
+
+    Raises:
+        CapacityError: the request still waits.
+        BootError: there are none, and none will come by itself.
+    """
     said = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
     advice = f"{status.advice[:1].upper()}{status.advice[1:]}."
     if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):

@@ -12,10 +12,11 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.live import LiveProgress
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, check_source
-from tpuflex.engine.events import Progress
+from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
 from tpuflex.engine.run import StackRun, Target
+from tpuflex.naming import ENDPOINT_NAME
 from tpuflex.planning.cost import run_cost
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Deployment:
         self._failures = ProgramFailures()
         self._progress: LiveProgress | None = None
         self._partial = False
+        self._told: set[str] = set()
         # The program's classes take as long to import as the engine takes to start: side by side.
         threading.Thread(target=import_module, args=("tpuflex.program",), daemon=True).start()
 
@@ -143,6 +145,15 @@ class Deployment:
     def _listen(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress.listen(progress)
+        elif isinstance(progress, Note) and progress.name == ENDPOINT_NAME:
+            # A preview looks at the slice, too: what it finds must not wait for `up`.
+            self._tell(progress)
+
+    def _tell(self, note: Note) -> None:
+        if note.severity != "error" and not note.passing and note.text not in self._told:
+            self._told.add(note.text)
+            word = "warning" if note.severity == "warning" else ""
+            self._invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
 
     def _say(self, text: str) -> None:
         if self._progress is not None:

@@ -8,14 +8,17 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.live import QUEUED_RESOURCE
 from tpuflex.cli.output import Output
 from tpuflex.settings.duration import format_duration
+from tpuflex.standing import PREVIEWS
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
     from tpuflex.engine.run import Plan
     from tpuflex.planning.cost import RunCost
 
+_PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
 _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}
 
 
@@ -61,6 +64,7 @@ class StackPlan:
             "max_run_duration": format_duration(settings.slice.max_run_duration),
             "usd_per_hour": number(self.cost.per_hour),
             "usd_maximum": number(self.cost.maximum),
+            "request": slice_plan(self.plan),
             "changes": [
                 {
                     "operation": step.operation,
@@ -81,7 +85,15 @@ class StackPlan:
         yield "slice", f"{settings.slice.accelerator_type} ({chips}), Flex-start"
         yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
         yield "price", price_text(self.cost)
+        yield "request", slice_plan(self.plan)
         yield "resources", self.changes
+
+
+def slice_plan(plan: Plan) -> str:
+    """What becomes of the request for the slice, as the refresh table has it; empty where
+    ``plan`` holds none."""
+    step = next((step for step in plan.steps if step.type == QUEUED_RESOURCE), None)
+    return _PREVIEWS.get(step.operation, "") if step is not None else ""
 
 
 def price_text(cost: RunCost) -> str:

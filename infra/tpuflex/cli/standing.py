@@ -6,10 +6,8 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.plan import number
-from tpuflex.errors import BootError, CapacityError
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.planning.cost import run_cost
-from tpuflex.standing import TABLE
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -56,7 +54,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             ("next", status.advice),
         )
     )
-    raise SystemExit(exit_code(status))
+    raise SystemExit(status.outcome.exit_code)
 
 
 def headline(status: SliceStatus) -> str:
@@ -66,16 +64,6 @@ def headline(status: SliceStatus) -> str:
     if status.lifecycle is Lifecycle.ACTIVE:
         return "the host failed" if status.host and status.host.error else "the host is booting"
     return status.standing.value
-
-
-def exit_code(status: SliceStatus) -> int:
-    """The exit code for scripts that poll."""
-    if status.ready:
-        return 0
-    if status.lifecycle is Lifecycle.ACTIVE:
-        failed = status.host is not None and status.host.error
-        return BootError.exit_code if failed else CapacityError.exit_code
-    return TABLE[status.standing].status.exit_code
 
 
 def node_text(status: SliceStatus) -> str:

@@ -46,7 +46,6 @@ _TORN = re.compile(r"failed to load checkpoint|snapshot integrity failure")
 #: What the engine says at the beginning of an operation that follows a killed one.
 _PENDING = re.compile(r"pending operations? from previous deployment")
 #: What the provider says of a deletion that was not over at its deadline.
-_NOT_GONE = re.compile(r"is not gone after")
 _REMOVED = re.compile(r"no stack named '([^']+)' found")
 _RECOVER = "An earlier run was killed. Mend its state first: tpuflex recover"
 _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
@@ -126,11 +125,12 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
     text = "\n".join(problems)
-    if operation == "destroy" and _NOT_GONE.search(text):
+    kind = _kind(text)
+    if operation == "destroy" and _STUCK.search(text) and kind in (EngineError, ConflictError):
         return IncompleteTeardownError(
             text, hint="Run `tpuflex down` again: it goes on where this one stopped."
         )
-    return _kind(text)(text, hint=hint or _hint(text, operation))
+    return kind(text, hint=hint or _hint(text, operation))
 
 
 def without_traceback(text: str) -> str:
@@ -161,11 +161,14 @@ def _problems(notes: Iterable[Note]) -> Iterable[str]:
             yield f"{note.name}: {text}" if note.name else text
 
 
+#: The provider's words for what does not go although it should (tpuflex.provider.deletion).
+_STUCK = re.compile(r"is not gone after")
 _KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
     # The provider's own words (tpuflex.provider.waiting), then Google's.
     (re.compile(r"is not active after|\(cause: (?:stock-out|expired)\)"), CapacityError),
     (re.compile(r"nothing is bought again unasked|the run of \S+ is over"), BootError),
     (re.compile(r"deletion_protection is on"), ConflictError),
+    (_STUCK, ConflictError),
     (re.compile(r"queuedResources/\S+ belongs to "), AlreadyExistsError),
     (re.compile(r"\(cause: quota\)|quota", re.I), QuotaError),
     (
@@ -185,7 +188,7 @@ def _hint(text: str, operation: str) -> str:
     if _kind(text) is BootError:
         advice = TABLE[Standing.ENDED].status.text
         return f"{advice[:1].upper()}{advice[1:]}."
-    if _kind(text) is ConflictError:
+    if "deletion_protection is on" in text:
         return "Set tpuflex:slice.deletion_protection to false, run `tpuflex up`, and try again."
     if "passphrase" in text:
         return "Set PULUMI_CONFIG_PASSPHRASE."

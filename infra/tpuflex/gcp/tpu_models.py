@@ -209,8 +209,17 @@ class QueuedResource(_Answer):
         Args:
             now: seconds since the epoch.
         """
+        return self.state.state_initiator == "USER" and self.too_early(now)
+
+    def too_early(self, now: float) -> bool:
+        """Whether it is certain that no run of it is over: not even one that began when it was
+        asked for.
+
+        Args:
+            now: seconds since the epoch.
+        """
         length = self.run_duration.max_run_duration.removesuffix("s")
-        if self.state.state_initiator != "USER" or not length.isdecimal():
+        if not length.isdecimal():
             return False
         try:
             asked = datetime.fromisoformat(self.create_time)

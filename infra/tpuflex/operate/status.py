@@ -6,7 +6,7 @@ truth also after somebody else has changed something.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -14,16 +14,35 @@ from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.errors import NotFoundError
 from tpuflex.lifecycle import Lifecycle, classify, describe, lifecycle
-from tpuflex.naming import LABEL_OWNER, Names
+from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
 from tpuflex.planning.cost import expiry
-from tpuflex.standing import TABLE, Standing, standing
+from tpuflex.standing import BOOTING, HOST_FAILED, TABLE, Outcome, Standing, standing
 
 if TYPE_CHECKING:
     from tpuflex.gcp.queued_resources import Listing, NodeListing
     from tpuflex.gcp.tpu_models import Node, QueuedResource
     from tpuflex.settings.model import StackSettings
 
+#: The fields under ``slice`` of ``tpuflex status --json``, which stay as they are.
+STATUS_FIELDS: Mapping[str, str] = {
+    "queued_resource": "id of the queued resource",
+    "zone": "its zone",
+    "state": "Google's word for its state; NOT_FOUND where only its node is left",
+    "lifecycle": "our word: waiting, provisioning, active, ended, failed, lost, deleting",
+    "standing": "its row in the table above",
+    "sentence": "the state in plain words",
+    "error": "why it failed, in Google's words; or empty",
+    "created": "when it was asked for (RFC 3339); or null",
+    "node_state": "Google's word for its node's state; empty where there is none",
+    "health": "its node's health; or empty",
+    "address": "the first host's internal address; or empty",
+    "active_since": "when its node was made (RFC 3339); or null",
+    "expires": "when Google ends the run (RFC 3339); null while it is not known",
+    "host": "the host's own report (phase, detail, error, timeline); null before the first",
+    "others": "further requests of the endpoint, a line of text each",
+    "advice": "what to do, as in the table above",
+}
 _SECONDS_PER_HOUR = 3600
 _CENT = Decimal("0.01")
 #: Stands for the state of a queued resource that is not there (its node is).
@@ -102,9 +121,16 @@ class SliceStatus:
         return standing(self.lifecycle, queued_resource=there, node=bool(self.node_state))
 
     @property
+    def outcome(self) -> Outcome:
+        """What to do about it, and the exit code for scripts that poll."""
+        if self.lifecycle is not Lifecycle.ACTIVE or self.ready:
+            return TABLE[self.standing].status
+        return HOST_FAILED if self.host is not None and self.host.error else BOOTING
+
+    @property
     def advice(self) -> str:
-        """What to do about it; empty once it serves."""
-        return "" if self.lifecycle is Lifecycle.ACTIVE else TABLE[self.standing].status.text
+        """What to do about it."""
+        return self.outcome.text
 
     @property
     def ready(self) -> bool:
@@ -164,17 +190,33 @@ def slice_status(
     found = [*_requests(settings, names, tpu, moment)]
     found += _orphans(settings, names, tpu, {(s.zone, s.queued_resource) for s in found})
     if not found:
-        zones = ", ".join(settings.slice.zones)
-        raise NotFoundError(
-            f"Stack {names.stack} has no queued resource in {zones}.",
-            hint=f"Run: tpuflex up --stack {names.stack}",
-        )
+        raise _absent(settings, names, tpu)
     best = min(found, key=lambda status: _RANK.index(status.lifecycle))
     rest = tuple(f"{s.queued_resource} in {s.zone}: {s.state}" for s in found if s is not best)
     best = replace(best, others=rest)
     if not best.node_state:
         return best
     return replace(best, host=observe_host(best.node, tpu))
+
+
+def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
+    """The error for an endpoint that is not there; tells a free name from one that is taken."""
+    zones = ", ".join(settings.slice.zones)
+    for zone in settings.slice.zones:
+        requests = tpu.list_queued_resources(settings.project, zone).queued_resources
+        nodes = tpu.list_nodes(settings.project, zone).nodes
+        names_there = [*(each.name for each in requests), *(each.name for each in nodes)]
+        for identity in (name.rpartition("/")[2] for name in names_there):
+            if generation_of(names.prefix, identity) is not None:
+                return NotFoundError(
+                    f"Stack {names.stack} has no queued resource in {zones},"
+                    f" and {identity} in {zone} belongs to somebody else.",
+                    hint=f"{TABLE[Standing.FOREIGN].status.text}.",
+                )
+    return NotFoundError(
+        f"Stack {names.stack} has no queued resource in {zones}.",
+        hint=f"{TABLE[Standing.GONE].status.text}: tpuflex up --stack {names.stack}",
+    )
 
 
 def observe_host(node: str, tpu: Tpu) -> HostReport | None:
@@ -223,6 +265,7 @@ def _status(request: QueuedResource, zone: str, tpu: Tpu, now: datetime) -> Slic
         request.state.state,
         node.state if node else None,
         cut_short=request.cut_short(now.timestamp()),
+        too_early=request.too_early(now.timestamp()),
     )
     sentence = describe(request.state.state)
     if stands is Lifecycle.LOST:

@@ -16,9 +16,9 @@ from tpuflex.provider.call import POLL_BUDGET, Call
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.observation import Observation
 from tpuflex.provider.pace import HEARTBEAT, pause_for
+from tpuflex.standing import STUCK, TABLE, Standing
 
 _REFUSALS = 3
-_GO_ON = "It stays in the state: run the same command again."
 
 
 @dataclass
@@ -44,6 +44,7 @@ class Removal:
     said: str = ""
     refusals: int = 0
     not_before: float = 0.0
+    stood: Standing | None = None
     started: float = field(init=False)
     said_at: float = field(init=False)
 
@@ -77,7 +78,7 @@ class Removal:
         if self.call.timing.monotonic() >= self.deadline:
             raise ConflictError(
                 f"{self.name} is not gone after {elapsed(now - self.started)} ({self.said})",
-                hint=_GO_ON,
+                hint=STUCK,
             )
         return False
 
@@ -90,7 +91,7 @@ class Removal:
 
     def interrupted(self) -> InterruptedByUser:
         """What to raise when the engine cancels."""
-        return InterruptedByUser(f"stopped while deleting {self.name}", hint=_GO_ON)
+        return InterruptedByUser(f"stopped while deleting {self.name}", hint=STUCK)
 
     def _look(self) -> Observation | None:
         """What is there, looked for twice if nothing is; None if the API cannot be reached."""
@@ -105,14 +106,18 @@ class Removal:
         self.call.report(f"no answer about {self.name} ({error.message})", passing=True)
 
     def _done(self, seen: Observation) -> bool:
+        if self.stood is None:
+            self.stood = seen.standing(self.labels, self.born)
         if seen.gone:
+            self.call.report(f"{self.where}{self.name}: {TABLE[self.stood].down.text}")
             return True
         if seen.belongs_to(self.labels):
             return False
-        if seen.born and seen.born != self.born:
-            # Not the one that is meant: ours is gone, and somebody took the name.
+        if seen.queued_resource is None or (seen.born and seen.born != self.born):
+            # Not the one that is meant: ours is gone, and somebody took the name (a node that
+            # has no request is nobody's but its owner's).
             self.call.report(
-                f"{self.name} belongs to {seen.owner} now and was left alone: ours is gone",
+                f"{self.name} belongs to {seen.owner} now and {TABLE[Standing.FOREIGN].down.text}",
                 warning=True,
             )
             return True

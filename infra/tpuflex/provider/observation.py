@@ -55,6 +55,7 @@ class Observation:
             found.state.state if found is not None else None,
             node.state if node is not None else None,
             cut_short=found is not None and found.cut_short(self.at),
+            too_early=found is not None and found.too_early(self.at),
         )
 
     @property

@@ -16,6 +16,7 @@ from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.deletion import delete
 from tpuflex.provider.observation import Observation
 from tpuflex.provider.request import request_body, request_name, spec_hash
+from tpuflex.standing import TABLE, Standing
 
 #: How often "already exists" may be answered by a name that then cannot be found.
 _CONFLICTS = 3
@@ -139,7 +140,7 @@ def refusal(seen: Observation, judged: Verdict) -> AlreadyExistsError:
     if judged is Verdict.REFUSE_FOREIGN:
         return AlreadyExistsError(
             f"{seen.name} belongs to {seen.owner}",
-            hint="Nothing was changed. Give this resource another queuedResourceId.",
+            hint=TABLE[Standing.FOREIGN].up.text,
         )
     return AlreadyExistsError(
         f"{seen.name} is ours, but it was asked for with other settings ({seen.state})",

@@ -15,8 +15,15 @@ from tpuflex.provider.diff import Change, Diff, Kind, diff, with_next_generation
 from tpuflex.provider.marshalling import stands
 from tpuflex.provider.protection import refuse_replacement
 from tpuflex.provider.renewal import due
+from tpuflex.standing import TABLE, Standing
 
 _HAS_A_PLACE = frozenset({Lifecycle.ACTIVE, Lifecycle.ENDED})
+#: What is replaced because of where it stands, and its row in the table.
+_STANDING = {
+    Lifecycle.FAILED: Standing.FAILED,
+    Lifecycle.LOST: Standing.NODE_MISSING,
+    Lifecycle.DELETING: Standing.DELETING,
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +66,22 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     if renewal is not None:
         changes[renewal.property] = Change(Kind.UPDATE, replaces=True, is_input=False)
         notes.append(renewal.text)
+    if where is not None and where in _STANDING:
+        notes.append(TABLE[_standing(where, outputs)].up.text)
     complete = with_next_generation(replace(found, changes=changes), new)
+    if where is Lifecycle.ENDED and not complete.replaces:
+        notes.append(TABLE[Standing.ENDED].preview.text)
     if complete.replaces:
         reasons = [path for path, change in changes.items() if change.replaces]
         if renewal is None or reasons != [renewal.property]:
             refuse_replacement(old, outputs, reasons)
     return Plan(with_next_generation(complete, new), tuple(notes))
+
+
+def _standing(where: Lifecycle, outputs: Properties) -> Standing:
+    """Its row, of those that are replaced."""
+    orphaned = where is Lifecycle.LOST and outputs.get("state") == "NOT_FOUND"
+    return Standing.ORPHANED if orphaned else _STANDING[where]
 
 
 def _waits(where: Lifecycle | None) -> bool:

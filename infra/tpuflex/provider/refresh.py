@@ -56,16 +56,21 @@ def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found |
     """
     labels = labels_of(inputs)
     born = str(known.get("createTime") or "")
-    found = []
+    found, strangers = [], False
     for name in names_of(id_, inputs, known):
         seen = call.look_twice(name)
         stands = seen.standing(labels if inputs else seen.labels, born)
         if stands is Standing.FOREIGN:
-            call.report(f"{name} belongs to {seen.owner} now: ours is gone", warning=True)
+            text = TABLE[stands].refresh.text
+            call.report(f"{name} belongs to {seen.owner} now: {text}", warning=True)
+            strangers = True
         elif stands is not Standing.GONE:
             found.append((seen, stands))
     if not found:
-        return _nothing(call, id_, inputs, known)
+        kept = _nothing(call, id_, inputs, known)
+        if kept is None and inputs and not strangers:
+            call.report(f"{id_}: {TABLE[Standing.GONE].refresh.text}", warning=True)
+        return kept
     found.sort(key=lambda each: _RANK.index(each[0].lifecycle))
     (first, stands), *rest = found
     seen = replace(first, also=tuple(other.name for other, _ in rest))

@@ -26,7 +26,7 @@ _NOT_YET = 60.0
 #: flux (IAM changes take minutes to be known everywhere).
 _REFUSALS = 3
 _REFUSED_FOR = 300.0
-GO_ON = "It stays in the queue and in the state: run `pulumi up` again to go on waiting."
+GO_ON = TABLE[Standing.WAITING].up.text
 
 
 @dataclass

@@ -16,6 +16,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
+from reliability.edge_rig import EdgeRig
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
 from reliability.rig import SliceRig, StackRig
 from reliability.servicer_rig import ServicerRig
@@ -33,6 +34,8 @@ def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
         return ServicerRig(home / "emulator")
     if figure.rig == "stack":
         return StackRig(home / "project", speed=SPEED)
+    if figure.rig == "edges":
+        return EdgeRig(home / "emulator")
     return SliceRig(home / "project", speed=SPEED)
 
 

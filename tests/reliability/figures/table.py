@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from reliability.figures import (
+    edges,
     faults,
     histories,
     kills,
@@ -19,6 +20,7 @@ FIGURES: dict[str, Figure] = {
     for figure in (
         faults.FIGURE,
         histories.FIGURE,
+        edges.FIGURE,
         repeats.FIGURE,
         repeats.STACK_FIGURE,
         teardown.FIGURE,

@@ -1,0 +1,264 @@
+"""One queued resource brought into any state of its life, by whatever edge leads there.
+
+What the embedded cloud does by itself is done by it. States that it never enters (a preempted
+node, the old name of the queue, a word of tomorrow) are put over its answers, for as long as what
+lies underneath stays as it was: the provider sees them, and may act on what is there.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import requests
+
+from reliability.direct import DirectSession
+from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
+from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
+from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
+from tpuflex.emulator.tpu.records import Initiator, Node, Place, QueuedResource, QueuedState
+from tpuflex.gcp.queued_resources import RequestName, TpuClient
+from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.transport import Transport
+from tpuflex.naming import LABEL_OWNER, LABEL_STACK, Names
+from tpuflex.operate.host import NAMESPACE, READY
+from tpuflex.provider.configuration import Configuration
+from tpuflex.provider.engine_log import EngineLog
+from tpuflex.provider.servicer import Servicer
+
+Json = dict[str, Any]
+
+NAMES = Names(PROJECT, STACK, NAME)
+PLACE = Place(CLOUD_PROJECT, ZONE)
+#: Longer than any command takes.
+FOR_EVER = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Mask:
+    """A word that covers another one in the cloud's answers.
+
+    Attributes:
+        kind: ``queuedResources`` or ``nodes``.
+        under: the state that it covers.
+        shown: the state that is shown.
+        born: `createTime` of what it covers: nothing that comes later is covered.
+    """
+
+    kind: str
+    under: str
+    shown: str
+    born: str
+
+    def over(self, document: Json) -> Json:
+        """``document`` as it is shown."""
+        found = document.get("state")
+        state = found.get("state") if isinstance(found, dict) else found
+        named = f"/{self.kind}/" in str(document.get("name"))
+        if not named or state != self.under or document.get("createTime") != self.born:
+            return document
+        return {
+            **document,
+            "state": {**found, "state": self.shown} if isinstance(found, dict) else self.shown,
+        }
+
+
+class _MaskedSession(DirectSession):
+    """The cloud's answers with masks over them."""
+
+    def __init__(self, rig: EdgeRig) -> None:
+        super().__init__(rig.direct)
+        self._rig = rig
+
+    def request(self, method: str, url: str, **how: Any) -> requests.Response:
+        answer = super().request(method, url, **how)
+        if self._rig.masks and answer.ok and method == "GET":
+            answer._content = json.dumps(self._shown(answer.json())).encode()
+        return answer
+
+    def _shown(self, document: Json) -> Json:
+        for mask in self._rig.masks:
+            document = mask.over(document)
+        for kind in ("queuedResources", "nodes"):
+            if isinstance(document.get(kind), list):
+                document = {**document, kind: [self._shown(each) for each in document[kind]]}
+        return document
+
+
+class _KeepingLog(EngineLog):
+    """Keeps what the provider tells."""
+
+    def __init__(self, told: list[str]) -> None:
+        super().__init__()
+        self._told = told
+
+    def write(self, urn: str, text: str, *, passing: bool = False, warning: bool = False) -> None:
+        del urn, warning
+        if not passing:
+            self._told.append(text)
+
+
+class EdgeRig(ServicerRig):
+    """A :class:`ServicerRig` that hears what the provider tells, and can put words over states.
+
+    Attributes:
+        told: the provider's lines since they were last cleared.
+        masks: what is put over the cloud's answers.
+    """
+
+    def __init__(self, state_dir: Path) -> None:
+        self.told: list[str] = []
+        self.masks: list[Mask] = []
+        super().__init__(state_dir)
+
+    def reset(self, seed: int) -> None:
+        self.masks.clear()
+        self.told.clear()
+        super().reset(seed)
+
+    def client(self) -> TpuClient:
+        """A client of the cloud as it is shown."""
+        return TpuClient(self._transport(self.direct.timing()))
+
+    # -- what is there ------------------------------------------------------------------------
+
+    def queued(self) -> QueuedResource | None:
+        """The queued resource of the program, as the cloud keeps it."""
+        self.direct.cloud.tick()
+        found = self.direct.cloud.tpu.queue.in_place(PLACE)
+        return found[0] if found else None
+
+    def node(self) -> Node | None:
+        """Its node."""
+        found = self.direct.cloud.tpu.nodes.in_place(PLACE)
+        return found[0] if found else None
+
+    def there(self) -> QueuedResource:
+        """The queued resource, which must be there."""
+        found = self.queued()
+        assert found is not None
+        return found
+
+    def shown(self) -> tuple[str, str]:
+        """The states of queued resource and node as a client sees them; empty for none."""
+        client = self.client()
+        requests_ = client.list_queued_resources(CLOUD_PROJECT, ZONE).queued_resources
+        nodes = client.list_nodes(CLOUD_PROJECT, ZONE).nodes
+        return (
+            requests_[0].state.state if requests_ else "",
+            nodes[0].state if nodes else "",
+        )
+
+    # -- what happens -------------------------------------------------------------------------
+
+    def pass_time(self, seconds: float, **rule: Any) -> None:
+        """Let time pass under capacity rules that hold from now on."""
+        self.direct.capacity(**rule)
+        self.direct.clock.advance(seconds)
+        self.direct.cloud.tick()
+
+    def put(self, state: QueuedState, initiator: Initiator, **changes: Any) -> None:
+        """Have the cloud enter a state that it has no reason for."""
+        found = self.there()
+        now = self.direct.clock.now()
+        entered = dataclasses.replace(found, state=state, since=now, initiator=initiator, **changes)
+        self.direct.cloud.tpu.queue.enter(entered)
+
+    def cover(self, kind: str, shown: str) -> None:
+        """Put ``shown`` over the present state of the queued resource or of its node."""
+        found = self.there() if kind == "queuedResources" else self.node()
+        assert found is not None
+        document = self._api_call("GET", found.name)
+        state = document["state"]
+        under = state["state"] if isinstance(state, dict) else state
+        self.masks.append(Mask(kind, under, shown, document["createTime"]))
+
+    def forget_node(self) -> None:
+        """The node vanishes."""
+        node = self.node()
+        assert node is not None
+        self.direct.cloud.tpu.nodes.remove(node)
+
+    def forget_request(self) -> None:
+        """The queued resource vanishes, its node stays and is nobody's."""
+        queued, node = self.there(), self.node()
+        self.direct.cloud.store.delete(QueuedResource.collection, queued.name)
+        if node is not None:
+            self.direct.cloud.tpu.nodes.put(dataclasses.replace(node, queued_resource=""))
+
+    def by_api(self, what: Callable[[TpuClient, RequestName], object]) -> None:
+        """Somebody else calls the API."""
+        what(self.client(), self.name())
+
+    def name(self) -> RequestName:
+        """The name that the program's request has."""
+        return RequestName(CLOUD_PROJECT, ZONE, f"{NAMES.prefix}-g1")
+
+    def on_node(self, verb: str) -> None:
+        """Somebody has the node stopped or started."""
+        self._api_call("POST", f"{self.name().node}:{verb}", {})
+
+    def on_request(self, verb: str) -> None:
+        """Somebody has the queued resource reset."""
+        self._api_call("POST", f"{self.name()}:{verb}", {})
+
+    def serve(self) -> None:
+        """The host of the node has booted and served."""
+        node = self.node()
+        assert node is not None
+        GuestAttributes(self.direct.cloud.store).put(node.name, 0, NAMESPACE, "phase", READY)
+
+    def make_node(self, labels: Mapping[str, str]) -> None:
+        """Somebody makes a node of our name without the queue."""
+        node = {
+            "acceleratorType": "v6e-4",
+            "runtimeVersion": "v2-alpha-tpuv6e",
+            "labels": dict(labels),
+        }
+        name = self.name()
+        self._api_call("POST", f"{name.parent}/nodes", node, {"nodeId": name.id})
+
+    def take_name(self) -> None:
+        """Somebody else asks for a slice under our name."""
+        self.ask({LABEL_OWNER: "ffff", LABEL_STACK: "prod"})
+
+    def ask(self, labels: Mapping[str, str] = MappingProxyType({}), *, valid_for: str = "") -> None:
+        """Somebody asks for a slice under the program's name."""
+        name = self.name()
+        node = {
+            "acceleratorType": "v6e-4",
+            "runtimeVersion": "v2-alpha-tpuv6e",
+            "labels": dict(labels),
+        }
+        body: Json = {
+            "tpu": {"nodeSpec": [{"parent": name.parent, "nodeId": name.id, "node": node}]},
+            "provisioningModel": "FLEX_START",
+            "runDuration": {"maxRunDuration": "14400s"},
+        }
+        if valid_for:
+            body["queueingPolicy"] = {"validUntilDuration": valid_for}
+        self.client().create_queued_resource(name, body, request_id="")
+
+    def _api_call(
+        self, method: str, path: str, body: Json | None = None, query: Json | None = None
+    ) -> Json:
+        transport = self._transport(self.direct.timing())
+        return dict(transport.call(method, f"/v2alpha1/{path}", query=query or {}, body=body))
+
+    def _new_provider(self, keeping: SmallEngine | None = None) -> None:
+        def connect(_configured: Configuration, timing: Timing) -> TpuClient:
+            return TpuClient(self._transport(timing))
+
+        servicer = Servicer(_KeepingLog(self.told), connect, lambda _stop: self.direct.timing())
+        if keeping is None:
+            self.engine = SmallEngine(servicer)
+        else:
+            keeping.servicer = servicer
+
+    def _transport(self, timing: Timing) -> Transport:
+        return Transport(_MaskedSession(self), self.direct.cloud.base_url, timing)
