@@ -311,7 +311,11 @@ class Race:
                     self._call.report(f"{line}{after}")
         elif now - self._said_at >= HEARTBEAT:
             left = elapsed(field.left())
-            self._call.report(f"{field.sentence()} ({age} so far, {left} left)", passing=True)
+            silence = max((watch.silence() for watch in field.live()), default=0.0)
+            silent = f", no answer for {elapsed(silence)}" if silence >= HEARTBEAT else ""
+            self._call.report(
+                f"{field.sentence()} ({age} so far, {left} left{silent})", passing=True
+            )
         else:
             return
         self._said, self._said_at = lines, now
