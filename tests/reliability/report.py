@@ -18,6 +18,10 @@ COUNTED = {
     "3": ("untyped", "not converged", "orphan", "duplicate"),
     "3p": ("traceback", "untyped", "not converged", "orphan", "duplicate"),
     "4": ("orphan", "duplicate", "manual", "untyped"),
+    "6": ("busy", "silent", "slow", "not converged"),
+    "6p": ("grown", "not converged"),
+    "7": ("late", "slow"),
+    "7e": ("late", "slow", "manual"),
     "8": ("mutating",),
     "9": ("manual", "orphan"),
 }

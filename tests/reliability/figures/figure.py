@@ -14,7 +14,7 @@ from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
 
 Json = dict[str, Any]
-RigName = Literal["slice", "servicer"]
+RigName = Literal["slice", "servicer", "provider"]
 
 TPU = "tpu.projects.locations."
 #: What a violated invariant counts as in the figures.

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
+from reliability.provider_process import ProviderProcess
 from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
 
@@ -26,6 +27,8 @@ def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
     """The rig that a figure's cases run on."""
     if figure.rig == "servicer":
         return ServicerRig(home / "emulator")
+    if figure.rig == "provider":
+        return ProviderProcess(home)
     return SliceRig(home / "project", speed=SPEED)
 
 

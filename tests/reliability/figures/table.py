@@ -2,7 +2,16 @@
 
 from __future__ import annotations
 
-from reliability.figures import faults, histories, kills, repeats, signals
+from reliability.figures import (
+    faults,
+    histories,
+    kills,
+    parallel,
+    repeats,
+    signals,
+    waiting,
+    waiting_process,
+)
 from reliability.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -10,6 +19,10 @@ FIGURES: dict[str, Figure] = {
     for figure in (
         faults.FIGURE,
         histories.FIGURE,
+        waiting.FIGURE,
+        waiting_process.FIGURE,
+        parallel.FIGURE,
+        parallel.ENGINE_FIGURE,
         repeats.SECOND_UP,
         repeats.TEARDOWN,
         kills.FIGURE,
