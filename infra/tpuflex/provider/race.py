@@ -51,7 +51,8 @@ def obtain(
         UnreadyError: something exists, or may exist, and must be kept in the state.
         TpuflexError: nothing was placed.
     """
-    return Race(call, args, deadlines, known).run()
+    with call.waits:
+        return Race(call, args, deadlines, known).run()
 
 
 class Race:
@@ -323,7 +324,7 @@ class Race:
     def _sleep(self) -> None:
         now, field = self._call.timing.monotonic(), self._field
         pauses = [
-            pause_for(field.age, self._call.timing.jitter()),
+            pause_for(field.age, self._call.timing.jitter(), self._call.waits.count),
             self._said_at + HEARTBEAT - now,
             *(removal.wait() for removal in field.removals()),
             *(e.share - now for e in field.entrants if e.share is not None and e.queued),
