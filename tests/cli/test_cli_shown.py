@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 from decimal import Decimal
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -183,6 +184,24 @@ class TestProgress:
             "  warning  no price\n"
             "  failed   QueuedResource vllm\n"
         )
+
+    def test_a_week_of_waiting_in_a_log(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A sign of life a minute at first, then every five: none is missed for longer."""
+        now, said = 0.0, []
+        with LiveProgress(Output(json=False, verbose=False), 2, lambda: now) as progress:
+            for minute in range(7 * 24 * 60):
+                now = minute * 60.0
+                for name in ("vllm", "other"):
+                    progress.listen(Note("info", f"waiting for {minute}m", name, passing=True))
+                    if f"{name}: waiting for {minute}m\n" in capsys.readouterr().err:
+                        said.append((name, now))
+
+        moments = [at for name, at in said if name == "vllm"]
+        gaps = [later - earlier for earlier, later in pairwise(moments)]
+        assert set(gaps[:10]) == {60}
+        assert max(gaps) == 300
+        assert len(moments) < 2100
+        assert len(said) == 2 * len(moments)
 
     def test_after_ctrl_c(self, capsys: pytest.CaptureFixture[str]) -> None:
         """What Ctrl-C broke off was stopped, not failed: a request goes on waiting."""

@@ -25,6 +25,7 @@ from tpuflex.lifecycle import Lifecycle
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.deadlines import Deadlines
 from tpuflex.provider.observation import Observation
+from tpuflex.provider.pace import pause_for
 from tpuflex.provider.race import obtain
 
 HOUR = 3600.0
@@ -278,3 +279,12 @@ def test_several_nodes_are_waited_for_by_the_first() -> None:
     seen = obtain(call, several, Deadlines(DAY, HOUR, HOUR))
 
     assert seen.lifecycle is Lifecycle.ACTIVE
+
+
+def test_many_waits_share_one_pace() -> None:
+    """However many wait in a process, together they poll ten times a second at most on average;
+    a few are as quick as one, and old waits are as slow as ever."""
+    for waits in (1, 5, 32, 64, 1000):
+        assert waits / pause_for(0.0, 0.5, waits) <= 10
+    assert pause_for(0.0, 0.5, 5) == pause_for(0.0, 0.5, 1) == 0.5
+    assert pause_for(DAY, 0.5, 64) == pause_for(DAY, 0.5, 1) == 30

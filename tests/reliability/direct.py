@@ -7,7 +7,7 @@ code that made the call by :class:`Killed`, as SIGKILL would: nothing after it r
 from __future__ import annotations
 
 import random
-from collections.abc import Coroutine, Mapping
+from collections.abc import Callable, Coroutine, Mapping
 from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
@@ -59,6 +59,9 @@ class DirectCloud:
         cloud: the cloud; its state directory holds nothing but the history and the token.
         clock: its time, which is also the client's.
         cancel_at: the time at which the engine cancels, if it does.
+        most_pauses: pauses in one command after which it counts as waiting for ever.
+        wall_offset: how far the client's wall clock is off.
+        unseen: seconds of sleep that the client's monotonic clock did not count.
     """
 
     def __init__(self, state_dir: Path, capacity: Mapping[str, Any]) -> None:
@@ -70,6 +73,10 @@ class DirectCloud:
         # Also where the control API would look.
         self.cloud.__dict__["faults"] = self.faults
         self.cancel_at: float | None = None
+        self.most_pauses = MOST_PAUSES
+        self.wall_offset = 0.0
+        self.unseen = 0.0
+        self._later: list[tuple[float, Callable[[], object]]] = []
         self._capacity = dict(capacity)
         self._pauses = 0
         self._random = random.Random(0)  # noqa: S311 - reproducible, not secret
@@ -83,6 +90,9 @@ class DirectCloud:
         self.faults.forget()
         self.capacity()
         self.cancel_at = None
+        self.most_pauses = MOST_PAUSES
+        self.wall_offset = self.unseen = 0.0
+        self._later.clear()
         self._random.seed(seed)
         self.begin()
 
@@ -97,7 +107,17 @@ class DirectCloud:
 
     def timing(self) -> Timing:
         """Clocks and pauses for the client."""
-        return Timing(self.clock.now, self.clock.now, self._pause, self._random.random)
+        return Timing(
+            monotonic=lambda: self.clock.now() - self.unseen,
+            wall=lambda: self.clock.now() + self.wall_offset,
+            pause=self._pause,
+            jitter=self._random.random,
+        )
+
+    def later(self, seconds: float, what: Callable[[], object]) -> None:
+        """Let ``what`` happen in ``seconds``, at the end of the pause that they pass in."""
+        self._later.append((self.clock.now() + seconds, what))
+        self._later.sort(key=lambda due: due[0])
 
     def close(self) -> None:
         """Release the files."""
@@ -105,13 +125,15 @@ class DirectCloud:
 
     def _pause(self, seconds: float) -> bool:
         self._pauses += 1
-        if self._pauses > MOST_PAUSES:
+        if self._pauses > self.most_pauses:
             raise WaitsForEverError(f"{self._pauses} pauses in one command")
         end = self.clock.now() + max(0.0, seconds)
         if self.cancel_at is not None and end >= self.cancel_at:
             self.clock.advance(max(0.0, self.cancel_at - self.clock.now()))
             return True
         self.clock.advance(max(0.0, seconds))
+        while self._later and self._later[0][0] <= self.clock.now():
+            self._later.pop(0)[1]()
         return False
 
 
@@ -131,10 +153,11 @@ class DirectSession:
         headers: Mapping[str, str],
         timeout: tuple[float, float],
         allow_redirects: bool,
+        token: str | None = None,
     ) -> requests.Response:
-        """One request, answered or not."""
+        """One request, answered or not; with the embedded cloud's own token unless given."""
         del allow_redirects
-        token = self._direct.cloud.access.token
+        token = token or self._direct.cloud.access.token
         arrival = handed_in(
             method,
             urlsplit(url).path,

@@ -155,6 +155,7 @@ class SliceRig(Rig):
         }
 
     def owners(self) -> Mapping[str, str]:
-        """The one queued resource of the program."""
-        names = Names(self.project, self.stack, "slice")
-        return {names.owner: names.prefix}
+        """The queued resources of the program."""
+        siblings = [f"sibling{number}" for number in range(self.arguments.get("siblings", 0))]
+        found = [Names(self.project, self.stack, name) for name in ("slice", *siblings)]
+        return {names.owner: names.prefix for names in found}

@@ -22,7 +22,7 @@ from tpuflex.errors import TpuflexError
 from tpuflex.gcp.inventory import Apis
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.transport import Transport
+from tpuflex.gcp.transport import Session, Transport
 from tpuflex.naming import Names
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.engine_log import EngineLog
@@ -46,6 +46,10 @@ class ServicerRig:
         engine: the engine and the state.
         arguments: the program's inputs, camelCase; None for a program without the resource.
         commands: what was run since :meth:`reset`.
+        timeout: seconds of the cloud's time that a create, update or delete may take; 0 for the
+            deadlines of the arguments alone.
+        log: where the provider's progress goes, from the next :meth:`restart` on.
+        connection: what requests are sent with, and to which address, likewise.
     """
 
     def __init__(self, state_dir: Path, *, capacity: Mapping[str, Any] = SWIFT) -> None:
@@ -53,6 +57,9 @@ class ServicerRig:
         self.commands: list[Command] = []
         self._foreign: Json = {}
         self._struck = 0
+        self.timeout = TIMEOUT_S
+        self.log = EngineLog()
+        self.connection: tuple[Session, str] | None = None
         self._new_provider()
         self.arguments: Json | None = None
         self.reset(0)
@@ -76,6 +83,11 @@ class ServicerRig:
         self._foreign = {}
         self._struck = 0
         self.arguments = slice_arguments()
+        self.timeout = TIMEOUT_S
+
+    def restart(self) -> None:
+        """Another provider process; the state stays."""
+        self._new_provider(keeping=self.engine)
 
     def run(self, name: str, *, rules: Sequence[Rule | Json] = ()) -> Command:
         """Run one command with only ``rules`` in force, and remember it."""
@@ -84,7 +96,7 @@ class ServicerRig:
         self.direct.faults.forget()
         for rule in rules:
             book.add(rule if isinstance(rule, Rule) else parse_rule(rule))
-        self.engine.program, self.engine.timeout = self.arguments, TIMEOUT_S
+        self.engine.program, self.engine.timeout = self.arguments, self.timeout
         self.direct.cancel_at = None
         self.direct.begin()
         first = self.direct.cloud.history.seq
@@ -163,11 +175,13 @@ class ServicerRig:
         def connect(_configured: Configuration, timing: Timing) -> TpuClient:
             return TpuClient(self._transport(timing))
 
-        servicer = Servicer(EngineLog(), connect, lambda _stop: self.direct.timing())
+        servicer = Servicer(self.log, connect, lambda _stop: self.direct.timing())
         if keeping is None:
             self.engine = SmallEngine(servicer)
         else:
             keeping.servicer = servicer
 
     def _transport(self, timing: Timing) -> Transport:
-        return Transport(DirectSession(self.direct), self.direct.cloud.base_url, timing)
+        direct = (DirectSession(self.direct), self.direct.cloud.base_url)
+        session, address = self.connection or direct
+        return Transport(session, address, timing)

@@ -81,8 +81,17 @@ def _program(arguments: dict[str, Any]) -> None:
     from tpuflex.provider.resource import Provider, QueuedResource
 
     given = dict(arguments)
+    provider = Provider("cloud", project=CLOUD_PROJECT, embedded=True)
+    # Before it, as many others that ask for the same elsewhere.
+    siblings, elsewhere = given.pop("siblings", 0), given.pop("siblings_zones", None)
+    for number in range(siblings):
+        QueuedResource(
+            f"sibling{number}",
+            **{**given, "zones": elsewhere},
+            opts=pulumi.ResourceOptions(provider=provider),
+        )
     options = pulumi.ResourceOptions(
-        provider=Provider("cloud", project=CLOUD_PROJECT, embedded=True),
+        provider=provider,
         delete_before_replace=given.pop("delete_before_replace", None),
     )
     made = QueuedResource("slice", **given, opts=options)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import email.utils
 import itertools
 import json
+import threading
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -22,6 +24,7 @@ from tpuflex.errors import (
     NotFoundError,
     QuotaError,
 )
+from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 
 BASE = "https://tpu.googleapis.com"
@@ -257,6 +260,19 @@ def test_retry_after_without_a_zone_is_utc() -> None:
     assert session.at[1] - session.at[0] == pytest.approx(20.5, abs=1)
 
 
+@pytest.mark.parametrize("off", [-9 * 3600.0, 5 * 3600.0])
+def test_retry_after_counts_from_the_answers_own_date(off: float) -> None:
+    """A clock of ours that is hours off neither stops the polls for hours nor hastens them."""
+    server = 1.8e9 + 1000 + off
+    dates = {"Retry-After": email.utils.formatdate(server + 20, usegmt=True)}
+    dates["Date"] = email.utils.formatdate(server, usegmt=True)
+    sender, session = transport((503, b"", dates), OK)
+
+    sender.call("GET", PATH)
+
+    assert session.at[1] - session.at[0] == pytest.approx(20.5)
+
+
 def test_rate_limit_that_lasts_is_no_missing_quota() -> None:
     """Asked to go slower for longer than a call lasts, nobody lacks a permission or chips, and
     the caller is told how long to stay away."""
@@ -293,3 +309,12 @@ def test_jitter_spreads_retries_over_the_whole_pause() -> None:
 
         found = [b - a for a, b in itertools.pairwise(session.at)]
         assert found == pytest.approx(gaps, abs=0.02)
+
+
+def test_the_clock_for_deadlines_goes_on_while_the_machine_sleeps() -> None:
+    """The time in the queue counts on, so the deadline must: not Python's own monotonic clock."""
+    timing = Timing.real(threading.Event())
+
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    before = time.clock_gettime(clock)
+    assert before <= timing.monotonic() <= time.clock_gettime(clock)

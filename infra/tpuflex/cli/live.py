@@ -18,6 +18,12 @@ if TYPE_CHECKING:
 #: What stands under the word that begins a line.
 _INDENT = " " * 11
 
+#: Seconds without a line about a wait, in a log, at most: automation that sees nothing for ten
+#: minutes takes a job for dead. A week of one line a minute would be ten thousand lines.
+_LONGEST_SILENCE = 300.0
+#: Part of the wait so far that may pass without a line.
+_THINNING = 0.05
+
 QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 
 _DONE = {
@@ -51,6 +57,8 @@ class LiveProgress:
         self._began: dict[str, float] = {}
         self._done = 0
         self._last_note = ""
+        # Of each resource that waits: when its first passing note came, and the last one shown.
+        self._waits: dict[str, tuple[float, float]] = {}
         self._stopped = stopped
         self._status: Status | None = None
         # The engine's events come on threads of its event server.
@@ -118,9 +126,18 @@ class LiveProgress:
             return
         self._last_note = text
         self._redraw(text)
-        if not note.passing or self._status is None:
+        if not note.passing or (self._status is None and self._due(note.name)):
             prefix = "  warning  " if note.severity == "warning" else _INDENT
             self._line(prefix + text)
+
+    def _due(self, name: str) -> bool:
+        """Whether a log gets this passing note about ``name``: ever more seldom."""
+        now = self._clock()
+        first, last = self._waits.get(name, (now, float("-inf")))
+        # The notes come by a clock of their own: one that is early by a moment is not put off.
+        due = now - last >= min(_LONGEST_SILENCE, (now - first) * _THINNING) - 1.0
+        self._waits[name] = (first, now if due else last)
+        return due
 
     def _line(self, text: str) -> None:
         if self._status is not None:

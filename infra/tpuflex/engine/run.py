@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from tpuflex.engine.process import EngineProcess
 
 #: Operations that the engine runs at once. The Automation API's own default is 16, and each
-#: wait for capacity holds one.
-PARALLEL = 64
+#: wait for capacity holds one: as many as the provider has threads.
+PARALLEL = 1000
 
 Program = Callable[[], None]
 Listener = Callable[[Progress], None]

@@ -157,7 +157,7 @@ class DefaultCredentials:
         return self._credentials
 
     def _renew(self, credentials: Credentials) -> None:
-        from google.auth.exceptions import GoogleAuthError, TransportError
+        from google.auth.exceptions import GoogleAuthError, RefreshError, TransportError
         from google.auth.transport.requests import Request
 
         try:
@@ -165,6 +165,9 @@ class DefaultCredentials:
         except TransportError as error:
             raise requests.ConnectionError("the token server cannot be reached") from error
         except GoogleAuthError as error:
+            if isinstance(error, RefreshError) and error.retryable:
+                # 5xx or 429 of the token server: it answered, but said nothing about us.
+                raise requests.ConnectionError("the token server is not available") from error
             raise AccessError(
                 "Google refused to renew the credentials",
                 hint="Run: gcloud auth application-default login",

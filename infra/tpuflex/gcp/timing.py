@@ -22,9 +22,17 @@ DEFAULT_BUDGET = 90.0
 SPEED_VARIABLE = "TPUFLEX_TIME_SPEED"
 ORIGIN_VARIABLE = "TPUFLEX_TIME_ORIGIN"
 _EMBEDDED_VARIABLE = "TPUFLEX_EMULATOR"
+#: Counts the time in which the machine is suspended, unlike Python's own monotonic clock: a
+#: request in the queue grows older meanwhile. macOS calls it CLOCK_MONOTONIC.
+_STEADY: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
 #: However fast time runs, an answer is given this many real seconds: sockets and threads do not
 #: run any faster.
 _PATIENCE = 2.0
+
+
+def steady() -> float:
+    """Seconds on a clock that nobody sets and that goes on while the machine is suspended."""
+    return time.monotonic() if _STEADY is None else time.clock_gettime(_STEADY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +40,8 @@ class Timing:
     """What code that waits needs from the outside.
 
     Attributes:
-        monotonic: seconds on a clock that never jumps; for deadlines.
+        monotonic: seconds on a clock that nobody sets, and that goes on while the machine sleeps;
+            for deadlines.
         wall: seconds since the epoch; for HTTP dates and expiry times.
         pause: sleep that many seconds; True if it was cut short because all waiting must stop.
         jitter: a random number in [0, 1).
@@ -48,7 +57,7 @@ class Timing:
     @classmethod
     def real(cls, stop: threading.Event) -> Timing:
         """The machine's clocks; pauses end at once when ``stop`` is set."""
-        return cls(time.monotonic, time.time, stop.wait, random.random)
+        return cls(steady, time.time, stop.wait, random.random)
 
     @classmethod
     def of_environment(cls, environ: Mapping[str, str], stop: threading.Event) -> Timing:
@@ -66,7 +75,7 @@ class Timing:
         began = _number(ORIGIN_VARIABLE, machine) if machine else time.time()
         origin = _number(ORIGIN_VARIABLE, cloud) if cloud else began
         return cls(
-            monotonic=lambda: time.monotonic() * speed,
+            monotonic=lambda: steady() * speed,
             wall=lambda: origin + (time.time() - began) * speed,
             pause=lambda seconds: stop.wait(seconds / speed),
             jitter=random.random,

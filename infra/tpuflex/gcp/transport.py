@@ -138,7 +138,9 @@ class Transport:
             return _json_object(response)
         return _Refusal(
             read_rpc_error(response.status_code, response.content),
-            self._retry_after(response.headers.get("Retry-After", "")),
+            self._retry_after(
+                response.headers.get("Retry-After", ""), response.headers.get("Date", "")
+            ),
         )
 
     def _renewal_failure(self) -> _Refusal | None:
@@ -149,23 +151,35 @@ class Transport:
             return _transport_fault(f"no new access token ({type(error).__name__})")
         return None
 
-    def _retry_after(self, value: str) -> float | None:
-        """Seconds that the server asks us to stay away; None if it does not say."""
+    def _retry_after(self, value: str, date: str) -> float | None:
+        """Seconds that the server asks us to stay away; None if it does not say.
+
+        A date counts from the answer's own ``date``: our clock may be hours off.
+        """
         if value.isascii() and value.isdecimal():
             return float(value)
-        try:
-            moment = email.utils.parsedate_to_datetime(value)
-        except (ValueError, OverflowError):
+        moment = _http_date(value)
+        if moment is None:
             return None
-        if moment.tzinfo is None:  # "-0000": the sender's zone is unknown, the time is UTC
-            moment = moment.replace(tzinfo=UTC)
-        return max(0.0, moment.timestamp() - self._timing.wall())
+        now = _http_date(date)
+        return max(0.0, moment - (self._timing.wall() if now is None else now))
 
     def _delay(self, attempt: int, retry_after: float | None) -> float:
         """Full jitter (https://aws.amazon.com/blogs/architecture/exponential-backoff-and-jitter),
         never earlier than the server asked for."""
         spread = min(_LONGEST_DELAY, _FIRST_DELAY * 2.0 ** min(attempt, 10)) * self._timing.jitter()
         return spread if retry_after is None else retry_after + spread
+
+
+def _http_date(value: str) -> float | None:
+    """Seconds since the epoch; None if ``value`` is no HTTP date."""
+    try:
+        moment = email.utils.parsedate_to_datetime(value)
+    except (ValueError, OverflowError):
+        return None
+    if moment.tzinfo is None:  # "-0000": the sender's zone is unknown, the time is UTC
+        moment = moment.replace(tzinfo=UTC)
+    return moment.timestamp()
 
 
 class _Refusal:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import uuid4
 
@@ -12,6 +12,7 @@ from tpuflex.gcp.queued_resources import RequestName, TpuClient
 from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
 from tpuflex.lifecycle import Lifecycle, lifecycle
 from tpuflex.provider.observation import Observation
+from tpuflex.provider.pace import Waits
 
 #: Seconds that the retries of one question may take in a wait, which asks again by itself.
 POLL_BUDGET = 15.0
@@ -37,12 +38,14 @@ class Call:
         timing: clocks and pauses; a pause is cut short when the engine cancels.
         report: where progress goes.
         new_id: makes the idempotency id of one mutating API call.
+        waits: the waits of this process, which share the pace.
     """
 
     client: TpuClient
     timing: Timing
     report: Report
     new_id: Callable[[], str] = lambda: str(uuid4())
+    waits: Waits = field(default_factory=Waits)
 
     def look(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
         """The queued resource and its node (of several, the first) as they are now.

@@ -85,7 +85,8 @@ class Removal:
     def wait(self) -> float:
         """Seconds until the next step is worth it."""
         now = self.call.timing.monotonic()
-        pause = pause_for(now - self.started, self.call.timing.jitter())
+        age = now - self.started
+        pause = pause_for(age, self.call.timing.jitter(), self.call.waits.count)
         pause = max(pause, self.not_before - now)
         return max(0.0, min(pause, self.deadline - now, self.said_at + HEARTBEAT - now))
 

@@ -102,9 +102,11 @@ def delete_resource(
     limit = timeout or _seconds(inputs.get("deleteTimeout"))
     deadline = call.timing.monotonic() + limit
     born = str(outputs.get("createTime") or "")
-    delete_all(
-        [Removal(call, name, labels, deadline, born if str(name) == id_ else "") for name in names]
-    )
+    removals = [
+        Removal(call, name, labels, deadline, born if str(name) == id_ else "") for name in names
+    ]
+    with call.waits:
+        delete_all(removals)
 
 
 def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName]) -> UnreadyError:

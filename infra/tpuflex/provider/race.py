@@ -51,7 +51,8 @@ def obtain(
         UnreadyError: something exists, or may exist, and must be kept in the state.
         TpuflexError: nothing was placed.
     """
-    return Race(call, args, deadlines, known).run()
+    with call.waits:
+        return Race(call, args, deadlines, known).run()
 
 
 class Race:
@@ -315,7 +316,11 @@ class Race:
                     self._call.report(f"{line}{after}")
         elif now - self._said_at >= HEARTBEAT:
             left = elapsed(field.left())
-            self._call.report(f"{field.sentence()} ({age} so far, {left} left)", passing=True)
+            silence = max((watch.silence() for watch in field.live()), default=0.0)
+            silent = f", no answer for {elapsed(silence)}" if silence >= HEARTBEAT else ""
+            self._call.report(
+                f"{field.sentence()} ({age} so far, {left} left{silent})", passing=True
+            )
         else:
             return
         self._said, self._said_at = lines, now
@@ -323,7 +328,7 @@ class Race:
     def _sleep(self) -> None:
         now, field = self._call.timing.monotonic(), self._field
         pauses = [
-            pause_for(field.age, self._call.timing.jitter()),
+            pause_for(field.age, self._call.timing.jitter(), self._call.waits.count),
             self._said_at + HEARTBEAT - now,
             *(removal.wait() for removal in field.removals()),
             *(e.share - now for e in field.entrants if e.share is not None and e.queued),

@@ -29,6 +29,7 @@ from tpuflex.provider.marshalling import (
     require_known_type,
 )
 from tpuflex.provider.operations import create, delete_resource, read, update
+from tpuflex.provider.pace import Waits
 from tpuflex.provider.planning import plan
 from tpuflex.provider.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from tpuflex.provider.schema import package_schema
@@ -53,6 +54,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self._connect = connect
         self._make_timing = timing
         self._lock = threading.Lock()
+        self._waits = Waits()
         self._configure(configuration.Configuration())
 
     def _configure(self, configured: configuration.Configuration) -> None:
@@ -69,7 +71,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         with self._lock:
             if self._client is None:
                 self._client = self._connect(self._configuration, self._timing)
-            return Call(self._client, self._timing, functools.partial(self._log.write, urn))
+            report = functools.partial(self._log.write, urn)
+            return Call(self._client, self._timing, report, waits=self._waits)
 
     def _now(self) -> datetime:
         return datetime.fromtimestamp(self._timing.wall(), UTC)

@@ -18,6 +18,7 @@ from tpuflex.provider.call import POLL_BUDGET, Call, UnreadyError
 from tpuflex.provider.deadlines import Deadlines
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.observation import Observation
+from tpuflex.provider.pace import pause_for
 from tpuflex.standing import TABLE, Standing
 
 #: For so long after the request was accepted, a 404 means "not yet" (eventual consistency).
@@ -40,6 +41,7 @@ class Watch:
         seen: the last look.
         granted: when it was first seen to be past the queue, on the monotonic clock.
         failure: how the create operation failed, if it did.
+        unanswered_since: from when on the API has not answered, on the monotonic clock.
     """
 
     call: Call
@@ -53,6 +55,7 @@ class Watch:
     refused_since: float = 0.0
     missing_since: float | None = None
     not_before: float = 0.0
+    unanswered_since: float | None = None
 
     def __post_init__(self) -> None:
         self.seen = Observation(self.name, None, None)
@@ -83,19 +86,20 @@ class Watch:
         """
         if self.call.timing.monotonic() < self.not_before:
             return
+        # While polls are frequent, retries keep their distance; later the next poll is the retry,
+        # and an API that is away for hours is not asked more often than one that answers.
+        budget = POLL_BUDGET if pause_for(self.age, 0.5) < POLL_BUDGET else 0.0
         try:
             if self.operation:
-                self.failure = self._operation_failure()
-            self.seen = self.call.look(self.name, budget=POLL_BUDGET)
+                self.failure = self._operation_failure(budget)
+            self.seen = self.call.look(self.name, budget=budget)
         except AccessError as error:
             self._refused(error)
         except ApiError as error:
-            self.not_before = self.call.timing.monotonic() + error.retry_after
-            self.call.report(
-                f"no answer about {self.name} ({error.message}); asking again", passing=True
-            )
+            self._unanswered(error)
         else:
             self.refusals = 0
+            self.unanswered_since = None
             self._judge()
 
     def overdue(self, deadlines: Deadlines, began: float) -> str:
@@ -119,6 +123,11 @@ class Watch:
             return began + deadlines.queue - now
         return self.granted + deadlines.provisioning - now
 
+    def silence(self) -> float:
+        """Seconds since when the API has not answered; 0 if it answered the last question."""
+        since = self.unanswered_since
+        return 0.0 if since is None else self.call.timing.monotonic() - since
+
     def sentence(self) -> str:
         """What was last seen, in plain words."""
         there = self.seen.queued_resource is not None
@@ -133,9 +142,19 @@ class Watch:
             raise UnreadyError(error.message, observation=self.seen, hint=error.hint) from error
         self.call.report(f"refused: {error.message}; asking again", passing=True)
 
-    def _operation_failure(self) -> Status | None:
+    def _unanswered(self, error: ApiError) -> None:
+        """Told once; from then on the signs of life tell for how long."""
+        now = self.call.timing.monotonic()
+        self.not_before = now + error.retry_after
+        if self.unanswered_since is None:
+            self.unanswered_since = now
+            self.call.report(
+                f"no answer about {self.name} ({error.message}); asking again", passing=True
+            )
+
+    def _operation_failure(self, budget: float) -> Status | None:
         """How the create operation failed; None if it did not, is not over, or was forgotten."""
-        found = self.call.client.get_operation(self.operation, budget=POLL_BUDGET)
+        found = self.call.client.get_operation(self.operation, budget=budget)
         if found is not None and not found.done:
             return None
         self.operation = ""  # the queued resource tells the rest

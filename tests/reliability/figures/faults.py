@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 from reliability.figures.figure import (
     Call,
     Case,
@@ -20,6 +22,8 @@ from tpuflex.emulator.faults.rule import Rule, Where
 TYPED = frozenset({1, 3, 4, 5, 6, 7, 8, 9, 10})
 #: Faults that keep a real connection silent for 40 real seconds: on the servicer only.
 SILENT = frozenset({"timeout", "answer-never-comes"})
+#: How the ids of the methods end that change something.
+CHANGING = (".create", ".delete", ".patch")
 COMMANDS = ("up", "refresh", "change", "down")
 
 
@@ -68,16 +72,32 @@ def judge(rig: ServicerRig, case: Case) -> Result:
     return result
 
 
-def process_cases(rig: SliceRig, _seed: int) -> list[Case]:
-    """The same for `up` and `down` as processes, but for what is silent in real time."""
+def process_cases(rig: SliceRig, seed: int) -> list[Case]:
+    """Faults of `up` and `down` as processes, but for what is silent in real time.
+
+    Figure 3 runs every kind at every call on the same servicer, transport and client. What a
+    process adds to that is the way of an error from the provider through the engine to the exit
+    code and the text, and it knows the kind of error and the command, not the call. So: every
+    kind at the call that changes something (or, if it makes no sense there, at one that it fits),
+    and every call with one kind that ends the command. The seed chooses among these, so that
+    other seeds try other pairs.
+    """
     rig.reset()
-    return [
-        _case(command, name, call)
-        for command in ("up", "down")
-        for call in slice_calls(rig, command)
-        for name, fault in FAULTS.items()
-        if fits(fault, call.method_id) and name not in SILENT
-    ]
+    chance = random.Random(seed)  # noqa: S311 - reproducible, not secret
+    found: dict[str, Case] = {}
+    for command in ("up", "down"):
+        calls = slice_calls(rig, command)
+        for name, fault in FAULTS.items():
+            fitting = [call for call in calls if fits(fault, call.method_id)]
+            changing = [call for call in fitting if call.method_id.endswith(CHANGING)]
+            if fitting and name not in SILENT:
+                case = _case(command, name, chance.choice(changing or fitting))
+                found[case.name] = case
+        for call in calls:
+            ending = [n for n, f in FAULTS.items() if not f.passes and fits(f, call.method_id)]
+            case = _case(command, chance.choice(ending), call)
+            found[case.name] = case
+    return list(found.values())
 
 
 def process_judge(rig: SliceRig, case: Case) -> Result:
@@ -140,8 +160,8 @@ FIGURE = Figure(
 PROCESS_FIGURE = Figure(
     key="3p",
     counted=("traceback", "untyped", "not converged", "orphan", "duplicate"),
-    title="single faults at every TPU call of `up` and `down` as processes: exit code of the "
-    "table, 0 tracebacks",
+    title="every kind of fault in `up` and `down` as processes, and a fault at every call: exit "
+    "code of the table, 0 tracebacks",
     rig="slice",
     cases=process_cases,
     judge=process_judge,

@@ -18,6 +18,7 @@ from typing import Any
 
 from reliability.edge_rig import EdgeRig
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
+from reliability.provider_process import ProviderProcess
 from reliability.rig import SliceRig, StackRig
 from reliability.servicer_rig import ServicerRig
 
@@ -36,6 +37,8 @@ def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
         return StackRig(home / "project", speed=SPEED)
     if figure.rig == "edges":
         return EdgeRig(home / "emulator")
+    if figure.rig == "provider":
+        return ProviderProcess(home)
     return SliceRig(home / "project", speed=SPEED)
 
 

@@ -9,9 +9,12 @@ from reliability.figures import (
     kills,
     kills_again,
     kills_stack,
+    parallel,
     repeats,
     signals,
     teardown,
+    waiting,
+    waiting_process,
 )
 from reliability.figures.figure import Figure
 
@@ -21,6 +24,10 @@ FIGURES: dict[str, Figure] = {
         faults.FIGURE,
         histories.FIGURE,
         edges.FIGURE,
+        waiting.FIGURE,
+        waiting_process.FIGURE,
+        parallel.FIGURE,
+        parallel.ENGINE_FIGURE,
         repeats.FIGURE,
         repeats.STACK_FIGURE,
         teardown.FIGURE,

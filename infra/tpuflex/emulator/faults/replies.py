@@ -107,6 +107,8 @@ def _answer(effect: Answer, facts: CallFacts, now: float) -> Reply:
             if effect.retry_after_date
             else f"{effect.retry_after_s:.0f}"
         )
+        # By the same clock: a client counts from the one date to the other.
+        headers.setdefault("Date", formatdate(now, usegmt=True))
     return Reply(effect.status, error.body(), headers)
 
 
