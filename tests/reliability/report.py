@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
+from reliability import beside
 from reliability.figures.figure import Outcome
 
 #: What every report counts by name, also when there is none.
@@ -20,6 +21,8 @@ COUNTED = {
     "4": ("orphan", "duplicate", "manual", "untyped"),
     "8": ("mutating",),
     "9": ("manual", "orphan"),
+    "10": ("orphan", "duplicate", "manual"),
+    "10g": ("orphan", "duplicate", "manual"),
 }
 _SHOWN = 5
 
@@ -87,6 +90,7 @@ def markdown(outcomes: Sequence[Outcome], setting: Setting) -> str:
         "`up` deletes it).",
         "",
     ]
+    head += beside.section(outcomes)
     for outcome in outcomes:
         head += _section(outcome)
     return "\n".join(head).rstrip() + "\n"

@@ -29,7 +29,7 @@ def main(command: str) -> int:
     root = Path.cwd()
     arguments = json.loads((root / "arguments.json").read_text())
     stack = StackRun(
-        _target(root), lambda: _program(arguments), failures=ProgramFailures(), listener=_show
+        target(root), lambda: _program(arguments), failures=ProgramFailures(), listener=_show
     )
     try:
         match command:
@@ -96,7 +96,8 @@ def _recover(stack: StackRun) -> None:
         raise TpuflexError(f"{len(found.left)} could not be settled")
 
 
-def _target(root: Path) -> Target:
+def target(root: Path) -> Target:
+    """What the engine works on, by the environment of :class:`reliability.rig.SliceRig`."""
     engine = Engine(Path(os.environ["RIG_ENGINE"]), os.environ["RIG_ENGINE_VERSION"], "cache")
     return Target(root, STACK, engine, dict(os.environ))
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reliability.figures import faults, histories, kills, repeats, signals
+from reliability.figures import faults, histories, kills, naive, repeats, signals
 from reliability.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -15,5 +15,7 @@ FIGURES: dict[str, Figure] = {
         kills.FIGURE,
         signals.FIGURE,
         faults.PROCESS_FIGURE,
+        naive.AUTO_NAMED,
+        naive.GIVEN_NAME,
     )
 }
