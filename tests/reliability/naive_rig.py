@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
+
+import psutil
 
 from reliability import processes
 from reliability.command_rig import ROOT
@@ -86,11 +89,18 @@ class NaiveRig(SliceRig):
         """Wait until no engine works on without its command line, as a careful person does
         before `pulumi cancel`; false if ``seconds`` were too few."""
         deadline = time.monotonic() + seconds
-        while any(process.name() == "pulumi" for process in processes.marked(self.mark)):
+        while self._engines():
             if time.monotonic() > deadline:
                 return False
             time.sleep(0.05)
         return True
+
+    def _engines(self) -> int:
+        found = 0
+        for process in processes.marked(self.mark):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += process.name() == "pulumi"
+        return found
 
     def _register(self, pid: int) -> None:
         roles = {"root": pid, "mark": f"{processes.MARK}={self.mark}", "cli": pid}

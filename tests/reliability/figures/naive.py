@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reliability import processes
 from reliability.figures.figure import Call, Case, Figure, Json, Result, slice_calls
 from reliability.figures.kills import CREATE, GET, ROLES, STAGES, kill
 from reliability.invariants import Command
@@ -75,8 +74,8 @@ def judge(rig: NaiveRig, case: Case, *, given: bool) -> Result:
     made = [c for c in rig.control.history() if c["method_id"] == CREATE]
     done = sum(c.get("committed", c["status"] == 200) for c in made)
     result.wanted(done == 1, "duplicate", f"{done} queued resources were made")
-    left = [p for p in processes.marked(rig.mark) if PROVIDER in " ".join(p.cmdline())]
-    result.values["provider processes left running"] = len(left)
+    left = sum(PROVIDER in words for words in rig.said[-1].left)
+    result.values["provider processes left running"] = left
     return result
 
 
