@@ -34,7 +34,7 @@ pulumi --non-interactive cancel --yes --stack "$1"
 pulumi --non-interactive refresh --yes --skip-preview --clear-pending-creates --stack "$1"
 """
 #: Between two polls of the naive provider, in seconds of the machine's time.
-POLL_S = 0.3
+POLL_S = 0.8
 
 
 class NaiveRig(SliceRig):
@@ -44,15 +44,16 @@ class NaiveRig(SliceRig):
     faster in the cloud only: the provider's pauses are short instead.
     """
 
-    def name(self, given: bool) -> None:
-        """Whether the queued resource has one name for good, or a random one each time."""
+    def name(self, given: bool, *, poll_s: float = POLL_S) -> None:
+        """Whether the queued resource has one name for good, or a random one each time; and how
+        often it is looked at."""
         self.arguments = {
             "project": "cloud-project",
             "zone": "us-east5-a",
             "accelerator_type": "v6e-4",
             "runtime_version": "v2-alpha-tpuv6e",
             "max_run_duration": "14400s",
-            "poll_seconds": POLL_S,
+            "poll_seconds": poll_s,
             "queued_resource_id": GIVEN if given else None,
         }
 

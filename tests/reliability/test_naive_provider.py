@@ -22,7 +22,7 @@ def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NaiveRig]:
 def test_it_works_when_nothing_goes_wrong(rig: NaiveRig) -> None:
     """Up, up again without any call that changes something, down: every invariant holds."""
     rig.reset()
-    rig.name(given=True)
+    rig.name(given=True, poll_s=0.05)
     for command in ("up", "up", "down"):
         assert rig.run(command).exit_code == 0, rig.said[-1].stderr
         assert rig.check() == []
@@ -34,7 +34,7 @@ def test_a_kill_leaves_an_orphan(rig: NaiveRig) -> None:
     """The engine is killed after the commit of the create: all that Pulumi offers succeeds, and
     the queued resource is in the cloud without anybody knowing."""
     rig.reset()
-    rig.name(given=False)
+    rig.name(given=False, poll_s=0.05)
     rig.run("up", rules=[kill("engine", "after-commit", Call(CREATE, 1))])
     assert rig.struck() == 1
     assert rig.await_engine(10)
