@@ -6,7 +6,8 @@ BIN := $(VENV)/bin
 # The stamp carries the hash of what was installed: another checkout, another hash, a new set-up.
 STAMP := $(VENV)/.ready-$(shell cat pyproject.toml constraints.txt 2>/dev/null | cksum | cut -d' ' -f1)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
-SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuflex
+SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuflex \
+	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
 .PHONY: demo test lint types format docs reliability clean setup
 

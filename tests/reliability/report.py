@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from reliability import beside
 from reliability.figures.figure import Outcome
 
 Json = dict[str, Any]
@@ -53,6 +54,7 @@ def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
         "`up` deletes it); so does figure 1r right after `recover`.",
         "",
     ]
+    head += beside.section(records)
     for key in keys:
         if key in records:
             head += _section(key, records[key])

@@ -49,7 +49,7 @@ def main(command: str, last_write: int = 0) -> int:
     root = Path.cwd()
     arguments = json.loads((root / "arguments.json").read_text())
     stack = _Mortal(
-        _target(root), lambda: _program(arguments), failures=ProgramFailures(), listener=_show
+        target(root), lambda: _program(arguments), failures=ProgramFailures(), listener=_show
     )
     stack.last = last_write
     try:
@@ -135,7 +135,8 @@ def _recover_alone(stack: StackRun, backend: Path | None) -> None:
         raise TpuflexError(f"{len(found.left)} could not be settled")
 
 
-def _target(root: Path) -> Target:
+def target(root: Path) -> Target:
+    """What the engine works on, by the environment of :class:`reliability.rig.SliceRig`."""
     engine = Engine(Path(os.environ["RIG_ENGINE"]), os.environ["RIG_ENGINE_VERSION"], "cache")
     return Target(root, STACK, engine, dict(os.environ))
 

@@ -18,6 +18,7 @@ from typing import Any
 
 from reliability.edge_rig import EdgeRig
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
+from reliability.naive_rig import NaiveRig
 from reliability.provider_process import ProviderProcess
 from reliability.rig import SliceRig, StackRig
 from reliability.servicer_rig import ServicerRig
@@ -39,6 +40,8 @@ def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
         return EdgeRig(home / "emulator")
     if figure.rig == "provider":
         return ProviderProcess(home)
+    if figure.rig == "naive":
+        return NaiveRig(home / "project", speed=SPEED)
     return SliceRig(home / "project", speed=SPEED)
 
 
@@ -92,13 +95,24 @@ def measure(
     ]
     for process in running:
         process.start()
-    outcome = Outcome(figure.key, figure.title, len(cases), [], 0.0, counted=figure.counted)
+    outcome = Outcome(
+        figure.key,
+        figure.title,
+        len(cases),
+        [],
+        0.0,
+        counted=figure.counted,
+        yardstick=figure.yardstick,
+    )
 
     def note(number: int, result: Result) -> None:
         outcome.results.append(result)
         if result.problems:
             outcome.reproductions.append(_write(reproductions, figure, seed, cases[number], result))
-            progress(f"  ✗ {result.name}: {'; '.join(' '.join(p) for p in result.problems)[:300]}")
+            # What a yardstick lacks is no news.
+            if not figure.yardstick:
+                text = "; ".join(" ".join(problem) for problem in result.problems)
+                progress(f"  ✗ {result.name}: {text[:300]}")
 
     try:
         _gather(running, results, note, lambda: progress(_so_far(outcome)))

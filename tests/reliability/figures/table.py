@@ -9,6 +9,7 @@ from reliability.figures import (
     kills,
     kills_again,
     kills_stack,
+    naive,
     parallel,
     repeats,
     signals,
@@ -37,5 +38,7 @@ FIGURES: dict[str, Figure] = {
         kills_stack.FIGURE,
         signals.FIGURE,
         faults.PROCESS_FIGURE,
+        naive.AUTO_NAMED,
+        naive.GIVEN_NAME,
     )
 }
