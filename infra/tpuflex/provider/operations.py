@@ -40,7 +40,13 @@ def create(call: Call, inputs: Properties, *, timeout: float) -> Observation:
     """
     args = parse(inputs)
     seen = obtain(call, args, Deadlines.of(args, timeout))
-    return _patched(call, args, {}, seen, timeout)
+    try:
+        return _patched(call, args, {}, seen, timeout)
+    except UnreadyError:
+        raise
+    except (TpuflexError, InterruptedByUser) as error:
+        # An adopted request that runs, and is billed: it must not be lost for a refused patch.
+        raise UnreadyError(error.message, observation=seen, hint=error.hint) from error
 
 
 def update(
@@ -116,9 +122,9 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, name: RequestName) -> O
             delete_all([removal])
         except (TpuflexError, InterruptedByUser) as error:
             raise UnreadyError(error.message, observation=seen, hint=error.hint) from error
-        return Observation(name, None, None, seen.at, known_ended=True)
+        return Observation(name, at=seen.at, known_ended=True)
     call.report(RUN_OVER, warning=True)
-    return seen if not seen.gone else Observation(name, None, None, seen.at, known_ended=True)
+    return seen if not seen.gone else Observation(name, at=seen.at, known_ended=True)
 
 
 def _patched(
