@@ -17,7 +17,7 @@ from tpuflex.lifecycle import Lifecycle
 from tpuflex.naming import LABEL_OWNER, generation_id
 from tpuflex.provider.arguments import failures, input_properties
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.codec import Properties
+from tpuflex.provider.codec import Properties, Value
 from tpuflex.provider.diff import diff
 from tpuflex.provider.nodes import Nodes, ids_of
 from tpuflex.provider.observation import Observation, outputs
@@ -106,7 +106,7 @@ _PREFIX = st.text(_LETTERS, min_size=1, max_size=70).map(lambda text: f"a{text}z
 def test_generations_never_share_a_node(prefix: str, count: int, one: int, other: int) -> None:
     """Nodes named after the request are of one generation, so that what replaces it can be made
     first; the node of a request for one is among no request's several."""
-    several = {"nodeCount": count}
+    several: dict[str, Value] = {"nodeCount": count}
     ids = [ids_of(generation_id(prefix, number), several) for number in (one, other)]
 
     assert len(set(ids[0])) == count
@@ -118,7 +118,9 @@ def test_generations_never_share_a_node(prefix: str, count: int, one: int, other
 def test_accepted_ids_are_names(prefix: str | None, count: int) -> None:
     """Whatever check lets pass makes node ids of at most 63 characters, the same in the request,
     in the answer to it, and in what a state remembers."""
-    several = {"nodeCount": count, **({} if prefix is None else {"nodeIdPrefix": prefix})}
+    several: dict[str, Value] = {"nodeCount": count}
+    if prefix is not None:
+        several["nodeIdPrefix"] = prefix
     found = failures(filled(multiNode=several))
     if found:
         assert all(path == "multiNode.nodeIdPrefix" for path, _ in found)
