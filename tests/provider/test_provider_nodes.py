@@ -386,6 +386,20 @@ def test_delete_is_over_when_every_node_is_gone() -> None:
     assert [*zone.nodes] == ["theirs"]
 
 
+def test_strangers_node_among_ours_is_left_alone() -> None:
+    """Where somebody took the name of one node, the others go, and that is said."""
+    zone = Zone()
+    zone.request = None
+    zone.nodes[IDS[1]]["labels"] = {LABEL_OWNER: "ffff", "tpuflex-stack": "prod"}
+    call, script, said = scripted(zone)
+
+    delete_resource(call, NAME, KNOWN, STATE, timeout=0)
+
+    assert deletions(script) == [IDS[0], IDS[2]]
+    assert [*zone.nodes] == [IDS[1]]
+    assert "belongs to stack prod" in said.text
+
+
 def test_delete_goes_on_where_the_service_left_nodes() -> None:
     """Also when the deletion of the request itself leaves some nodes behind."""
     zone = Zone()

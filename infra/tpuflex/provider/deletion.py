@@ -112,7 +112,7 @@ class Removal:
             return True
         if seen.belongs_to(self.labels):
             return False
-        if seen.born and seen.born != self.born:
+        if (seen.born and seen.born != self.born) or self.orphans.operations:
             # Not the one that is meant: ours is gone, and somebody took the name.
             self.call.report(
                 f"{self.name} belongs to {seen.owner} now and was left alone: ours is gone",

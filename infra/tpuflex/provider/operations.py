@@ -75,7 +75,7 @@ def update(
     args = parse(new)
     known = names_of(id_, old, outputs)
     if outputs.get("lifecycle") == Lifecycle.ENDED.value:
-        return _after_the_run(call, args, RequestName.parse(id_))
+        return _after_the_run(call, args, known[0])
     if len(args.zones) == 1:
         seen = call.look_twice(known[0])
         if not seen.gone:

@@ -20,7 +20,7 @@ class Orphans:
     Attributes:
         call: what is at hand.
         name: the queued resource that is gone.
-        operations: our delete operations by node id, while they go on.
+        operations: our delete operations by node id; empty once one is over.
     """
 
     call: Call
@@ -39,7 +39,7 @@ class Orphans:
         """
         failures = list[AccessError | ApiError]()
         for node in nodes:
-            if node.state == "DELETING" or node.id in self.operations:
+            if node.state == "DELETING" or self.operations.get(node.id):
                 continue
             try:
                 answer = self.call.client.delete_node(self.name.node(node.id))
@@ -64,7 +64,7 @@ class Orphans:
             return True
         if found is not None and not found.done:
             return True
-        del self.operations[id_]
+        self.operations[id_] = ""
         return False
 
 
