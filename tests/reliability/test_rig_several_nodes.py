@@ -127,3 +127,34 @@ def test_a_lost_request(rig: ServicerRig, command: str) -> None:
     assert rig.run("down").exit_code == 0, rig.engine.said
     assert rig.check(must_strike=False) == []
     assert ids(rig) == []
+
+
+def test_a_race(rig: ServicerRig) -> None:
+    """Of several zones one has all the nodes in the end, and the others none."""
+    assert rig.arguments is not None
+    rig.arguments["zones"] = [ZONE, "us-east5-b"]
+    assert rig.run("up").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+    assert len(ids(rig, "queuedResources")) == 1
+    assert len(ids(rig)) == 3
+    assert rig.run("down").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+
+
+def test_hand_over(rig: ServicerRig) -> None:
+    """What replaces has nodes of other names, so it is made before the old one is deleted."""
+    assert rig.run("up").exit_code == 0, rig.engine.said
+    before = ids(rig)
+    rig.event()
+    assert rig.arguments is not None
+    rig.arguments["multiNode"] = {"nodeCount": 2}
+    assert rig.run("up").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+    assert len(ids(rig)) == 2
+    assert not set(before) & set(ids(rig))
+    changes = [
+        call["method_id"].rpartition(".")[2]
+        for call in rig.evidence().history
+        if call["method_id"].startswith(f"{_TPU}.queuedResources.") and call["method"] != "GET"
+    ]
+    assert changes == ["create", "create", "delete"]
