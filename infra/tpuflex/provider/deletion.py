@@ -1,4 +1,4 @@
-"""Deletion: over only when queued resource and node are both gone."""
+"""Deletion: over only when the queued resource and all of its nodes are gone."""
 
 from __future__ import annotations
 
@@ -186,7 +186,7 @@ class Removal:
 def delete(
     call: Call, name: RequestName, labels: dict[str, str], *, deadline: float, born: str = ""
 ) -> None:
-    """Delete ``name`` with its node and wait until both are gone.
+    """Delete ``name`` with its nodes and wait until all are gone.
 
     Args:
         call: what is at hand.
