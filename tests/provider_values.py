@@ -105,8 +105,6 @@ OTHER: dict[str, dict[str, Any]] = {
     "onRunEnd": {"onRunEnd": "delete"},
     "deletionProtection": {"deletionProtection": True},
 }
-#: Inputs that the provider cannot honour yet, and refuses.
-REFUSED = frozenset({"multiNode"})
 
 #: Where an input lands: below `QueuedResource` in the request, or in its address.
 LANDS = {

@@ -166,6 +166,28 @@ def test_gcloud_walks_a_flex_start_request_from_create_to_delete(
 
 
 @pytest.mark.gcloud
+def test_gcloud_asks_for_several_nodes(gcloud: Gcloud, cloud: EmbeddedCloud, api: Api) -> None:
+    """`--node-count` with Flex-start: two nodes by their prefix, and one request to delete."""
+    queued = ("alpha", "compute", "tpus", "queued-resources")
+    made = gcloud(
+        *queued, "create", "q1", "--zone", ZONE, "--node-count", "2", "--node-prefix", "pod",
+        "--workload-type", "AVAILABILITY_OPTIMIZED",
+        "--accelerator-type", "v6e-4", "--runtime-version", "v2-alpha-tpuv6e",
+        "--provisioning-model=flex-start", "--max-run-duration=2h", "--async",
+    )  # fmt: skip
+    assert made.returncode == 0, made.stderr
+    params = api.get("queuedResources/q1")["tpu"]["nodeSpec"][0]["multiNodeParams"]
+    assert params == {
+        "nodeCount": 2,
+        "nodeIdPrefix": "pod",
+        "workloadType": "AVAILABILITY_OPTIMIZED",
+    }
+    cloud.advance(10)
+    nodes = gcloud("compute", "tpus", "tpu-vm", "list", "--zone", ZONE, "--format=csv(name,state)")
+    assert nodes.stdout.splitlines()[1:] == ["pod-0,READY", "pod-1,READY"], nodes.stderr
+
+
+@pytest.mark.gcloud
 @pytest.mark.parametrize(
     ("command", "first"),
     [

@@ -221,7 +221,8 @@ class TestJudged:
         """A queued resource carries its marker in the node that it asks for."""
         inputs = {"project": "p", "queuedResourceId": "q", "zones": ["z"]}
         labels = {"tpuflex-owner": "me"}
-        answered = {"tpu": {"nodeSpec": [{"node": {"labels": labels}}]}}
+        several = {"nodeCount": 2}
+        answered = {"tpu": {"nodeSpec": [{"multiNodeParams": several, "node": {"labels": labels}}]}}
 
         found = judged(SLICE, {**inputs, "labels": labels}, answered, places(SLICE, inputs)[0])
 

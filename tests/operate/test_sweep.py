@@ -102,6 +102,13 @@ class TestJudgement:
         assert judged(held) == [("node q", "orphan")]
         assert judged(node()) == [("node q", "orphan")]
 
+    def test_several_nodes(self) -> None:
+        """All nodes of one request go with it; without it, each is an orphan of its own."""
+        nodes = [node(f"q-{n}", "projects/p/locations/z/queuedResources/q") for n in range(3)]
+
+        assert judged(request(), *nodes) == [("queued resource q", "orphan")]
+        assert judged(*nodes) == [(f"node q-{n}", "orphan") for n in range(3)]
+
 
 class Api:
     """An API whose answers are given; it remembers what was asked."""

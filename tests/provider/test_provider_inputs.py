@@ -348,12 +348,15 @@ def test_what_cannot_be_honoured_together_is_refused_with_both_names(
     assert [(where, other in why) for where, why in failures(filled(**changes))] == [(path, True)]
 
 
-def test_several_nodes_are_refused_and_their_written_disks_too() -> None:
-    """Several nodes are not honoured yet; nor could they write to one disk."""
-    found = dict(failures(filled(**OTHER["multiNode"], dataDisks=[{"sourceDisk": DISK}])))
+def test_several_nodes_cannot_write_to_one_disk() -> None:
+    """A disk of several nodes is READ_ONLY, or refused with both inputs named."""
+    several = OTHER["multiNode"]
+    shared = {"sourceDisk": DISK, "mode": "READ_ONLY"}
+    found = failures(filled(**several, dataDisks=[shared, {"sourceDisk": DISK}]))
 
-    assert "not supported yet" in found["multiNode"]
-    assert "multiNode" in found["dataDisks[0].mode"]
+    assert [(path, "multiNode" in reason) for path, reason in found] == [
+        ("dataDisks[1].mode", True)
+    ]
 
 
 @pytest.mark.parametrize(

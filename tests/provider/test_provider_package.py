@@ -43,4 +43,4 @@ def test_the_engine_accepts_the_schema(tmp_path: Path) -> None:
     assert done.stderr == ""
     schema = json.loads(done.stdout)
     assert set(schema["resources"][QUEUED_RESOURCE]["inputProperties"]) == INPUTS
-    assert len(schema["types"]) == 7
+    assert len(schema["types"]) == 8

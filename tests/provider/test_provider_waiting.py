@@ -8,11 +8,9 @@ import pytest
 
 from provider_fakes import (
     NODE,
-    Answer,
     Cloud,
     FakeTime,
     JsonObject,
-    Sent,
     args,
     missing,
     node,
@@ -261,24 +259,6 @@ def test_active_without_a_node_is_lost() -> None:
         wait(call)
 
     assert ended.value.observation.lifecycle is Lifecycle.LOST
-
-
-def test_several_nodes_are_waited_for_by_the_first() -> None:
-    """The nodes of one request are called PREFIX-0, PREFIX-1, …: the first one tells."""
-    several = args(multiNode={"nodeCount": 2, "nodeIdPrefix": "pod"})
-    found = queued("ACTIVE", several)
-    cloud = asked(Cloud(request=sequence(found)))
-    plain = cloud.__call__
-    first = NODE.replace("slice-g1", "pod-0")
-
-    def answer(sent: Sent) -> Answer:
-        return node() if sent.path == first else plain(sent)
-
-    call, _, _ = scripted(answer)
-
-    seen = obtain(call, several, Deadlines(DAY, HOUR, HOUR))
-
-    assert seen.lifecycle is Lifecycle.ACTIVE
 
 
 def test_many_waits_share_one_pace() -> None:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from datetime import UTC, datetime
 
 import pytest
 
 from reliability.figures.figure import Call, Outcome, Result
 from reliability.figures.kills import CREATE, kill
 from reliability.naive_rig import GIVEN, NaiveRig
-from reliability.report import Setting, markdown
+from reliability.records import Setting, record
+from reliability.report import markdown
 
 
 @pytest.fixture(scope="module")
@@ -73,9 +75,11 @@ def test_the_report_shows_both_side_by_side() -> None:
     ours = Outcome("1", "kills", 2, [Result("a", struck=1), Result("b", struck=1)], 1.0)
     twice = [("orphan", "I1: q"), ("orphan", "I5: q"), ("duplicate", "2 were made")]
     theirs = yardstick(Result("a", struck=1), Result("b", struck=1, problems=twice))
-    setting = Setting(1, 60, 1, {}, "make reliability")
-    text = markdown([ours, theirs], setting)
-    assert "| tpuflex | 2/2 | 2 | 0 | 0 | 0 | 0 |" in text
-    assert "| naive provider, names with a random end | 1/2 | 9 | 1 | 1 | 0 | 0 |" in text
-    assert "not measured in this run" in markdown([theirs], setting)
-    assert "beside" not in markdown([ours], setting)
+    setting = Setting(1, 60, 1, {}, "make reliability", "abc")
+    now = datetime(2026, 11, 21, 12, tzinfo=UTC)
+    kept = {outcome.key: record(outcome, setting, now) for outcome in (ours, theirs)}
+    text = markdown(kept, kept)
+    assert "| tpuflex | 2/2 | 2 | 0 | 0 | 0 |" in text
+    assert "| naive provider, names with a random end | 1/2 | 9 | 1 | 1 | 0 |" in text
+    assert "has not been measured" in markdown({"10": kept["10"]}, ["10"])
+    assert "beside" not in markdown({"1": kept["1"]}, ["1"])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -26,6 +27,7 @@ TYPES = {
 }
 #: What lives and dies with its parent.
 _PARTS = frozenset({"versions", "objects", "uploads", "operations", "services"})
+_NUMBER = re.compile(r"-\d+$")
 _READING = (".getIamPolicy", ".testIamPermissions", ".getGuestAttributes", ".access")
 
 
@@ -64,8 +66,10 @@ class Thing:
         return str(resource.get("id", "")).rpartition("/")[2] == self.id
 
     def node_of(self, queued: Thing) -> bool:
-        """Whether this is the node of a queued resource: same zone, same id."""
-        return self.name == queued.name.replace("/queuedResources/", "/nodes/")
+        """Whether this is a node of a queued resource: same zone, same id; of several, the id
+        and a number."""
+        own = queued.name.replace("/queuedResources/", "/nodes/")
+        return own in (self.name, _NUMBER.sub("", self.name))
 
     def is_in(self, path: str) -> bool:
         """Whether a call's path is about this."""
@@ -100,7 +104,8 @@ def known_to_state(thing: Thing, export: Json | None) -> bool:
     resources = stored_resources(export)
     if thing.kind == "nodes":
         queued = thing.name.replace("/nodes/", "/queuedResources/")
-        return any(queued in _queued_names(resource) for resource in resources)
+        either = {queued, _NUMBER.sub("", queued)}  # one of several has a number
+        return any(not either.isdisjoint(_queued_names(resource)) for resource in resources)
     if thing.kind == "queuedResources":
         return any(thing.name in _queued_names(resource) for resource in resources)
     return any(thing.is_resource(resource) for resource in resources)

@@ -1,4 +1,5 @@
-"""The control API under ``/_emulator/``: health, clock, capacity, faults, history, inventory.
+"""The control API under ``/_emulator/``: health, clock, capacity, faults, history, inventory,
+mishaps.
 
 It is not part of any Google API, needs no credential and is not recorded in the history.
 """
@@ -19,6 +20,7 @@ from tpuflex.emulator.faults import control as faults
 from tpuflex.emulator.json_types import JsonObject, JsonValue
 from tpuflex.emulator.peer import is_stranger
 from tpuflex.emulator.tpu.capacity import Capacity
+from tpuflex.emulator.tpu.mishaps import befall
 
 if TYPE_CHECKING:
     from tpuflex.emulator.cloud import Cloud
@@ -139,6 +141,12 @@ async def _remove_faults(cloud: Cloud, request: web.Request) -> JsonObject:
     return faults.remove(cloud, request.query.get("id"))
 
 
+async def _mishap(cloud: Cloud, request: web.Request) -> JsonObject:
+    befallen = befall(cloud.tpu, await _body(request))
+    await cloud.settle()
+    return befallen
+
+
 async def _reset(cloud: Cloud, _request: web.Request) -> JsonObject:
     await cloud.reset()
     return {}
@@ -166,5 +174,6 @@ _ACTIONS: tuple[tuple[str, str, _Action], ...] = (
     ("GET", "faults", _get_faults),
     ("POST", "faults", _set_faults),
     ("DELETE", "faults", _remove_faults),
+    ("POST", "mishap", _mishap),
     ("POST", "reset", _reset),
 )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
@@ -44,12 +44,15 @@ class RequestName:
     Attributes:
         project: Google Cloud project id.
         zone: zone, such as us-east5-a.
-        id: id within the zone; the node has the same one.
+        id: id within the zone.
+        nodes: ids of its nodes as far as they are known beforehand; empty for one node that has
+            the same id. Two names are equal whatever is known of the nodes.
     """
 
     project: str
     zone: str
     id: str
+    nodes: tuple[str, ...] = field(default=(), compare=False)
 
     @classmethod
     def parse(cls, text: str) -> RequestName:
@@ -72,9 +75,13 @@ class RequestName:
         return f"projects/{self.project}/locations/{self.zone}"
 
     @property
-    def node(self) -> str:
-        """Full name of the node that carries this id."""
-        return f"{self.parent}/nodes/{self.id}"
+    def node_ids(self) -> tuple[str, ...]:
+        """Ids of its nodes, of which there may be none yet."""
+        return self.nodes or (self.id,)
+
+    def node(self, id_: str) -> str:
+        """Full name of the node ``id_``."""
+        return f"{self.parent}/nodes/{id_}"
 
     def __str__(self) -> str:
         return f"{self.parent}/queuedResources/{self.id}"
@@ -156,11 +163,11 @@ class TpuClient:
         """The node with the full name ``node``."""
         return self._get(Node, node, budget)
 
-    def list_nodes(self, project: str, zone: str) -> NodeListing:
+    def list_nodes(self, project: str, zone: str, *, budget: float = DEFAULT_BUDGET) -> NodeListing:
         """All nodes of a zone; the zone ``-`` stands for all zones."""
         pages = [
             _read(NodeList, page)
-            for page in self._pages(f"projects/{project}/locations/{zone}/nodes")
+            for page in self._pages(f"projects/{project}/locations/{zone}/nodes", budget)
         ]
         return NodeListing(
             tuple(item for page in pages for item in page.nodes),
@@ -206,11 +213,12 @@ class TpuClient:
         except NotFoundError:
             return None
 
-    def _pages(self, collection: str) -> Iterable[JsonObject]:
+    def _pages(self, collection: str, budget: float = DEFAULT_BUDGET) -> Iterable[JsonObject]:
         token = ""
         while True:
             query = {"pageSize": "500"} | ({"pageToken": token} if token else {})
-            page = self._transport.call("GET", f"{_VERSION}{collection}", query=query)
+            path = f"{_VERSION}{collection}"
+            page = self._transport.call("GET", path, query=query, budget=budget)
             yield page
             token = str(page.get("nextPageToken") or "")
             if not token:

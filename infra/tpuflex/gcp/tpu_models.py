@@ -118,6 +118,11 @@ class Node(_Answer):
     shielded_instance_config: ShieldedInstanceConfig = ShieldedInstanceConfig()
     queued_resource: str = ""
 
+    @property
+    def id(self) -> str:
+        """Id within its zone (what Google calls ``id`` is a number)."""
+        return self.name.rpartition("/")[2]
+
 
 class MultiNodeParams(_Answer):
     node_count: int = 0
@@ -131,12 +136,13 @@ class NodeSpec(_Answer):
     multi_node_params: MultiNodeParams | None = None
     node: Node = Node()
 
-    def first_node(self, request: str) -> str:
-        """Id of the first node of the queued resource with the id ``request``."""
+    def node_ids(self, request: str) -> tuple[str, ...]:
+        """Ids of the nodes that the queued resource with the id ``request`` has by this spec."""
         several = self.multi_node_params
-        if several is not None:
-            return f"{several.node_id_prefix or request}-0"
-        return self.node_id or request
+        if several is None:
+            return (self.node_id or request,)
+        prefix = several.node_id_prefix or request
+        return tuple(f"{prefix}-{number}" for number in range(several.node_count))
 
 
 class Tpu(_Answer):
@@ -199,6 +205,11 @@ class QueuedResource(_Answer):
     def spec(self) -> NodeSpec:
         """The first node spec (the only one in what this version creates)."""
         return self.tpu.node_spec[0] if self.tpu.node_spec else NodeSpec()
+
+    def node_ids(self, request: str) -> tuple[str, ...]:
+        """Ids of all nodes that it has, or will have; ``request`` is its own id."""
+        specs = self.tpu.node_spec or (NodeSpec(),)
+        return tuple(id_ for spec in specs for id_ in spec.node_ids(request))
 
     def cut_short(self, now: float) -> bool:
         """Whether somebody deleted its node, rather than that its run was over.

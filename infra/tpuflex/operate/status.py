@@ -259,7 +259,7 @@ def _orphans(
 def _status(request: QueuedResource, zone: str, tpu: Tpu, now: datetime) -> SliceStatus:
     identity = request.name.rpartition("/")[2]
     parent = request.name.partition("/queuedResources/")[0]
-    node_name = f"{parent}/nodes/{request.spec.node_id or identity}"
+    node_name = f"{parent}/nodes/{request.node_ids(identity)[0]}"
     node = tpu.get_node(node_name)
     stands = lifecycle(
         request.state.state,

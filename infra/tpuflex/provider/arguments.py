@@ -85,7 +85,7 @@ _EXAMPLES = {
     "dataDisks": "Write {sourceDisk: projects/P/zones/Z/disks/D, mode: READ_WRITE or READ_ONLY}.",
     "networkConfigs": "Write {network, subnetwork} for each interface.",
     "cidrBlock": "Write a block such as 10.240.0.0/29.",
-    "multiNode": "Write {nodeCount}, at least 2.",
+    "multiNode": "Write {nodeCount}, 2 to 256.",
     **capacity_args.EXAMPLES,
 }
 #: Inputs whose keys are the program's own words.

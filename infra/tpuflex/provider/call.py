@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Protocol
 from uuid import uuid4
 
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.queued_resources import RequestName, TpuClient
 from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
+from tpuflex.gcp.tpu_models import Node
 from tpuflex.lifecycle import Lifecycle, lifecycle
+from tpuflex.provider.nodes import Nodes
 from tpuflex.provider.observation import Observation
 from tpuflex.provider.pace import Waits
 
@@ -48,7 +50,7 @@ class Call:
     waits: Waits = field(default_factory=Waits)
 
     def look(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
-        """The queued resource and its node (of several, the first) as they are now.
+        """The queued resource and all of its nodes as they are now.
 
         Args:
             name: the queued resource.
@@ -56,11 +58,35 @@ class Call:
         """
         found = self.client.get_queued_resource(name, budget=budget)
         at = self.timing.wall()
-        if found is not None and lifecycle(found.state.state, None) in _BEFORE_NODE:
-            return Observation(name, found, None, at=at)
-        first = found.spec.first_node(name.id) if found is not None else name.id
-        node = self.client.get_node(f"{name.parent}/nodes/{first}", budget=budget)
-        return Observation(name, found, node, at=at)
+        if found is not None:
+            name = replace(name, nodes=found.node_ids(name.id))
+            if lifecycle(found.state.state, None) in _BEFORE_NODE:
+                return Observation(name, found, Nodes(name.node_ids), at)
+        nodes = self._nodes(name, budget, strays=found is None)
+        return Observation(name, found, Nodes(name.node_ids, nodes), at)
+
+    def _nodes(self, name: RequestName, budget: float, *, strays: bool) -> tuple[Node, ...]:
+        """The nodes of ``name``: one question for one node, one list for several. What the list
+        leaves out is asked for by itself, before it counts as missing.
+
+        Args:
+            name: the queued resource, with the ids of its nodes.
+            budget: seconds that the retries of each question may take.
+            strays: whether to take, of several, also those under other ids that name it as the
+                request that made them.
+        """
+        ids = name.node_ids
+        listed: dict[str, Node] = {}
+        if len(ids) > 1:
+            zone = self.client.list_nodes(name.project, name.zone, budget=budget)
+            listed = {node.id: node for node in zone.nodes}
+        found = [
+            listed.pop(id_, None) or self.client.get_node(name.node(id_), budget=budget)
+            for id_ in ids
+        ]
+        if strays:
+            found += [node for node in listed.values() if _made_by(name, node)]
+        return tuple(node for node in found if node is not None)
 
     def look_twice(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
         """As :meth:`look`, but what is missing is looked for once more, a little later: one
@@ -79,6 +105,11 @@ class Call:
         """
         if self.timing.pause(seconds):
             raise InterruptedByUser("stopped on request")
+
+
+def _made_by(name: RequestName, node: Node) -> bool:
+    """Whether ``node`` names ``name`` as its queued resource; projects may be ids or numbers."""
+    return node.queued_resource.partition("/locations/")[2] == str(name).partition("/locations/")[2]
 
 
 class UnreadyError(TpuflexError):

@@ -7,6 +7,7 @@ from datetime import datetime, timedelta
 
 from tpuflex.provider.codec import UNKNOWN, Properties, Value, has_unknown
 from tpuflex.provider.network_args import ONE_NETWORK
+from tpuflex.provider.nodes import ids_of
 from tpuflex.provider.queue_args import LONGEST_RUN, QUEUEING_POLICY, RUN_LENGTH
 from tpuflex.provider.values import moment
 
@@ -18,6 +19,8 @@ _ONE_OF = (
     RUN_LENGTH,
     ("bestEffort", "guaranteed"),
 )
+#: Google documents no limit; as for every name in RFC 1035.
+NODE_ID_LIMIT = 63
 _TIMES = ("terminationTime", "validUntilTime")
 
 
@@ -40,6 +43,7 @@ def conflicts(inputs: Properties, *, before: Properties, now: datetime | None) -
     yield from _model(given)
     yield from _network(given)
     yield from _disks(given)
+    yield from _node_names(given)
     yield from _one_zone(given)
     yield from _interval(given)
     if now is not None:
@@ -108,8 +112,6 @@ def _disks(given: Properties) -> Findings:
         )
     if "multiNode" not in given:
         return
-    # The request can say it, but waiting, reading and deleting look at one node.
-    yield "multiNode", "several nodes in one request are not supported yet. Leave it out"
     for position, disk in _entries(given, "dataDisks"):
         if disk.get("mode", "READ_WRITE") == "READ_WRITE":
             yield (
@@ -117,6 +119,22 @@ def _disks(given: Properties) -> Findings:
                 "a disk can be written by one node only, so dataDisks of multiNode must be"
                 " READ_ONLY.",
             )
+
+
+def _node_names(given: Properties) -> Findings:
+    """The ids of several nodes are their prefix and a number: together not too long."""
+    several = given.get("multiNode")
+    if not isinstance(several, dict) or has_unknown(several):
+        return
+    named = several.get("nodeIdPrefix") is not None
+    ids = ids_of(str(given.get("queuedResourceId")), several)
+    if ids and "queuedResourceId" in given and len(ids[-1]) > NODE_ID_LIMIT:
+        maker = "multiNode.nodeIdPrefix" if named else "queuedResourceId"
+        yield (
+            "multiNode.nodeIdPrefix",
+            f"{maker} and multiNode.nodeCount make node ids such as {ids[-1]}, of"
+            f" {len(ids[-1])} characters. Write a prefix for ids of at most {NODE_ID_LIMIT}.",
+        )
 
 
 def _one_zone(given: Properties) -> Findings:

@@ -1,4 +1,4 @@
-"""Deletion: over only when queued resource and node are both gone."""
+"""Deletion: over only when the queued resource and all of its nodes are gone."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.provider.call import POLL_BUDGET, Call
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.observation import Observation
+from tpuflex.provider.orphans import Orphans, orphaned
 from tpuflex.provider.pace import HEARTBEAT, pause_for
 from tpuflex.standing import STUCK, TABLE, Standing
 
@@ -41,6 +42,7 @@ class Removal:
     born: str = ""
     where: str = ""
     operation: str = ""
+    orphans: Orphans = field(init=False)
     said: str = ""
     refusals: int = 0
     not_before: float = 0.0
@@ -50,6 +52,7 @@ class Removal:
 
     def __post_init__(self) -> None:
         self.started = self.said_at = self.call.timing.monotonic()
+        self.orphans = Orphans(self.call, self.name)
 
     def step(self) -> bool:
         """Look, and do what is to be done; True once nothing is left.
@@ -136,9 +139,9 @@ class Removal:
                 answer = self.call.client.delete_queued_resource(
                     self.name, request_id=self.call.new_id(), force=True
                 )
+                self.operation = answer.name
             else:
-                answer = self.call.client.delete_node(self.name.node)
-            self.operation = answer.name
+                self.orphans.delete(seen.orphans(self.labels))
             self._tell(seen, "deleting")
         except NotFoundError:
             return
@@ -160,7 +163,7 @@ class Removal:
             self.operation = ""
         if seen.queued_resource is not None:
             return seen.state == "DELETING"
-        return seen.node is not None and seen.node.state == "DELETING"
+        return not self.orphans.left(seen.orphans(self.labels))
 
     def _operation_done(self) -> bool | None:
         """Whether our delete operation is done; None if Google has forgotten it."""
@@ -176,9 +179,7 @@ class Removal:
             # What its state meant for the queue is beside the point while it is being deleted.
             sentence = f"it was {seen.state}" if note == "deleting" else seen.sentence()
         else:
-            sentence = (
-                f"the queued resource is gone, its node is {seen.node.state if seen.node else ''}"
-            )
+            sentence = f"the queued resource is gone, {orphaned(seen.nodes)}"
         line = f"{self.where}{note}: {sentence}" if note else f"{self.where}{sentence}"
         if line != self.said:
             self.call.report(line)
@@ -192,7 +193,7 @@ class Removal:
 def delete(
     call: Call, name: RequestName, labels: dict[str, str], *, deadline: float, born: str = ""
 ) -> None:
-    """Delete ``name`` with its node and wait until both are gone.
+    """Delete ``name`` with its nodes and wait until all are gone.
 
     Args:
         call: what is at hand.

@@ -12,9 +12,11 @@ from dataclasses import dataclass, replace
 from enum import Enum
 
 from tpuflex.lifecycle import Lifecycle
+from tpuflex.naming import generation_id, generation_of
 from tpuflex.provider.arguments import DEFAULTS, INNER_DEFAULTS, INPUTS
 from tpuflex.provider.capacity_args import STEERING
 from tpuflex.provider.codec import Properties, Value, has_unknown
+from tpuflex.provider.nodes import ids_of
 from tpuflex.provider.request import BOOT_METADATA
 
 __all__ = ["INPUTS", "LOCAL", "PATCHABLE", "Change", "Diff", "Kind", "diff", "with_next_generation"]
@@ -153,16 +155,17 @@ def _shares_names(old: Properties, new: Properties) -> bool:
     """Whether what replaces the old one would be called the same, so that both cannot be."""
     if any(old.get(key) != new.get(key) for key in _PLACE):
         return False
-    if "queuedResourceIdPrefix" in new:
+    before, after = old.get("queuedResourceId"), new.get("queuedResourceId")
+    series = new.get("queuedResourceIdPrefix")
+    if isinstance(series, str) and isinstance(before, str):
         # The replacement is of the next generation, but may name its nodes by itself.
-        nodes = (_node_prefix(old), _node_prefix(new))
-        return nodes[0] is not None and nodes[0] == nodes[1]
-    return old.get("queuedResourceId") == new.get("queuedResourceId")
-
-
-def _node_prefix(inputs: Properties) -> Value:
-    several = inputs.get("multiNode")
-    return several.get("nodeIdPrefix") if isinstance(several, dict) else None
+        after = generation_id(series, (generation_of(series, before) or 0) + 1)
+    if not isinstance(before, str) or not isinstance(after, str):
+        return False
+    if has_unknown(new.get("multiNode")):
+        return True  # they may be the same: deleting first is always possible
+    nodes = (ids_of(before, old.get("multiNode")), ids_of(after, new.get("multiNode")))
+    return before == after or not set(nodes[0]).isdisjoint(nodes[1])
 
 
 def _change(old: Value, new: Value, replaces: bool) -> Change | None:

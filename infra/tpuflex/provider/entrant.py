@@ -83,7 +83,7 @@ class Entrant:
         """The last look at it."""
         if isinstance(self.error, UnreadyError):
             return self.error.observation
-        return self.watch.seen if self.watch is not None else Observation(self.name, None, None)
+        return self.watch.seen if self.watch is not None else Observation(self.name)
 
     def out(self, error: TpuflexError) -> None:
         """It will not become active."""

@@ -135,7 +135,7 @@ class Field:
             *(stray.name for stray in self.strays),
             *self.stuck,
         )
-        kept = Observation(seen.name, seen.queued_resource, seen.node, seen.at, also)
+        kept = Observation(seen.name, seen.queued_resource, seen.nodes, seen.at, also)
         return UnreadyError(message, observation=kept, hint=hint)
 
     # -- telling -----------------------------------------------------------------------------

@@ -9,19 +9,19 @@ from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.gcp.tpu_models import BootDiskConfig, NetworkConfig, Node, QueuedResource
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.codec import Properties, Value
+from tpuflex.provider.nodes import Nodes
 
 
-def imported_inputs(
-    name: RequestName, found: QueuedResource | None, node: Node | None
-) -> Properties:
+def imported_inputs(name: RequestName, found: QueuedResource | None, nodes: Nodes) -> Properties:
     """The inputs of what was found under ``name``.
 
-    What can be patched is read from the node as it is; the rest as it was asked for, because the
-    node spells some of it differently (a network by its full path).
+    What can be patched is read from the node as it is (of several, from the first that there
+    is); the rest as it was asked for, because the node spells some of it differently (a network
+    by its full path).
     """
     request = found or QueuedResource()
     asked = request.spec.node
-    there = node or asked
+    there = nodes.first or asked
     several = bool(asked.network_configs)
     return _said(
         queued_resource_id=name.id,

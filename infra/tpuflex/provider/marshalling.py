@@ -13,8 +13,9 @@ from tpuflex.lifecycle import Lifecycle
 from tpuflex.provider.answers import KeptError
 from tpuflex.provider.arguments import input_properties, parse
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.codec import Properties, decode, encode, secret_keys
+from tpuflex.provider.codec import Properties, decode, encode, has_unknown, secret_keys
 from tpuflex.provider.diff import INPUTS
+from tpuflex.provider.nodes import ids_of
 from tpuflex.provider.observation import Observation, outputs
 from tpuflex.provider.schema import QUEUED_RESOURCE
 
@@ -59,7 +60,8 @@ def previewed_creation(given: Struct) -> Struct:
     zone = zones[0] if isinstance(zones, list) and len(zones) == 1 else None
     if isinstance(project, str) and isinstance(zone, str) and isinstance(id_, str):
         previewed.update({"name": str(RequestName(project, zone, id_)), "zone": zone})
-        previewed.update({"nodeId": id_})
+        if not has_unknown(several := values.get("multiNode")):
+            previewed.update({"nodeId": ids_of(id_, several)[0]})
     return previewed
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tpuflex.gcp.queued_resources import RequestName
@@ -11,33 +11,37 @@ from tpuflex.lifecycle import Lifecycle, describe, lifecycle
 from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_SPEC, LABEL_STACK
 from tpuflex.provider.codec import Properties, Value
 from tpuflex.provider.importing import imported_inputs
+from tpuflex.provider.nodes import Nodes
 from tpuflex.standing import TABLE, Standing, standing
+
+#: Of the nodes of one request, the one that counts.
+_LEAST = (Lifecycle.LOST, Lifecycle.PROVISIONING)
 
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One look at a queued resource and its node.
+    """One look at a queued resource and its nodes.
 
     Attributes:
         name: the name that was looked up.
         queued_resource: what was found, or None.
-        node: its node, or None if there is none (yet, or any more).
+        nodes: its nodes, as far as there are any (yet, or any more).
         at: when, in seconds since the epoch.
         also: further requests, in other zones, that exist or may exist.
         known_ended: the state remembers that the run is over; its leftover may be gone.
     """
 
     name: RequestName
-    queued_resource: QueuedResource | None
-    node: Node | None
+    queued_resource: QueuedResource | None = None
+    nodes: Nodes = field(default_factory=Nodes)
     at: float = 0.0
     also: tuple[RequestName, ...] = ()
     known_ended: bool = False
 
     @property
     def gone(self) -> bool:
-        """Whether neither queued resource nor node is left."""
-        return self.queued_resource is None and self.node is None
+        """Whether neither queued resource nor any node is left."""
+        return self.queued_resource is None and not self.nodes.found
 
     @property
     def state(self) -> str:
@@ -47,16 +51,17 @@ class Observation:
 
     @property
     def lifecycle(self) -> Lifecycle:
-        """Our word for where it stands."""
-        found, node = self.queued_resource, self.node
+        """Our word for where it stands: it is as far along as the last of its nodes, and lost
+        with any one of them."""
+        found = self.queued_resource
         if self.known_ended and self.gone:
             return Lifecycle.ENDED
-        return lifecycle(
-            found.state.state if found is not None else None,
-            node.state if node is not None else None,
-            cut_short=found is not None and found.cut_short(self.at),
-            too_early=found is not None and found.too_early(self.at),
-        )
+        state = found.state.state if found is not None else None
+        cut_short = found is not None and found.cut_short(self.at)
+        too_early = found is not None and found.too_early(self.at)
+        states = self.nodes.states or (None,)
+        each = [lifecycle(state, node, cut_short=cut_short, too_early=too_early) for node in states]
+        return next((where for where in _LEAST if where in each), each[0])
 
     @property
     def born(self) -> str:
@@ -76,7 +81,7 @@ class Observation:
         return standing(
             self.lifecycle,
             queued_resource=self.queued_resource is not None or self.known_ended,
-            node=self.node is not None,
+            node=bool(self.nodes.found),
             ours=same or self.belongs_to(labels),
         )
 
@@ -85,7 +90,7 @@ class Observation:
         """Labels that tell whose this is and what it was asked to be."""
         if self.queued_resource is not None:
             return self.queued_resource.spec.node.labels
-        return self.node.labels if self.node is not None else {}
+        return self.nodes.first.labels if self.nodes.first is not None else {}
 
     @property
     def owner(self) -> str:
@@ -99,17 +104,30 @@ class Observation:
         )
 
     def belongs_to(self, labels: dict[str, str]) -> bool:
-        """Whether its owner marker is the one in ``labels``; unmarked only fits unmarked."""
+        """Whether its owner marker is the one in ``labels``; unmarked only fits unmarked. Of
+        nodes without a queued resource, one of ours is enough."""
+        if self.queued_resource is None and self.nodes.found:
+            return bool(self.orphans(labels))
         return self.labels.get(LABEL_OWNER) == labels.get(LABEL_OWNER)
+
+    def orphans(self, labels: dict[str, str]) -> tuple[Node, ...]:
+        """The nodes that their queued resource has left behind and that carry the owner marker
+        in ``labels``."""
+        if self.queued_resource is not None:
+            return ()
+        owner = labels.get(LABEL_OWNER)
+        return tuple(n for n in self.nodes.found if n.labels.get(LABEL_OWNER) == owner)
 
     def sentence(self) -> str:
         """Google's word and what it means, for a progress line."""
         if self.state == "ACTIVE" and self.lifecycle is not Lifecycle.ACTIVE:
-            node = self.node.state if self.node is not None else "missing"
-            return f"ACTIVE, but the node is {node}"
+            return f"ACTIVE, but {self.nodes.trouble()}"
         if self.state == "SUSPENDED" and self.lifecycle is Lifecycle.LOST:
             return f"SUSPENDED: {TABLE[Standing.NODE_MISSING].meaning}"
-        if self.queued_resource is None and self.node is not None:
+        if self.queued_resource is None and self.nodes.found:
+            if self.nodes.several:
+                left = self.nodes.left_over()
+                return f"NOT_FOUND: {left}, and billed, but the queued resource is gone"
             return f"NOT_FOUND: {TABLE[Standing.ORPHANED].meaning}"
         return f"{self.state}: {describe(self.state)}"
 
@@ -117,34 +135,36 @@ class Observation:
 def outputs(inputs: Properties, seen: Observation) -> Properties:
     """The resource's output properties: its ``inputs`` and what Google says about it."""
     found = seen.queued_resource or QueuedResource()
-    node = seen.node or Node()
-    addresses: list[Value] = [item.ip_address for item in node.network_endpoints]
+    nodes = seen.nodes.status() or Nodes(seen.name.node_ids).status()
+    addresses: list[Value] = [address for node in nodes for address in node.ip_addresses]
+    each: list[Value] = [
+        node.model_dump(mode="json", by_alias=True, exclude_none=True) for node in nodes
+    ]
     return {
         **inputs,
         "name": str(seen.name),
         "zone": seen.name.zone,
-        "nodeId": seen.name.id,
+        "nodeId": nodes[0].id,
         "state": seen.state,
         "lifecycle": seen.lifecycle.value,
-        "nodeState": node.state if seen.node is not None else None,
-        "health": node.health or None,
+        "nodeState": seen.nodes.state if seen.nodes.found else None,
+        "health": seen.nodes.health or None,
+        "nodes": each,
         "ipAddresses": addresses,
         "createTime": found.create_time or None,
-        "activeTime": node.create_time or None,
-        "expireTime": expiry(found, seen.node),
+        "activeTime": max((n.create_time for n in seen.nodes.found), default="") or None,
+        "expireTime": min(filter(None, (expiry(found, n) for n in seen.nodes.found)), default=None),
         "specHash": seen.labels.get(LABEL_SPEC),
         "requests": [str(name) for name in (seen.name, *seen.also)],
     }
 
 
-def expiry(found: QueuedResource, node: Node | None) -> str | None:
-    """When the run ends at the latest (RFC 3339, UTC); None while no run has begun.
+def expiry(found: QueuedResource, node: Node) -> str | None:
+    """When the run of ``node`` ends at the latest (RFC 3339, UTC); None if that is not known.
 
     Google's own word if it gives one, else the node's creation and the run duration: it is not
     documented from when on the run is counted, and the earliest reading is the safe one.
     """
-    if node is None:
-        return None
     if node.scheduling_config.termination_timestamp:
         return node.scheduling_config.termination_timestamp
     if found.run_duration.termination_time:
@@ -167,24 +187,30 @@ def observed_inputs(known: Properties, seen: Observation) -> Properties:
         seen: what was found.
 
     For known inputs only what `nodes.patch` could have changed is compared, and of maps only
-    the entries that the program sets: Google adds labels and metadata of its own.
+    the entries that the program sets: Google adds labels and metadata of its own. Of several
+    nodes the first that differs is shown: one that differs is enough for the next update.
     """
     if not known:
-        return imported_inputs(seen.name, seen.queued_resource, seen.node)
-    node = seen.node
-    if node is None:
-        return known
-    drifted: Properties = {
-        **known,
+        return imported_inputs(seen.name, seen.queued_resource, seen.nodes)
+    drifted = {**known}
+    for node in reversed(seen.nodes.found):
+        there = _patchable(known, node)
+        drifted |= {key: value for key, value in there.items() if value != known.get(key)}
+    return drifted
+
+
+def _patchable(known: Properties, node: Node) -> Properties:
+    """What `nodes.patch` could have changed of the inputs ``known``, as ``node`` has it."""
+    there: Properties = {
         "labels": _known_entries(known.get("labels"), node.labels),
         "metadata": _known_entries(known.get("metadata"), node.metadata),
         "tags": list(node.tags),
     }
     if not known.get("networkConfigs"):
-        drifted["externalIps"] = node.network_config.enable_external_ips
+        there["externalIps"] = node.network_config.enable_external_ips
     if node.description or "description" in known:
-        drifted["description"] = node.description
-    return drifted
+        there["description"] = node.description
+    return there
 
 
 def _known_entries(known: Value, found: dict[str, str]) -> Value:

@@ -42,7 +42,13 @@ def create(call: Call, inputs: Properties, *, timeout: float) -> Observation:
     """
     args = parse(inputs)
     seen = obtain(call, args, Deadlines.of(args, timeout))
-    return _patched(call, args, {}, seen, timeout)
+    try:
+        return _patched(call, args, {}, seen, timeout)
+    except UnreadyError:
+        raise
+    except (TpuflexError, InterruptedByUser) as error:
+        # An adopted request that runs, and is billed: it must not be lost for a refused patch.
+        raise UnreadyError(error.message, observation=seen, hint=error.hint) from error
 
 
 def update(
@@ -122,7 +128,7 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName
             left = []
         except (TpuflexError, InterruptedByUser) as error:
             message, hint = error.message, error.hint
-    over = Observation(known[0], None, None, call.timing.wall(), known_ended=True)
+    over = Observation(known[0], at=call.timing.wall(), known_ended=True)
     seen, *others = left or [over]
     return UnreadyError(
         f"{known[0]}: {message}",

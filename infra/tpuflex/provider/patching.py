@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pydantic import JsonValue
 
-from tpuflex.errors import ApiError
-from tpuflex.gcp.tpu_models import Node
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.gcp.tpu_models import Node, Operation
 from tpuflex.lifecycle import classify, remedy
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.arguments import QueuedResourceArgs
@@ -54,45 +54,91 @@ def node_patch(args: QueuedResourceArgs, old: Properties, asked: Node, node: Nod
 def patch(
     call: Call, args: QueuedResourceArgs, old: Properties, seen: Observation, *, deadline: float
 ) -> Observation:
-    """Bring the node of ``seen`` in line with ``args`` and look at it again.
+    """Bring every node of ``seen`` in line with ``args`` and look at them again.
+
+    All nodes are asked before any is waited for, and one that fails does not stop the others:
+    what was changed is right already when the next `up` does the rest.
 
     Raises:
-        UnreadyError: the patch was not over at the deadline, or the engine cancelled.
-        ApiError: the API refused the patch.
+        UnreadyError: a patch was not over at the deadline, or the engine cancelled.
+        AccessError, ApiError: the API refused a patch; says of which nodes.
     """
-    if seen.node is None or seen.queued_resource is None:
+    if seen.queued_resource is None:
         return seen
-    changed = node_patch(args, old, seen.queued_resource.spec.node, seen.node)
-    if not changed:
+    asked = seen.queued_resource.spec.node
+    wanted = {node.id: node_patch(args, old, asked, node) for node in seen.nodes.found}
+    wanted = {id_: changed for id_, changed in wanted.items() if changed}
+    if not wanted:
         return seen
-    call.report(f"changing {', '.join(changed)} of the node", passing=True)
+    _tell(call, args, seen, wanted)
+    failures: dict[str, TpuflexError] = {}
+    operations: dict[str, Operation] = {}
+    for id_, changed in wanted.items():
+        mask = [PATCHABLE[key] for key in changed]
+        try:
+            operations[id_] = call.client.patch_node(seen.name.node(id_), _body(changed), mask=mask)
+        except (AccessError, ApiError, NotFoundError) as error:
+            failures[id_] = error
+    for id_, operation in operations.items():
+        failure = _result(call, seen, id_, operation, deadline)
+        if failure is not None:
+            failures[id_] = failure
+    if failures:
+        raise _failure(failures, len(seen.nodes.ids))
+    return call.look(seen.name)
+
+
+def _tell(
+    call: Call, args: QueuedResourceArgs, seen: Observation, wanted: dict[str, JsonObject]
+) -> None:
+    changed = dict.fromkeys(key for each in wanted.values() for key in each)
+    which = f"{len(wanted)} of {len(seen.nodes.ids)} nodes" if seen.nodes.several else "the node"
+    call.report(f"changing {', '.join(changed)} of {which}", passing=True)
     stale = [
         key
         for key in sorted(BOOT_METADATA)
-        if args.metadata.get(key) != seen.node.metadata.get(key)
+        if any(args.metadata.get(key) != node.metadata.get(key) for node in seen.nodes.found)
     ]
     if stale:
         call.report(
             f"{' and '.join(stale)} changed: it takes effect when the hosts boot the next time",
             warning=True,
         )
-    operation = call.client.patch_node(
-        seen.name.node, _body(changed), mask=[PATCHABLE[key] for key in changed]
-    )
+
+
+def _result(
+    call: Call, seen: Observation, id_: str, operation: Operation, deadline: float
+) -> TpuflexError | None:
+    """Wait for the end of one patch; what it failed of, if it did.
+
+    Raises:
+        UnreadyError: it was not over at the deadline, or the engine cancelled.
+    """
     while operation.name and not operation.done:
         if call.timing.monotonic() >= deadline or call.timing.pause(_POLL):
-            raise UnreadyError(f"the change of {seen.name.node} is not over", observation=seen)
+            raise UnreadyError(f"the change of {seen.name.node(id_)} is not over", observation=seen)
         found = call.client.get_operation(operation.name)
         if found is None:
             break
         operation = found
-    if operation.error is not None:
-        failure = operation.error
-        raise ApiError(
-            f"{seen.name.node} could not be changed (code {failure.code}): {failure.message}",
-            hint=remedy(classify(failure.code, failure.message)),
-        )
-    return call.look(seen.name)
+    if operation.error is None:
+        return None
+    failure = operation.error
+    return ApiError(
+        f"{seen.name.node(id_)} could not be changed (code {failure.code}): {failure.message}",
+        hint=remedy(classify(failure.code, failure.message)),
+    )
+
+
+def _failure(failures: dict[str, TpuflexError], nodes: int) -> TpuflexError:
+    """The first failure; of several nodes, which failed and how many."""
+    first = next(iter(failures.values()))
+    if nodes == 1:
+        return first
+    which = ", ".join(failures)
+    message = f"{len(failures)} of {nodes} nodes could not be changed ({which}): {first.message}"
+    kind = AccessError if isinstance(first, AccessError) else ApiError
+    return kind(message, hint=first.hint or "Run `pulumi up` again: it changes the rest.")
 
 
 def _body(changed: JsonObject) -> JsonObject:

@@ -103,7 +103,7 @@ def _post(call: Call, args: QueuedResourceArgs, request_id: str) -> Operation | 
         return call.client.create_queued_resource(name, request_body(args), request_id=request_id)
     except InterruptedByUser as error:
         # The attempt before the interruption may have been committed: never forget it.
-        raise _uncertain(Observation(name, None, None)) from error
+        raise _uncertain(Observation(name)) from error
     except NotFoundError as error:
         raise ApiError(error.message, hint="Check project and zone.") from error
     except ApiError as error:
@@ -118,7 +118,7 @@ def _after_lost_answer(call: Call, args: QueuedResourceArgs, error: ApiError) ->
     try:
         seen = call.look(name)
     except (ApiError, InterruptedByUser):
-        raise _uncertain(Observation(name, None, None)) from error
+        raise _uncertain(Observation(name)) from error
     if verdict(args, seen) in (Verdict.ADOPT, Verdict.CLEAR):
         return None  # it took effect, and may have failed since: the name was free before
     if seen.gone:

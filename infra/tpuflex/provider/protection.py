@@ -76,4 +76,4 @@ def _heirs(inputs: Properties, names: Iterable[RequestName]) -> Iterable[Request
         series = prefix if isinstance(prefix, str) else name.id.rpartition("-g")[0]
         generation = generation_of(series, name.id)
         if generation is not None:
-            yield replace(name, id=generation_id(series, generation + 1))
+            yield replace(name, id=generation_id(series, generation + 1), nodes=())

@@ -14,6 +14,9 @@ from tpuflex.provider.values import Group, Moment, Seconds
 
 SHORTEST_RUN = 600
 LONGEST_RUN = 7 * 24 * 3600
+#: Our own limit, Google documents none: each node is looked at, and may have to be deleted, by
+#: itself.
+MOST_NODES = 256
 #: The two ways to bound a run.
 RUN_LENGTH = ("maxRunDuration", "terminationTime")
 #: A oneof in Google's definition: giving two of them is not "and".
@@ -56,10 +59,10 @@ class Guaranteed(Group):
 class MultiNode(Group):
     """Several nodes in one request: granted all together, or not at all."""
 
-    node_count: int = Field(ge=2, le=2**31 - 1)
-    """Number of nodes, at least 2."""
+    node_count: int = Field(ge=2, le=MOST_NODES)
+    """Number of nodes, 2 to 256."""
 
-    node_id_prefix: str | None = Field(default=None, pattern=r"^[a-z]([a-z0-9-]{0,56}[a-z0-9])?$")
+    node_id_prefix: str | None = Field(default=None, pattern=r"^[a-z]([a-z0-9-]{0,59}[a-z0-9])?$")
     """The nodes are called PREFIX-0, PREFIX-1, …; the id of the queued resource unless given.
     While it stays, old and new nodes cannot exist together: a replacement deletes first."""
 
@@ -116,4 +119,7 @@ class QueueArgs(Group):
     """Ask in the guaranteed tier, on these terms. Only with STANDARD or RESERVATION_BOUND."""
 
     multi_node: MultiNode | None = None
-    """Ask for several nodes instead of one, which has the id of the queued resource."""
+    """Ask for several nodes (slices of the same shape) instead of one, which has the id of the
+    queued resource. It is ACTIVE once every node is READY, and replaced once one of them is lost.
+    Google's API allows it with every provisioning model; with FLEX_START it was tried on the
+    embedded cloud only. The stack file's `tpuflex:slice` is always one node."""

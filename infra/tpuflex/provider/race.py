@@ -14,7 +14,6 @@ from tpuflex.errors import (
     AccessError,
     ApiError,
     InterruptedByUser,
-    QuotaError,
     TpuflexError,
 )
 from tpuflex.gcp.queued_resources import RequestName
@@ -26,9 +25,10 @@ from tpuflex.provider.deletion import withdraw
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.entrant import Entrant
 from tpuflex.provider.field import Field
+from tpuflex.provider.hopeless import without_hope
 from tpuflex.provider.observation import Observation
-from tpuflex.provider.pace import HEARTBEAT, pause_for
 from tpuflex.provider.placement import Verdict, place, refusal, verdict
+from tpuflex.provider.progress import Progress
 from tpuflex.provider.waiting import GO_ON, Watch
 
 
@@ -71,8 +71,7 @@ class Race:
         self._field = Field(call, args, deadlines)
         self._field.add_strays(self._known)
         self._ordered = args.strategy == "ordered" and not self._field.single
-        self._said: list[str] = []
-        self._said_at = self._field.began
+        self._progress = Progress(call, self._field)
 
     def run(self) -> Observation:
         """As :func:`obtain`."""
@@ -87,8 +86,8 @@ class Race:
                     return self._win(winner)
                 self._require_hope()
                 self._check_deadlines()
-                self._tell()
-                self._sleep()
+                self._progress.tell()
+                self._pause(self._progress.pause())
         except InterruptedByUser as error:
             if not field.remains():
                 raise
@@ -242,24 +241,9 @@ class Race:
         Raises:
             TpuflexError: none can; with all reasons.
         """
-        field = self._field
-        if any(e.live or e.fresh or (e.removal and not e.note) for e in field.entrants):
-            return
-        errors = [e.error for e in field.entrants if e.error is not None]
-        if field.single:
-            error = errors[0]
-            if isinstance(error, UnreadyError) or field.remains():
-                raise field.kept(error.message, error.hint) from error
+        error = without_hope(self._field)
+        if error is not None:
             raise error
-        lines = "\n".join(f"  {e.outcome()}: {e.error.message}" for e in field.entrants if e.error)
-        message = f"no zone can take {field.args.accelerator_type}:\n{lines}"
-        hint = "\n".join(dict.fromkeys(error.hint for error in errors if error.hint))
-        if field.remains():
-            last = next((e for e in reversed(field.entrants) if e.exists and e.error), None)
-            raise field.kept(message, hint, last)
-        kinds = {type(error) for error in errors}
-        kind = next((k for k in (QuotaError, AccessError) if kinds == {k}), ApiError)
-        raise kind(message, hint=hint)
 
     def _check_deadlines(self) -> None:
         field, live = self._field, self._field.live()
@@ -302,42 +286,6 @@ class Race:
             asked = (entrant for entrant in field.entrants if not entrant.fresh)
             self._call.report("; ".join(entrant.outcome() for entrant in asked))
         return winner.seen
-
-    # -- pace --------------------------------------------------------------------------------
-
-    def _tell(self) -> None:
-        """A line whenever a state changes, and a sign of life every minute."""
-        now = self._call.timing.monotonic()
-        field, lines, age = self._field, self._field.lines(), elapsed(self._field.age)
-        if lines != self._said:
-            after = f" (after {age})" if self._said else ""
-            for line in lines:
-                if line not in self._said:
-                    self._call.report(f"{line}{after}")
-        elif now - self._said_at >= HEARTBEAT:
-            left = elapsed(field.left())
-            silence = max((watch.silence() for watch in field.live()), default=0.0)
-            silent = f", no answer for {elapsed(silence)}" if silence >= HEARTBEAT else ""
-            self._call.report(
-                f"{field.sentence()} ({age} so far, {left} left{silent})", passing=True
-            )
-        else:
-            return
-        self._said, self._said_at = lines, now
-
-    def _sleep(self) -> None:
-        now, field = self._call.timing.monotonic(), self._field
-        pauses = [
-            pause_for(field.age, self._call.timing.jitter(), self._call.waits.count),
-            self._said_at + HEARTBEAT - now,
-            *(removal.wait() for removal in field.removals()),
-            *(e.share - now for e in field.entrants if e.share is not None and e.queued),
-        ]
-        if (left := field.left()) > 0:
-            pauses.append(left)
-        if not field.live() and not field.removals():
-            pauses.append(0.0)  # the next zone is asked at once
-        self._pause(min(pauses))
 
     def _pause(self, seconds: float) -> None:
         if self._call.timing.pause(max(0.0, seconds)):

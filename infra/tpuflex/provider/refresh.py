@@ -10,6 +10,7 @@ from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.lifecycle import Lifecycle, classify
 from tpuflex.provider.call import Call
 from tpuflex.provider.codec import Properties
+from tpuflex.provider.nodes import ids_of
 from tpuflex.provider.observation import Observation, observed_inputs, outputs
 from tpuflex.provider.waiting import failure_of
 from tpuflex.standing import TABLE, Plan, Standing
@@ -83,18 +84,34 @@ def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found |
 def names_of(id_: str, inputs: Properties, known: Properties) -> list[RequestName]:
     """Every request that the resource has, or may have: the one that the state shows first, then
     those that it remembers, then those whose names follow from the inputs."""
-    shown = RequestName.parse(id_)
+    nodes = node_ids_of(inputs, known)
+    shown = replace(RequestName.parse(id_), nodes=nodes)
     remembered = known.get("requests")
     names = [shown]
     for text in remembered if isinstance(remembered, list) else []:
         try:
-            names.append(RequestName.parse(str(text)))
+            names.append(replace(RequestName.parse(str(text)), nodes=nodes))
         except TpuflexError:
             continue
     zones = inputs.get("zones")
     if isinstance(zones, list) and len(zones) > 1:
         names += [replace(shown, zone=zone) for zone in zones if isinstance(zone, str)]
     return list(dict.fromkeys(names))
+
+
+def node_ids_of(inputs: Properties, known: Properties) -> tuple[str, ...]:
+    """Ids of the nodes: as the state remembers them, or as they follow from the inputs; empty
+    if neither says anything."""
+    remembered = known.get("nodes")
+    ids = [
+        node["id"]
+        for node in (remembered if isinstance(remembered, list) else [])
+        if isinstance(node, dict)
+    ]
+    if ids:
+        return tuple(str(id_) for id_ in ids)
+    id_ = inputs.get("queuedResourceId")
+    return ids_of(id_, inputs.get("multiNode")) if isinstance(id_, str) else ()
 
 
 def labels_of(inputs: Properties) -> dict[str, str]:
@@ -109,7 +126,8 @@ def _nothing(call: Call, id_: str, inputs: Properties, known: Properties) -> Fou
     ended = known.get("lifecycle") == Lifecycle.ENDED.value
     if not inputs or not (ended or _over(known, call.timing.wall())):
         return None
-    seen = Observation(RequestName.parse(id_), None, None, call.timing.wall(), known_ended=True)
+    name = replace(RequestName.parse(id_), nodes=node_ids_of(inputs, known))
+    seen = Observation(name, at=call.timing.wall(), known_ended=True)
     return Found(inputs, {**known, **inputs, **_traces(outputs(inputs, seen))}, seen)
 
 
@@ -137,5 +155,6 @@ def _notice(seen: Observation, stands: Standing) -> str | None:
     if stands is Standing.ENDED:
         return f"{seen.sentence()}: {row.up.text}"
     if row.plan is Plan.REPLACE:
-        return f"{seen.sentence()}: {row.refresh.text}"
+        told = "`up` replaces it" if seen.nodes.several else row.refresh.text
+        return f"{seen.sentence()}: {told}"
     return None

@@ -15,6 +15,7 @@ from tpuflex.naming import LABEL_SPEC, digest
 from tpuflex.provider.arguments import QueuedResourceArgs
 from tpuflex.provider.disk_args import BootDisk, DataDisk
 from tpuflex.provider.network_args import NetworkArgs, NetworkConfig
+from tpuflex.provider.nodes import ids_of
 from tpuflex.provider.queue_args import Interval
 
 JsonObject = dict[str, JsonValue]
@@ -30,7 +31,8 @@ def request_name(args: QueuedResourceArgs, zone: str | None = None) -> RequestNa
         args: what is asked for.
         zone: one of ``args.zones``; the first unless given.
     """
-    return RequestName(args.project, zone or args.zones[0], args.queued_resource_id)
+    id_ = args.queued_resource_id
+    return RequestName(args.project, zone or args.zones[0], id_, node_ids(args))
 
 
 def request_body(args: QueuedResourceArgs, zone: str | None = None) -> JsonObject:
@@ -61,10 +63,8 @@ def spec_hash(args: QueuedResourceArgs) -> str:
 def node_ids(args: QueuedResourceArgs) -> tuple[str, ...]:
     """The ids that the nodes will have: one, or PREFIX-0, PREFIX-1, … of several."""
     several = args.multi_node
-    if several is None:
-        return (args.queued_resource_id,)
-    prefix = several.node_id_prefix or args.queued_resource_id
-    return tuple(f"{prefix}-{number}" for number in range(several.node_count))
+    asked = None if several is None else several.model_dump(by_alias=True)
+    return ids_of(args.queued_resource_id, asked)
 
 
 def _terms(args: QueuedResourceArgs) -> JsonObject:

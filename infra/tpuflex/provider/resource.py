@@ -41,6 +41,7 @@ OUTPUTS = (
     "node_id",
     "node_state",
     "health",
+    "nodes",
     "ip_addresses",
     "create_time",
     "active_time",
@@ -213,8 +214,11 @@ class QueuedResource(QueuedResourceProperties):
             valid_after_time: make no hosts before this time (RFC 3339).
             valid_interval: make hosts only within this span of time; for an earliest and a latest
                 time together.
-            multi_node: ask for several nodes instead of one, which has the id of the queued
-                resource.
+            multi_node: ask for several nodes (slices of the same shape) instead of one, which has
+                the id of the queued resource. It is ACTIVE once every node is READY, and replaced
+                once one of them is lost. Google's API allows it with every provisioning model;
+                with FLEX_START it was tried on the embedded cloud only. The stack file's
+                `tpuflex:slice` is always one node.
             strategy: how several zones are asked: `race` asks in all of them at once and deletes
                 the losers; `ordered` asks in one after the other, each for its share of
                 ``queue_timeout``.

@@ -109,7 +109,7 @@ class MultiNodeArgs:
     """Several nodes in one request (`MultiNodeParams`)."""
 
     node_count: pulumi.Input[int] = pulumi.property("nodeCount")
-    """Number of nodes, at least 2."""
+    """Number of nodes, 2 to 256."""
     node_id_prefix: pulumi.Input[str] | None = pulumi.property("nodeIdPrefix", default=None)
     """The nodes are called PREFIX-0, PREFIX-1, …; the id of the queued resource unless given."""
     workload_type: pulumi.Input[str] | None = pulumi.property("workloadType", default=None)

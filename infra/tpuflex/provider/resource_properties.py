@@ -91,7 +91,8 @@ class QueuedResourceProperties(pulumi.CustomResource):
     valid_interval: pulumi.Output[Mapping[str, Any] | None] = pulumi.property("validInterval")
     """Make hosts only within this span of time."""
     multi_node: pulumi.Output[Mapping[str, Any] | None] = pulumi.property("multiNode")
-    """Ask for several nodes instead of one, which has the id of the queued resource."""
+    """Ask for several nodes (slices of the same shape) instead of one, which has the id of the
+    queued resource."""
     strategy: pulumi.Output[str] = pulumi.property("strategy")
     """How several zones are asked."""
     queue_timeout: pulumi.Output[str] = pulumi.property("queueTimeout")
@@ -119,17 +120,22 @@ class QueuedResourceProperties(pulumi.CustomResource):
     zone: pulumi.Output[str] = pulumi.property("zone")
     """Zone in which the request was placed."""
     node_id: pulumi.Output[str] = pulumi.property("nodeId")
-    """Id of the node."""
+    """Id of the node; of several, of the first (see `nodes`)."""
     node_state: pulumi.Output[str | None] = pulumi.property("nodeState")
-    """Google's word for the node's state, while there is a node."""
+    """Google's word for the node's state, while there is a node; of several, of the first that
+    is not READY."""
     health: pulumi.Output[str | None] = pulumi.property("health")
-    """Google's word for the node's health, while there is a node."""
+    """Google's word for the node's health, while there is a node; of several, of the first that
+    is not HEALTHY."""
+    nodes: pulumi.Output[Sequence[Mapping[str, Any]] | None] = pulumi.property("nodes")
+    """Each node of the request, in the order of Google's numbers; until it is made, only its
+    id."""
     ip_addresses: pulumi.Output[Sequence[str]] = pulumi.property("ipAddresses")
-    """Internal IP address of each host."""
+    """Internal IP address of each host, node by node."""
     create_time: pulumi.Output[str | None] = pulumi.property("createTime")
     """When the request was placed (RFC 3339)."""
     active_time: pulumi.Output[str | None] = pulumi.property("activeTime")
-    """When the node was made (RFC 3339)."""
+    """When the (last) node was made (RFC 3339)."""
     expire_time: pulumi.Output[str | None] = pulumi.property("expireTime")
     """When the run ends at the latest (RFC 3339)."""
     spec_hash: pulumi.Output[str | None] = pulumi.property("specHash")

@@ -13,6 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
 from tpuflex.provider.arguments import REQUIRED, QueuedResourceArgs
+from tpuflex.provider.nodes import NodeStatus
 
 JsonObject = dict[str, JsonValue]
 
@@ -35,12 +36,31 @@ _OUTPUTS: tuple[tuple[str, JsonObject, str, bool], ...] = (
         True,
     ),
     ("zone", _STRING, "Zone in which the request was placed.", True),
-    ("nodeId", _STRING, "Id of the node.", True),
-    ("nodeState", _STRING, "Google's word for the node's state, while there is a node.", False),
-    ("health", _STRING, "Google's word for the node's health, while there is a node.", False),
-    ("ipAddresses", _STRINGS, "Internal IP address of each host.", True),
+    ("nodeId", _STRING, "Id of the node; of several, of the first (see `nodes`).", True),
+    (
+        "nodeState",
+        _STRING,
+        "Google's word for the node's state, while there is a node; of several, of the first that"
+        " is not READY.",
+        False,
+    ),
+    (
+        "health",
+        _STRING,
+        "Google's word for the node's health, while there is a node; of several, of the first"
+        " that is not HEALTHY.",
+        False,
+    ),
+    (
+        "nodes",
+        {"type": "array", "items": {"$ref": "#/types/tpuflex:tpu:NodeStatus"}},
+        "Each node of the request, in the order of Google's numbers; until it is made, only its"
+        " id.",
+        False,
+    ),
+    ("ipAddresses", _STRINGS, "Internal IP address of each host, node by node.", True),
     ("createTime", _STRING, "When the request was placed (RFC 3339).", False),
-    ("activeTime", _STRING, "When the node was made (RFC 3339).", False),
+    ("activeTime", _STRING, "When the (last) node was made (RFC 3339).", False),
     ("expireTime", _STRING, "When the run ends at the latest (RFC 3339).", False),
     ("specHash", _STRING, "Fingerprint of all that cannot be changed in place.", False),
     (
@@ -71,7 +91,8 @@ def package_schema() -> str:
             "description": "Talks to the Cloud TPU API, or to the embedded cloud.",
             "inputProperties": _provider_inputs(),
         },
-        "types": {_token(group): _object(group) for group in _groups(QueuedResourceArgs)},
+        "types": {_token(group): _object(group) for group in _groups(QueuedResourceArgs)}
+        | {_token(NodeStatus): _object(NodeStatus)},
         "resources": {
             QUEUED_RESOURCE: {
                 "description": (

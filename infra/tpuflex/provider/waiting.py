@@ -58,7 +58,7 @@ class Watch:
     unanswered_since: float | None = None
 
     def __post_init__(self) -> None:
-        self.seen = Observation(self.name, None, None)
+        self.seen = Observation(self.name)
         self.started = self.call.timing.monotonic()
 
     @classmethod
@@ -199,8 +199,9 @@ class Watch:
                 hint=f"Run `pulumi up` again: it {TABLE[Standing.DELETING].up.text}.",
             )
         if seen.lifecycle is Lifecycle.LOST:
+            trouble = seen.nodes.trouble() if seen.nodes.several else "its node is gone"
             raise UnreadyError(
-                f"{self.name} is {seen.state} but its node is gone",
+                f"{self.name} is {seen.state} but {trouble}",
                 observation=seen,
                 hint="Run `pulumi up` again: it replaces it.",
             )

@@ -237,7 +237,7 @@ def delete(rig: EdgeRig) -> None:
 
 def delete_node(rig: EdgeRig) -> None:
     rig.direct.capacity(**_STILL)
-    rig.by_api(lambda client, name: client.delete_node(name.node))
+    rig.by_api(lambda client, name: client.delete_node(name.node(name.id)))
 
 
 def stop(rig: EdgeRig) -> None:

@@ -87,6 +87,10 @@ class Queue:
         self._put(waiting)
         return waiting
 
+    def lose(self, queued: QueuedResource) -> None:
+        """Forget ``queued`` and leave its nodes as they are."""
+        self._store.delete(QueuedResource.collection, queued.name)
+
     def sync(self, now: float) -> None:
         """Apply everything that is due by ``now``, each change at its own time."""
         since = self._capacity.since()

@@ -36,6 +36,7 @@ class NodeState(StrEnum):
     STOPPED = "STOPPED"
     STARTING = "STARTING"
     DELETING = "DELETING"
+    PREEMPTED = "PREEMPTED"
 
 
 class Initiator(StrEnum):

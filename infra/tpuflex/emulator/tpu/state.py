@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from tpuflex.emulator.errors import already_exists, failed_precondition
 from tpuflex.emulator.hosts.spec import HostSpec
 from tpuflex.emulator.json_types import JsonObject
@@ -42,6 +44,10 @@ class TpuState:
         # A node may have more than one change behind it: until there is none.
         while self.nodes.sync(now):
             pass
+
+    def now(self) -> float:
+        """The time, in epoch seconds."""
+        return self._clock.now()
 
     def wanted_hosts(self) -> list[HostSpec]:
         """The hosts that should be running now."""
@@ -181,14 +187,14 @@ class TpuState:
         node = self.node(place, node_id)
         now = self._clock.now()
         rule = self._rule(place)
-        if not node.queued_resource:
-            self.nodes.enter(node, NodeState.DELETING, now)
+        queued = self.queue.find(node.queued_resource) if node.queued_resource else None
+        if queued is None:
+            alone = dataclasses.replace(node, queued_resource="")
+            self.nodes.enter(alone, NodeState.DELETING, now)
             return self._begin(node, "delete", api_version, rule.deleting_s, Outcome.EMPTY)
-        queued = self.queue.find(node.queued_resource)
-        if queued is None or queued.state is not QueuedState.ACTIVE:
+        if queued.state is not QueuedState.ACTIVE:
             raise failed_precondition(
-                f"Node {node.name} cannot be deleted while its queued resource is "
-                f"{queued.state if queued else 'gone'}"
+                f"Node {node.name} cannot be deleted while its queued resource is {queued.state}"
             )
         self.queue.enter(lifecycle.suspended_by_user(queued, now))
         return self._begin(node, "delete", api_version, rule.suspending_s, Outcome.EMPTY)

@@ -171,6 +171,8 @@ def _check_node_spec(place: Place, node_spec: JsonObject) -> None:
         raise invalid_argument(
             f"multi_node_params.node_count must be greater than 1 and at most {MAX_NODES}."
         )
+    if prefix := text(child(node_spec, "multiNodeParams"), "nodeIdPrefix"):
+        check_id("node_id_prefix", prefix)
     if "nodeId" in node_spec:
         check_id("node_id", text(node_spec, "nodeId"))
     check_node(place, child(node_spec, "node"))

@@ -25,6 +25,7 @@ from tpuflex.emulator.tpu.records import (
 #: The port that TPU nodes name in their endpoints.
 _TPU_PORT = 8470
 
+_WITHOUT_ADDRESS = frozenset({NodeState.CREATING, NodeState.DELETING, NodeState.PREEMPTED})
 _STATE_DATA = {
     QueuedState.CREATING: "creatingData",
     QueuedState.WAITING: "",
@@ -102,7 +103,7 @@ class Version:
             shown["health"] = "HEALTHY"
         if node.queued_resource:
             shown["queuedResource"] = node.queued_resource
-        if node.state not in (NodeState.CREATING, NodeState.DELETING):
+        if node.state not in _WITHOUT_ADDRESS:
             shown["networkEndpoints"] = self._endpoints(node)
         if "networkConfigs" not in shown:
             shown["networkConfig"] = {

@@ -1,0 +1,75 @@
+"""Nodes that a queued resource has left behind: deleted one by one, because nothing holds them
+together any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.gcp.queued_resources import RequestName
+from tpuflex.gcp.tpu_models import Node
+from tpuflex.provider.call import POLL_BUDGET, Call
+from tpuflex.provider.nodes import Nodes
+
+
+@dataclass
+class Orphans:
+    """The deletion of the nodes of one request, and its memory.
+
+    Attributes:
+        call: what is at hand.
+        name: the queued resource that is gone.
+        operations: our delete operations by node id; empty once one is over.
+    """
+
+    call: Call
+    name: RequestName
+    operations: dict[str, str] = field(default_factory=dict)
+
+    def left(self, nodes: Iterable[Node]) -> list[Node]:
+        """Those of ``nodes`` whose deletion is not under way."""
+        return [node for node in nodes if node.state != "DELETING" and not self._goes_on(node.id)]
+
+    def delete(self, nodes: Iterable[Node]) -> None:
+        """Ask for the deletion of all that are left; one that is refused does not stop the rest.
+
+        Raises:
+            AccessError, ApiError: the first refusal, after the others were asked for.
+        """
+        failures = list[AccessError | ApiError]()
+        for node in nodes:
+            if node.state == "DELETING" or self.operations.get(node.id):
+                continue
+            try:
+                answer = self.call.client.delete_node(self.name.node(node.id))
+            except NotFoundError:
+                continue
+            except (AccessError, ApiError) as error:
+                failures.append(error)
+            else:
+                self.operations[node.id] = answer.name
+        if failures:
+            raise failures[0]
+
+    def _goes_on(self, id_: str) -> bool:
+        """Whether our delete operation of the node is not over; one that Google does not answer
+        about counts as going on, one that it has forgotten as over."""
+        operation = self.operations.get(id_)
+        if not operation:
+            return False
+        try:
+            found = self.call.client.get_operation(operation, budget=POLL_BUDGET)
+        except ApiError:
+            return True
+        if found is not None and not found.done:
+            return True
+        self.operations[id_] = ""
+        return False
+
+
+def orphaned(nodes: Nodes) -> str:
+    """How the nodes stand, in words: ``its node is DELETING``."""
+    if nodes.several:
+        return nodes.left_over()
+    return f"its node is {nodes.first.state if nodes.first is not None else ''}"
