@@ -19,7 +19,7 @@ from tpuflex.engine.run import StackRun, Target
 from tpuflex.planning.cost import run_cost
 
 if TYPE_CHECKING:
-    from tpuflex.engine.run import Plan
+    from tpuflex.engine.plan import Plan
 
 
 #: URN patterns of the secret containers and of what they hang on.

@@ -13,7 +13,7 @@ from tpuflex.settings.duration import format_duration
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.engine.run import Plan
+    from tpuflex.engine.plan import Plan
     from tpuflex.planning.cost import RunCost
 
 _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}

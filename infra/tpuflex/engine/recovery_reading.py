@@ -9,7 +9,7 @@ from tpuflex.engine.recovery_report import counted
 from tpuflex.engine.state import Stored, adopted, living
 
 if TYPE_CHECKING:
-    from tpuflex.engine.run import Plan
+    from tpuflex.engine.plan import Plan
 
 Say = Callable[[str], None]
 
