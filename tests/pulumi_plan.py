@@ -129,6 +129,7 @@ def run_program(
 
     def run() -> None:
         loop = asyncio.new_event_loop()
+        loop.set_exception_handler(_report)
         # One thread: the mock monitor makes an event loop in each, and leaves it open.
         loop.set_default_executor(ThreadPoolExecutor(max_workers=1))
         asyncio.set_event_loop(loop)
@@ -145,6 +146,16 @@ def run_program(
 
     contextvars.copy_context().run(run)
     return plan
+
+
+def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    """Report what is wrong in the loop, but for echoes of the program's own failure.
+
+    Pulumi's runtime sets a failure as the result of every output that hangs on it, and looks at
+    one of them: that one is raised by :func:`run_program`.
+    """
+    if not isinstance(context.get("exception"), pulumi.RunError):
+        loop.default_exception_handler(context)
 
 
 def _close(loop: asyncio.AbstractEventLoop) -> None:

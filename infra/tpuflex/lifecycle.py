@@ -182,8 +182,11 @@ _LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)
 
 
 def outcome(code: int, message: str) -> str:
-    """Why a zone is out, in a few words: ``unsupported``, ``quota 0 of 64``, ``stock-out``."""
+    """Why a zone is out, in a few words: ``unsupported``, ``quota 0 of 64`` (none is left),
+    ``no quota`` (there never was any), ``stock-out``."""
     cause = classify(code, message)
+    if no_quota(message):
+        return "no quota"
     if cause is Cause.QUOTA and (limit := _LIMIT.search(message)) is not None:
         return f"quota 0 of {limit[1]}"
     return f"internal error (code {code})" if cause is Cause.INTERNAL and code else cause.value

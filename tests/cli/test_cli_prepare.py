@@ -14,7 +14,7 @@ from tpuflex.cli.output import Output
 from tpuflex.cli.prepare import ensure_weights
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.errors import WeightsError
-from tpuflex.gcp.weights import PushReport, StoredWeights, WeightsProblem
+from tpuflex.gcp.weights_report import PushReport, StoredWeights, WeightsProblem
 from tpuflex.settings.model import WeightsSettings
 from tpuflex.workdir import open_project
 

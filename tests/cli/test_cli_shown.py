@@ -21,7 +21,7 @@ from tpuflex.cli.question import reach, summary
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.standing import show_status
 from tpuflex.engine.events import Failed, Finished, Note, Started, Step
-from tpuflex.engine.run import Plan
+from tpuflex.engine.plan import Plan
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tpuflex.errors import AccessError, NotFoundError, WeightsError
-from tpuflex.gcp.weights import PushReport, WeightsBucket, WeightsProblem
+from tpuflex.gcp.weights import WeightsBucket
+from tpuflex.gcp.weights_report import PushReport, WeightsProblem
 
 if TYPE_CHECKING:
     from gcp.conftest import Clients

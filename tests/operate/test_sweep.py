@@ -9,8 +9,8 @@ import pytest
 
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcp.inventory import Apis
-from tpuflex.gcp.listing import JsonObject
 from tpuflex.gcp.marked import Listing, Marked, list_marked
+from tpuflex.gcp.transport import JsonObject
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.sweep import Here, Leftover, Standing, delete, leftovers
 
@@ -124,8 +124,9 @@ class Api:
         *,
         query: Mapping[str, str] | None = None,
         body: JsonObject | None = None,
+        budget: float = 0.0,
     ) -> JsonObject:
-        del body
+        del body, budget
         token = (query or {}).get("pageToken", "")
         self.calls.append(f"{method} {path}")
         key = f"{method} {path}{f'#{token}' if token else ''}"

@@ -5,22 +5,30 @@ from __future__ import annotations
 import json
 import os
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tpuflex.engine.find import ensure
 from tpuflex.provider.arguments import INPUTS
-from tpuflex.provider.schema import QUEUED_RESOURCE
+from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
 
 ROOT = Path(__file__).parents[2]
 
-pytestmark = pytest.mark.engine
+#: As the README names it: a path below the current directory, or the engine asks its registry.
+PLUGIN = "./infra/plugin/pulumi-resource-tpuflex"
 
 
-def test_the_engine_accepts_the_schema(tmp_path: Path) -> None:
-    """`pulumi package get-schema` starts the plugin, binds its schema without a complaint, and
-    prints every input of it."""
+def properties(types: dict[str, Any]) -> dict[str, Any]:
+    """The properties of each type."""
+    return {name: type_["properties"] for name, type_ in types.items()}
+
+
+@pytest.fixture
+def pulumi_package(tmp_path: Path) -> Callable[..., subprocess.CompletedProcess[str]]:
+    """Runs one command of the real engine in the project's folder."""
     engine = ensure(ROOT / ".tpuflex", os.environ, lambda _: None)
     environ = {
         **os.environ,
@@ -28,19 +36,55 @@ def test_the_engine_accepts_the_schema(tmp_path: Path) -> None:
         "PULUMI_SKIP_UPDATE_CHECK": "true",
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
     }
-    plugin = ROOT / "infra" / "plugin" / "pulumi-resource-tpuflex"
 
-    done = subprocess.run(
-        [engine.path, "package", "get-schema", plugin],
-        env=environ,
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    def run(*arguments: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            [engine.path, *arguments],
+            env=environ,
+            cwd=ROOT,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+
+    return run
+
+
+@pytest.mark.engine
+def test_the_engine_accepts_the_schema(
+    pulumi_package: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    """`pulumi package get-schema` starts the plugin and prints what it serves, whole."""
+    done = pulumi_package("package", "get-schema", PLUGIN)
 
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    schema = json.loads(done.stdout)
-    assert set(schema["resources"][QUEUED_RESOURCE]["inputProperties"]) == INPUTS
-    assert len(schema["types"]) == 8
+    theirs, ours = json.loads(done.stdout), json.loads(package_schema())
+    assert theirs["resources"] == ours["resources"]
+    assert properties(theirs["types"]) == properties(ours["types"])
+    assert set(theirs["resources"][QUEUED_RESOURCE]["inputProperties"]) == INPUTS
+
+
+@pytest.mark.engine
+def test_the_engine_binds_the_schema(
+    pulumi_package: Callable[..., subprocess.CompletedProcess[str]],
+) -> None:
+    """`pulumi schema check` resolves every type for every language, without a warning."""
+    done = pulumi_package("schema", "check", PLUGIN)
+
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_everything_in_the_schema_is_described() -> None:
+    """Every resource, type, input and output says what it means."""
+    schema = json.loads(package_schema())
+    described = {**schema["resources"], **schema["types"], "provider": schema["provider"]}
+
+    silent = [
+        f"{name}.{field}"
+        for name, item in described.items()
+        for group in ("inputProperties", "properties")
+        for field, value in {**item.get(group, {}), "": item}.items()
+        if not value.get("description", "").strip()
+    ]
+    assert silent == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import signal
 import subprocess
 import sys
@@ -19,40 +18,12 @@ from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.provider.codec import UNKNOWN, UNKNOWN_STRING, decode, encode, secret_keys
 from tpuflex.provider.configuration import Configuration, endpoints
 from tpuflex.provider.protocol import provider_pb2_grpc
-from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
+from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.provider.scrub import scrub
 
 PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
 TOKEN = "ya29.a0Canary_token-123"
-
-
-@pytest.mark.engine
-def test_the_engine_accepts_the_schema(tmp_path: Path) -> None:
-    """The real engine starts the plugin and reads the package schema from it."""
-    import os
-
-    from tpuflex.engine.find import ensure
-
-    engine = ensure(PLUGIN.parents[2] / ".tpuflex", os.environ, lambda _: None)
-    shown = subprocess.run(
-        [str(engine.path), "package", "get-schema", str(PLUGIN)],
-        env={
-            **os.environ,
-            "PULUMI_HOME": str(tmp_path),
-            "PULUMI_SKIP_UPDATE_CHECK": "true",
-            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        },
-        cwd=tmp_path,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
-
-    ours = json.loads(package_schema())
-    theirs = json.loads(shown.stdout)
-    assert theirs["resources"][QUEUED_RESOURCE] == ours["resources"][QUEUED_RESOURCE]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

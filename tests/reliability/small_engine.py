@@ -16,7 +16,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from reliability.servicer_context import CallFailedError, Context
 from tpuflex.engine.events import Step
-from tpuflex.engine.run import Plan
+from tpuflex.engine.plan import Plan
 from tpuflex.provider.codec import decode, encode
 from tpuflex.provider.protocol import provider_pb2
 from tpuflex.provider.schema import QUEUED_RESOURCE

@@ -37,8 +37,9 @@ class Service:
         *,
         query: Mapping[str, str] | None = None,
         body: dict[str, JsonValue] | None = None,
+        budget: float = 0.0,
     ) -> dict[str, JsonValue]:
-        del method, body
+        del method, body, budget
         token = (query or {}).get("pageToken", "")
         answer = self._answers.get(path + token, {})
         if isinstance(answer, TpuflexError):

@@ -16,6 +16,7 @@ from tpuflex.lifecycle import (
     is_settled,
     lifecycle,
     no_quota,
+    outcome,
     remedy,
 )
 
@@ -123,5 +124,6 @@ def test_a_quota_of_nothing_is_not_one_that_is_used_up(
     message = f"Quota 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' exhausted. {limit}"
     assert classify(8, message) is Cause.QUOTA
     assert no_quota(message) is none_at_all
+    assert outcome(8, message) == ("no quota" if none_at_all else "quota 0 of 64")
     assert said in remedy(Cause.QUOTA, message)
     assert ("delete leftovers" in remedy(Cause.QUOTA, message)) is not none_at_all

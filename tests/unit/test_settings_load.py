@@ -33,6 +33,8 @@ config:
       A: "1"
 """.format(digest="cd" * 32)
 
+ROOT = Path(__file__).parents[2]
+
 
 def write(directory: Path, text: str, stack: str = "prod") -> Path:
     """A stack file with ``text``."""
@@ -229,3 +231,29 @@ def test_google_stacks_ask_for_a_project() -> None:
         load_stack_file(PROJECT / "stacks" / "Pulumi.gemma-4-31b-v6e-4.yaml")
 
     assert [finding.key for finding in caught.value.findings] == ["tpuflex:project"]
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("queue_timeout: 6h", "queue_timeout: unknown key (line 5). Write queue in"),
+        ("renew: 6h", "renew: unknown key (line 5). Did you mean renew_before?"),
+        ("renew_before: 2 days", "renew_before: '2 days' is not a duration (line 5). Write it"),
+        ("renew_before: 4h", "renew_before: 4h is not shorter than tpuflex:slice.max_run_duration"),
+        ('deletion_protection: "yes"', 'deletion_protection: "yes" is not true or false (line 5)'),
+        ("strategy: fastest", 'strategy: "fastest" is not one of the choices (line 5). Write race'),
+        ("on_run_end: destroy", 'on_run_end: "destroy" is not one of the choices (line 5)'),
+        ("timeouts: {queue: soon}", "timeouts.queue: 'soon' is not a duration (line 5). Write it"),
+    ],
+)
+def test_a_slip_in_the_life_of_a_slice_is_told(tmp_path: Path, line: str, expected: str) -> None:
+    """Each key of waiting, renewal and protection is refused by its name, line and remedy."""
+    text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
+    config = text[text.index("config:") :].replace(
+        "  tpuflex:slice:\n", f"  tpuflex:slice:\n    {line}\n"
+    )
+
+    first, *findings = refused(write(tmp_path, config))
+
+    assert first.endswith("has 1 problem:")
+    assert findings[0].startswith(f"tpuflex:slice.{expected}")

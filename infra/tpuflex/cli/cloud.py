@@ -16,6 +16,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 
 if TYPE_CHECKING:
+    from tpuflex.cli.daemon import Daemon
     from tpuflex.gcp.inventory import Apis, Inventory
     from tpuflex.gcp.queued_resources import TpuClient
     from tpuflex.gcp.secrets import SecretClient
@@ -114,7 +115,7 @@ def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
         AccessError: the stack is on Google, and there are no credentials.
     """
     if stack.embedded:
-        return Cloud(stack, _embedded_environment(stack, invocation.environ, start=True))
+        return _embedded_cloud(invocation, stack, start=True)
     from tpuflex.gcp.endpoints import Endpoints
     from tpuflex.gcp.session import require_credentials
 
@@ -131,7 +132,7 @@ def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:
         EmulatorError: the stack's embedded cloud does not run.
     """
     if stack.embedded:
-        return Cloud(stack, _embedded_environment(stack, invocation.environ, start=False))
+        return _embedded_cloud(invocation, stack, start=False)
     return connect(invocation, stack)
 
 
@@ -164,15 +165,22 @@ def _logged_in(environ: Mapping[str, str]) -> bool:
     return (Path(environ.get("PULUMI_HOME", default)) / "credentials.json").is_file()
 
 
-def _embedded_environment(
-    stack: OpenStack, environ: Mapping[str, str], *, start: bool
-) -> dict[str, str]:
+def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) -> Cloud:
     from tpuflex.cli.daemon import Daemon
 
-    home = stack.project.home
-    daemon = Daemon(home)
+    daemon = Daemon(stack.project.home)
     if start:
         daemon.start()
+    environ = _embedded_environment(stack, invocation.environ, daemon)
+    # Its clock can be moved and run faster: what has run there and what is left goes by it.
+    invocation.now = daemon.now
+    return Cloud(stack, environ)
+
+
+def _embedded_environment(
+    stack: OpenStack, environ: Mapping[str, str], daemon: Daemon
+) -> dict[str, str]:
+    home = stack.project.home
     (home / "backend").mkdir(parents=True, exist_ok=True)
     kept = {
         key: value

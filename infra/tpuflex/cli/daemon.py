@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -87,6 +88,14 @@ class Daemon:
             project=project or DEFAULT_PROJECT,
             gcp_plugin_port=address.gcp_plugin_port,
         )
+
+    def now(self) -> datetime:
+        """The time of day on its own clock.
+
+        Raises:
+            EmulatorError: it does not run.
+        """
+        return datetime.fromtimestamp(float(self.call("GET", "clock")["epoch"]), UTC)
 
     def call(self, method: str, action: str, body: dict[str, Any] | None = None) -> dict[str, Any]:
         """Call the control API.

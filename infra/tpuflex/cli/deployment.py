@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 from functools import cached_property
-from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.cli.cloud import Cloud
@@ -20,7 +19,7 @@ from tpuflex.naming import ENDPOINT_NAME
 from tpuflex.planning.cost import run_cost
 
 if TYPE_CHECKING:
-    from tpuflex.engine.run import Plan
+    from tpuflex.engine.plan import Plan
 
 
 #: URN patterns of the secret containers and of what they hang on.
@@ -45,8 +44,6 @@ class Deployment:
         self._progress: LiveProgress | None = None
         self._partial = False
         self._told: set[str] = set()
-        # The program's classes take as long to import as the engine takes to start: side by side.
-        threading.Thread(target=import_module, args=("tpuflex.program",), daemon=True).start()
 
     @cached_property
     def target(self) -> Target:
@@ -65,6 +62,13 @@ class Deployment:
         """The engine on this stack."""
         return StackRun(self.target, self._program, failures=self._failures, listener=self._listen)
 
+    @cached_property
+    def _loading(self) -> threading.Thread:
+        """Loads the program's classes, from the first look at this on."""
+        thread = threading.Thread(target=_load_program, daemon=True)
+        thread.start()
+        return thread
+
     def plan(self) -> StackPlan:
         """What ``up`` would do and cost.
 
@@ -72,6 +76,8 @@ class Deployment:
             SettingsError: the weights that would be pushed are not there.
             TpuflexError: the program or the engine failed.
         """
+        # The program's classes take as long to load as the engine takes to start: side by side.
+        _ = self._loading
         cost = run_cost(self._stack.settings)
         plan = StackPlan(self._stack, self.engine.preview(), cost)
         if any(step.type == BUCKET for step in plan.plan.changes):
@@ -123,6 +129,8 @@ class Deployment:
         """The Pulumi program, run by the engine in this process."""
         import pulumi
 
+        # To its end: a module of pulumi-gcp that two threads load at once is seen half loaded.
+        self._loading.join()
         from tpuflex.cli.prepare import preparation
         from tpuflex.program import deploy
 
@@ -160,3 +168,9 @@ class Deployment:
             self._progress.say(text)
         else:
             self._invocation.output.progress(text)
+
+
+def _load_program() -> None:
+    from tpuflex.program import load
+
+    load()

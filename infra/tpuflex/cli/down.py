@@ -20,7 +20,8 @@ def down(invocation: Invocation, dry_run: bool) -> None:
 
     Lists what will be destroyed and asks for the stack's name. Afterwards every service is
     asked what it still holds of the stack: anything left is listed and the exit code is 10.
-    The stack file is kept.
+    The stack file is kept. While `deletion_protection: true` stands under tpuflex:slice and the
+    slice serves, nothing is deleted (exit code 1): set it to false and run `tpuflex up` first.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.take_down import take_down

@@ -4,45 +4,25 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
-from types import TracebackType
-from typing import TYPE_CHECKING
 
-from tpuflex.cli.output import Output, one_line
+from tpuflex.cli.output import Output
+from tpuflex.cli.spinner import Spinner
 from tpuflex.operate.host import HostReport
-
-if TYPE_CHECKING:
-    from rich.status import Status
 
 #: Without a terminal, seconds after which a line says that the phase still goes on.
 _HEARTBEAT_SECONDS = 30.0
 
 
-class HostProgress:
+class HostProgress(Spinner):
     """Shows the phases of a boot: a spinner with the time on a terminal, plain lines otherwise."""
 
     def __init__(self, output: Output, clock: Callable[[], float] = time.monotonic) -> None:
-        self._output = output
+        super().__init__(output, "host: starting")
         self._clock = clock
-        self._status: Status | None = None
         self._phase = ""
         self._detail = ""
         self._since = clock()
         self._said = clock()
-
-    def __enter__(self) -> HostProgress:
-        if self._output.live:
-            self._status = self._output.console().status("host: starting")
-            self._status.start()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        if self._status is not None:
-            self._status.stop()
 
     def changed(self, report: HostReport) -> None:
         """The host reports something new."""
@@ -59,10 +39,7 @@ class HostProgress:
         now = self._clock()
         waiting = f"{self._phase or 'starting'}{_after(self._detail)} ({now - self._since:.0f} s)"
         if self._status is not None:
-            from rich.text import Text
-
-            width = self._status.console.width - 2
-            self._status.update(Text(one_line(f"host: {waiting}", width)))
+            self.redraw(f"host: {waiting}")
         elif now - self._said >= _HEARTBEAT_SECONDS:
             self._line(f"  host     {waiting}")
 

@@ -23,7 +23,8 @@ class Invocation:
 
     Attributes:
         environ: the process environment, read once.
-        now: the time of day, for costs so far and for the time that is left.
+        now: the time of day where the stack runs, for costs so far and for the time that is
+            left: this machine's, until the embedded cloud is reached, which has its own.
         directory: where the project is looked for.
         chosen_stack: the value of ``--stack``, or empty.
         json: print one JSON document on standard output.

@@ -7,13 +7,10 @@ import time
 from collections.abc import Callable
 from textwrap import wrap
 from types import TracebackType
-from typing import TYPE_CHECKING
 
-from tpuflex.cli.output import Output, one_line
+from tpuflex.cli.output import Output
+from tpuflex.cli.spinner import Spinner
 from tpuflex.engine.events import Failed, Finished, Note, Progress, Started, Step, Totals
-
-if TYPE_CHECKING:
-    from rich.status import Status
 
 #: What stands under the word that begins a line.
 _INDENT = " " * 11
@@ -36,7 +33,7 @@ _DONE = {
 }
 
 
-class LiveProgress:
+class LiveProgress(Spinner):
     """Shows the engine's progress: redrawn in place on a terminal, plain lines otherwise.
 
     Use as a context manager around the operation and pass :meth:`listen` to the engine;
@@ -51,7 +48,7 @@ class LiveProgress:
         *,
         stopped: Callable[[], bool] = lambda: False,
     ) -> None:
-        self._output = output
+        super().__init__(output, "Starting …")
         self._total = total
         self._clock = clock
         self._began: dict[str, float] = {}
@@ -60,15 +57,8 @@ class LiveProgress:
         # Of each resource that waits: when its first passing note came, and the last one shown.
         self._waits: dict[str, tuple[float, float]] = {}
         self._stopped = stopped
-        self._status: Status | None = None
         # The engine's events come on threads of its event server.
         self._lock = threading.Lock()
-
-    def __enter__(self) -> LiveProgress:
-        if self._output.live:
-            self._status = self._output.console().status("Starting …")
-            self._status.start()
-        return self
 
     def __exit__(
         self,
@@ -77,8 +67,7 @@ class LiveProgress:
         traceback: TracebackType | None,
     ) -> None:
         self._output.end_bar()
-        if self._status is not None:
-            self._status.stop()
+        super().__exit__(kind, error, traceback)
 
     def listen(self, progress: Progress) -> None:
         """Take one piece of progress."""
@@ -149,11 +138,7 @@ class LiveProgress:
             self._output.progress(text)
 
     def _redraw(self, what: str) -> None:
-        if self._status is not None:
-            from rich.text import Text
-
-            text = f"Resources {self._done} of {self._total}  {what}"
-            self._status.update(Text(one_line(text, self._status.console.width - 2)))
+        self.redraw(f"Resources {self._done} of {self._total}  {what}")
 
 
 def _label(step: Step) -> str:

@@ -15,7 +15,7 @@ from tpuflex.standing import PREVIEWS
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.engine.run import Plan
+    from tpuflex.engine.plan import Plan
     from tpuflex.planning.cost import RunCost
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.gcp.weights import PushReport
+    from tpuflex.gcp.weights_report import PushReport
 
 BUCKET = "gcp:storage/bucket:Bucket"
 

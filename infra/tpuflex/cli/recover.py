@@ -20,6 +20,10 @@ def recover(invocation: Invocation) -> None:
     everything that the killed run had begun: what exists is taken into the state, what does
     not is cleared. The cloud itself is not changed. Exit code 0: the state is whole, and
     `tpuflex up` or `tpuflex down` go on; 8: something has to be decided by hand.
+
+    \b
+    After a crash or kill -9:
+      tpuflex recover && tpuflex up
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.recovering import recover_stack

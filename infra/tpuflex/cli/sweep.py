@@ -26,6 +26,10 @@ def sweep(invocation: Invocation, all_stacks: bool) -> None:
     knows. Only listed without --yes; with it deleted, and looked for again until it is gone.
     What carries no marker of ours is never touched. Exit code 10: something is left, or a
     zone or service could not be listed, so that the list is incomplete.
+
+    \b
+    tpuflex sweep                       what is left of this project's stacks
+    tpuflex sweep --all-stacks --yes    delete it, also what forgotten stacks left
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.sweeping import sweep_cloud

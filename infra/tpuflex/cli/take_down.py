@@ -7,7 +7,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.deployment import Deployment
-from tpuflex.engine.run import Plan
+from tpuflex.engine.plan import Plan
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.operate.keeping import Keeper, Kept, kept
 from tpuflex.operate.status import slice_status

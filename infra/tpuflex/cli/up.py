@@ -20,6 +20,13 @@ def up(invocation: Invocation) -> None:
     Shows what will be created and what it costs, asks, creates it, pushes missing weights,
     and waits through the queue and the host's boot. Safe to run again at any time: it goes
     on where it stopped.
+
+    \b
+    Under tpuflex:slice in the stack file:
+      renew_before: 12h          an `up` in a run's last 12 hours makes the next run,
+                                 then deletes this one; also when it is over
+      rerun: monday              any other word makes a new slice at the next `up`
+      deletion_protection: true  a slice that serves is neither deleted nor replaced
     """
     from tpuflex.cli.bring_up import bring_up
     from tpuflex.cli.cloud import connect

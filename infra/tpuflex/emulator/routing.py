@@ -9,7 +9,7 @@ name stays inside its segment.
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -96,6 +96,13 @@ class Route:
     pattern: str
     method_id: str
     handler: Handler
+
+
+def routes(api: str, table: Iterable[tuple[str, str, str, Handler]]) -> tuple[Route, ...]:
+    """The routes in ``table``: HTTP method, path template, API method below ``api``, handler."""
+    return tuple(
+        Route(method, pattern, f"{api}.{name}", handler) for method, pattern, name, handler in table
+    )
 
 
 @dataclass(frozen=True, slots=True)

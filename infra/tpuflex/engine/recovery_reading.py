@@ -17,7 +17,7 @@ from tpuflex.provider.arguments import parse
 from tpuflex.provider.request import spec_hash
 
 if TYPE_CHECKING:
-    from tpuflex.engine.run import Plan
+    from tpuflex.engine.plan import Plan
     from tpuflex.gcp.timing import Timing
 
 Say = Callable[[str], None]

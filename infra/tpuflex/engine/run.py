@@ -6,7 +6,7 @@ import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from tpuflex.engine.events import Finished, Note, Progress, Started, Step, progress_of
 from tpuflex.engine.failure import ProgramFailures, failure
 from tpuflex.engine.find import Engine
+from tpuflex.engine.plan import Plan, merge
 from tpuflex.errors import EngineError, InterruptedByUser, NotFoundError
 
 if TYPE_CHECKING:
@@ -45,23 +46,6 @@ class Target:
     stack: str
     engine: Engine
     environ: Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What an operation would do, step by step."""
-
-    steps: tuple[Step, ...]
-
-    @property
-    def changes(self) -> tuple[Step, ...]:
-        """The steps that change something in the stack's state."""
-        return tuple(step for step in self.steps if step.changes)
-
-    @property
-    def resources(self) -> tuple[Step, ...]:
-        """The steps that change something in the cloud."""
-        return tuple(step for step in self.steps if step.touches_cloud)
 
 
 def _ignore(_progress: Progress) -> None:
@@ -328,16 +312,7 @@ class StackRun:
         def collect(event: EngineEvent) -> None:
             progress = progress_of(event)
             if isinstance(progress, Started | Finished):
-                _merge(steps, progress.step)
+                merge(steps, progress.step)
             self._on_event(event)
 
         return collect
-
-
-def _merge(steps: dict[str, Step], step: Step) -> None:
-    """Keep one step per resource: a replacement's parts (create, delete) count as `replace`."""
-    known = steps.get(step.urn)
-    if known is None or not known.changes:
-        steps[step.urn] = step
-    elif "replace" in step.operation:
-        steps[step.urn] = replace(step, operation="replace")

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.listing import Api, JsonObject, entries, objects, pages
+from tpuflex.gcp.listing import entries, objects, pages
+from tpuflex.gcp.transport import Api, JsonObject
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 
 #: Roles under which the components name their Compute Engine resources.

@@ -3,25 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Protocol
 
 from pydantic import JsonValue
 
-JsonObject = dict[str, JsonValue]
-
-
-class Api(Protocol):
-    """The part of :class:`tpuflex.gcp.transport.Transport` that is used here."""
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: JsonObject | None = None,
-    ) -> JsonObject:
-        """Send one request and return the JSON object of the answer."""
+from tpuflex.gcp.transport import Api, JsonObject
 
 
 def pages(api: Api, path: str, query: Mapping[str, str] | None = None) -> Iterator[JsonObject]:

@@ -14,7 +14,8 @@ from typing import Literal
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.inventory import Apis
-from tpuflex.gcp.listing import Api, JsonObject, entries, objects, pages
+from tpuflex.gcp.listing import entries, objects, pages
+from tpuflex.gcp.transport import Api, JsonObject
 from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK
 
 #: Listings under way at once.

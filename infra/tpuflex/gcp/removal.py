@@ -8,8 +8,9 @@ from pydantic import JsonValue
 
 from tpuflex.errors import AlreadyExistsError, NotFoundError
 from tpuflex.gcp.inventory import Apis
-from tpuflex.gcp.listing import Api, JsonObject, entries, objects
+from tpuflex.gcp.listing import entries, objects
 from tpuflex.gcp.marked import Marked, reread
+from tpuflex.gcp.transport import Api, JsonObject
 
 #: Version 3 keeps conditions (https://cloud.google.com/iam/docs/policies).
 _POLICY: JsonObject = {"options": {"requestedPolicyVersion": 3}}

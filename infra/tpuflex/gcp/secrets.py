@@ -10,30 +10,13 @@ import base64
 import secrets
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import google_crc32c
 
 from tpuflex.errors import ApiError, ConflictError, Finding, NotFoundError, SettingsError
-from tpuflex.gcp.timing import DEFAULT_BUDGET
-from tpuflex.gcp.transport import JsonObject, Query
+from tpuflex.gcp.transport import Api, JsonObject
 
 ENABLED = "ENABLED"
-
-
-class Api(Protocol):
-    """The part of :class:`~tpuflex.gcp.transport.Transport` that is used here."""
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: JsonObject | None = None,
-        budget: float = DEFAULT_BUDGET,
-    ) -> JsonObject:
-        """The JSON object that the API answers with."""
 
 
 @dataclass(frozen=True, slots=True)

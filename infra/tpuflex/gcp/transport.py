@@ -44,6 +44,21 @@ class Session(Protocol):
         """Get a new access token."""
 
 
+class Api(Protocol):
+    """What clients of one API need of a :class:`Transport`."""
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: JsonObject | None = None,
+        budget: float = DEFAULT_BUDGET,
+    ) -> JsonObject:
+        """As :meth:`Transport.call`."""
+
+
 class Transport:
     """Sends JSON requests below one base URL.
 

@@ -11,7 +11,6 @@ import json
 import time
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +21,7 @@ from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.weights_files import WatchedFile, local_files, translated_errors
+from tpuflex.gcp.weights_report import PushReport, StoredWeights, WeightsProblem
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
@@ -34,55 +34,6 @@ CHUNK_BYTES = 16 * 1024 * 1024
 _TIMEOUT = (10.0, 120.0)
 
 Progress = Callable[[int, int], None]
-
-
-@dataclass(frozen=True, slots=True)
-class PushReport:
-    """What a push did.
-
-    Attributes:
-        manifest: what now lies in the bucket.
-        sent: files that were sent.
-        kept: files that were there already.
-        bytes_sent: how much was sent.
-        seconds: how long it took, hashing included.
-    """
-
-    manifest: Manifest
-    sent: tuple[str, ...]
-    kept: tuple[str, ...]
-    bytes_sent: int
-    seconds: float
-
-
-@dataclass(frozen=True, slots=True)
-class StoredWeights:
-    """One set of weights in a bucket.
-
-    Attributes:
-        prefix: where it lies.
-        manifest: its manifest, None while it is incomplete.
-        files: how many objects lie there, the manifest not counted.
-        total_bytes: their size.
-    """
-
-    prefix: str
-    manifest: Manifest | None
-    files: int
-    total_bytes: int
-
-
-@dataclass(frozen=True, slots=True)
-class WeightsProblem:
-    """Where a bucket does not match its manifest.
-
-    Attributes:
-        path: file below the prefix.
-        problem: ``missing``, ``size``, ``checksum`` or ``not in the manifest``.
-    """
-
-    path: str
-    problem: str
 
 
 class WeightsBucket:

@@ -30,8 +30,12 @@ READY = "READY"
 #: A host that is only slow goes on.
 LATER = "`tpuflex up` waits on, `tpuflex status` looks, `tpuflex down` ends it."
 
-#: A host that gave up stays as it is until the next one is made.
-AGAIN = "When the cause is mended: `tpuflex down`, then `tpuflex up`."
+#: A host that gave up stays as it is, and is billed, until the next one is made.
+AGAIN = (
+    "When the cause is mended, get a new host: write another word at tpuflex:slice.rerun in the"
+    " stack file\nand run `tpuflex up`, which keeps the weights; or `tpuflex down`, then `tpuflex"
+    " up`.\nUntil then this one goes on being billed: `tpuflex down` ends it."
+)
 
 _POLL_SECONDS = 2.0
 

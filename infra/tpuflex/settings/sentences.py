@@ -24,6 +24,10 @@ _MOVED: Mapping[str, str] = {
     "tpuflex:zone": "Write zones: [ZONE] in tpuflex:slice.",
     "tpuflex:zones": "Write zones: [ZONE] in tpuflex:slice.",
     "tpuflex:slice.zone": "Write zones: [ZONE].",
+    "tpuflex:slice.queue_timeout": "Write queue in tpuflex:slice.timeouts.",
+    "tpuflex:strategy": "Write it in tpuflex:slice.",
+    "tpuflex:renew_before": "Write it in tpuflex:slice.",
+    "tpuflex:deletion_protection": "Write it in tpuflex:slice.",
     "tpuflex:accelerator_type": "Write it in tpuflex:slice.",
     "tpuflex:serving.flags.model": "Write the name in tpuflex:model.",
     "tpuflex:serving.flags.served_model_name": "Write the name in tpuflex:model.",
@@ -102,8 +106,10 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def did_you_mean(name: str, known: list[str], prefix: str = "") -> str:
-    """A remedy for the unknown key ``name``: the nearest known one, else all of them."""
-    close = difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
+    """A remedy for the unknown key ``name``: the known one that it begins, the nearest one, else
+    all of them."""
+    begun = [item for item in known if len(name) >= 3 and item.startswith(f"{name.lower()}_")]
+    close = begun or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     if close:
         return f"Did you mean {prefix}{close[0]}?"
     if len(known) > 8:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tpuflex.emulator.iam.accounts import ServiceAccounts
 from tpuflex.emulator.iam.handlers import AccountHandlers
 from tpuflex.emulator.iam.policies import Policies
-from tpuflex.emulator.routing import Context, Route, Service
+from tpuflex.emulator.routing import Context, Service, routes
 
 _ACCOUNTS = "/v1/projects/{project}/serviceAccounts"
 _ACCOUNT = f"{_ACCOUNTS}/{{account}}"
@@ -32,9 +32,6 @@ def service(context: Context) -> Service:
     return Service(
         name="iam",
         version="v1",
-        routes=tuple(
-            Route(method, pattern, f"iam.projects.serviceAccounts.{name}", handler)
-            for method, pattern, name, handler in table
-        ),
+        routes=routes("iam.projects.serviceAccounts", table),
         contract=("iam", "v1"),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuflex.emulator.iam.policies import Policies
 from tpuflex.emulator.resourcemanager.handlers import ProjectHandlers
-from tpuflex.emulator.routing import Context, Route, Service
+from tpuflex.emulator.routing import Context, Service, routes
 
 _PROJECT = "/v1/projects/{project}"
 
@@ -21,9 +21,6 @@ def service(context: Context) -> Service:
     return Service(
         name="cloudresourcemanager",
         version="v1",
-        routes=tuple(
-            Route(method, pattern, f"cloudresourcemanager.projects.{name}", handler)
-            for method, pattern, name, handler in table
-        ),
+        routes=routes("cloudresourcemanager.projects", table),
         contract=("cloudresourcemanager", "v1"),
     )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from tpuflex.emulator.iam.policies import Policies
-from tpuflex.emulator.routing import Context, Route, Service
+from tpuflex.emulator.routing import Context, Service, routes
 from tpuflex.emulator.secretmanager.handlers import SecretHandlers
 from tpuflex.emulator.secretmanager.state import Secrets
 from tpuflex.emulator.secretmanager.version_handlers import VersionHandlers
@@ -40,10 +40,7 @@ def service(context: Context) -> Service:
     return Service(
         name="secretmanager",
         version="v1",
-        routes=tuple(
-            Route(method, pattern, f"secretmanager.projects.secrets.{name}", handler)
-            for method, pattern, name, handler in table
-        ),
+        routes=routes("secretmanager.projects.secrets", table),
         contract=("secretmanager", "v1"),
         tick=state.settle,
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tpuflex.emulator.routing import Context, Route, Service
+from tpuflex.emulator.routing import Context, Service, routes
 from tpuflex.emulator.serviceusage.handlers import ServiceHandlers
 
 _SERVICES = "/v1/projects/{project}/services"
@@ -24,9 +24,6 @@ def service(context: Context) -> Service:
     return Service(
         name="serviceusage",
         version="v1",
-        routes=tuple(
-            Route(method, pattern, f"serviceusage.{name}", handler)
-            for method, pattern, name, handler in table
-        ),
+        routes=routes("serviceusage", table),
         contract=("serviceusage", "v1"),
     )

@@ -1,0 +1,52 @@
+"""A line at the foot of a terminal that is redrawn while something goes on."""
+
+from __future__ import annotations
+
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+from tpuflex.cli.output import Output, one_line
+
+if TYPE_CHECKING:
+    from rich.status import Status
+
+#: Columns that the turning sign takes.
+_SIGN = 2
+
+
+class Spinner:
+    """Shows what goes on now: one line, redrawn in place; nothing without a terminal.
+
+    Use as a context manager around what goes on.
+
+    Args:
+        output: where it is shown.
+        first: what the line says at the beginning.
+    """
+
+    def __init__(self, output: Output, first: str) -> None:
+        self._output = output
+        self._first = first
+        self._status: Status | None = None
+
+    def __enter__(self) -> Self:
+        if self._output.live:
+            self._status = self._output.console().status(self._first)
+            self._status.start()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        if self._status is not None:
+            self._status.stop()
+
+    def redraw(self, text: str) -> None:
+        """Let the line say ``text``, cut to the terminal's width."""
+        if self._status is not None:
+            from rich.text import Text
+
+            self._status.update(Text(one_line(text, self._status.console.width - _SIGN)))

@@ -1,0 +1,56 @@
+"""What is told about weights in a bucket: what a push did, what lies there, what is wrong."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuflex.boot.manifest import Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class PushReport:
+    """What a push did.
+
+    Attributes:
+        manifest: what now lies in the bucket.
+        sent: files that were sent.
+        kept: files that were there already.
+        bytes_sent: how much was sent.
+        seconds: how long it took, hashing included.
+    """
+
+    manifest: Manifest
+    sent: tuple[str, ...]
+    kept: tuple[str, ...]
+    bytes_sent: int
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class StoredWeights:
+    """One set of weights in a bucket.
+
+    Attributes:
+        prefix: where it lies.
+        manifest: its manifest, None while it is incomplete.
+        files: how many objects lie there, the manifest not counted.
+        total_bytes: their size.
+    """
+
+    prefix: str
+    manifest: Manifest | None
+    files: int
+    total_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsProblem:
+    """Where a bucket does not match its manifest.
+
+    Attributes:
+        path: file below the prefix.
+        problem: ``missing``, ``size``, ``checksum`` or ``not in the manifest``.
+    """
+
+    path: str
+    problem: str

@@ -1,0 +1,46 @@
+"""The program's classes are loaded before the engine asks for the program."""
+
+from __future__ import annotations
+
+import ast
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import tpuflex.components
+
+COMPONENTS = Path(str(tpuflex.components.__file__)).parent
+
+LOADED = """
+import gc, json, sys
+import tpuflex.program
+tpuflex.program.load()
+print(json.dumps({
+    "lazy": sorted(n for n, module in sys.modules.items() if "Lazy" in type(module).__name__),
+    "collecting": gc.isenabled(),
+}))
+"""
+
+
+def used_modules() -> set[str]:
+    """Modules of pulumi-gcp that the components import."""
+    return {
+        f"pulumi_gcp.{alias.name}"
+        for file in COMPONENTS.glob("*.py")
+        for node in ast.walk(ast.parse(file.read_text()))
+        if isinstance(node, ast.ImportFrom) and node.module == "pulumi_gcp"
+        for alias in node.names
+    }
+
+
+def test_nothing_that_the_components_use_is_left_to_load() -> None:
+    """After loading, every module of pulumi-gcp that a component imports is there in full, and
+    the collector runs again."""
+    shown = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, check=True)
+
+    found = json.loads(shown.stdout)
+    assert "pulumi_gcp.compute" in used_modules()
+    assert not used_modules() & set(found["lazy"])
+    assert found["lazy"], "pulumi-gcp no longer loads lazily: load() is needed no more"
+    assert found["collecting"]
