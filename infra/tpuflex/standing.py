@@ -93,7 +93,7 @@ class Row:
 #: What a preview says about the request.
 PREVIEWS: Mapping[Plan, str] = {
     Plan.NOTHING: "stays as it is",
-    Plan.UPDATE: "is kept: changed in place, waited for, or reported to be over",
+    Plan.UPDATE: "is kept: `up` changes it in place, or waits for it",
     Plan.REPLACE: "is replaced: asked for anew, and what is left of the old one is removed",
     Plan.CREATE: "is asked for",
 }

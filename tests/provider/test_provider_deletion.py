@@ -120,6 +120,17 @@ def test_a_name_that_somebody_else_took_is_ours_no_more() -> None:
     assert "belongs to stack prod" in said.text
 
 
+def test_a_node_that_somebody_else_made_under_our_name_is_left_alone() -> None:
+    """Without a queued resource, a node with another owner is not what is to be deleted."""
+    theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+    call, script, said = scripted(Cloud(node=sequence(node(of=theirs))))
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert script.count("DELETE") == 0
+    assert "was left alone: ours is gone" in said.text
+
+
 def test_stuck_deletion_ends_at_its_deadline() -> None:
     """A deletion that never ends fails at its deadline, so that the state keeps it."""
     time = FakeTime()

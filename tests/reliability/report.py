@@ -18,6 +18,8 @@ COUNTED = {
     "3": ("untyped", "not converged", "orphan", "duplicate"),
     "3p": ("traceback", "untyped", "not converged", "orphan", "duplicate"),
     "4": ("orphan", "duplicate", "manual", "untyped"),
+    "5": ("text", "exit code", "plan", "json", "orphan"),
+    "5p": ("text", "exit code", "json"),
     "8": ("mutating",),
     "9": ("manual", "orphan"),
 }

@@ -14,7 +14,7 @@ from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
 
 Json = dict[str, Any]
-RigName = Literal["slice", "servicer", "edges"]
+RigName = Literal["slice", "servicer", "edges", "rows"]
 
 TPU = "tpu.projects.locations."
 #: What a violated invariant counts as in the figures.

@@ -16,10 +16,13 @@ from typing import Any
 from reliability.edge_rig import EdgeRig
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
 from reliability.rig import SliceRig
+from reliability.row_rig import RowRig
 from reliability.servicer_rig import ServicerRig
 
 #: How much faster than real time the cloud of a :class:`SliceRig` goes.
 SPEED = 10.0
+#: The same for a :class:`RowRig`, whose commands wait until their time is over.
+ROW_SPEED = 60.0
 _SHM = Path("/dev/shm")
 
 
@@ -29,6 +32,8 @@ def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
         return ServicerRig(home / "emulator")
     if figure.rig == "edges":
         return EdgeRig(home / "emulator")
+    if figure.rig == "rows":
+        return RowRig(home / "project", speed=ROW_SPEED)
     return SliceRig(home / "project", speed=SPEED)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from reliability.figures import edges, faults, histories, kills, repeats, signals
+from reliability.figures import edges, faults, histories, kills, repeats, rows, signals
 from reliability.figures.figure import Figure
 
 FIGURES: dict[str, Figure] = {
@@ -11,6 +11,7 @@ FIGURES: dict[str, Figure] = {
         faults.FIGURE,
         histories.FIGURE,
         edges.FIGURE,
+        rows.FIGURE,
         repeats.SECOND_UP,
         repeats.TEARDOWN,
         kills.FIGURE,
