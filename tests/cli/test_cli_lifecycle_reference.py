@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tpuflex.cli import lifecycle_reference
-from tpuflex.operate.status import STATUS_FIELDS, SliceStatus
 from tpuflex.lifecycle import Lifecycle
+from tpuflex.operate.status import STATUS_FIELDS, SliceStatus
 from tpuflex.standing import TABLE
 from tpuflex.transitions import EDGES
 

@@ -76,7 +76,8 @@ class RowRig(StackRig):
         # First the rules: time passes for what is edited as soon as it is.
         self.control.capacity(**_RULES.get(standing, {}))
         with self._stored() as documents:
-            _EDITS.get(standing, lambda _: None)(documents)
+            if standing is not Standing.ACTIVE:
+                _EDITS[standing](documents)
 
     def pulumi(self, *words: str) -> Ended:
         """Run the engine itself on the stack."""

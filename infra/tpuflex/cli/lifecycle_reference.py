@@ -25,8 +25,8 @@ _HEAD = """\
 # The life of a queued resource
 
 Made from `tpuflex.standing`, `tpuflex.transitions` and `tpuflex.operate.status` by `make docs`; do
-not edit. Figures 5 and 5p of [reliability.md](reliability.md) walk along every edge and compare what
-each command says, and its exit code, with these tables.
+not edit. Figures 5 and 5p of [reliability.md](reliability.md) walk along every edge and compare
+what each command says, and its exit code, with these tables.
 """
 _ROWS = """\
 ## What each command says
@@ -38,15 +38,15 @@ the slice. What waits says this when its time is over, and fails only then.
 _EDGES = """\
 ## Every edge
 
-Where queued resource and node are, before and after, in Google's words; and the row above that holds
-afterwards. Edges marked * are not the embedded cloud's own: its answers are altered for them.
+Where queued resource and node are, before and after, in Google's words; and the row above that
+holds afterwards. Edges marked * are not the embedded cloud's own: it is made to take them.
 """
 _FIELDS = """\
 ## `tpuflex status --json`
 
 The exit code is the row's. Where there is no request of ours (gone, foreign) the document is an
-`error` with `kind`, `message`, `hint` and `exit_code`. Otherwise these fields under `slice` are always
-there, beside `stack`, `cloud`, `model`, `ready`, `endpoint`, `usd_per_hour` and `usd_so_far`:
+`error` with `kind`, `message`, `hint` and `exit_code`. Otherwise these fields under `slice` are
+always there, beside `stack`, `cloud`, `model`, `ready`, `endpoint`, `usd_per_hour`, `usd_so_far`:
 """
 
 
@@ -60,7 +60,7 @@ def _rows() -> Iterator[str]:
     for standing, row in TABLE.items():
         yield f"### {standing.value}\n\n{row.meaning[:1].upper()}{row.meaning[1:]}.\n"
         lines = [
-            (f"`{command}`", str(found.exit_code), found.text or "–")
+            (f"`{command}`", str(found.exit_code), found.text or "-")
             for command in COMMANDS
             for found in (getattr(row, command),)
         ]
