@@ -152,15 +152,15 @@ def _lose_all(documents: Documents) -> None:
 
 
 def _give_away(documents: Documents) -> None:
-    """The name is somebody else's now, who asked a moment later."""
+    """The name is somebody else's now, who asked a moment later, for hosts in another network."""
     stranger = {LABEL_OWNER: "ffff", LABEL_STACK: "prod"}
     for request in _all(documents, REQUESTS):
         request["created_at"] += 1
         for each in request["spec"]["tpu"]["nodeSpec"]:
-            each["node"]["labels"] = stranger
+            each["node"] = {**each["node"], "labels": stranger, "networkConfig": {}}
     for node in _all(documents, NODES):
         node["created_at"] += 1
-        node["spec"]["labels"] = stranger
+        node["spec"] = {**node["spec"], "labels": stranger, "networkConfig": {}}
 
 
 def _being_deleted(documents: Documents) -> None:

@@ -6,7 +6,7 @@ import sys
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from tpuflex.operate.status import STATUS_FIELDS
+from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.standing import (
     BOOTING,
     HOST_FAILED,

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 
 from reliability.figures.edges import Said
-from reliability.figures.figure import Case, Figure, Result
+from reliability.figures.figure import TPU, Case, Figure, Result
 from reliability.row_rig import RowRig
-from tpuflex.operate.status import STATUS_FIELDS
+from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.standing import TABLE, Outcome, Plan, Standing
 from tpuflex.transitions import COMMANDS
 
@@ -21,8 +23,8 @@ _WORDS = {
     "down": ("down", "--yes"),
     "status": ("status",),
 }
-#: Real seconds after which what `down` has to wait for passes.
-_PASSES_S = 5.0
+_LOOK_S = 0.2
+_LOOKS = 2
 
 
 def cases(_rig: RowRig, _seed: int) -> list[Case]:
@@ -62,19 +64,35 @@ def _run(rig: RowRig, standing: Standing, command: str) -> Said:
     """The command; what it has to wait for passes meanwhile, unless the row is of waiting."""
     passes = standing is Standing.DELETING and command in ("up", "down")
     passes |= standing is Standing.PROVISIONING and command == "down"
-    timer = threading.Timer(_PASSES_S, rig.control.capacity)
-    if passes:
-        timer.start()
-    try:
+    with _passing(rig) if passes else nullcontext():
         if command == "refresh":
             ended = rig.pulumi("refresh", "--yes", "--stack", rig.stack)
         else:
             rig.run(*_WORDS[command])
             ended = rig.said[-1]
-    finally:
-        timer.cancel()
     assert ended.exit_code is not None, "it did not end"
     return Said(f"{ended.stdout}\n{ended.stderr}", ended.exit_code)
+
+
+@contextmanager
+def _passing(rig: RowRig) -> Iterator[None]:
+    """What stands still passes on once the provider has seen it twice."""
+    over, first = threading.Event(), rig.control.seq()
+
+    def watch() -> None:
+        while not over.wait(_LOOK_S):
+            calls = [call["method_id"] for call in rig.control.history(first)]
+            if calls.count(f"{TPU}queuedResources.get") >= _LOOKS:
+                rig.control.capacity()
+                return
+
+    watcher = threading.Thread(target=watch, daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        over.set()
+        watcher.join()
 
 
 def _check_json(rig: RowRig, standing: Standing, expected: Outcome, result: Result) -> None:
