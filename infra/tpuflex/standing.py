@@ -193,7 +193,7 @@ TABLE: Mapping[Standing, Row] = {
         Plan.CREATE,
         Outcome("`up` asks for capacity anew"),
         Outcome("it is gone, and taken out of the state; `up` asks for capacity anew"),
-        Outcome("it was gone already: nothing to delete"),
+        Outcome("it is gone, and taken out of the state"),
         Outcome("`tpuflex up` asks for it", _ABSENT),
     ),
     Standing.FOREIGN: Row(
@@ -205,7 +205,7 @@ TABLE: Mapping[Standing, Row] = {
             AlreadyExistsError.exit_code,
         ),
         Outcome("ours is gone, and taken out of the state; what is there is left alone"),
-        Outcome("was left alone: ours is gone"),
+        Outcome("ours is gone, and taken out of the state; what is there is left alone"),
         Outcome("Ask its owner to delete it, or take another stack name", _ABSENT),
     ),
 }
