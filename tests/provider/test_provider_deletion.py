@@ -20,6 +20,7 @@ from provider_fakes import (
 from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.provider.deletion import delete
+from tpuflex.standing import TABLE, Standing
 
 DAY = 86400.0
 TARGET = RequestName.parse(NAME)
@@ -128,7 +129,7 @@ def test_a_node_that_somebody_else_made_under_our_name_is_left_alone() -> None:
     delete(call, TARGET, LABELS, deadline=DAY)
 
     assert script.count("DELETE") == 0
-    assert "was left alone: ours is gone" in said.text
+    assert TABLE[Standing.FOREIGN].down.text in said.text
 
 
 def test_stuck_deletion_ends_at_its_deadline() -> None:

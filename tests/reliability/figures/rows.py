@@ -24,7 +24,8 @@ _WORDS = {
     "status": ("status",),
 }
 _LOOK_S = 0.2
-_LOOKS = 2
+#: The engine looks before and while it plans; only then does the provider begin to wait.
+_LOOKS = 6
 
 
 def cases(_rig: RowRig, _seed: int) -> list[Case]:
@@ -76,7 +77,7 @@ def _run(rig: RowRig, standing: Standing, command: str) -> Said:
 
 @contextmanager
 def _passing(rig: RowRig) -> Iterator[None]:
-    """What stands still passes on once the provider has seen it twice."""
+    """What stands still passes on once the provider waits for it."""
     over, first = threading.Event(), rig.control.seq()
 
     def watch() -> None:
