@@ -10,6 +10,7 @@ from tpuflex.errors import (
     AccessError,
     BootError,
     CapacityError,
+    ConflictError,
     EngineError,
     IncompleteTeardownError,
     NotFoundError,
@@ -88,7 +89,7 @@ class TestKind:
 
         assert type(failure("destroy", late, "")) is IncompleteTeardownError
         assert "`tpuflex down` again" in failure("destroy", late, "").hint
-        assert type(failure("up", late, "")) is EngineError
+        assert type(failure("up", late, "")) is ConflictError
 
     def test_a_run_that_is_over(self) -> None:
         """The end of a run has the exit code of a host that does not serve, and the way on."""

@@ -71,7 +71,7 @@ def test_queued_resource_in_up_and_in_destroy(
     second = recovered(embedded, capsys)
     dev(embedded).destroy()
 
-    assert "If none runs any more: tpuflex recover" in locked
+    assert "If that process is dead: tpuflex recover" in locked
     assert first["QueuedResource"] == "adopted"
     assert outputs["lifecycle"] == "active"
     assert len(asked) == 1

@@ -287,7 +287,7 @@ def test_node_deleted_by_hand_is_replaced(rig: Rig) -> None:
 
     rig.refresh()
     assert outputs(rig)["lifecycle"] == "lost"
-    assert "its node was deleted outside of Pulumi" in "".join(rig.lines)
+    assert "its node was lost outside of Pulumi" in "".join(rig.lines)
     rig.up()
 
     assert outputs(rig)["lifecycle"] == "active"

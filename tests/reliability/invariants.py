@@ -157,6 +157,7 @@ def _i3(evidence: Evidence) -> Iterator[str]:
                 if thing.state not in _OVER:
                     yield f"{resource['id']} is {thing.state}, but the state says that it is over"
         leaving = (resource.get("outputs") or {}).get("lifecycle") == "deleting"
+        found += [thing for thing in there if thing.is_node_of(resource)]  # left, and billed
         if not found and not leaving and not is_over(resource, without_leftover=True):
             yield f"{resource['id']} is in the state, but not in the cloud"
 

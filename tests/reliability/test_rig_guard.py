@@ -18,8 +18,9 @@ from reliability import processes
 mark, home = sys.argv[1:]
 with processes.guarded(mark, Path(home)):
     sleep = [sys.executable, "-c", "import time; time.sleep(60)"]
-    subprocess.Popen(sleep, env={**os.environ, processes.MARK: mark}, start_new_session=True)
-    subprocess.Popen(sleep, start_new_session=True)
+    apart = {"start_new_session": True, "stdout": subprocess.DEVNULL}
+    subprocess.Popen(sleep, env={**os.environ, processes.MARK: mark}, **apart)
+    subprocess.Popen(sleep, **apart)
     print("up", flush=True)
     sys.stdin.readline()
 """

@@ -181,6 +181,9 @@ def test_a_stopped_process_goes_on_when_the_clouds_time_has_come(
     control.call("POST", "faults", {"roles": {"cli": victim.pid}})
 
     assert api.create().status_code == 200
+    deadline = time.monotonic() + 5
+    while victim.status() != psutil.STATUS_STOPPED and time.monotonic() < deadline:
+        time.sleep(0.01)
     assert victim.status() == psutil.STATUS_STOPPED
     control.advance(60)
     time.sleep(0.1)

@@ -71,6 +71,10 @@ class Thing:
         own = queued.name.replace("/queuedResources/", "/nodes/")
         return own in (self.name, _NUMBER.sub("", self.name))
 
+    def is_node_of(self, resource: Json) -> bool:
+        """Whether this is a node of a queued resource that the state has."""
+        return self.kind == "nodes" and not _requests_of(self).isdisjoint(_queued_names(resource))
+
     def is_in(self, path: str) -> bool:
         """Whether a call's path is about this."""
         return self.id in path.replace(":", "/").split("/")
@@ -103,9 +107,7 @@ def known_to_state(thing: Thing, export: Json | None) -> bool:
     """Whether the state has ``thing``, or a node's queued resource."""
     resources = stored_resources(export)
     if thing.kind == "nodes":
-        queued = thing.name.replace("/nodes/", "/queuedResources/")
-        either = {queued, _NUMBER.sub("", queued)}  # one of several has a number
-        return any(not either.isdisjoint(_queued_names(resource)) for resource in resources)
+        return any(thing.is_node_of(resource) for resource in resources)
     if thing.kind == "queuedResources":
         return any(thing.name in _queued_names(resource) for resource in resources)
     return any(thing.is_resource(resource) for resource in resources)
@@ -121,6 +123,12 @@ def is_mutating(call: Json) -> bool:
 def was_done(call: Json) -> bool:
     """Whether a call was done, whatever was answered."""
     return bool(call.get("committed", 200 <= call["status"] < 300))
+
+
+def _requests_of(node: Thing) -> set[str]:
+    """What the queued resource of a node may be called: one of several nodes has a number."""
+    queued = node.name.replace("/nodes/", "/queuedResources/")
+    return {queued, _NUMBER.sub("", queued)}
 
 
 def _queued_names(resource: Json) -> set[str]:

@@ -36,6 +36,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Serve until told to stop, or until the engine that started this process is gone."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     address = next((argument for argument in given if not argument.startswith("-")), "")
+    # Asked for before the port is told: from then on the engine may be killed at any moment.
+    parent = os.getppid()
     ended = threading.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: ended.set())
@@ -52,7 +54,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     sys.stdout.write(f"{port}\n")
     sys.stdout.flush()
 
-    parent = os.getppid()
     while not ended.wait(_PARENT_CHECK):
         if address and os.getppid() != parent:
             break  # started by an engine that is gone: nobody hears the answer any more

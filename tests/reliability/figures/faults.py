@@ -25,20 +25,23 @@ SILENT = frozenset({"timeout", "answer-never-comes"})
 #: How the ids of the methods end that change something.
 CHANGING = (".create", ".delete", ".patch")
 COMMANDS = ("up", "refresh", "change", "down")
+#: How many nodes the request has.
+NODES = (1, 3)
 
 
 def cases(rig: ServicerRig, _seed: int) -> list[Case]:
-    """Fault x call of up, refresh, an `up` that changes labels, and down."""
-    rig.reset(0)
+    """Fault x call of up, refresh, an `up` that changes labels, and down; one node, and several."""
     found = []
-    for command in COMMANDS:
-        _prepare(rig, command)
-        for call in servicer_calls(rig, _word(command)):
-            found += [
-                _case(command, name, call)
-                for name, fault in FAULTS.items()
-                if fits(fault, call.method_id)
-            ]
+    for nodes in NODES:
+        _reset(rig, nodes)
+        for command in COMMANDS:
+            _prepare(rig, command)
+            for call in servicer_calls(rig, _word(command)):
+                found += [
+                    _case(command, name, call, nodes)
+                    for name, fault in FAULTS.items()
+                    if fits(fault, call.method_id)
+                ]
     return found
 
 
@@ -46,7 +49,7 @@ def judge(rig: ServicerRig, case: Case) -> Result:
     """One fault: what passes must converge; what does not must be a typed error."""
     result = Result(case.name)
     command = case.facts["command"]
-    rig.reset(0)
+    _reset(rig, case.facts.get("nodes", 1))
     if command != "up":
         rig.run("up")
     _prepare(rig, command)
@@ -104,9 +107,10 @@ def process_judge(rig: SliceRig, case: Case) -> Result:
     """Exit code and text of a real command; a traceback is found by the rig."""
     result = Result(case.name)
     command = case.facts["command"]
-    rig.reset()
     if command == "down":
-        assert rig.run("up").exit_code == 0, rig.said[-1].stderr
+        rig.bring_up()
+    else:
+        rig.reset()
     rule = _rule(case.facts).to_json()
     ended = rig.run(command, rules=[rule])
     result.struck = rig.struck()
@@ -125,6 +129,13 @@ def process_judge(rig: SliceRig, case: Case) -> Result:
     return result
 
 
+def _reset(rig: ServicerRig, nodes: int) -> None:
+    rig.reset(0)
+    assert rig.arguments is not None
+    if nodes > 1:
+        rig.arguments["multiNode"] = {"nodeCount": nodes}
+
+
 def _prepare(rig: ServicerRig, command: str) -> None:
     if command == "change":
         assert rig.arguments is not None
@@ -141,16 +152,18 @@ def _rule(facts: Json) -> Rule:
     return FAULTS[name].rule(Where(method_id=method_id), nth=facts["nth"], rule_id=name)
 
 
-def _case(command: str, fault: str, call: Call) -> Case:
-    facts = {"command": command, "fault": fault, "method_id": call.method_id, "nth": call.nth}
-    return Case(f"{command}: {fault} at {call}", facts)
+def _case(command: str, fault: str, call: Call, nodes: int = 1) -> Case:
+    facts: Json = {"command": command, "fault": fault, "nodes": nodes}
+    facts |= {"method_id": call.method_id, "nth": call.nth}
+    several = f" of {nodes} nodes" if nodes > 1 else ""
+    return Case(f"{command}{several}: {fault} at {call}", facts)
 
 
 FIGURE = Figure(
     key="3",
     counted=("untyped", "not converged", "orphan", "duplicate"),
     title=f"{len(FAULTS)} single faults at every TPU call of up, refresh, change and down: "
-    "converge or a typed error, then the same command again",
+    "converge or a typed error, then the same command again; requests of 1 and of 3 nodes",
     rig="servicer",
     cases=cases,
     judge=judge,

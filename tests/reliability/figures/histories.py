@@ -18,6 +18,7 @@ from reliability.invariants import Violation
 from reliability.servicer_rig import ServicerRig
 from reliability.snapshot import is_over, stored_resources
 from tpuflex.emulator.faults.catalogue import random_rules
+from tpuflex.emulator.tpu.mishaps import befall
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.queued_resources import RequestName, TpuClient
 from tpuflex.provider.renewal import RUN_OVER
@@ -54,12 +55,15 @@ KINDS = {
     "down": 2,
     "delete": 2,
     "delete node": 2,
+    "mishap": 1,
     "advance": 2,
     "near the end": 1,
     "run over": 1,
     "capacity": 1,
 }
 _A, _B = "us-east5-a", "us-east5-b"
+#: What the service may do to one part of a request, without anybody's asking.
+MISHAPS = (("nodes", "preempted"), ("nodes", "lost"), ("queuedResources", "lost"))
 #: How capacity may turn out: here and there, late, slow to come and slow to go.
 CAPACITIES: tuple[Json, ...] = (
     {},
@@ -90,6 +94,10 @@ def plan(seed: int) -> list[Json]:
                 steps.append({"do": "capacity", "rules": chance.choice(CAPACITIES)})
             case "delete" | "delete node" as deletion:
                 steps.append({"do": deletion})
+            case "mishap":
+                kind, mishap = chance.choice(MISHAPS)
+                what: Json = {"kind": kind, "mishap": mishap, "which": chance.randrange(8)}
+                steps.append({"do": "mishap", **what})
             case word:
                 steps.append(_command(chance, word))
     return steps
@@ -110,6 +118,7 @@ def _change(chance: random.Random) -> Json:
         "renewBefore": ("3600s", None),
         "rerun": (word,),
         "onRunEnd": ("delete", "keep"),
+        "multiNode": ({"nodeCount": 2}, {"nodeCount": 3}, None),
     }
     key = chance.choice(tuple(values))
     return {"do": "change", "key": key, "value": chance.choice(values[key])}
@@ -201,6 +210,9 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
             rig.arguments[step["key"]] = step["value"]
             if step["value"] is None:
                 del rig.arguments[step["key"]]
+        case "mishap":
+            rig.event()
+            _befall(rig, step)
         case "advance":
             rig.advance(step["seconds"])
         case "capacity":
@@ -217,6 +229,15 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
                 rig.run("recover")
             now = [found for found in _now(rig, word) if found.invariant in ALWAYS]
             result.found(now, f"after `{word}`")
+
+
+def _befall(rig: ServicerRig, step: Json) -> None:
+    tpu = rig.direct.cloud.tpu
+    tpu.sync()
+    there = rig.direct.cloud.inventory().get("tpu", {}).get(step["kind"], [])
+    if there:
+        name = str(there[step["which"] % len(there)]["name"])
+        befall(tpu, {"name": name, "mishap": step["mishap"]})
 
 
 def _delete_all(rig: ServicerRig) -> Callable[[TpuClient], object]:

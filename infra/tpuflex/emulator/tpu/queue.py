@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections import Counter
 from collections.abc import Iterator
 
@@ -88,8 +89,11 @@ class Queue:
         return waiting
 
     def lose(self, queued: QueuedResource) -> None:
-        """Forget ``queued`` and leave its nodes as they are."""
+        """Forget ``queued`` and leave its nodes as they are; those on their way out go on."""
         self._store.delete(QueuedResource.collection, queued.name)
+        for node in self._nodes.of_queued_resource(queued.name):
+            if node.state is NodeState.DELETING:
+                self._nodes.put(dataclasses.replace(node, queued_resource=""))
 
     def sync(self, now: float) -> None:
         """Apply everything that is due by ``now``, each change at its own time."""
