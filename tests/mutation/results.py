@@ -28,7 +28,11 @@ def survivors(work: Path) -> Iterator[str]:
     """Lines that tell each mutant that no test noticed: its name, and what was changed."""
     for module, codes in verdicts(work).items():
         lived = [name for name, code in codes.items() if code in (0, 33)]
-        tree = ast.parse((work / _PROVIDER / f"{module}.py").read_text()) if lived else ast.Module()
+        tree = (
+            ast.parse((work / _PROVIDER / f"{module}.py").read_text())
+            if lived
+            else ast.Module([], [])
+        )
         functions = {
             node.name: node
             for node in ast.walk(tree)

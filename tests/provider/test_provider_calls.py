@@ -2,147 +2,37 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Any
 
-import grpc
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
+from provider_direct import Provider
 from provider_fakes import (
     INPUTS,
     NAME,
-    Cloud,
-    FakeTime,
-    Script,
     args,
     missing,
     node,
     queued,
     sequence,
 )
-from reliability.servicer_context import CallFailedError, Context
+from reliability.servicer_context import CallFailedError
 from tpuflex import __version__
-from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.gcp.timing import Timing
-from tpuflex.provider.answers import check_failures, diff_response
 from tpuflex.provider.arguments import DEFAULTS
 from tpuflex.provider.codec import UNKNOWN, decode, encode, secret_keys
 from tpuflex.provider.configuration import Configuration
-from tpuflex.provider.diff import Change, Diff, Kind
-from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.protocol import plugin_pb2, provider_pb2
 from tpuflex.provider.schema import QUEUED_RESOURCE
-from tpuflex.provider.servicer import Servicer
 
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
 TOKEN = "ya29.a0Canary_token-123"
 STATE: dict[str, Any] = {**INPUTS, **DEFAULTS, "name": NAME, "zone": "us-east5-a"}
-Difference = provider_pb2.PropertyDiff
-
-
-class Log(EngineLog):
-    """Keeps what it is told, and where it would send it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.lines: list[tuple[str, str, bool, bool]] = []
-        self.addresses: list[str] = []
-
-    def connect(self, address: str) -> None:
-        self.addresses.append(address)
-
-    def write(self, urn: str, text: str, *, passing: bool = False, warning: bool = False) -> None:
-        self.lines.append((urn, text, passing, warning))
-
-
-@dataclass
-class Provider:
-    """The servicer with a scripted API, on a clock that only moves in pauses."""
-
-    cloud: Cloud = field(default_factory=Cloud)
-    time: FakeTime = field(default_factory=FakeTime)
-    log: Log = field(default_factory=Log)
-    connected: list[Configuration] = field(default_factory=list)
-
-    def __post_init__(self) -> None:
-        self.script = Script(self.time, self.cloud)
-        self.servicer = Servicer(self.log, self._connect, lambda _: self.time.timing())
-
-    def _connect(self, configured: Configuration, _: Timing) -> TpuClient:
-        self.connected.append(configured)
-        return TpuClient(self.script)  # type: ignore[arg-type] # has all that is used
-
-    def call(self, method: str, request: object) -> Any:
-        return getattr(self.servicer, method)(request, Context())
 
 
 @pytest.fixture
 def provider() -> Provider:
     return Provider()
-
-
-@pytest.mark.parametrize(
-    ("kind", "replaces", "shown"),
-    [
-        (Kind.ADD, False, Difference.ADD),
-        (Kind.ADD, True, Difference.ADD_REPLACE),
-        (Kind.DELETE, False, Difference.DELETE),
-        (Kind.DELETE, True, Difference.DELETE_REPLACE),
-        (Kind.UPDATE, False, Difference.UPDATE),
-        (Kind.UPDATE, True, Difference.UPDATE_REPLACE),
-    ],
-)
-@pytest.mark.parametrize("is_input", [True, False])
-def test_a_change_is_shown_as_what_it_is(
-    kind: Kind, replaces: bool, shown: int, is_input: bool
-) -> None:
-    """Added, deleted or changed; in place or by a replacement; in the inputs or outside."""
-    change = Change(kind, replaces, is_input)
-
-    answer = diff_response(Diff({"metadata.a": change}, delete_before_replace=replaces))
-
-    assert answer.changes == provider_pb2.DiffResponse.DIFF_SOME
-    assert answer.hasDetailedDiff
-    assert answer.deleteBeforeReplace is replaces
-    assert answer.detailedDiff["metadata.a"] == Difference(kind=shown, inputDiff=is_input)  # type: ignore[arg-type]
-    assert list(answer.replaces) == (["metadata"] if replaces else [])
-
-
-def test_changes_are_listed_by_their_input() -> None:
-    """However deep a change lies, it is listed once under the input that holds it, in order."""
-    update, replace = Change(Kind.UPDATE, replaces=False), Change(Kind.UPDATE, replaces=True)
-
-    answer = diff_response(
-        Diff(
-            {
-                'metadata["x.y"]': update,
-                "labels.b[0].c": update,
-                "labels.a": replace,
-                "dataDisks[0].mode.x": replace,
-            },
-            delete_before_replace=False,
-        )
-    )
-
-    assert list(answer.diffs) == ["dataDisks", "labels", "metadata"]
-    assert list(answer.replaces) == ["dataDisks", "labels"]
-    assert len(answer.detailedDiff) == 4
-
-
-def test_no_change_is_said_to_be_none() -> None:
-    """An empty diff is no "unknown": the engine would ask again."""
-    answer = diff_response(Diff({}, delete_before_replace=False))
-
-    assert answer.changes == provider_pb2.DiffResponse.DIFF_NONE
-    assert answer.hasDetailedDiff
-
-
-def test_findings_hold_no_credentials() -> None:
-    """A finding names its property, and its text is fit for the console."""
-    (failure,) = check_failures([("labels", f"no {TOKEN}")])
-
-    assert (failure.property, failure.reason) == ("labels", "no [removed]")
 
 
 def test_handshake_and_attach_say_where_the_engine_listens(provider: Provider) -> None:
@@ -389,16 +279,3 @@ def test_reads_keep_secrets_and_know_the_owner(provider: Provider) -> None:
     assert secret_keys(answer.inputs) == {"tags", "labels"}
     assert secret_keys(answer.properties) == {"tags", "labels"}
     assert decode(answer.properties)["state"] == "ACTIVE"
-
-
-def test_failures_end_the_call_as_unknown() -> None:
-    """Pulumi's engine reads our details from a status of that code."""
-
-    class Codes(Context):
-        def abort_with_status(self, status: grpc.Status) -> None:
-            assert status.code is grpc.StatusCode.UNKNOWN
-            super().abort_with_status(status)
-
-    servicer = Provider().servicer
-    with pytest.raises(CallFailedError):
-        servicer.Read(provider_pb2.ReadRequest(urn="x"), Codes())  # type: ignore[arg-type]
