@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -96,6 +96,30 @@ def cloud(*requests: Answer, **more: Any) -> Callable[[], Handler]:
     return lambda: Cloud(
         request=sequence(*requests), **{key: sequence(*value) for key, value in more.items()}
     )
+
+
+def waits_until_asked(deletes: Sequence[Answer], *after: Answer, **more: Any) -> Any:
+    """A request that waits until as many deletions as ``deletes`` answers were asked for; then
+    it is what ``after`` says."""
+
+    def make() -> Handler:
+        asked: list[Answer] = []
+
+        def delete() -> Iterator[Answer]:
+            for answer in deletes:
+                asked.append(answer)
+                yield answer
+
+        def request() -> Iterator[Answer]:
+            yield from (GONE, GONE)
+            while len(asked) < len(deletes):
+                yield WAITS
+            yield from sequence(*after)
+
+        others = {key: sequence(*value) for key, value in more.items()}
+        return Cloud(request=request(), delete=delete(), **others)
+
+    return make
 
 
 def zones(**clouds: Callable[[], Handler]) -> Callable[[], Handler]:

@@ -279,3 +279,33 @@ def test_reads_keep_secrets_and_know_the_owner(provider: Provider) -> None:
     assert secret_keys(answer.inputs) == {"tags", "labels"}
     assert secret_keys(answer.properties) == {"tags", "labels"}
     assert decode(answer.properties)["state"] == "ACTIVE"
+
+
+def test_progress_is_told_at_the_resource(provider: Provider) -> None:
+    """Whatever a call says, it says at the resource that the call is about."""
+    provider.cloud.request = sequence(missing(), missing(), queued("WAITING_FOR_RESOURCES"))
+    with pytest.raises(CallFailedError, match="not active after 30s"):
+        provider.call(
+            "Create", provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS), timeout=30)
+        )
+    provider.cloud.request = sequence(queued("SUSPENDED"), queued("SUSPENDED"), missing())
+    for method in ("Read", "Delete"):
+        request = getattr(provider_pb2, f"{method}Request")(
+            urn=URN, id=NAME, properties=encode(STATE)
+        )
+        before = len(provider.log.lines)
+        provider.call(method, request)
+        assert len(provider.log.lines) > before, method
+
+    assert {urn for urn, *_ in provider.log.lines} == {URN}
+
+
+def test_check_leaves_what_was_said_as_it_was_said(provider: Provider) -> None:
+    """A secret inside of an input stays inside; what was not given is all that is added."""
+    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "value": "x"}
+    news = encode({**INPUTS, "metadata": {"k": secret}})  # type: ignore[dict-item]
+
+    answer = provider.call("Check", provider_pb2.CheckRequest(urn=URN, news=news))
+
+    assert answer.inputs.fields["metadata"] == news.fields["metadata"]
+    assert {*decode(answer.inputs)} == {*INPUTS, "metadata", *DEFAULTS}

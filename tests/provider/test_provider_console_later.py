@@ -112,6 +112,19 @@ CASES = {
         downs(outputs=UNREAD),
     ),
     # -- refresh -------------------------------------------------------------------------
+    "down-of-anothers-without-a-name": Case(
+        cloud(queued("ACTIVE", of=args(labels={"tpuflex-owner": "ffff"})), node=[node()]), downs()
+    ),
+    "again-without-one-of-the-zones": Case(
+        zones(a=cloud(queued("ACTIVE"), node=[node()]), b=cloud(WAITS, WAITS, GONE)),
+        updates(outputs={**state(), "requests": UNREAD["requests"]}),
+    ),
+    "refresh-of-what-is-said-to-be-over": Case(
+        cloud(GONE), refreshes(outputs=state(expireTime="soon"))
+    ),
+    "refresh-at-the-very-end": Case(
+        cloud(GONE), refreshes(outputs=state(expireTime="2027-01-15T08:16:40.500000Z"))
+    ),
     "refresh": Case(cloud(queued("ACTIVE"), node=[node()]), refreshes(outputs=state())),
     "refresh-of-a-wait": Case(cloud(WAITS), refreshes(outputs=state("waiting"))),
     "refresh-of-a-failure": Case(

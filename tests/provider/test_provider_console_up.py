@@ -19,10 +19,11 @@ from provider_console import (
     assert_console,
     cloud,
     ups,
+    waits_until_asked,
     zones,
 )
 from provider_fakes import args, missing, node, queued
-from tpuflex.errors import AccessError, AlreadyExistsError, ApiError
+from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError
 
 CASES = {
     "up": Case(
@@ -66,6 +67,35 @@ CASES = {
     "up-is-rejected-for-its-form": Case(
         cloud(GONE, operation=[{"name": "o", "done": True, "error": {
             "code": 3, "message": "v6e-4 is not supported in this zone"}}]),
+        ups(),
+    ),
+    "up-is-rejected-but-listed": Case(
+        cloud(GONE, GONE, WAITS, operation=[{**DONE, "error": QUOTA}]),  # type: ignore[dict-item]
+        ups(),
+    ),
+    "up-is-rejected-and-fails": Case(
+        cloud(GONE, GONE, queued("FAILED", failedData=STOCK_OUT),
+              operation=[{**DONE, "error": QUOTA}]),  # type: ignore[dict-item]
+        ups(),
+    ),
+    "up-is-rejected-for-want-of-permission": Case(
+        cloud(GONE, operation=[{"name": "o", "done": True, "error": {
+            "code": 7, "message": "Permission 'tpu.nodes.create' denied"}}]),
+        ups(),
+    ),
+    "up-is-rejected-for-what-it-names": Case(
+        cloud(GONE, operation=[{"name": "o", "done": True, "error": {
+            "code": 5, "message": "network n was not found"}}]),
+        ups(),
+    ),
+    "up-waits-for-its-operation": Case(
+        cloud(GONE, GONE, GONE, WAITS, queued("ACTIVE"), node=[NO_NODE] * 3 + [node()],
+              operation=[{"name": "operations/1"}, {"name": "operations/1"}, DONE]),
+        ups(),
+    ),
+    "up-has-a-forgotten-operation": Case(
+        cloud(GONE, GONE, WAITS, queued("ACTIVE"), node=[NO_NODE, NO_NODE, node()],
+              operation=[missing("operations/1")]),
         ups(),
     ),
     "up-fails": Case(cloud(GONE, GONE, queued("FAILED", failedData=STOCK_OUT)), ups()),
@@ -120,10 +150,60 @@ CASES = {
     ),
     "ordered": Case(
         zones(
-            a=cloud(GONE, GONE, *[WAITS] * 12, GONE),
+            a=waits_until_asked([DONE], GONE),
             b=cloud(GONE, GONE, WAITS, queued("ACTIVE"), node=[NO_NODE, NO_NODE, node()]),
         ),
         ups(strategy="ordered", queueTimeout="60s", **SEVERAL),
+    ),
+    "ordered-cannot-withdraw-at-first": Case(
+        zones(
+            a=waits_until_asked([ApiError("busy", status=503), DONE], GONE),
+            b=cloud(GONE, GONE, queued("ACTIVE"), node=[NO_NODE, NO_NODE, node()]),
+        ),
+        ups(strategy="ordered", queueTimeout="60s", **SEVERAL),
+    ),
+    "ordered-is-granted-at-the-last-moment": Case(
+        zones(
+            a=waits_until_asked([ConflictError("it was granted", status=400)], MAKES,
+                                queued("ACTIVE"), node=[NO_NODE, NO_NODE, node()]),
+            b=cloud(GONE),
+        ),
+        ups(strategy="ordered", queueTimeout="60s", **SEVERAL),
+    ),
+    "ordered-goes-on-where-it-waited": Case(
+        zones(
+            a=cloud(WAITS, GONE, delete=[missing()]),
+            b=cloud(MAKES, MAKES, queued("ACTIVE"), node=[node()]),
+        ),
+        ups(strategy="ordered", **SEVERAL),
+    ),
+    "race-goes-on-where-it-stood": Case(
+        zones(a=cloud(WAITS, WAITS, GONE), b=cloud(MAKES, queued("ACTIVE"), node=[node()])),
+        ups(**SEVERAL),
+    ),
+    "race-meets-a-stranger": Case(
+        zones(
+            a=cloud(queued("ACTIVE", of=THEIRS), node=[node()]),
+            b=cloud(GONE, GONE, queued("ACTIVE"), node=[NO_NODE, NO_NODE, node()]),
+        ),
+        ups(**SEVERAL),
+    ),
+    "race-cannot-look-everywhere": Case(
+        zones(
+            a=cloud(AccessError("denied"), AccessError("denied"), GONE),
+            b=cloud(GONE, GONE, queued("ACTIVE"), node=[NO_NODE, NO_NODE, node()]),
+        ),
+        ups(**SEVERAL),
+    ),
+    "race-is-stopped": Case(
+        zones(a=cloud(GONE, GONE, WAITS), b=cloud(GONE, GONE, MAKES)), ups(**SEVERAL), stop_at=65
+    ),
+    "race-fails-everywhere": Case(
+        zones(
+            a=cloud(GONE, GONE, queued("FAILED", failedData=STOCK_OUT)),
+            b=cloud(GONE, GONE, queued("FAILED", failedData=STOCK_OUT)),
+        ),
+        ups(deleteTimeout="60s", **SEVERAL),
     ),
     "ordered-takes-the-first": Case(
         zones(

@@ -25,7 +25,8 @@ from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.gcp.tpu_models import QueuedResource as Found
 from tpuflex.provider.arguments import DEFAULTS, INNER_DEFAULTS, QueuedResourceArgs
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.configuration import Configuration, endpoints
+from tpuflex.provider.codec import UNKNOWN, Value
+from tpuflex.provider.configuration import Configuration, configuration, endpoints
 from tpuflex.provider.disk_args import BootDisk, DataDisk
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.entrant import Entrant, reason
@@ -162,6 +163,23 @@ def test_the_right_cloud_is_taken(embedded: bool | None, environ: dict[str, str]
     found = endpoints(Configuration(embedded=embedded), environ)
 
     assert found.tpu == ("http://127.0.0.1:1" if environ else "https://tpu.googleapis.com")
+
+
+@pytest.mark.parametrize(
+    ("project", "embedded", "read"),
+    [
+        ("p", True, Configuration("p", embedded=True)),
+        ("", "true", Configuration(None, embedded=True)),
+        (None, "false", Configuration(None, embedded=False)),
+        (7, 1, Configuration(None, embedded=None)),
+        (UNKNOWN, None, Configuration(None, embedded=None)),
+    ],
+)
+def test_configuration_comes_as_text_or_as_values(
+    project: Value, embedded: Value, read: Configuration
+) -> None:
+    """What is not known, or of another kind, is as if it were not said."""
+    assert configuration({"project": project, "embedded": embedded}) == read
 
 
 def unready(state: str | None, **more: Any) -> UnreadyError:
