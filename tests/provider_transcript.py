@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,6 +59,8 @@ class _Page:
         if sent.method != "GET":
             query = "&".join(f"{key}={value}" for key, value in sorted(sent.query.items()))
             self.add(f"> {sent.method} {sent.path}{'?' if query else ''}{query}")
+            if sent.method == "PATCH":
+                self.lines.append(f"{'body:':>10} {json.dumps(sent.body)}")
         return self.handler(sent)
 
 

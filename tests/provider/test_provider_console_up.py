@@ -23,7 +23,13 @@ from provider_console import (
     zones,
 )
 from provider_fakes import args, missing, node, queued
-from tpuflex.errors import AccessError, AlreadyExistsError, ApiError, ConflictError
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    InterruptedByUser,
+)
 
 CASES = {
     "up": Case(
@@ -52,6 +58,12 @@ CASES = {
     ),
     "up-meets-a-name-that-is-taken": Case(
         cloud(GONE, post=[AlreadyExistsError("it exists", status=409)]), ups()
+    ),
+    "up-is-stopped-while-it-asks": Case(
+        cloud(GONE, post=[InterruptedByUser("stopped on request")]), ups()
+    ),
+    "up-loses-the-answer-and-cannot-look": Case(
+        cloud(GONE, GONE, AccessError("denied"), post=[ApiError("no answer")]), ups()
     ),
     "up-loses-the-answer": Case(cloud(GONE, post=[ApiError("no answer")]), ups()),
     "up-loses-the-answer-and-finds-it": Case(
