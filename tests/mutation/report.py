@@ -127,6 +127,8 @@ def page(modules: Sequence[Module], setting: Setting) -> str:
             "",
             *_EXCLUDED,
             "",
+            *_EQUIVALENT,
+            "",
         ]
     )
 
@@ -141,6 +143,24 @@ _EXCLUDED = (
     " functions that have a decorator; triple-quoted texts. Decorated functions and methods are"
     " mutated, by applying the decorator after them (`tests/mutation/undecorated.py`). Nothing else"
     " is left out: error and progress texts count, and so do mutants that change nothing.",
+)
+_EQUIVALENT = (
+    "Survivors that no test can notice, and stay in the count:",
+    "",
+    "| where | change | why |",
+    "|---|---|---|",
+    "| `answers._top`, `diff._same_place` | `split(x, 1)[0]` without or with a larger limit |"
+    " the first part is the same |",
+    "| `call.Report.__call__` | defaults of a protocol | nothing calls it |",
+    "| `codec._decode`, `placement.place` | text of an error | cannot be reached: a struct holds no"
+    " other kind, the loop returns or raises |",
+    "| `entrant.reason`, `waiting.rejection` | the code beside a text | the text alone tells quota"
+    " and permission |",
+    "| `resource.QueuedResource`, `resource._inputs` | type of a `cast`, name of a class | neither"
+    " is looked at |",
+    "| `resource_args._arguments` | all | runs while it is imported, before a mutant is chosen |",
+    "| arguments that are false | `passing=None`, `is_input=None` | the same to protobuf and to"
+    " `if` |",
 )
 
 

@@ -57,7 +57,7 @@ def main(arguments: Sequence[str]) -> int:
         print(line)
     print("\n".join(table(modules)))
     if not chosen:
-        setting = Setting(sample=given.sample, seed=given.seed, command=_command(arguments))
+        setting = Setting(sample=given.sample, seed=given.seed, command=_command(given))
         DOCUMENT.write_text(page(modules, setting))
     measured = sum(module.measured for module in modules)
     noticed = sum(module.noticed for module in modules)
@@ -73,7 +73,13 @@ def lay_out(work: Path) -> None:
         text = path.read_text()
         _write(work / "src" / inside, undecorated(text) if inside.parent == PROVIDER else text)
     shutil.copytree(ROOT / "startup", work / "src/tpuflex/startup", dirs_exist_ok=True)
-    shutil.rmtree(work / "tests", ignore_errors=True)
+    for copy in (work / "src", work / "mutants" / "src"):
+        for path in copy.rglob("*.py*"):
+            module = path.relative_to(copy).with_name(path.name.partition(".")[0] + ".py")
+            if not ((source / module).exists() or "__pycache__" in path.parts):
+                path.unlink()  # of a module that is gone
+    for tests in (work / "tests", work / "mutants/tests"):
+        shutil.rmtree(tests, ignore_errors=True)
     shutil.copytree(ROOT / "tests", work / "tests", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copyfile(ROOT / "pyproject.toml", work / "pyproject.toml")
 
@@ -114,8 +120,11 @@ def _write(path: Path, text: str) -> None:
     path.write_text(text)
 
 
-def _command(arguments: Sequence[str]) -> str:
-    return f'make mutation ARGS="{" ".join(arguments)}"' if arguments else "make mutation"
+def _command(given: argparse.Namespace) -> str:
+    """The command by which the same figures are made, from the beginning."""
+    if given.sample == 1:
+        return "make mutation"
+    return f'make mutation ARGS="--sample {given.sample} --seed {given.seed}"'
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -18,12 +18,14 @@ from provider_console import (
     assert_console,
     cloud,
     downs,
+    known,
     refreshes,
     state,
     updates,
     zones,
 )
 from provider_fakes import args, node, queued
+from provider_transcript import A, B
 from tpuflex.errors import AccessError, ConflictError
 
 CASES = {
@@ -118,6 +120,21 @@ CASES = {
     "again-without-one-of-the-zones": Case(
         zones(a=cloud(queued("ACTIVE"), node=[node()]), b=cloud(WAITS, WAITS, GONE)),
         updates(outputs={**state(), "requests": UNREAD["requests"]}),
+    ),
+    "refresh-by-the-zones-of-the-inputs": Case(
+        zones(a=cloud(queued("ACTIVE"), node=[node()]), b=cloud(WAITS)),
+        refreshes(inputs=known(zones=[A, B]), outputs=state()),
+    ),
+    "down-by-the-zones-of-the-inputs": Case(
+        zones(a=cloud(queued("ACTIVE"), GONE, node=[node(), NO_NODE]), b=cloud(WAITS, GONE)),
+        downs(zones=[A, B]),
+    ),
+    "down-with-one-that-fails": Case(
+        zones(
+            a=cloud(queued("ACTIVE"), node=[node()], delete=[AccessError("denied")]),
+            b=cloud(WAITS, WAITS, GONE),
+        ),
+        downs(zones=[A, B]),
     ),
     "refresh-of-what-is-said-to-be-over": Case(
         cloud(GONE), refreshes(outputs=state(expireTime="soon"))

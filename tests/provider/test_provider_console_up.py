@@ -207,6 +207,21 @@ CASES = {
         ),
         ups(**SEVERAL),
     ),
+    "race-meets-another-request-of-ours": Case(
+        zones(
+            a=cloud(WAITS),
+            b=cloud(queued("ACTIVE", of=args(acceleratorType="v6e-8")), node=[node()]),
+        ),
+        ups(**SEVERAL),
+    ),
+    "race-clears-leftovers-first": Case(
+        zones(
+            a=cloud(queued("SUSPENDED"), queued("SUSPENDED"), GONE, GONE, GONE, WAITS, GONE),
+            b=cloud(queued("FAILED", failedData=STOCK_OUT), queued("FAILED"), GONE, GONE, GONE,
+                    queued("ACTIVE"), node=[NO_NODE] * 5 + [node()]),
+        ),
+        ups(**SEVERAL),
+    ),
     "race-is-stopped": Case(
         zones(a=cloud(GONE, GONE, WAITS), b=cloud(GONE, GONE, MAKES)), ups(**SEVERAL), stop_at=65
     ),

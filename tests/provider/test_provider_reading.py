@@ -23,6 +23,7 @@ from tpuflex.errors import ConflictError
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.gcp.tpu_models import Node, QueuedResource
 from tpuflex.lifecycle import Lifecycle
+from tpuflex.provider.codec import Properties
 from tpuflex.provider.diff import Change, Kind, diff
 from tpuflex.provider.importing import imported_inputs
 from tpuflex.provider.observation import Observation, observed_inputs
@@ -157,7 +158,7 @@ def test_a_deletion_has_its_time(said: str | None, timeout: float, limit: float)
 
 def test_protection_names_every_reason() -> None:
     """A replacement is refused with all that asks for it, in order."""
-    active = {"lifecycle": "active", "name": "N"}
+    active: Properties = {"lifecycle": "active", "name": "N"}
 
     with pytest.raises(ConflictError) as refused:
         refuse_replacement({"deletionProtection": True}, active, ["zones", "acceleratorType"])
@@ -166,7 +167,7 @@ def test_protection_names_every_reason() -> None:
         "N is ACTIVE and deletion_protection is on: it is not replaced for acceleratorType, zones"
     )
     refuse_replacement({"deletionProtection": False}, active, ["zones"])
-    refuse_replacement({"deletionProtection": True}, {"lifecycle": "waiting"}, ["zones"])
+    refuse_replacement({"deletionProtection": True}, {**active, "lifecycle": "waiting"}, ["zones"])
 
 
 @pytest.mark.parametrize("prefix", ["slice", None])
