@@ -18,17 +18,21 @@ from provider_fakes import (
     scripted,
     sequence,
 )
-from provider_values import filled
+from provider_values import at, filled
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.gcp.tpu_models import Node, QueuedResource
 from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.codec import Properties
+from tpuflex.provider.codec import UNKNOWN, Properties, decode, encode
 from tpuflex.provider.diff import Change, Kind, diff
 from tpuflex.provider.importing import imported_inputs
+from tpuflex.provider.marshalling import previewed_creation
 from tpuflex.provider.observation import Observation, observed_inputs
 from tpuflex.provider.operations import delete_resource
+from tpuflex.provider.planning import plan
 from tpuflex.provider.protection import refuse_deletion, refuse_replacement
+from tpuflex.provider.refresh import names_of
+from tpuflex.provider.request import request_body
 
 HERE = RequestName.parse(NAME)
 LABELS: dict[str, str] = INPUTS["labels"]
@@ -195,3 +199,62 @@ def test_the_endpoint_is_protected_not_each_run(heir: Any, refused: bool, prefix
         refuse_deletion(call, inputs, [HERE], LABELS)
     refuse_deletion(call, {**inputs, "deletionProtection": False}, [HERE], LABELS)
     refuse_deletion(call, inputs, [HERE], {"tpuflex-owner": "ffff"})
+
+
+def test_every_name_counts_once() -> None:
+    """The one that the state shows, those that it remembers, those that the inputs make; what is
+    no name is passed over."""
+    other = NAME.replace("us-east5-a", "us-east5-c")
+    known: Properties = {"requests": [NAME, other, "none", 7]}
+
+    def zones(inputs: Properties, outputs: Properties) -> list[str]:
+        return [name.zone for name in names_of(NAME, inputs, outputs)]
+
+    several: Properties = {"zones": ["us-east5-b", "us-east5-a", 7]}
+    assert zones(several, known) == ["us-east5-a", "us-east5-c", "us-east5-b"]
+    assert zones({"zones": ["us-east5-b"]}, known) == ["us-east5-a", "us-east5-c"]
+    assert zones({}, {"requests": None}) == ["us-east5-a"]
+
+
+def test_a_preview_of_a_creation_names_what_it_can() -> None:
+    """With one zone the name is known; with several, or an unknown one, it is not."""
+    one = decode(previewed_creation(encode(INPUTS)))
+    several = decode(previewed_creation(encode({**INPUTS, "zones": ["us-east5-a", "us-east5-b"]})))
+    unknown = decode(previewed_creation(encode({**INPUTS, "zones": UNKNOWN})))
+
+    assert one == {**INPUTS, "name": NAME, "zone": "us-east5-a", "nodeId": "slice-g1"}
+    for later in (several, unknown):
+        assert not {"name", "zone", "nodeId"} & later.keys()
+
+
+def test_a_boot_disk_says_only_what_was_said() -> None:
+    """What is left out of it is left to Google."""
+    body = request_body(args(bootDisk={"storagePool": "zones/us-east5-a/storagePools/s"}))
+
+    assert at(body, "tpu.nodeSpec.node.bootDiskConfig") == {
+        "storagePool": "zones/us-east5-a/storagePools/s"
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ({}, {"rerun": "1"}, Kind.ADD),
+        ({"rerun": "1"}, {}, Kind.DELETE),
+        ({"rerun": "1"}, {"rerun": "2"}, Kind.UPDATE),
+    ],
+)
+def test_steering_is_added_deleted_or_changed(old: Properties, new: Properties, kind: Kind) -> None:
+    """Each is shown as what it is; only another word asks for a new run."""
+    found = plan(filled(**old), filled(**new), {"lifecycle": "active"}, 0).diff.changes
+
+    assert found == {"rerun": Change(kind, replaces=kind is not Kind.DELETE)}
+
+
+def test_other_zones_of_a_waiting_request_are_an_update() -> None:
+    """While nothing was granted, the other zones are simply asked, too."""
+    waiting: Properties = {"lifecycle": "waiting", "zone": "us-east5-a"}
+
+    found = plan(filled(), filled(zones=["us-east5-b"]), waiting, 0).diff.changes
+
+    assert found["zones"] == Change(Kind.UPDATE, replaces=False)
