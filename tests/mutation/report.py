@@ -154,8 +154,7 @@ _EQUIVALENT = (
     "| `call.Report.__call__` | defaults of a protocol | nothing calls it |",
     "| `codec._decode`, `placement.place` | text of an error | cannot be reached: a struct holds no"
     " other kind, the loop returns or raises |",
-    "| `entrant.reason`, `waiting.rejection` | the code beside a text | the text alone tells quota"
-    " and permission |",
+    "| `entrant.reason` | the code beside a text | the text says quota |",
     "| `resource.QueuedResource`, `resource._inputs` | type of a `cast`, name of a class | neither"
     " is looked at |",
     "| `resource_args._arguments` | all | runs while it is imported, before a mutant is chosen |",

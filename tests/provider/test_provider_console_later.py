@@ -147,6 +147,10 @@ CASES = {
     "refresh-of-a-failure": Case(
         cloud(queued("FAILED", failedData=STOCK_OUT)), refreshes(outputs=state())
     ),
+    "refresh-of-a-failure-by-code": Case(
+        cloud(queued("FAILED", failedData={"error": {"code": 8, "message": "no"}})),
+        refreshes(outputs=state()),
+    ),
     "refresh-of-an-ended-run": Case(cloud(queued("SUSPENDED")), refreshes(outputs=state())),
     "refresh-of-a-lost-node": Case(cloud(queued("ACTIVE")), refreshes(outputs=state())),
     "refresh-of-an-orphan": Case(cloud(GONE, node=[node()]), refreshes(outputs=state())),

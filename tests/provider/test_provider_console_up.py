@@ -112,6 +112,14 @@ CASES = {
     ),
     "up-fails": Case(cloud(GONE, GONE, queued("FAILED", failedData=STOCK_OUT)), ups()),
     "up-fails-without-a-reason": Case(cloud(GONE, GONE, queued("FAILED")), ups()),
+    "up-is-rejected-by-code": Case(
+        cloud(GONE, operation=[{"name": "o", "done": True, "error": {"code": 7, "message": "no"}}]),
+        ups(),
+    ),
+    "up-fails-by-code": Case(
+        cloud(GONE, GONE, queued("FAILED", failedData={"error": {"code": 8, "message": "no"}})),
+        ups(),
+    ),
     "up-ends": Case(cloud(GONE, GONE, queued("SUSPENDED")), ups()),
     "up-is-deleted-by-someone": Case(cloud(GONE, GONE, WAITS, queued("DELETING")), ups()),
     "up-vanishes": Case(cloud(GONE, GONE, WAITS, GONE), ups()),
