@@ -109,12 +109,14 @@ def page(modules: Sequence[Module], setting: Setting) -> str:
     measured = sum(module.measured for module in modules)
     total = sum(module.total for module in modules)
     low, high = interval(noticed, measured)
-    drawn = (
-        f"{measured} of {total} mutants, drawn by seed {setting.seed}; 95 % confidence interval"
-        f" {low:.1%} to {high:.1%}."
-        if setting.sample < 1
-        else f"All {total} mutants."
-    )
+    drawn = f"All {total} mutants."
+    if setting.sample < 1:
+        drawn = (
+            f"{measured} of {total} mutants, drawn by seed {setting.seed}; 95 % confidence interval"
+            f" {low:.1%} to {high:.1%}."
+        )
+    elif measured < total:
+        drawn = f"Only {measured} of {total} mutants: the run was cut short."
     return "\n".join(
         [
             "# Mutation score of the provider",

@@ -121,11 +121,14 @@ def test_the_page_tells_how_it_was_measured() -> None:
     modules = [Module("m", total=200, killed=80, timeouts=5, survived=10, untested=5)]
 
     part = page(modules, Setting(sample=0.5, seed=7, command="make mutation"))
-    whole = page(modules, Setting(sample=1, seed=7, command="make mutation"))
+    cut = page(modules, Setting(sample=1, seed=7, command="make mutation"))
+    every = [Module("m", total=100, killed=80, timeouts=5, survived=10, untested=5)]
+    whole = page(every, Setting(sample=1, seed=7, command="make mutation"))
 
     assert "**85/100 noticed: 85.0%.** 100 of 200 mutants, drawn by seed 7" in part
     assert "76.7% to 90.7%" in part
-    assert "All 200 mutants." in whole
+    assert "Only 100 of 200 mutants: the run was cut short." in cut
+    assert "All 100 mutants." in whole
 
 
 def test_a_sample_is_drawn_by_module() -> None:
