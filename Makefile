@@ -9,7 +9,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuflex \
 	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
-.PHONY: demo test lint types format docs reliability clean setup
+.PHONY: demo test lint types format docs reliability mutation clean setup
 
 setup: $(STAMP)
 
@@ -42,6 +42,12 @@ docs: $(STAMP)
 reliability: $(STAMP)
 	@$(BIN)/tpuflex engine --install
 	@PYTHONPATH=tests $(BIN)/python -m reliability.run $(ARGS)
+
+# Measures how many small changes of the provider its tests notice, and writes docs/mutation.md:
+# ARGS="--sample 0.1 --seed 1" for a tenth. Its tool is no part of the set-up.
+mutation: $(STAMP)
+	@$(BIN)/pip install --quiet --no-cache-dir --constraint constraints.txt --group mutation
+	@PYTHONPATH=tests nice $(BIN)/python -m mutation.run $(ARGS)
 
 clean:
 	@if [ -x $(BIN)/tpuflex ]; then $(BIN)/tpuflex emulator stop || true; fi

@@ -11,8 +11,10 @@ from pydantic import JsonValue
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.tpu_models import Node
 from tpuflex.provider.arguments import QueuedResourceArgs, parse
 from tpuflex.provider.call import Call
+from tpuflex.provider.nodes import Nodes
 from tpuflex.provider.request import request_body
 
 JsonObject = dict[str, JsonValue]
@@ -156,6 +158,11 @@ def node(state: str = "READY", of: QueuedResourceArgs | None = None, **more: Any
         "networkEndpoints": [{"ipAddress": "10.0.0.2", "port": 8470}],
         **more,
     }
+
+
+def only(node: Node) -> Nodes:
+    """What there is of a request of one node."""
+    return Nodes((node.id,), (node,))
 
 
 def sequence(*answers: Answer) -> Iterator[Answer]:

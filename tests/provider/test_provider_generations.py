@@ -10,6 +10,7 @@ from provider_fakes import INPUTS, NAME
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.naming import QUEUED_RESOURCE_ID_LIMIT, generation_id, generation_of
+from tpuflex.provider.codec import UNKNOWN
 from tpuflex.provider.generations import Generations
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
@@ -62,8 +63,13 @@ def test_what_the_state_holds_is_not_created() -> None:
     run.refuse_own(URN, INPUTS)
     run.hold(URN, HELD)
 
-    with pytest.raises(ConflictError, match="one of the same name"):
+    with pytest.raises(ConflictError, match="one of the same name") as refused:
         run.refuse_own(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
+    assert refused.value.hint == (
+        "Nothing was changed. Leave queuedResourceId out, so that every replacement gets an id of"
+        " its own; or set the resource option delete_before_replace."
+    )
+    run.refuse_own(URN, {**INPUTS, "zones": UNKNOWN})
     run.refuse_own("another", INPUTS)
     run.refuse_own(URN, {**INPUTS, "zones": ["us-east5-b"]})
     run.refuse_own(URN, {**INPUTS, "queuedResourceId": "slice-g2"})

@@ -15,7 +15,13 @@ from provider_fakes import (
     scripted,
     sequence,
 )
-from tpuflex.errors import AlreadyExistsError, ApiError, InterruptedByUser
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    InterruptedByUser,
+    TpuflexError,
+)
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.placement import place
@@ -45,6 +51,18 @@ def test_own_request_is_adopted(state: str) -> None:
     assert place(call, args(), deadline=DAY) is None
 
     assert script.count("POST") == 0
+
+
+@pytest.mark.parametrize("look", [AccessError("denied"), ApiError("no answer")])
+def test_a_lost_answer_is_never_forgotten_for_want_of_a_look(look: TpuflexError) -> None:
+    """Whether it was placed is not known when nobody may look: it is kept, not forgotten."""
+    cloud = Cloud(request=sequence(missing(), look), post=sequence(ApiError("no answer")))
+    call, *_ = scripted(cloud)
+
+    with pytest.raises(UnreadyError, match="not known whether") as kept:
+        place(call, args(), deadline=DAY)
+
+    assert str(kept.value.observation.name) == NAME
 
 
 def test_conflict_is_resolved_by_looking() -> None:

@@ -113,7 +113,7 @@ class Removal:
         if self.stood is None:
             self.stood = seen.standing(self.labels, self.born)
         if seen.gone:
-            self.call.report(f"{self.where}{self.name}: {TABLE[self.stood].down.text}")
+            self.call.report(f"{self.where or f'{self.name}: '}{TABLE[self.stood].down.text}")
             return True
         if seen.belongs_to(self.labels):
             return False

@@ -119,7 +119,7 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName
     """The run is over, and nobody asked for another: at most what is left is cleaned up. Either
     way there is no slice, and an `up` that ends well would say that there is one."""
     left = _left(call, args, known)
-    message, hint = RUN_OVER, f"{NEW_RUN[:1].upper()}{NEW_RUN[1:]}."
+    message, hint = f"{known[0]}: {RUN_OVER}", f"{NEW_RUN[:1].upper()}{NEW_RUN[1:]}."
     if args.on_run_end == "delete" and left:
         call.report("the run is over: deleting what it left, which still uses quota")
         deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion
@@ -131,7 +131,7 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName
     over = Observation(known[0], at=call.timing.wall(), known_ended=True)
     seen, *others = left or [over]
     return UnreadyError(
-        f"{known[0]}: {message}",
+        message,
         observation=replace(seen, also=tuple(other.name for other in others)),
         hint=hint,
     )

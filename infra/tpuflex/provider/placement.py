@@ -7,7 +7,13 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
-from tpuflex.errors import AlreadyExistsError, ApiError, InterruptedByUser, NotFoundError
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    InterruptedByUser,
+    NotFoundError,
+)
 from tpuflex.gcp.tpu_models import Operation
 from tpuflex.lifecycle import is_settled
 from tpuflex.naming import LABEL_SPEC
@@ -117,7 +123,8 @@ def _after_lost_answer(call: Call, args: QueuedResourceArgs, error: ApiError) ->
     name = request_name(args)
     try:
         seen = call.look(name)
-    except (ApiError, InterruptedByUser):
+    except (AccessError, ApiError, InterruptedByUser):
+        # Not to be allowed to look says nothing about what was placed.
         raise _uncertain(Observation(name)) from error
     if verdict(args, seen) in (Verdict.ADOPT, Verdict.CLEAR):
         return None  # it took effect, and may have failed since: the name was free before

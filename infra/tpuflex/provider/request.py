@@ -24,23 +24,17 @@ JsonObject = dict[str, JsonValue]
 BOOT_METADATA = frozenset({"startup-script", "tpuflex-config"})
 
 
-def request_name(args: QueuedResourceArgs, zone: str | None = None) -> RequestName:
-    """The full name of the queued resource that ``args`` ask for.
-
-    Args:
-        args: what is asked for.
-        zone: one of ``args.zones``; the first unless given.
-    """
-    id_ = args.queued_resource_id
-    return RequestName(args.project, zone or args.zones[0], id_, node_ids(args))
+def request_name(args: QueuedResourceArgs) -> RequestName:
+    """The full name of the queued resource that ``args`` ask for, in the first of their zones."""
+    return RequestName(args.project, args.zones[0], args.queued_resource_id, node_ids(args))
 
 
-def request_body(args: QueuedResourceArgs, zone: str | None = None) -> JsonObject:
-    """The `QueuedResource` that is posted in ``zone`` (the first unless given), with the spec
-    hash among the node's labels."""
+def request_body(args: QueuedResourceArgs) -> JsonObject:
+    """The `QueuedResource` that is posted in the first zone, with the spec hash among the node's
+    labels."""
     node = _node(args)
     node["labels"] = {**args.labels, LABEL_SPEC: spec_hash(args)}
-    parent = request_name(args, zone).parent
+    parent = request_name(args).parent
     return {**_terms(args), "tpu": {"nodeSpec": [{"parent": parent, **_nodes(args), "node": node}]}}
 
 
