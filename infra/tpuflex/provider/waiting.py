@@ -27,6 +27,9 @@ _NOT_YET = 60.0
 #: flux (IAM changes take minutes to be known everywhere).
 _REFUSALS = 3
 _REFUSED_FOR = 300.0
+#: Between questions that are refused.
+_REFUSED_PAUSE = 10.0
+_NOT_LISTED = "sent; not listed yet"
 GO_ON = TABLE[Standing.WAITING].up.text
 
 
@@ -41,6 +44,7 @@ class Watch:
         seen: the last look.
         granted: when it was first seen to be past the queue, on the monotonic clock.
         failure: how the create operation failed, if it did.
+        listed: whether it was ever seen.
         unanswered_since: from when on the API has not answered, on the monotonic clock.
     """
 
@@ -55,6 +59,7 @@ class Watch:
     refused_since: float = 0.0
     missing_since: float | None = None
     not_before: float = 0.0
+    listed: bool = False
     unanswered_since: float | None = None
 
     def __post_init__(self) -> None:
@@ -130,8 +135,9 @@ class Watch:
 
     def sentence(self) -> str:
         """What was last seen, in plain words."""
-        there = self.seen.queued_resource is not None
-        return self.seen.sentence() if there else "sent; not listed yet"
+        if self.seen.queued_resource is not None:
+            return self.seen.sentence()
+        return "it cannot be found any more; looking again" if self.listed else _NOT_LISTED
 
     def _refused(self, error: AccessError) -> None:
         now = self.call.timing.monotonic()
@@ -140,7 +146,10 @@ class Watch:
         self.refusals += 1
         if self.refusals >= _REFUSALS and now - self.refused_since >= _REFUSED_FOR:
             raise UnreadyError(error.message, observation=self.seen, hint=error.hint) from error
-        self.call.report(f"refused: {error.message}; asking again", passing=True)
+        self.not_before = now + _REFUSED_PAUSE
+        if self.refusals == 1:
+            text = f"refused: {error.message}; asking again for {elapsed(_REFUSED_FOR)}"
+            self.call.report(text, passing=True)
 
     def _unanswered(self, error: ApiError) -> None:
         """Told once; from then on the signs of life tell for how long."""
@@ -167,7 +176,7 @@ class Watch:
         if seen.queued_resource is None:
             self._raise_if_missing()
             return
-        self.missing_since = None
+        self.missing_since, self.listed = None, True
         where = seen.lifecycle
         if where is Lifecycle.WAITING:
             self.granted = None
