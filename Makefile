@@ -37,7 +37,7 @@ docs: $(STAMP)
 	@$(BIN)/python -m tpuflex.settings.schema
 	@$(BIN)/python -m tpuflex.cli.reference
 
-# Measures the reliability figures and writes docs/reliability.md: ARGS="--budget 6m --figures 1,3"
+# Measures reliability figures and their rows of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)
 	@$(BIN)/tpuflex engine --install
 	@PYTHONPATH=tests $(BIN)/python -m reliability.run $(ARGS)

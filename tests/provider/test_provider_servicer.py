@@ -166,6 +166,21 @@ def test_cancel_ends_waits_at_once_and_configure_allows_new_ones(served: Served)
     assert served.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS))).id
 
 
+def test_a_second_instance_does_not_make_the_first_forget(served: Served) -> None:
+    """Several instances may be attached to one process: what one of them was shown of the state
+    still decides the next generation's id when another one was configured meanwhile."""
+    served.stub.Configure(provider_pb2.ConfigureRequest())
+    news = encode({key: value for key, value in INPUTS.items() if key != "queuedResourceId"})
+    first = served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+    served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=news, olds=first.inputs))
+    served.stub.Configure(provider_pb2.ConfigureRequest())
+
+    again = served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+
+    ids = [str(decode(answer.inputs)["queuedResourceId"]) for answer in (first, again)]
+    assert [id_.rpartition("-")[2] for id_ in ids] == ["g1", "g2"]
+
+
 def test_waits_do_not_starve_other_calls(served: Served) -> None:
     """With 32 requests waiting, another call is answered at once."""
     served.stub.Configure(provider_pb2.ConfigureRequest())

@@ -23,6 +23,7 @@ from tpuflex.engine.recovery_reading import (
     RecoverableStack,
     Say,
     going,
+    linked,
     read_in,
     whole,
 )
@@ -99,8 +100,8 @@ def settle_pending(means: Means, found: Recovery) -> None:
     gone = [one for one in _doubtful(deployment, means.look) if one["urn"] not in touched]
     if not operations and not gone:
         return
-    known = [*(operation["resource"] for operation in reread), *gone]
-    deployment = read_in(means, deployment, newcomers, known)
+    seen = [*(operation["resource"] for operation in reread), *gone]
+    deployment = read_in(means, deployment, newcomers, seen)
     for newcomer in newcomers:
         now = whole(deployment, newcomer)
         if now is not None and going(now):
@@ -115,7 +116,10 @@ def settle_pending(means: Means, found: Recovery) -> None:
         _note_reread(resource, "", deployment, found)
     asked = {one["urn"]: one["inputs"] for one in newcomers if one["inputs"]}
     left = {item.urn for item in found.left}
-    means.stack.replace(without_pending(settled(deployment, asked), left))
+    # What an earlier recovery had begun to take in from the program alone has none yet.
+    lonely = {one["urn"] for one in newcomers if not one.get("dependencies")}
+    known = linked(settled(deployment, asked), lonely)
+    means.stack.replace(without_pending(known, left))
 
 
 def _doubtful(deployment: Stored, look: Look) -> list[Stored]:

@@ -10,7 +10,14 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.recovery_look import Answer, Finding
-from tpuflex.engine.recovery_reading import STILL_GOING, Means, going, read_in, whole
+from tpuflex.engine.recovery_reading import (
+    STILL_GOING,
+    Means,
+    going,
+    linked,
+    read_in,
+    whole,
+)
 from tpuflex.engine.recovery_report import Outcome, Recovery
 from tpuflex.engine.recovery_table import TYPES, unknown
 from tpuflex.engine.state import (
@@ -18,7 +25,6 @@ from tpuflex.engine.state import (
     Stored,
     adopted,
     provider_urn,
-    referenced,
     resources,
     settled,
     with_pending,
@@ -95,8 +101,11 @@ def _take(
         else:
             found.note(newcomer, "", Outcome.ADOPTED, str(now["id"]))
     asked = {one["urn"]: one["inputs"] for one in newcomers if one["inputs"]}
-    linked = _linked(settled(deployment, asked), {one["urn"] for one in newcomers})
-    means.stack.replace(without_pending(linked, {item.urn for item in found.left}))
+    # Those of earlier rounds, too: what they refer to may have come only now.
+    adoptions = [item for item in found.settled if item.outcome is Outcome.ADOPTED]
+    taken = {item.urn for item in adoptions if not item.operation}
+    known = linked(settled(deployment, asked), taken)
+    means.stack.replace(without_pending(known, {item.urn for item in found.left}))
 
 
 def _newcomer(step: Step, id_: str) -> Stored:
@@ -150,18 +159,3 @@ def _frame(
         if provider in made:
             newcomer["provider"] = f"{provider}::{made[provider]['id']}"
     return list(made.values())
-
-
-def _linked(deployment: Stored, urns: set[str]) -> Stored:
-    """``deployment`` with dependencies for ``urns``, read off what their inputs name: they
-    decide what a ``down`` deletes first."""
-    found = resources(deployment)
-    # Roles carry the names of what they are about; nothing refers to a role.
-    namable = [one for one in found if one["type"] in TYPES and TYPES[one["type"]].api]
-    linked = [
-        {**one, "dependencies": referenced(one, namable)}
-        if one["urn"] in urns and not one.get("dependencies")
-        else one
-        for one in found
-    ]
-    return adopted({**deployment, "resources": linked}, ())

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.engine.events import name_of
 from tpuflex.engine.recovery_look import Answer, Look
 from tpuflex.engine.recovery_report import counted
-from tpuflex.engine.recovery_table import QUEUED_RESOURCE
-from tpuflex.engine.state import Stored, adopted, living, resources
+from tpuflex.engine.recovery_table import QUEUED_RESOURCE, TYPES
+from tpuflex.engine.state import Stored, adopted, living, referenced, resources
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.provider.arguments import parse
 from tpuflex.provider.request import spec_hash
@@ -136,6 +136,19 @@ def _asked_otherwise(now: Stored, asked: Stored) -> bool:
         return bool(spec_hash(parse(asked)) != found)
     except ValueError:
         return True  # something in it is encrypted: what the cloud says is right in any case
+
+
+def linked(deployment: Stored, urns: Collection[str]) -> Stored:
+    """``deployment`` with dependencies for ``urns``, read off what their inputs name: they
+    decide what a ``down`` deletes first."""
+    found = resources(deployment)
+    # Roles carry the names of what they are about; nothing refers to a role.
+    namable = [one for one in found if one["type"] in TYPES and TYPES[one["type"]].api]
+    known = [
+        {**one, "dependencies": referenced(one, namable)} if one["urn"] in urns else one
+        for one in found
+    ]
+    return adopted({**deployment, "resources": known}, ())
 
 
 def going(resource: Stored) -> bool:

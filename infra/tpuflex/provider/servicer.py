@@ -136,7 +136,11 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def Configure(
         self, request: provider_pb2.ConfigureRequest, context: Context
     ) -> provider_pb2.ConfigureResponse:
-        self._configure(configuration.configuration(decode(request.args)))
+        configured = configuration.configuration(decode(request.args))
+        # A process that engines attach to serves several instances of one provider: the second
+        # one's configuration must not make the first one's run forget what it has seen.
+        if configured != self._configuration or self._stop.is_set():
+            self._configure(configured)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
     # -- the resource -------------------------------------------------------------------------

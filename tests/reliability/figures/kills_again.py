@@ -14,7 +14,7 @@ BEGUN = {"up": Call(CREATE, 1), "down": Call(DELETE, 1)}
 #: The program of a replacement, beside the rig's own arguments.
 PROGRAMS: dict[str, Json] = {
     "one zone": {},
-    "race over two zones": {"zones": ["us-east5-a", "us-central1-b"], "strategy": "race"},
+    "race over two zones": {"zones": ["us-east5-a", "us-east5-b"], "strategy": "race"},
 }
 
 

@@ -1,0 +1,161 @@
+"""What a recovery waits for, reads again, and takes in that no operation was left of."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from tpuflex.engine.recovery import recover
+from tpuflex.engine.recovery_look import Answer, Finding
+from tpuflex.engine.recovery_reading import GOING_S
+from tpuflex.engine.run import Plan
+from tpuflex.engine.state import pending, resources
+from tpuflex.gcp.timing import Timing
+from tpuflex.provider.arguments import parse
+from tpuflex.provider.request import spec_hash
+
+TYPE = "tpuflex:tpu:QueuedResource"
+URN = f"urn:pulumi:dev::p::{TYPE}::slice"
+INPUTS: dict[str, Any] = {
+    "project": "cloud-project",
+    "zones": ["us-east5-a"],
+    "queuedResourceId": "slice-g1",
+    "queuedResourceIdPrefix": "slice",
+    "acceleratorType": "v6e-4",
+    "runtimeVersion": "v2-alpha-tpuv6e",
+    "serviceAccount": "host@p.iam.gserviceaccount.com",
+    "maxRunDuration": "3600s",
+    "labels": {"tpuflex-owner": "me"},
+    "metadata": {},
+}
+
+
+@dataclass
+class World:
+    """A stack of one queued resource, and a cloud in which some are deleted by a clock.
+
+    Attributes:
+        gone_at: id -> when it is gone; before, it is being deleted.
+        alive: id -> the inputs that it was asked for with.
+    """
+
+    gone_at: dict[str, float] = field(default_factory=dict)
+    alive: dict[str, dict[str, Any]] = field(default_factory=dict)
+    state: dict[str, Any] = field(default_factory=dict)
+    said: list[str] = field(default_factory=list)
+    now: float = 0.0
+
+    def deployment(self) -> dict[str, Any]:
+        return self.state
+
+    def replace(self, deployment: dict[str, Any]) -> None:
+        self.state = deployment
+
+    def preview(self) -> Plan:
+        return Plan(())
+
+    def refresh(self, targets: tuple[str, ...] = ()) -> None:
+        found = []
+        for one in resources(self.state):
+            id_ = one["id"].rpartition("/")[2]
+            if one["urn"] not in targets:
+                found.append(one)
+            elif id_ in self.alive:
+                asked = self.alive[id_]
+                outputs = {"lifecycle": "active", "specHash": spec_hash(parse(asked))}
+                found.append({**one, "inputs": one["inputs"] or asked, "outputs": outputs})
+            elif self.now < self.gone_at.get(id_, 0.0):
+                found.append({**one, "outputs": {"lifecycle": "deleting"}})
+        self.state = {**self.state, "resources": found}
+
+    def look(self, type_: str, inputs: Any) -> Finding:
+        assert type_ == TYPE
+        id_ = inputs["queuedResourceId"]
+        going = self.now < self.gone_at.get(id_, 0.0)
+        if id_ in self.alive or going:
+            return Finding(Answer.OURS, f"full/{id_}", going=going)
+        return Finding(Answer.ABSENT, f"full/{id_}")
+
+    def pause(self, seconds: float) -> bool:
+        self.now += seconds
+        return False
+
+    def recovered(self) -> dict[str, str]:
+        timing = Timing(lambda: self.now, lambda: self.now, self.pause, lambda: 0.5)
+        found = recover(self, self.look, self.said.append, timing=timing)
+        return {item.outcome.value: item.detail for item in found.settled}
+
+
+def stored(generation: int = 1, **more: Any) -> dict[str, Any]:
+    id_ = f"slice-g{generation}"
+    inputs = {**INPUTS, "queuedResourceId": id_}
+    return {
+        "urn": URN,
+        "type": TYPE,
+        "custom": True,
+        "id": f"full/{id_}",
+        "inputs": inputs,
+        "outputs": {"lifecycle": "active"},
+        **more,
+    }
+
+
+def test_what_is_on_its_way_out_is_waited_for() -> None:
+    """Also when no operation of it is pending: only its plugin was killed."""
+    world = World(gone_at={"slice-g1": 130.0}, state={"resources": [stored()]})
+
+    assert world.recovered() == {"cleared": "it is gone"}
+
+    assert resources(world.state) == []
+    assert 130.0 <= world.now < 160.0
+    assert [line for line in world.said if "being deleted" in line] == [
+        "slice: being deleted; waiting until it is gone (0 s so far)",
+        "slice: being deleted; waiting until it is gone (60 s so far)",
+        "slice: being deleted; waiting until it is gone (120 s so far)",
+    ]
+
+
+def test_the_wait_ends() -> None:
+    """What is not gone at the deadline stays in the state, pending as before, and is told."""
+    operation = {"resource": stored(), "type": "deleting"}
+    world = World(
+        gone_at={"slice-g1": 1e9},
+        state={"resources": [stored()], "pending_operations": [operation]},
+    )
+
+    (left,) = world.recovered().items()
+
+    assert left == ("left", "it is still being deleted; run `tpuflex recover` again later")
+    assert pending(world.state) == [operation]
+    assert GOING_S <= world.now < GOING_S + 60.0
+
+
+def test_what_is_gone_leaves_the_state() -> None:
+    """It was deleted, and who was to note that was killed."""
+    world = World(state={"resources": [stored()]})
+
+    assert world.recovered() == {"cleared": "it is gone"}
+    assert resources(world.state) == []
+
+
+def test_a_run_that_ended_stays() -> None:
+    """Taken out of the state, it would be bought again unasked."""
+    ended = stored(outputs={"lifecycle": "ended"})
+    world = World(state={"resources": [ended]})
+
+    assert world.recovered() == {}
+    assert resources(world.state) == [ended]
+
+
+def test_the_next_generation_that_no_state_knows_is_taken_in() -> None:
+    """With the inputs that it was asked for with, whatever the program says now; the old one is
+    to be deleted."""
+    asked = {**INPUTS, "queuedResourceId": "slice-g2", "metadata": {"startup-script": "new"}}
+    world = World(alive={"slice-g1": INPUTS, "slice-g2": asked}, state={"resources": [stored()]})
+
+    assert world.recovered() == {"adopted": "full/slice-g2"}
+
+    old, new = resources(world.state)
+    assert (old["id"], old["delete"]) == ("full/slice-g1", True)
+    assert (new["id"], new["inputs"]) == ("full/slice-g2", asked)
+    assert pending(world.state) == []
