@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import pulumi
 import pytest
 
 from embedded_engine import Embedded
@@ -104,3 +105,21 @@ def test_no_capacity(embedded: Embedded) -> None:
     assert "queuedResources" in embedded.remaining()
     stack_run(embedded).destroy()
     assert embedded.remaining() == []
+
+
+def test_teardown_of_what_is_all_protected(embedded: Embedded) -> None:
+    """Where everything is protected there is nothing to destroy, and that is no failure."""
+
+    def program() -> None:
+        pulumi.ComponentResource(
+            "shop:index:Shelf", "shelf", opts=pulumi.ResourceOptions(protect=True)
+        )
+
+    run = stack_run(embedded, program)
+    run.up()
+
+    condemned = run.preview_destroy(spare_protected=True)
+    run.destroy(spare_protected=True)
+
+    assert [step.name for step in condemned.changes] == []
+    assert any(resource.get("protect") for resource in run.resources())

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.deployment import Deployment
 from tpuflex.engine.plan import Plan
-from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.errors import ConflictError, EngineError, NotFoundError
 from tpuflex.operate.keeping import Keeper, Kept, kept
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.teardown import prove_empty
@@ -48,9 +49,7 @@ def take_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         if not invocation.yes:
             output.confirm(f"Type the stack's name ({stack.name}) to go ahead", expected=stack.name)
         if known:
-            known = _destroyed(deployment, plan, spare_protected=protected)
-            if not known:
-                output.progress("Another `tpuflex down` has removed the stack meanwhile.")
+            known = _destroyed(deployment, plan, spared, output.progress)
     left = prove_empty(
         cloud.inventory,
         now=cloud.timing.monotonic,
@@ -69,12 +68,25 @@ def take_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
 
 
-def _destroyed(deployment: Deployment, plan: Plan, *, spare_protected: bool) -> bool:
-    """Destroy; False if somebody else has, and removed the stack, since it was looked at."""
+def _destroyed(
+    deployment: Deployment, plan: Plan, spared: tuple[Kept, ...], say: Callable[[str], None]
+) -> bool:
+    """Destroy; False if somebody else has, and removed the stack, since it was looked at.
+
+    Raises:
+        TpuflexError: the engine failed; not for what is in the way of what is kept: a network
+            that a slice still uses cannot be deleted, and is listed with it as left.
+    """
+    protected = any(each.keeper is Keeper.PROTECT for each in spared)
     try:
-        deployment.destroy(plan, spare_protected=spare_protected)
+        deployment.destroy(plan, spare_protected=protected)
     except NotFoundError:
+        say("Another `tpuflex down` has removed the stack meanwhile.")
         return False
+    except EngineError as error:
+        if not spared:
+            raise
+        say(error.message)
     return True
 
 

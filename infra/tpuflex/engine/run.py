@@ -110,13 +110,18 @@ class StackRun:
         steps: dict[str, Step] = {}
         stack = self._select()
         with self._operation("destroy"):
-            stack.preview_destroy(
-                parallel=PARALLEL,
-                color="never",
-                run_program=False,
-                exclude_protected=spare_protected,
-                on_event=self._planned(steps),
-            )
+            try:
+                stack.preview_destroy(
+                    parallel=PARALLEL,
+                    color="never",
+                    run_program=False,
+                    exclude_protected=spare_protected,
+                    on_event=self._planned(steps),
+                )
+            except RuntimeError as error:
+                # Where all is protected, the engine ends well without the usual summary.
+                if not spare_protected or "summary event never found" not in str(error):
+                    raise
         return Plan(tuple(steps.values()))
 
     def up(self, targets: tuple[str, ...] = ()) -> dict[str, Any]:
