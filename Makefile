@@ -36,6 +36,7 @@ format: $(STAMP)
 docs: $(STAMP)
 	@$(BIN)/python -m tpuflex.settings.schema
 	@$(BIN)/python -m tpuflex.cli.reference
+	@$(BIN)/python -m tpuflex.cli.lifecycle_reference
 
 # Measures reliability figures and their rows of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)

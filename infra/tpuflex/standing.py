@@ -93,7 +93,7 @@ class Row:
 #: What a preview says about the request.
 PREVIEWS: Mapping[Plan, str] = {
     Plan.NOTHING: "stays as it is",
-    Plan.UPDATE: "is kept: changed in place, waited for, or reported to be over",
+    Plan.UPDATE: "is kept: `up` changes it in place, or waits for it",
     Plan.REPLACE: "is replaced: asked for anew, and what is left of the old one is removed",
     Plan.CREATE: "is asked for",
 }
@@ -193,7 +193,7 @@ TABLE: Mapping[Standing, Row] = {
         Plan.CREATE,
         Outcome("`up` asks for capacity anew"),
         Outcome("it is gone, and taken out of the state; `up` asks for capacity anew"),
-        Outcome("it was gone already: nothing to delete"),
+        Outcome("it is gone, and taken out of the state"),
         Outcome("`tpuflex up` asks for it", _ABSENT),
     ),
     Standing.FOREIGN: Row(
@@ -205,7 +205,7 @@ TABLE: Mapping[Standing, Row] = {
             AlreadyExistsError.exit_code,
         ),
         Outcome("ours is gone, and taken out of the state; what is there is left alone"),
-        Outcome("was left alone: ours is gone"),
+        Outcome("ours is gone, and taken out of the state; what is there is left alone"),
         Outcome("Ask its owner to delete it, or take another stack name", _ABSENT),
     ),
 }

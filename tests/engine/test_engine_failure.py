@@ -17,6 +17,7 @@ from tpuflex.errors import (
     SettingsError,
     TpuflexError,
 )
+from tpuflex.standing import STUCK_DOWN, STUCK_UP, Outcome
 
 
 def error(text: str, name: str = "") -> Note:
@@ -48,6 +49,17 @@ class TestKind:
         found = failure("up", [error("r is not active after 1h: queued")], "")
 
         assert "run `tpuflex up` again to go on waiting" in found.hint
+
+    @pytest.mark.parametrize(("operation", "outcome"), [("up", STUCK_UP), ("destroy", STUCK_DOWN)])
+    def test_what_does_not_go(self, operation: str, outcome: Outcome) -> None:
+        """A teardown that has to leave something is incomplete; an `up` is in conflict. Neither
+        is taken for deletion protection."""
+        text = f"g1 is not gone after 3h (DELETING: being deleted)\n{outcome.text}"
+
+        found = failure(operation, [error(text)], "")
+
+        assert found.exit_code == outcome.exit_code
+        assert "deletion_protection" not in found.hint
 
     def test_locked(self) -> None:
         """A locked stack names the command that breaks the lock of a killed run."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tpuflex.engine.plan import Plan
 from tpuflex.engine.recovery import recover
 from tpuflex.engine.recovery_look import Answer, Finding
 from tpuflex.engine.recovery_reading import GOING_S
-from tpuflex.engine.run import Plan
 from tpuflex.engine.state import pending, resources
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.arguments import parse

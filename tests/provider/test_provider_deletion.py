@@ -20,6 +20,7 @@ from provider_fakes import (
 from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.provider.deletion import delete
+from tpuflex.standing import TABLE, Standing
 
 DAY = 86400.0
 TARGET = RequestName.parse(NAME)
@@ -118,6 +119,17 @@ def test_a_name_that_somebody_else_took_is_ours_no_more() -> None:
 
     assert script.count("DELETE") == 0
     assert "belongs to stack prod" in said.text
+
+
+def test_a_node_that_somebody_else_made_under_our_name_is_left_alone() -> None:
+    """Without a queued resource, a node with another owner is not what is to be deleted."""
+    theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+    call, script, said = scripted(Cloud(node=sequence(node(of=theirs))))
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert script.count("DELETE") == 0
+    assert TABLE[Standing.FOREIGN].down.text in said.text
 
 
 def test_stuck_deletion_ends_at_its_deadline() -> None:

@@ -201,7 +201,8 @@ def test_ended_run_is_reported_and_not_bought_again(rig: Rig) -> None:
     rig.cloud.advance(14400 + 60)
     rig.lines.clear()
 
-    rig.up()
+    with pytest.raises(CommandError, match="nothing is bought again unasked"):
+        rig.up()
 
     assert outputs(rig)["lifecycle"] == "ended"
     assert "the run is over" in "".join(rig.lines)

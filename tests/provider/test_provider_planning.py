@@ -13,6 +13,7 @@ from tpuflex.provider.arguments import input_properties, with_defaults
 from tpuflex.provider.codec import UNKNOWN, Properties
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import plan
+from tpuflex.standing import TABLE, Standing
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 EXPIRES = "2026-11-21T12:05:00Z"
@@ -69,6 +70,35 @@ def test_renewal_is_never_silent() -> None:
         "10m of the run are left, less than renewBefore (1h): a new one takes over",
     )
     assert changes(wanted, wanted, state("ended"), END) == {"lifecycle": True}
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "state_word", "standing"),
+    [
+        ("failed", "FAILED", Standing.FAILED),
+        ("lost", "ACTIVE", Standing.NODE_MISSING),
+        ("lost", "NOT_FOUND", Standing.ORPHANED),
+        ("deleting", "DELETING", Standing.DELETING),
+    ],
+)
+def test_what_is_replaced_for_where_it_stands_says_so(
+    lifecycle: str, state_word: str, standing: Standing
+) -> None:
+    """The plan gives the words of the table."""
+    stood = {**state(lifecycle), "state": state_word}
+
+    found = plan(inputs(), inputs(), stood, END)
+
+    assert found.diff.replaces
+    assert found.notes == (TABLE[standing].up.text,)
+
+
+def test_a_run_that_is_over_is_foretold_unless_a_new_one_was_asked_for() -> None:
+    """The plan of an ended run says that nothing is asked for; with `rerun` something is."""
+    ended = state("ended")
+
+    assert plan(inputs(), inputs(), ended, END).notes == (TABLE[Standing.ENDED].preview.text,)
+    assert plan(inputs(rerun="1"), inputs(rerun="2"), ended, END).notes == ()
 
 
 @pytest.mark.parametrize("lifecycle", ["waiting", "provisioning"])

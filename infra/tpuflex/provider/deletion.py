@@ -121,7 +121,7 @@ class Removal:
             # Not the one that is meant: ours is gone, and somebody took the name (a node that
             # has no request is nobody's but its owner's).
             self.call.report(
-                f"{self.name} belongs to {seen.owner} now and {TABLE[Standing.FOREIGN].down.text}",
+                f"{self.name} belongs to {seen.owner} now: {TABLE[Standing.FOREIGN].down.text}",
                 warning=True,
             )
             return True

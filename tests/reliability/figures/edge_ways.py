@@ -1,31 +1,14 @@
-"""How each edge of the state machine is taken: where it starts from, and what then happens.
-
-Every way begins with the `up` of a program whose cloud is then made to behave; what Pulumi's state
-knows is what that `up` saw.
-"""
+"""How each edge of the state machine is taken: where it begins, and what then happens."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-from reliability.edge_rig import FOR_EVER, NAMES, EdgeRig
-from reliability.servicer_rig import ZONE
-from tpuflex.emulator.tpu.records import Initiator, QueuedState
+from reliability.edge_rig import FOR_EVER
+from reliability.figures import edge_steps as at
+from reliability.figures.edge_steps import Step
 from tpuflex.transitions import UNKNOWN_STATE
-
-Step = Callable[[EdgeRig], None]
-
-_STILL = {
-    "admission_s": FOR_EVER,
-    "never": True,
-    "provisioning_s": FOR_EVER,
-    "suspending_s": FOR_EVER,
-    "deleting_s": FOR_EVER,
-}
-_SERVICE, _USER = Initiator.SERVICE, Initiator.USER
-#: A run, and the moment after it.
-_RUN_S = 14_410.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,264 +24,6 @@ class Way:
     step: Step
 
 
-# -- where edges begin -------------------------------------------------------------------------
-
-
-def nothing(rig: EdgeRig) -> None:
-    """An empty cloud and no state."""
-    rig.reset(0)
-
-
-def _asked(rig: EdgeRig, **rule: object) -> None:
-    """An `up` that gave up waiting under this rule."""
-    nothing(rig)
-    rig.direct.capacity(**rule)
-    rig.run("up")
-
-
-def creating(rig: EdgeRig) -> None:
-    _asked(rig, admission_s=FOR_EVER)
-
-
-def waiting(rig: EdgeRig) -> None:
-    _asked(rig, never=True)
-
-
-def bounded(rig: EdgeRig) -> None:
-    """Waits, and is valid for two hours."""
-    nothing(rig)
-    assert rig.arguments is not None
-    rig.arguments["validUntilDuration"] = "7200s"
-    rig.direct.capacity(never=True)
-    rig.run("up")
-
-
-def accepted(rig: EdgeRig) -> None:
-    waiting(rig)
-    rig.cover("queuedResources", "ACCEPTED")
-
-
-def provisioning(rig: EdgeRig) -> None:
-    _asked(rig, provisioning_s=FOR_EVER)
-
-
-def active(rig: EdgeRig) -> None:
-    _asked(rig)
-    rig.serve()
-
-
-def gone(rig: EdgeRig) -> None:
-    """Pulumi's state knows of an ACTIVE one that somebody has deleted."""
-    active(rig)
-    delete(rig)
-    rig.pass_time(10)
-
-
-def failing(rig: EdgeRig) -> None:
-    provisioning(rig)
-    fail_provisioning(rig)
-
-
-def failed(rig: EdgeRig) -> None:
-    failing(rig)
-    settle(rig)
-
-
-def over(rig: EdgeRig) -> None:
-    active(rig)
-    rig.pass_time(_RUN_S, suspending_s=FOR_EVER)
-
-
-def suspended(rig: EdgeRig) -> None:
-    over(rig)
-    settle(rig)
-
-
-def preempted(rig: EdgeRig) -> None:
-    active(rig)
-    preempt(rig)
-
-
-def robbed(rig: EdgeRig) -> None:
-    active(rig)
-    delete_node(rig)
-
-
-def deleting(rig: EdgeRig) -> None:
-    active(rig)
-    delete(rig)
-
-
-def repairing(rig: EdgeRig) -> None:
-    active(rig)
-    rig.cover("nodes", "REPAIRING")
-
-
-def stopping(rig: EdgeRig) -> None:
-    active(rig)
-    stop(rig)
-
-
-def stopped(rig: EdgeRig) -> None:
-    stopping(rig)
-    rig.pass_time(10)
-
-
-def starting(rig: EdgeRig) -> None:
-    stopped(rig)
-    start(rig)
-
-
-def orphaned(rig: EdgeRig) -> None:
-    active(rig)
-    rig.forget_request()
-
-
-def orphan_stopping(rig: EdgeRig) -> None:
-    orphaned(rig)
-    stop(rig)
-
-
-def orphan_stopped(rig: EdgeRig) -> None:
-    orphan_stopping(rig)
-    rig.pass_time(10)
-
-
-def orphan_starting(rig: EdgeRig) -> None:
-    orphan_stopped(rig)
-    start(rig)
-
-
-def orphan_made(rig: EdgeRig) -> None:
-    gone(rig)
-    make_node(rig)
-
-
-def orphan_deleting(rig: EdgeRig) -> None:
-    orphaned(rig)
-    delete_node(rig)
-
-
-# -- what happens ------------------------------------------------------------------------------
-
-
-def pass_on(rig: EdgeRig) -> None:
-    """A moment passes in which everything goes its way, but for what nothing else can end."""
-    rig.pass_time(10)
-
-
-def settle(rig: EdgeRig) -> None:
-    rig.pass_time(10, suspending_s=0)
-
-
-def ask(rig: EdgeRig) -> None:
-    _asked(rig, admission_s=FOR_EVER)
-
-
-def admit(rig: EdgeRig) -> None:
-    rig.pass_time(10, never=True)
-
-
-def admit_by_old_name(rig: EdgeRig) -> None:
-    admit(rig)
-    rig.cover("queuedResources", "ACCEPTED")
-
-
-def find_wrong(rig: EdgeRig) -> None:
-    error = ("INVALID_ARGUMENT", "The accelerator is not supported in this network.")
-    rig.put(QueuedState.FAILED, _SERVICE, error=error)
-
-
-def expire(rig: EdgeRig) -> None:
-    error = ("DEADLINE_EXCEEDED", "The request was not fulfilled while it was valid.")
-    rig.put(QueuedState.FAILED, _SERVICE, error=error)
-
-
-def grant(rig: EdgeRig) -> None:
-    rig.pass_time(10, provisioning_s=FOR_EVER)
-
-
-def fail_provisioning(rig: EdgeRig) -> None:
-    failure = {"code": "INTERNAL", "message": "the service took the capacity back"}
-    # Now, and not when it was granted.
-    lasted = rig.direct.clock.now() - rig.there().since
-    rig.pass_time(10, failure=failure, provisioning_s=lasted + 5, suspending_s=FOR_EVER)
-
-
-def preempt(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
-    rig.put(QueuedState.SUSPENDING, _SERVICE)
-
-
-def delete(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
-    rig.by_api(lambda client, name: client.delete_queued_resource(name, request_id="theirs"))
-
-
-def delete_node(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
-    rig.by_api(lambda client, name: client.delete_node(name.node(name.id)))
-
-
-def stop(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
-    rig.on_node("stop")
-
-
-def start(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
-    rig.on_node("start")
-
-
-def restart(rig: EdgeRig) -> None:
-    rig.pass_time(10)
-    rig.serve()
-
-
-def reset(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
-    rig.on_request("reset")
-
-
-def make_node(rig: EdgeRig) -> None:
-    rig.direct.capacity(**{**_STILL, "never": False})
-    rig.make_node(NAMES.labels())
-
-
-def take_node_name(rig: EdgeRig) -> None:
-    rig.make_node({})
-    rig.pass_time(10)
-
-
-def take_name(rig: EdgeRig) -> None:
-    rig.take_name()
-    rig.pass_time(10)
-
-
-def covered(kind: str, state: str) -> Step:
-    """Another word for where it is."""
-
-    def cover(rig: EdgeRig) -> None:
-        rig.direct.capacity(**_STILL)
-        rig.cover(kind, state)
-
-    return cover
-
-
-def uncover(rig: EdgeRig) -> None:
-    rig.masks.clear()
-
-
-def nothing_happens(rig: EdgeRig) -> None:
-    """It stays where it is, whatever is done."""
-    rig.pass_time(10, **_STILL)
-
-
-def unsupported(rig: EdgeRig) -> None:
-    """Waits for admission, and will be rejected."""
-    _asked(rig, admission_s=FOR_EVER, unsupported_zones=[ZONE])
-
-
 _NODE_WORDS = (
     *("PREEMPTED", "TERMINATED", "DELETING", "HIDING", "HIDDEN"),
     *("RESTARTING", "REIMAGING", "REPAIRING", "UNHIDING", "UNKNOWN", UNKNOWN_STATE),
@@ -306,53 +31,55 @@ _NODE_WORDS = (
 
 #: Every way, by the name of its edge.
 WAYS: Mapping[str, Way] = {
-    "asked for": Way(nothing, ask),
-    "found valid": Way(creating, admit),
-    "found valid, by the old name": Way(creating, admit_by_old_name),
-    "rejected by its operation": Way(unsupported, pass_on),
-    "found wrong late": Way(creating, find_wrong),
-    "not granted while valid": Way(bounded, lambda rig: rig.pass_time(8000, never=True)),
-    "not granted while valid, by the old name": Way(accepted, expire),
-    "granted": Way(waiting, grant),
-    "granted, by the old name": Way(accepted, grant),
-    "hosts made": Way(provisioning, restart),
-    "provisioning fails": Way(provisioning, fail_provisioning),
-    "provisioning failed": Way(failing, settle),
-    "a word of tomorrow while it waits": Way(waiting, covered("queuedResources", UNKNOWN_STATE)),
-    "run over": Way(active, lambda rig: rig.pass_time(_RUN_S, suspending_s=FOR_EVER)),
-    "run over and hosts gone": Way(over, settle),
-    "preempted": Way(active, preempt),
-    "preempted and hosts gone": Way(preempted, settle),
-    "node deleted by its user": Way(active, delete_node),
-    "node deleted by its user and gone": Way(robbed, settle),
-    "reset": Way(active, reset),
-    "node gone, queued resource not told": Way(active, lambda rig: rig.forget_node()),
-    **{f"node {word}": Way(active, covered("nodes", word)) for word in _NODE_WORDS},
-    "node repaired": Way(repairing, uncover),
-    "node being stopped": Way(active, stop),
-    "node stopped": Way(stopping, pass_on),
-    "node being started": Way(stopped, start),
-    "node started": Way(starting, restart),
-    "withdrawn by somebody": Way(waiting, delete),
-    "withdrawn, by the old name": Way(accepted, delete),
-    "deleted with its hosts": Way(active, delete),
-    "leftover of a run deleted": Way(suspended, delete),
-    "leftover of a failure deleted": Way(failed, delete),
-    "stuck in DELETING": Way(deleting, nothing_happens),
-    "deleted and gone": Way(deleting, pass_on),
-    "queued resource gone, node not": Way(active, lambda rig: rig.forget_request()),
-    "orphan being deleted": Way(orphaned, delete_node),
-    "orphan deleted while CREATING": Way(orphan_made, delete_node),
-    "orphan deleted while STOPPING": Way(orphan_stopping, delete_node),
-    "orphan deleted while STOPPED": Way(orphan_stopped, delete_node),
-    "orphan deleted while STARTING": Way(orphan_starting, delete_node),
-    "orphan gone": Way(orphan_deleting, pass_on),
-    "orphan being made": Way(gone, make_node),
-    "orphan made": Way(orphan_made, pass_on),
-    "orphan being stopped": Way(orphaned, stop),
-    "orphan stopped": Way(orphan_stopping, pass_on),
-    "orphan being started": Way(orphan_stopped, start),
-    "orphan started": Way(orphan_starting, pass_on),
-    "name taken by somebody else": Way(gone, take_name),
-    "node's name taken": Way(gone, take_node_name),
+    "asked for": Way(at.nothing, at.ask),
+    "found valid": Way(at.creating, at.admit),
+    "found valid, by the old name": Way(at.creating, at.admit_by_old_name),
+    "rejected by its operation": Way(at.unsupported, at.pass_on),
+    "found wrong late": Way(at.creating, at.find_wrong),
+    "not granted while valid": Way(at.bounded, lambda rig: rig.pass_time(8000, never=True)),
+    "not granted while valid, by the old name": Way(at.accepted, at.expire),
+    "granted": Way(at.waiting, at.grant),
+    "granted, by the old name": Way(at.accepted, at.grant),
+    "hosts made": Way(at.provisioning, at.restart),
+    "provisioning fails": Way(at.provisioning, at.fail_provisioning),
+    "provisioning failed": Way(at.failing, at.settle),
+    "a word of tomorrow while it waits": Way(
+        at.waiting, at.covered("queuedResources", UNKNOWN_STATE)
+    ),
+    "run over": Way(at.active, lambda rig: rig.pass_time(at.RUN_S, suspending_s=FOR_EVER)),
+    "run over and hosts gone": Way(at.over, at.settle),
+    "preempted": Way(at.active, at.preempt),
+    "preempted and hosts gone": Way(at.preempted, at.settle),
+    "node deleted by its user": Way(at.active, at.delete_node),
+    "node deleted by its user and gone": Way(at.robbed, at.settle),
+    "reset": Way(at.active, at.reset),
+    "node gone, queued resource not told": Way(at.active, lambda rig: rig.forget_node()),
+    **{f"node {word}": Way(at.active, at.covered("nodes", word)) for word in _NODE_WORDS},
+    "node repaired": Way(at.repairing, at.uncover),
+    "node being stopped": Way(at.active, at.stop),
+    "node stopped": Way(at.stopping, at.pass_on),
+    "node being started": Way(at.stopped, at.start),
+    "node started": Way(at.starting, at.restart),
+    "withdrawn by somebody": Way(at.waiting, at.delete),
+    "withdrawn, by the old name": Way(at.accepted, at.delete),
+    "deleted with its hosts": Way(at.active, at.delete),
+    "leftover of a run deleted": Way(at.suspended, at.delete),
+    "leftover of a failure deleted": Way(at.failed, at.delete),
+    "stuck in DELETING": Way(at.deleting, at.nothing_happens),
+    "deleted and gone": Way(at.deleting, at.pass_on),
+    "queued resource gone, node not": Way(at.active, lambda rig: rig.forget_request()),
+    "orphan being deleted": Way(at.orphaned, at.delete_node),
+    "orphan deleted while CREATING": Way(at.orphan_made, at.delete_node),
+    "orphan deleted while STOPPING": Way(at.orphan_stopping, at.delete_node),
+    "orphan deleted while STOPPED": Way(at.orphan_stopped, at.delete_node),
+    "orphan deleted while STARTING": Way(at.orphan_starting, at.delete_node),
+    "orphan gone": Way(at.orphan_deleting, at.pass_on),
+    "orphan being made": Way(at.gone, at.make_node),
+    "orphan made": Way(at.orphan_made, at.pass_on),
+    "orphan being stopped": Way(at.orphaned, at.stop),
+    "orphan stopped": Way(at.orphan_stopping, at.pass_on),
+    "orphan being started": Way(at.orphan_stopped, at.start),
+    "orphan started": Way(at.orphan_starting, at.pass_on),
+    "name taken by somebody else": Way(at.gone, at.take_name),
+    "node's name taken": Way(at.gone, at.take_node_name),
 }

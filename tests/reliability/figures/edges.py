@@ -15,7 +15,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import cache
-from typing import Any
 
 from reliability.command_rig import ROOT
 from reliability.edge_rig import FOR_EVER, NAMES, EdgeRig
@@ -32,7 +31,8 @@ from tpuflex.cli.standing import show_status
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import TpuflexError
-from tpuflex.operate.status import STATUS_FIELDS, slice_status
+from tpuflex.operate.status import SliceStatus, slice_status
+from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 from tpuflex.standing import TABLE, Standing
@@ -195,7 +195,7 @@ def _engine(rig: EdgeRig, command: str) -> Said:
     return Said(f"{told}\n{error}", error.exit_code)
 
 
-def _status(rig: EdgeRig) -> Any:
+def _status(rig: EdgeRig) -> SliceStatus:
     return slice_status(_settings(), NAMES, rig.client(), now=_now(rig))
 
 
@@ -237,6 +237,7 @@ def _settings() -> StackSettings:
 
 FIGURE = Figure(
     key="5",
+    counted=("text", "exit code", "plan", "json", "orphan"),
     title="every edge of the state machine x up, refresh, preview, down, status: text and exit "
     "code of the one table",
     rig="edges",

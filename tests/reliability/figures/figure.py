@@ -16,7 +16,7 @@ from reliability.servicer_rig import ServicerRig
 
 Json = dict[str, Any]
 #: What a figure's cases run on: one of the rigs, or what makes another one in a directory.
-RigName = Literal["slice", "servicer", "stack", "edges", "provider", "naive"]
+RigName = Literal["slice", "servicer", "stack", "edges", "rows", "provider", "naive"]
 MakeRig = Callable[[Path], AbstractContextManager[Any]]
 
 TPU = "tpu.projects.locations."

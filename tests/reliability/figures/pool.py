@@ -11,38 +11,41 @@ import signal
 import tempfile
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
 from reliability.edge_rig import EdgeRig
-from reliability.figures.figure import Case, Figure, Outcome, Result, sample
+from reliability.figures.figure import Case, Figure, MakeRig, Outcome, Result, RigName, sample
 from reliability.naive_rig import NaiveRig
 from reliability.provider_process import ProviderProcess
 from reliability.rig import SliceRig, StackRig
+from reliability.row_rig import RowRig
 from reliability.servicer_rig import ServicerRig
 
 #: How much faster than real time the cloud of a :class:`SliceRig` goes.
 SPEED = 10.0
+#: The same for a :class:`RowRig`, whose commands wait until their time is over.
+ROW_SPEED = 60.0
 _SHM = Path("/dev/shm")
+
+
+_RIGS: Mapping[RigName, MakeRig] = {
+    "servicer": lambda home: ServicerRig(home / "emulator"),
+    "edges": lambda home: EdgeRig(home / "emulator"),
+    "provider": ProviderProcess,
+    "slice": lambda home: SliceRig(home / "project", speed=SPEED),
+    "rows": lambda home: RowRig(home / "project", speed=ROW_SPEED),
+    "stack": lambda home: StackRig(home / "project", speed=SPEED),
+    "naive": lambda home: NaiveRig(home / "project", speed=SPEED),
+}
 
 
 def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
     """The rig that a figure's cases run on."""
-    if callable(figure.rig):
-        return figure.rig(home)
-    if figure.rig == "servicer":
-        return ServicerRig(home / "emulator")
-    if figure.rig == "stack":
-        return StackRig(home / "project", speed=SPEED)
-    if figure.rig == "edges":
-        return EdgeRig(home / "emulator")
-    if figure.rig == "provider":
-        return ProviderProcess(home)
-    if figure.rig == "naive":
-        return NaiveRig(home / "project", speed=SPEED)
-    return SliceRig(home / "project", speed=SPEED)
+    make = figure.rig if callable(figure.rig) else _RIGS[figure.rig]
+    return make(home)
 
 
 def scratch() -> tempfile.TemporaryDirectory[str]:

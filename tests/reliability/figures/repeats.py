@@ -150,7 +150,7 @@ FIGURE = Figure(
     spare=25,
 )
 STACK_FIGURE = Figure(
-    key="8 stack",
+    key="8s",
     counted=("mutating",),
     title="the same for every stack file, the whole stack",
     rig="stack",

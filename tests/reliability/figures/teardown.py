@@ -245,7 +245,7 @@ FIGURE = Figure(
     spare=25,
 )
 STACK_FIGURE = Figure(
-    key="9 stack",
+    key="9s",
     counted=("manual", "orphan"),
     title="teardown of the whole stack from the states that matter, and past what is kept",
     rig="stack",

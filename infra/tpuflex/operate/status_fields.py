@@ -1,0 +1,25 @@
+"""The fields of ``tpuflex status --json``, and what each means: scripts depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+#: The fields under ``slice`` of ``tpuflex status --json``, which stay as they are.
+STATUS_FIELDS: Mapping[str, str] = {
+    "queued_resource": "id of the queued resource",
+    "zone": "its zone",
+    "state": "Google's word for its state; NOT_FOUND where only its node is left",
+    "lifecycle": "our word: waiting, provisioning, active, ended, failed, lost, deleting",
+    "standing": "its row in the table above",
+    "sentence": "the state in plain words",
+    "error": "why it failed, in Google's words; or empty",
+    "created": "when it was asked for (RFC 3339); or null",
+    "node_state": "Google's word for its node's state; empty where there is none",
+    "health": "its node's health; or empty",
+    "address": "the first host's internal address; or empty",
+    "active_since": "when its node was made (RFC 3339); or null",
+    "expires": "when Google ends the run (RFC 3339); null while it is not known",
+    "host": "the host's own report (phase, detail, error, timeline); null before the first",
+    "others": "further requests of the endpoint, a line of text each",
+    "advice": "what to do, as in the table above",
+}

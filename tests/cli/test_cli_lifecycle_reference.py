@@ -1,0 +1,34 @@
+"""docs/lifecycle.md is made of the tables."""
+
+from __future__ import annotations
+
+from tpuflex.cli import lifecycle_reference
+from tpuflex.lifecycle import Lifecycle
+from tpuflex.operate.status import SliceStatus
+from tpuflex.operate.status_fields import STATUS_FIELDS
+from tpuflex.standing import TABLE
+from tpuflex.transitions import EDGES
+
+
+def test_document() -> None:
+    """The file is what the tables say; `make docs` writes it."""
+    assert lifecycle_reference.main(["--check"]) == 0
+
+
+def test_nothing_of_the_tables_is_left_out() -> None:
+    """Every row, every text and every edge is in it."""
+    page = lifecycle_reference.page()
+
+    for standing, row in TABLE.items():
+        assert f"### {standing.value}\n" in page
+        for outcome in (row.up, row.refresh, row.preview, row.down, row.status):
+            assert outcome.text in page
+    for edge in EDGES:
+        assert f"| {edge.name} " in page
+
+
+def test_fields_of_the_status_document_are_the_ones_described() -> None:
+    """`status --json` has exactly the fields that the page lists, whatever is known."""
+    bare = SliceStatus("g1", "us-east5-a", "FAILED", Lifecycle.FAILED, "it failed")
+
+    assert list(bare.to_json()) == list(STATUS_FIELDS)

@@ -1,0 +1,284 @@
+"""Where edges of the state machine begin, and what then happens, on an :class:`EdgeRig`.
+
+Every way begins with the `up` of a program whose cloud is then made to behave; what Pulumi's state
+knows is what that `up` saw.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from reliability.edge_rig import FOR_EVER, NAMES, EdgeRig
+from reliability.servicer_rig import ZONE
+from tpuflex.emulator.tpu.records import Initiator, QueuedState
+
+Step = Callable[[EdgeRig], None]
+
+_STILL = {
+    "admission_s": FOR_EVER,
+    "never": True,
+    "provisioning_s": FOR_EVER,
+    "suspending_s": FOR_EVER,
+    "deleting_s": FOR_EVER,
+}
+_SERVICE, _USER = Initiator.SERVICE, Initiator.USER
+#: A run, and the moment after it.
+RUN_S = 14_410.0
+
+
+# -- where edges begin -------------------------------------------------------------------------
+
+
+def nothing(rig: EdgeRig) -> None:
+    """An empty cloud and no state."""
+    rig.reset(0)
+
+
+def _asked(rig: EdgeRig, **rule: object) -> None:
+    """An `up` that gave up waiting under this rule."""
+    nothing(rig)
+    rig.direct.capacity(**rule)
+    rig.run("up")
+
+
+def creating(rig: EdgeRig) -> None:
+    _asked(rig, admission_s=FOR_EVER)
+
+
+def waiting(rig: EdgeRig) -> None:
+    _asked(rig, never=True)
+
+
+def bounded(rig: EdgeRig) -> None:
+    """Waits, and is valid for two hours."""
+    nothing(rig)
+    assert rig.arguments is not None
+    rig.arguments["validUntilDuration"] = "7200s"
+    rig.direct.capacity(never=True)
+    rig.run("up")
+
+
+def accepted(rig: EdgeRig) -> None:
+    waiting(rig)
+    rig.cover("queuedResources", "ACCEPTED")
+
+
+def provisioning(rig: EdgeRig) -> None:
+    _asked(rig, provisioning_s=FOR_EVER)
+
+
+def active(rig: EdgeRig) -> None:
+    _asked(rig)
+    rig.serve()
+
+
+def gone(rig: EdgeRig) -> None:
+    """Pulumi's state knows of an ACTIVE one that somebody has deleted."""
+    active(rig)
+    delete(rig)
+    rig.pass_time(10)
+
+
+def failing(rig: EdgeRig) -> None:
+    provisioning(rig)
+    fail_provisioning(rig)
+
+
+def failed(rig: EdgeRig) -> None:
+    failing(rig)
+    settle(rig)
+
+
+def over(rig: EdgeRig) -> None:
+    active(rig)
+    rig.pass_time(RUN_S, suspending_s=FOR_EVER)
+
+
+def suspended(rig: EdgeRig) -> None:
+    over(rig)
+    settle(rig)
+
+
+def preempted(rig: EdgeRig) -> None:
+    active(rig)
+    preempt(rig)
+
+
+def robbed(rig: EdgeRig) -> None:
+    active(rig)
+    delete_node(rig)
+
+
+def deleting(rig: EdgeRig) -> None:
+    active(rig)
+    delete(rig)
+
+
+def repairing(rig: EdgeRig) -> None:
+    active(rig)
+    rig.cover("nodes", "REPAIRING")
+
+
+def stopping(rig: EdgeRig) -> None:
+    active(rig)
+    stop(rig)
+
+
+def stopped(rig: EdgeRig) -> None:
+    stopping(rig)
+    rig.pass_time(10)
+
+
+def starting(rig: EdgeRig) -> None:
+    stopped(rig)
+    start(rig)
+
+
+def orphaned(rig: EdgeRig) -> None:
+    active(rig)
+    rig.forget_request()
+
+
+def orphan_stopping(rig: EdgeRig) -> None:
+    orphaned(rig)
+    stop(rig)
+
+
+def orphan_stopped(rig: EdgeRig) -> None:
+    orphan_stopping(rig)
+    rig.pass_time(10)
+
+
+def orphan_starting(rig: EdgeRig) -> None:
+    orphan_stopped(rig)
+    start(rig)
+
+
+def orphan_made(rig: EdgeRig) -> None:
+    gone(rig)
+    make_node(rig)
+
+
+def orphan_deleting(rig: EdgeRig) -> None:
+    orphaned(rig)
+    delete_node(rig)
+
+
+# -- what happens ------------------------------------------------------------------------------
+
+
+def pass_on(rig: EdgeRig) -> None:
+    """A moment passes in which everything goes its way, but for what nothing else can end."""
+    rig.pass_time(10)
+
+
+def settle(rig: EdgeRig) -> None:
+    rig.pass_time(10, suspending_s=0)
+
+
+def ask(rig: EdgeRig) -> None:
+    _asked(rig, admission_s=FOR_EVER)
+
+
+def admit(rig: EdgeRig) -> None:
+    rig.pass_time(10, never=True)
+
+
+def admit_by_old_name(rig: EdgeRig) -> None:
+    admit(rig)
+    rig.cover("queuedResources", "ACCEPTED")
+
+
+def find_wrong(rig: EdgeRig) -> None:
+    error = ("INVALID_ARGUMENT", "The accelerator is not supported in this network.")
+    rig.put(QueuedState.FAILED, _SERVICE, error=error)
+
+
+def expire(rig: EdgeRig) -> None:
+    error = ("DEADLINE_EXCEEDED", "The request was not fulfilled while it was valid.")
+    rig.put(QueuedState.FAILED, _SERVICE, error=error)
+
+
+def grant(rig: EdgeRig) -> None:
+    rig.pass_time(10, provisioning_s=FOR_EVER)
+
+
+def fail_provisioning(rig: EdgeRig) -> None:
+    failure = {"code": "INTERNAL", "message": "the service took the capacity back"}
+    # Now, and not when it was granted.
+    lasted = rig.direct.clock.now() - rig.there().since
+    rig.pass_time(10, failure=failure, provisioning_s=lasted + 5, suspending_s=FOR_EVER)
+
+
+def preempt(rig: EdgeRig) -> None:
+    rig.direct.capacity(**_STILL)
+    rig.put(QueuedState.SUSPENDING, _SERVICE)
+
+
+def delete(rig: EdgeRig) -> None:
+    rig.direct.capacity(**_STILL)
+    rig.by_api(lambda client, name: client.delete_queued_resource(name, request_id="theirs"))
+
+
+def delete_node(rig: EdgeRig) -> None:
+    rig.direct.capacity(**_STILL)
+    rig.by_api(lambda client, name: client.delete_node(name.node(name.id)))
+
+
+def stop(rig: EdgeRig) -> None:
+    rig.direct.capacity(**_STILL)
+    rig.on_node("stop")
+
+
+def start(rig: EdgeRig) -> None:
+    rig.direct.capacity(**_STILL)
+    rig.on_node("start")
+
+
+def restart(rig: EdgeRig) -> None:
+    rig.pass_time(10)
+    rig.serve()
+
+
+def reset(rig: EdgeRig) -> None:
+    rig.direct.capacity(**_STILL)
+    rig.on_request("reset")
+
+
+def make_node(rig: EdgeRig) -> None:
+    rig.direct.capacity(**{**_STILL, "never": False})
+    rig.make_node(NAMES.labels())
+
+
+def take_node_name(rig: EdgeRig) -> None:
+    rig.make_node({})
+    rig.pass_time(10)
+
+
+def take_name(rig: EdgeRig) -> None:
+    rig.take_name()
+    rig.pass_time(10)
+
+
+def covered(kind: str, state: str) -> Step:
+    """Another word for where it is."""
+
+    def cover(rig: EdgeRig) -> None:
+        rig.direct.capacity(**_STILL)
+        rig.cover(kind, state)
+
+    return cover
+
+
+def uncover(rig: EdgeRig) -> None:
+    rig.masks.clear()
+
+
+def nothing_happens(rig: EdgeRig) -> None:
+    """It stays where it is, whatever is done."""
+    rig.pass_time(10, **_STILL)
+
+
+def unsupported(rig: EdgeRig) -> None:
+    """Waits for admission, and will be rejected."""
+    _asked(rig, admission_s=FOR_EVER, unsupported_zones=[ZONE])
