@@ -201,7 +201,8 @@ class EdgeRig(ServicerRig):
 
     def on_node(self, verb: str) -> None:
         """Somebody has the node stopped or started."""
-        self._api_call("POST", f"{self.name().node}:{verb}", {})
+        name = self.name()
+        self._api_call("POST", f"{name.node(name.id)}:{verb}", {})
 
     def on_request(self, verb: str) -> None:
         """Somebody has the queued resource reset."""

@@ -140,7 +140,7 @@ _ACTIONS = (
     lambda rig: _make_node(rig),
     lambda rig: rig.by_api(lambda c, n: c.delete_queued_resource(n, request_id="", force=False)),
     lambda rig: rig.by_api(lambda c, n: c.delete_queued_resource(n, request_id="", force=True)),
-    lambda rig: rig.by_api(lambda c, n: c.delete_node(n.node)),
+    lambda rig: rig.by_api(lambda c, n: c.delete_node(n.node(n.id))),
     lambda rig: rig.on_node("stop"),
     lambda rig: rig.on_node("start"),
     lambda rig: rig.on_request("reset"),
