@@ -19,7 +19,8 @@ import requests
 
 from reliability.direct import DirectSession
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
-from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
+from reliability.small_engine import SmallEngine
+from reliability.small_state import NAME, PROJECT, STACK
 from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
 from tpuflex.emulator.tpu.records import Initiator, Node, Place, QueuedResource, QueuedState
 from tpuflex.gcp.queued_resources import RequestName, TpuClient

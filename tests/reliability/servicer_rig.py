@@ -14,7 +14,8 @@ from typing import Any, Self
 from reliability.direct import DirectCloud, DirectSession, Killed
 from reliability.invariants import Command, Evidence, Violation, violations
 from reliability.projects import SWIFT, slice_arguments
-from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
+from reliability.small_engine import SmallEngine
+from reliability.small_state import NAME, PROJECT, STACK
 from tpuflex.emulator.faults.rule import Rule, parse_rule
 from tpuflex.engine.recovery import recover
 from tpuflex.engine.recovery_look import CloudLook

@@ -22,7 +22,7 @@ from reliability.figures.edge_ways import WAYS
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.projects import SWIFT
 from reliability.servicer_rig import CLOUD_PROJECT
-from reliability.small_engine import PROJECT, STACK
+from reliability.small_state import PROJECT, STACK
 from tpuflex.cli.bring_up import require_active
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import slice_plan
