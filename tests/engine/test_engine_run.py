@@ -11,7 +11,8 @@ from embedded_engine import Embedded
 from tpuflex.emulator.json_types import JsonObject
 from tpuflex.engine.events import Finished, Note, Progress
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.run import StackRun, Target
+from tpuflex.engine.run import StackRun
+from tpuflex.engine.session import Target
 from tpuflex.errors import CapacityError, EngineError, NotFoundError, WeightsError
 from tpuflex.program import deploy
 
