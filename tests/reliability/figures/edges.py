@@ -31,7 +31,8 @@ from tpuflex.cli.standing import show_status
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import TpuflexError
-from tpuflex.operate.status import SliceStatus, slice_status
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.status import slice_status
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
