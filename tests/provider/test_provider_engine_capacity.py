@@ -23,6 +23,7 @@ from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.main import connector
 from tpuflex.provider.protocol import provider_pb2_grpc
 from tpuflex.provider.servicer import Servicer
+from tpuflex.standing import TABLE, Standing
 
 pytestmark = [
     pytest.mark.engine,
@@ -175,7 +176,7 @@ def test_node_deleted_by_hand_is_replaced(rig: Rig) -> None:
 
     rig.refresh()
     assert outputs(rig)["lifecycle"] == "lost"
-    assert "its node was deleted outside of Pulumi" in "".join(rig.lines)
+    assert TABLE[Standing.NODE_MISSING].refresh.text in "".join(rig.lines)
     rig.up()
 
     assert outputs(rig)["lifecycle"] == "active"
