@@ -10,6 +10,7 @@ from tpuflex.errors import (
     AccessError,
     BootError,
     CapacityError,
+    ConflictError,
     EngineError,
     IncompleteTeardownError,
     NotFoundError,
@@ -83,12 +84,12 @@ class TestKind:
 
     def test_a_teardown_that_runs_out_of_time_is_incomplete(self) -> None:
         """What is not gone at its deadline is left, and `down` says how to go on; in an `up` it
-        is just a failure."""
+        is a conflict, as the table says."""
         late = [error("r is not gone after 3h (cannot be deleted yet: PROVISIONING: …)", "slice")]
 
         assert type(failure("destroy", late, "")) is IncompleteTeardownError
         assert "`tpuflex down` again" in failure("destroy", late, "").hint
-        assert type(failure("up", late, "")) is EngineError
+        assert type(failure("up", late, "")) is ConflictError
 
     def test_a_run_that_is_over(self) -> None:
         """The end of a run has the exit code of a host that does not serve, and the way on."""
