@@ -6,14 +6,12 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from tpuflex.lifecycle import Lifecycle
+from tpuflex.lifecycle import NOT_FOUND, Lifecycle
 from tpuflex.operate.host import HostReport
 from tpuflex.standing import BOOTING, HOST_FAILED, TABLE, Outcome, Standing, standing
 
 _SECONDS_PER_HOUR = 3600
 _CENT = Decimal("0.01")
-#: Stands for the state of a queued resource that is not there (its node is).
-NOT_FOUND = "NOT_FOUND"
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,10 +12,10 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.errors import NotFoundError
-from tpuflex.lifecycle import Lifecycle, classify, describe, lifecycle
+from tpuflex.lifecycle import NOT_FOUND, Lifecycle, classify, describe, lifecycle
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
-from tpuflex.operate.slice import NOT_FOUND, SliceStatus
+from tpuflex.operate.slice import SliceStatus
 from tpuflex.planning.cost import expiry
 from tpuflex.standing import TABLE, Standing
 
