@@ -18,6 +18,7 @@ from functools import cache
 
 from reliability.command_rig import ROOT
 from reliability.edge_rig import FOR_EVER, NAMES, EdgeRig
+from reliability.figures.edge_steps import STILL
 from reliability.figures.edge_ways import WAYS
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.projects import SWIFT
@@ -40,14 +41,6 @@ from tpuflex.standing import TABLE, Standing
 from tpuflex.transitions import COMMANDS, EDGES, Command, Edge
 from tpuflex.workdir import Project
 
-#: Nothing moves while it is looked at.
-STILL: Json = {
-    "admission_s": FOR_EVER,
-    "never": True,
-    "provisioning_s": FOR_EVER,
-    "suspending_s": FOR_EVER,
-    "deleting_s": FOR_EVER,
-}
 #: What is on its way arrives within ten minutes; nothing is granted.
 PASSING: Json = {
     # Counted from when it was asked for, which is half an hour ago.
