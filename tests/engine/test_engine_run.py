@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 
 import pulumi
 import pytest
@@ -16,9 +17,22 @@ from tpuflex.engine.session import Target
 from tpuflex.errors import CapacityError, EngineError, NotFoundError, WeightsError
 from tpuflex.program import deploy
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.timeout(180),
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 Program = Callable[[], None]
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Collects what a failed program has left in the test that owns it, and not in a later one."""
+    yield
+    gc.collect()
 
 
 def stack_run(
