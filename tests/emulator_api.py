@@ -81,6 +81,11 @@ class Api:
             **query,
         )
 
+    def capacity(self, **rules: Any) -> None:
+        """Set the rules of when capacity comes, for all zones of the cloud."""
+        answer = self.call("POST", "/_emulator/capacity", body=rules)
+        assert answer.status_code == 200, answer.text
+
     def state(self, queued_id: str = "q1") -> str:
         """State of a queued resource; ``GONE`` when there is none."""
         answer = self.tpu("GET", f"queuedResources/{queued_id}")

@@ -15,7 +15,8 @@ from tpuflex.emulator.faults.processes import Roles
 from tpuflex.emulator.faults.rule import Rule, Stage, Where
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import Engine
-from tpuflex.engine.run import StackRun, Target
+from tpuflex.engine.run import StackRun
+from tpuflex.engine.session import Target
 from tpuflex.errors import TpuflexError
 from tpuflex.program import deploy
 from tpuflex.settings.load import load_stack_file

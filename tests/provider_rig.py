@@ -21,6 +21,9 @@ from tpuflex.provider.resource import Provider, QueuedResource
 PROJECT = "cloud-project"
 ZONE = "us-east5-a"
 TYPE = "tpuflex:tpu:QueuedResource"
+#: Two zones, and capacity rules of one that never grants.
+A, B = "us-east5-a", "us-east5-b"
+NEVER = {"never": True}
 NAME = "projects/cloud-project/locations/us-east5-a/queuedResources/shop-dev-slice-g1"
 #: Grants quickly, and is gone quickly: tests look at what happens, not at how long it takes.
 SWIFT = {
@@ -150,3 +153,13 @@ def command(rig: Rig, *arguments: str) -> str:
         [*arguments, "--stack", "dev", "--yes"], workspace.work_dir, {}
     )
     return done.stdout
+
+
+def name(zone: str, generation: int = 1) -> str:
+    """Full name of the queued resource in ``zone``."""
+    return f"projects/{PROJECT}/locations/{zone}/queuedResources/shop-dev-slice-g{generation}"
+
+
+def live(rig: Rig) -> list[str]:
+    """Full names of all queued resources that the cloud has."""
+    return sorted(str(item["name"]) for item in rig.tpu().get("queuedResources", []))

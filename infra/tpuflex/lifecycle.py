@@ -33,6 +33,8 @@ class Lifecycle(StrEnum):
     DELETING = "deleting"
 
 
+#: Stands for the state of a queued resource that is not there (its node may be).
+NOT_FOUND = "NOT_FOUND"
 _QUEUED = {
     "CREATING": Lifecycle.WAITING,
     "ACCEPTED": Lifecycle.WAITING,

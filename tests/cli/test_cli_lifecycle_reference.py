@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuflex.cli import lifecycle_reference
 from tpuflex.lifecycle import Lifecycle
-from tpuflex.operate.status import SliceStatus
+from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.standing import TABLE
 from tpuflex.transitions import EDGES

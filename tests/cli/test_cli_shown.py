@@ -11,7 +11,7 @@ import pytest
 
 from cli_typing import NOON
 from tpuflex.cli.bring_up import host_log
-from tpuflex.cli.cloud import Cloud, google_environment
+from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.live import LiveProgress
@@ -25,7 +25,7 @@ from tpuflex.engine.plan import Plan
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport
-from tpuflex.operate.status import SliceStatus
+from tpuflex.operate.slice import SliceStatus
 from tpuflex.planning.cost import RunCost
 from tpuflex.workdir import open_project
 
@@ -277,31 +277,3 @@ class TestText:
             "--tunnel-through-iap -- -N -L 8000:10.0.0.2:8000\n"
         ) in text
         assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:8000/v1" in text
-
-
-class TestEnvironment:
-    def test_of_google_forgets_the_embedded_cloud(self, tmp_path: Path) -> None:
-        """A stack on Google is not led astray by a shell that points at the embedded cloud."""
-        shell = {
-            "PATH": "/bin",
-            "TPUFLEX_EMULATOR": "http://127.0.0.1:1",
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": "http://127.0.0.1:1/",
-            "PULUMI_DEBUG_PROVIDERS": "gcp:1",
-            "GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.tpuflex-embedded",
-        }
-
-        found = google_environment(shell, tmp_path)
-
-        assert {"PATH", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE"} <= set(found)
-        assert not {key for key in found if key.startswith(("CLOUDSDK", "GOOGLE", "TPUFLEX"))}
-        assert "PULUMI_DEBUG_PROVIDERS" not in found
-
-    def test_of_google_keeps_the_users_backend(self, tmp_path: Path) -> None:
-        """Whoever has a Pulumi backend keeps it."""
-        shell = {"PULUMI_BACKEND_URL": "gs://state", "CLOUDSDK_CORE_PROJECT": "mine"}
-
-        found = google_environment(shell, tmp_path)
-
-        assert found["PULUMI_BACKEND_URL"] == "gs://state"
-        assert found["CLOUDSDK_CORE_PROJECT"] == "mine"
-        assert "PULUMI_CONFIG_PASSPHRASE" not in found

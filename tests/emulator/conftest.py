@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from compute_api import GLOBAL, NETWORK, insert
 from emulator_api import Api, with_token
 from tpuflex.emulator.clock import ManualClock
 from tpuflex.emulator.server import EmbeddedCloud
@@ -29,3 +30,10 @@ def cloud(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
 def api(cloud: EmbeddedCloud) -> Api:
     """Calls on ``cloud``."""
     return Api(cloud.url)
+
+
+@pytest.fixture
+def net(api: Api) -> Api:
+    """An API with one custom mode network, ``net-1``."""
+    insert(api, f"{GLOBAL}/networks", NETWORK)
+    return api

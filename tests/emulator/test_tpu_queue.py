@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -12,11 +11,6 @@ from tpuflex.emulator.clock import ManualClock
 from tpuflex.emulator.server import EmbeddedCloud
 
 _PLACE = f"projects/{PROJECT}/locations/{ZONE}"
-
-
-def _capacity(api: Api, **rules: Any) -> None:
-    answer = api.call("POST", "/_emulator/capacity", body=rules)
-    assert answer.status_code == 200, answer.text
 
 
 def test_a_request_lives_from_the_queue_to_the_end_of_its_run(
@@ -99,7 +93,7 @@ def test_provisioning_cannot_be_deleted_even_with_force(api: Api, cloud: Embedde
 
 def test_a_waiting_request_is_withdrawn_by_deleting_it(api: Api, cloud: EmbeddedCloud) -> None:
     """There is no cancel verb; delete without force is how a request is withdrawn."""
-    _capacity(api, never=True)
+    api.capacity(never=True)
     api.create()
     cloud.advance(3600)
     assert api.state() == "WAITING_FOR_RESOURCES"
@@ -133,7 +127,7 @@ def test_a_request_that_expires_in_the_queue_fails_and_stays_listed(
     api: Api, cloud: EmbeddedCloud
 ) -> None:
     """validUntilDuration is over: FAILED with an error, until somebody deletes it."""
-    _capacity(api, never=True)
+    api.capacity(never=True)
     body = {**flex_start(), "queueingPolicy": {"validUntilDuration": "600s"}}
     api.create(body=body)
     cloud.advance(599)
@@ -152,7 +146,7 @@ def test_a_provisioning_that_fails_ends_in_failed_without_a_node(
 ) -> None:
     """PROVISIONING -> SUSPENDING -> FAILED with the service's error."""
     message = "You have reached IN_USE_ADDRESSES limit"
-    _capacity(api, failure={"code": "RESOURCE_EXHAUSTED", "message": message})
+    api.capacity(failure={"code": "RESOURCE_EXHAUSTED", "message": message})
     api.create()
     seen = []
     for step in (2.3, 1.0, 1.0):
@@ -162,59 +156,6 @@ def test_a_provisioning_that_fails_ends_in_failed_without_a_node(
     error = api.get("queuedResources/q1")["state"]["failedData"]["error"]
     assert error == {"code": 8, "message": message}
     assert api.node_state() == "GONE"
-
-
-def test_capacity_can_come_by_polls_and_differ_by_zone(api: Api, cloud: EmbeddedCloud) -> None:
-    """Granted at the third GET here, never in the next zone; operations do not count."""
-    _capacity(api, grant_after_polls=3, zones={"us-east5-b": {"never": True}})
-    other = Api(cloud.url, zone="us-east5-b")
-    body = flex_start()
-    body["tpu"]["nodeSpec"][0]["parent"] = f"projects/{PROJECT}/locations/us-east5-b"
-    api.create()
-    other.create(body=body)
-    cloud.advance(3600)
-    assert [api.state() for _ in range(3)] == [
-        "WAITING_FOR_RESOURCES",
-        "WAITING_FOR_RESOURCES",
-        "PROVISIONING",
-    ]
-    assert {other.state() for _ in range(5)} == {"WAITING_FOR_RESOURCES"}
-
-
-def test_new_capacity_reaches_who_waits_already(api: Api, cloud: EmbeddedCloud) -> None:
-    """Rules can change while requests wait; the grant comes after the change."""
-    _capacity(api, never=True)
-    api.create()
-    cloud.advance(3600)
-    _capacity(api, grant_after_s=0)
-    assert api.state() == "PROVISIONING"
-    cloud.advance(1)
-    assert api.get("nodes/n1")["createTime"] == "2026-11-21T13:00:00.000000000Z"
-
-
-@pytest.mark.parametrize("how", ["table", "capacity"])
-def test_a_zone_without_flex_start_rejects_through_the_operation(
-    api: Api, cloud: EmbeddedCloud, how: str
-) -> None:
-    """The call is accepted; the operation ends with code 3 and nothing is left."""
-    zone = "us-central1-b" if how == "table" else ZONE
-    if how == "capacity":
-        _capacity(api, unsupported_zones=[ZONE])
-    there = Api(cloud.url, zone=zone)
-    body = flex_start()
-    body["tpu"]["nodeSpec"][0]["parent"] = f"projects/{PROJECT}/locations/{zone}"
-    operation = there.create(body=body).json()
-    assert operation["done"] is False
-    assert there.state() == "CREATING"
-    cloud.advance(0.3)
-    ended = there.get(f"operations/{operation['name'].rpartition('/')[2]}")
-    assert ended["error"] == {
-        "code": 3,
-        "message": "FLEX_START provisioning model is not supported for accelerator type "
-        f"v6e-4 in location {zone}",
-    }
-    assert there.state() == "GONE"
-    assert cloud.cloud.inventory() == {}
 
 
 def test_the_same_request_id_is_the_same_operation(api: Api, cloud: EmbeddedCloud) -> None:
@@ -343,39 +284,3 @@ def test_a_reset_provisions_the_nodes_anew(api: Api, cloud: EmbeddedCloud) -> No
     cloud.advance(10)
     assert api.state() == "ACTIVE"
     assert api.get("nodes/n1")["id"] != before
-
-
-@pytest.mark.parametrize(
-    "rules",
-    [
-        {"grant_after": 1},
-        {"grant_after_s": -1},
-        {"grant_after_polls": 0},
-        {"never": "yes"},
-        {"failure": {"code": "OOPS"}},
-        {"zones": []},
-        {"zones": {"us-east5-a": 1}},
-        {"unsupported_zones": "us-east5-a"},
-        {"zones": {"us-east5-a": {"x": 1}}},
-    ],
-)
-def test_capacity_rules_that_are_not_understood_are_refused(api: Api, rules: Any) -> None:
-    """400, and the rules in force stay."""
-    before = api.call("GET", "/_emulator/capacity").json()
-    answer = api.call("POST", "/_emulator/capacity", body=rules)
-    assert error_of(answer)[:2] == (400, "INVALID_ARGUMENT")
-    assert api.call("GET", "/_emulator/capacity").json() == before
-
-
-def test_a_zone_inherits_what_it_does_not_say(tmp_path: Path) -> None:
-    """A zone's rule starts from the common one; naming a grant takes back ``never``."""
-    rules: Any = {
-        "never": True,
-        "provisioning_s": 7,
-        "zones": {"us-east5-b": {"grant_after_s": 1}},
-    }
-    with EmbeddedCloud(tmp_path / "emulator", capacity=rules) as cloud:
-        shown: Any = cloud.cloud.capacity.current().to_json()
-    assert shown["never"] is True
-    assert shown["zones"]["us-east5-b"]["never"] is False
-    assert shown["zones"]["us-east5-b"]["provisioning_s"] == 7

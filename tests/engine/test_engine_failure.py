@@ -84,7 +84,7 @@ class TestKind:
 
     def test_a_teardown_that_runs_out_of_time_is_incomplete(self) -> None:
         """What is not gone at its deadline is left, and `down` says how to go on; in an `up` it
-        is just a failure."""
+        is a conflict, as the table says."""
         late = [error("r is not gone after 3h (cannot be deleted yet: PROVISIONING: …)", "slice")]
 
         assert type(failure("destroy", late, "")) is IncompleteTeardownError

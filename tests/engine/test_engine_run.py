@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
 
 import pulumi
 import pytest
@@ -11,13 +12,27 @@ from embedded_engine import Embedded
 from tpuflex.emulator.json_types import JsonObject
 from tpuflex.engine.events import Finished, Note, Progress
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.run import StackRun, Target
+from tpuflex.engine.run import StackRun
+from tpuflex.engine.session import Target
 from tpuflex.errors import CapacityError, EngineError, NotFoundError, WeightsError
 from tpuflex.program import deploy
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.timeout(180),
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
 
 Program = Callable[[], None]
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Collects what a failed program has left in the test that owns it, and not in a later one."""
+    yield
+    gc.collect()
 
 
 def stack_run(

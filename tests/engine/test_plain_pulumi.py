@@ -12,7 +12,8 @@ import pytest
 from embedded_engine import Embedded
 from plain_pulumi import PlainPulumi, plain_pulumi
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.run import StackRun, Target
+from tpuflex.engine.run import StackRun
+from tpuflex.engine.session import Target
 from tpuflex.program import deploy, main
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]

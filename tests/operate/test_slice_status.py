@@ -14,7 +14,8 @@ from tpuflex.gcp.tpu_models import Node, QueuedResource
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.host import HostReport
-from tpuflex.operate.status import SliceStatus, slice_status
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.status import slice_status
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 from tpuflex.standing import TABLE, Standing

@@ -1,62 +1,25 @@
-"""What is left behind is found by marker, judged by what states know, and deleted with care."""
+"""What is left behind is found by marker, and judged by what states know."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 import pytest
 
-from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, TpuflexError
-from tpuflex.gcp.inventory import Apis
+from marked_things import (
+    NAMES,
+    OTHER,
+    STRANGER,
+    ZONE,
+    Api,
+    clients,
+    here,
+    labelled,
+    node,
+    request,
+)
+from tpuflex.errors import AccessError
 from tpuflex.gcp.marked import Listing, Marked, list_marked
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.operate.sweep import Here, Leftover, Standing, delete, leftovers
-
-NAMES = Names("shop", "dev", ENDPOINT_NAME)
-STRANGER = Names("shop", "alice", ENDPOINT_NAME)
-OTHER = Names("elsewhere", "dev", ENDPOINT_NAME)
-ZONE = "projects/p/locations/z"
-
-
-def here(*known: str) -> Here:
-    return Here("shop", "p", ("dev",), frozenset(known))
-
-
-def request(id_: str = "q", state: str = "ACTIVE", names: Names = NAMES) -> Marked:
-    name = f"{ZONE}/queuedResources/{id_}"
-    labels = names.labels()
-    return Marked(
-        kind="queued resource",
-        name=id_,
-        location="z",
-        id=name,
-        service="tpu",
-        path=f"/v2alpha1/{name}",
-        owner=names.owner,
-        project=labels["tpuflex-project"],
-        stack=labels["tpuflex-stack"],
-        state=state,
-    )
-
-
-def node(id_: str = "q", holder: str = "") -> Marked:
-    name = f"{ZONE}/nodes/{id_}"
-    labels = NAMES.labels()
-    return Marked(
-        kind="node",
-        name=id_,
-        location="z",
-        id=name,
-        service="tpu",
-        path=f"/v2alpha1/{name}",
-        owner=NAMES.owner,
-        project="shop",
-        stack=labels["tpuflex-stack"],
-        state="READY",
-        holder=holder,
-    )
+from tpuflex.operate.sweep import Standing, leftovers
 
 
 def judged(*items: Marked, known: tuple[str, ...] = ()) -> list[tuple[str, str]]:
@@ -108,52 +71,6 @@ class TestJudgement:
 
         assert judged(request(), *nodes) == [("queued resource q", "orphan")]
         assert judged(*nodes) == [(f"node q-{n}", "orphan") for n in range(3)]
-
-
-class Api:
-    """An API whose answers are given; it remembers what was asked."""
-
-    def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
-        self.answers = dict(answers or {})
-        self.calls: list[str] = []
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: JsonObject | None = None,
-        budget: float = 0.0,
-    ) -> JsonObject:
-        del body, budget
-        token = (query or {}).get("pageToken", "")
-        self.calls.append(f"{method} {path}")
-        key = f"{method} {path}{f'#{token}' if token else ''}"
-        answer = self.answers.get(key, {} if method != "GET" else None)
-        if isinstance(answer, list):
-            answer = answer.pop(0) if len(answer) > 1 else answer[0]
-        if isinstance(answer, TpuflexError):
-            raise answer
-        if answer is None:
-            raise NotFoundError(f"{path} is not there")
-        found: JsonObject = answer
-        return found
-
-
-def clients(**given: Api) -> Apis:
-    names = ("tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager")
-    return Apis(**{name: given.get(name, Api()) for name in names})
-
-
-def labelled(id_: str, names: Names = NAMES) -> JsonObject:
-    """A queued resource as the API lists it."""
-    spec: JsonObject = {"node": {"labels": {**names.labels()}}}
-    return {
-        "name": f"projects/123/locations/z/queuedResources/{id_}",
-        "state": {"state": "ACTIVE"},
-        "tpu": {"nodeSpec": [spec]},
-    }
 
 
 class TestListing:
@@ -223,83 +140,3 @@ class TestListing:
             ("network", "projects/p/global/networks/n"),
             ("project role", f"p/roles/x/{member}"),
         }
-
-
-class Clock:
-    """Time that passes only by sleeping."""
-
-    def __init__(self) -> None:
-        self.time = 0.0
-
-    def now(self) -> float:
-        return self.time
-
-    def sleep(self, seconds: float) -> None:
-        self.time += seconds
-
-
-def orphan(item: Marked) -> Leftover:
-    return Leftover(item, "dev", Standing.ORPHAN, "no state knows it")
-
-
-def deletion(api: Api, *items: Marked) -> list[str]:
-    """What is wrong with each after its deletion; empty when it is gone."""
-    clock = Clock()
-    found = delete(
-        [orphan(item) for item in items],
-        clients(tpu=api),
-        say=lambda _: None,
-        now=clock.now,
-        sleep=clock.sleep,
-    )
-    return [one.problem for one in found]
-
-
-PATH = f"/v2alpha1/{ZONE}/queuedResources/q"
-
-
-class TestDeletion:
-    def test_waits_until_it_is_gone(self) -> None:
-        """A deletion counts when the thing is gone, and is asked for once."""
-        api = Api({f"GET {PATH}": [labelled("q"), labelled("q"), NotFoundError("gone")]})
-
-        assert deletion(api, request()) == [""]
-        assert api.calls.count(f"DELETE {PATH}") == 1
-
-    def test_asks_again_while_it_cannot_be_deleted(self) -> None:
-        """PROVISIONING cannot be deleted: it is asked for again."""
-        busy = ConflictError("being provisioned", status=400)
-        api = Api(
-            {
-                f"GET {PATH}": [labelled("q")] * 3 + [NotFoundError("gone")],
-                f"DELETE {PATH}": [busy, {}],
-            }
-        )
-
-        assert deletion(api, request()) == [""]
-        assert api.calls.count(f"DELETE {PATH}") == 2
-
-    def test_another_marker_by_now(self) -> None:
-        """What carries another marker by now is not touched."""
-        api = Api({f"GET {PATH}": labelled("q", OTHER)})
-
-        (problem,) = deletion(api, request())
-
-        assert "another marker" in problem
-        assert not [call for call in api.calls if call.startswith("DELETE")]
-
-    def test_one_failure_does_not_stop_the_others(self) -> None:
-        """Each thing is tried; what is still there in the end is said."""
-        api = Api(
-            {
-                f"GET {PATH}": labelled("q"),
-                f"DELETE {PATH}": ApiError("no", status=500),
-                f"GET /v2alpha1/{ZONE}/nodes/n": NotFoundError("gone"),
-            }
-        )
-
-        assert deletion(api, request(), node("n")) == ["no", ""]
-
-    def test_stuck(self) -> None:
-        """Patience ends, and what is left is not called gone."""
-        assert deletion(Api({f"GET {PATH}": labelled("q")}), request()) == ["it is still there"]

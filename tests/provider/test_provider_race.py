@@ -2,159 +2,19 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from provider_fakes import (
-    Answer,
-    FakeTime,
     JsonObject,
-    Said,
-    Script,
-    Sent,
     args,
-    missing,
-    node,
-    queued,
-    scripted,
 )
-from tpuflex.errors import AccessError, ApiError, ConflictError, QuotaError, TpuflexError
-from tpuflex.gcp.queued_resources import RequestName
+from provider_zones import HOUR, QUOTA, A, B, C, Zone, granted, name, race
+from tpuflex.errors import AccessError, ApiError, QuotaError
 from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.arguments import QueuedResourceArgs
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.deadlines import Deadlines
 from tpuflex.provider.entrant import Entrant
-from tpuflex.provider.observation import Observation
-from tpuflex.provider.race import obtain
-
-HOUR = 3600.0
-A, B, C = "us-east5-a", "us-east5-b", "us-east5-c"
-State = str | JsonObject | TpuflexError
-QUOTA = "Quota 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' exhausted. Limit 64 in zone"
-
-
-def name(zone: str) -> RequestName:
-    return RequestName("cloud-project", zone, "slice-g1")
-
-
-@dataclass
-class Zone:
-    """One zone: what its request is at a time, once it was asked for.
-
-    ``grants`` maps seconds since the POST to states; without ``there``, nothing is there yet.
-    """
-
-    grants: dict[float, str] = field(default_factory=lambda: {0.0: "WAITING_FOR_RESOURCES"})
-    there: bool = False
-    since: float = 1000.0
-    refuse: TpuflexError | None = None
-    operation_error: JsonObject | None = None
-    failure: JsonObject | None = None
-    undeletable: frozenset[str] = frozenset({"PROVISIONING"})
-    stuck: TpuflexError | None = None
-    of: QueuedResourceArgs | None = None
-
-    def state(self, now: float) -> str:
-        due = [at for at in self.grants if self.since + at <= now]
-        return self.grants[max(due)] if due else "CREATING"
-
-
-@dataclass
-class Zones:
-    """The TPU API over several zones, each of which fares by its own rule."""
-
-    time: FakeTime
-    zones: dict[str, Zone]
-
-    def __call__(self, sent: Sent) -> Answer:
-        place = sent.path.split("/")[3]
-        zone = self.zones[place]
-        if sent.method == "POST":
-            return self._post(zone, place)
-        if sent.method == "DELETE":
-            return self._delete(zone, sent)
-        if "/operations/" in sent.path:
-            done: JsonObject = {"name": sent.path, "done": True}
-            return {**done, "error": zone.operation_error} if zone.operation_error else done
-        if not zone.there:
-            return missing(sent.path)
-        state = zone.state(self.time.now)
-        if "/nodes/" in sent.path:
-            return node(of=self._args(zone, place)) if state == "ACTIVE" else missing(sent.path)
-        data = {"failedData": {"error": zone.failure}} if zone.failure else {}
-        return {**queued(state, self._args(zone, place), **data), "name": sent.path}
-
-    def _args(self, zone: Zone, place: str) -> QueuedResourceArgs:
-        return zone.of or args(zones=[place])
-
-    def _post(self, zone: Zone, place: str) -> Answer:
-        if zone.refuse is not None:
-            return zone.refuse
-        assert not zone.there, "asked for twice"
-        zone.since = self.time.now
-        zone.there = zone.operation_error is None
-        return {"name": f"projects/p/locations/{place}/operations/1", "done": False}
-
-    def _delete(self, zone: Zone, sent: Sent) -> Answer:
-        if zone.stuck is not None:
-            return zone.stuck
-        if not zone.there:
-            return missing(sent.path)
-        state = zone.state(self.time.now)
-        forced = sent.query.get("force") == "true"
-        if state in zone.undeletable or (state == "ACTIVE" and not forced):
-            return ConflictError(f"not supported when state is {state}", status=400)
-        zone.there = False
-        return {"name": sent.path.replace("queuedResources", "operations"), "done": True}
-
-    def running(self) -> list[str]:
-        """Zones in which something is."""
-        return [place for place, zone in self.zones.items() if zone.there]
-
-
-@dataclass
-class Run:
-    """One race over scripted zones."""
-
-    zones: Zones
-    script: Script
-    said: Said
-    time: FakeTime
-    go: Callable[..., Observation]
-
-    def asked(self) -> list[str]:
-        """Zones in the order in which they were asked."""
-        return [sent.path.split("/")[3] for sent in self.script.sent if sent.method == "POST"]
-
-
-def race(strategy: str = "race", stop_at: float | None = None, **zones: Zone) -> Run:
-    """A race over the zones a, b and c."""
-    names = {"a": A, "b": B, "c": C}
-    time = FakeTime(stop_at=stop_at)
-    cloud = Zones(time, {names[key]: zone for key, zone in zones.items()})
-    call, script, said = scripted(cloud, time)
-    wanted = args(zones=list(cloud.zones), strategy=strategy)
-
-    def go(queue: float = 24 * HOUR, provisioning: float = 3 * HOUR, **more: Any) -> Observation:
-        overall = more.pop("overall", math.inf)
-        limits = Deadlines(queue, provisioning, 3 * HOUR, overall)
-        return obtain(call, wanted, limits, **more)
-
-    return Run(cloud, script, said, time, go)
-
-
-def granted(after: float, provisioning: float = 60.0) -> dict[float, str]:
-    """Waits, is granted after so many seconds, and then made."""
-    return {
-        0.0: "WAITING_FOR_RESOURCES",
-        after: "PROVISIONING",
-        after + provisioning: "ACTIVE",
-    }
 
 
 def test_first_to_grant_wins_and_the_loser_is_gone() -> None:
@@ -381,64 +241,6 @@ def test_engine_timeout_bounds_everything() -> None:
         run.go(overall=60.0)
 
     assert run.time.now == 1060
-
-
-def test_ordered_asks_one_zone_after_the_other() -> None:
-    """Each zone has its share of the queue deadline; then it is withdrawn and the next asked."""
-    run = race("ordered", a=Zone(), b=Zone(granted(600)), c=Zone())
-
-    assert run.go(queue=3 * HOUR).name == name(B)
-
-    assert run.asked() == [A, B]
-    posts = [sent.at for sent in run.script.sent if sent.method == "POST"]
-    assert posts[1] - posts[0] == pytest.approx(HOUR, abs=5)
-    assert f"{A}: withdrawn after 1h" in run.said.text
-    assert run.zones.running() == [B]
-
-
-def test_ordered_goes_on_at_once_after_a_rejection() -> None:
-    """A zone that cannot take it costs no time, and leaves the others a larger share."""
-    run = race("ordered", a=Zone(refuse=ApiError("not supported", status=400)), b=Zone(), c=Zone())
-
-    with pytest.raises(UnreadyError, match="in the queue") as ended:
-        run.go(queue=2 * HOUR)
-
-    assert run.asked() == [A, B, C]
-    assert run.time.now == pytest.approx(1000 + 2 * HOUR, abs=1)
-    assert ended.value.observation.name == name(C)
-    assert ended.value.observation.also == ()
-    assert f"{A} unsupported, {B} withdrawn after 1h, {C} waiting 59m" in ended.value.message
-
-
-def test_ordered_keeps_what_is_granted_at_the_last_moment() -> None:
-    """Google refuses to withdraw what it has just granted: that is the slice."""
-    last = frozenset({"WAITING_FOR_RESOURCES", "PROVISIONING"})  # granted after the last look
-    run = race("ordered", a=Zone(granted(HOUR + 1, 300), undeletable=last), b=Zone())
-
-    assert run.go(queue=2 * HOUR).name == name(A)
-
-    assert run.asked() == [A]
-
-
-def test_ordered_goes_on_where_an_earlier_run_stopped() -> None:
-    """The next run waits in the zone that is being asked, then goes round to the others."""
-    run = race("ordered", a=Zone(granted(60)), b=Zone(there=True))
-
-    assert run.go(queue=2 * HOUR).name == name(A)
-
-    assert run.asked() == [A]
-    assert run.zones.running() == [A]
-
-
-def test_ordered_waits_in_one_zone_only() -> None:
-    """After a race was made an ordered wait, only one of its requests stays."""
-    run = race("ordered", a=Zone(there=True), b=Zone(there=True))
-
-    with pytest.raises(UnreadyError) as ended:
-        run.go(queue=HOUR)
-
-    assert len(run.zones.running()) == 1
-    assert ended.value.observation.also == ()
 
 
 def test_waiting_words_show_what_google_says() -> None:

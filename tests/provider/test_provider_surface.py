@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -29,7 +28,6 @@ from tpuflex.gcp.tpu_models import QueuedResource
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC
 from tpuflex.provider.arguments import (
     INPUTS,
-    QueuedResourceArgs,
     failures,
     parse,
     with_defaults,
@@ -38,7 +36,6 @@ from tpuflex.provider.diff import LOCAL
 from tpuflex.provider.importing import imported_inputs
 from tpuflex.provider.nodes import Nodes
 from tpuflex.provider.request import node_ids, request_body, spec_hash
-from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
 from tpuflex.provider.values import moment
 
 SCHEMAS = google_schemas()
@@ -263,42 +260,3 @@ def test_the_fingerprint_leaves_out_what_can_be_patched() -> None:
     )
     for key in ("acceleratorType", "networkConfigs", "bootDisk", "provisioningModel"):
         assert spec_hash(parse(filled(**OTHER[key]))) != base
-
-
-class TestPackageSchema:
-    """What `GetSchema` answers with."""
-
-    def test_it_holds_every_input_at_every_depth(self) -> None:
-        """Each input and each field inside of one has a type and a text; each type is defined."""
-        schema = json.loads(package_schema())
-        resource = schema["resources"][QUEUED_RESOURCE]
-
-        assert set(resource["inputProperties"]) == INPUTS
-        defined = {f"#/types/{token}" for token in schema["types"]}
-        groups = [resource["inputProperties"], resource["properties"]] + [
-            group["properties"] for group in schema["types"].values()
-        ]
-        used = set()
-        for group in groups:
-            for name, text in group.items():
-                assert text["description"], name
-                reference = text.get("$ref") or text.get("items", {}).get("$ref")
-                used |= {reference} - {None}
-                assert reference or text["type"], name
-        assert used == defined
-
-    def test_required_is_what_has_no_default(self) -> None:
-        """A program must say what nothing can be made of; an object what it cannot be without."""
-        schema = json.loads(package_schema())
-
-        resource = schema["resources"][QUEUED_RESOURCE]
-        assert resource["requiredInputs"] == ["runtimeVersion", "serviceAccount", "zones"]
-        assert schema["types"]["tpuflex:tpu:DataDisk"]["required"] == ["sourceDisk"]
-        assert schema["types"]["tpuflex:tpu:MultiNode"]["required"] == ["nodeCount"]
-        size = schema["types"]["tpuflex:tpu:BootDisk"]["properties"]["diskSizeGb"]
-        assert size["type"] == "integer"
-
-    def test_every_field_of_the_model_is_described(self) -> None:
-        """No field goes without a text."""
-        for name, field in QueuedResourceArgs.model_fields.items():
-            assert field.description, name

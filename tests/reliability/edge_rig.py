@@ -19,7 +19,7 @@ import requests
 
 from reliability.direct import DirectSession
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
-from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
+from reliability.small_state import NAME, PROJECT, STACK
 from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
 from tpuflex.emulator.tpu.records import Initiator, Node, Place, QueuedResource, QueuedState
 from tpuflex.gcp.queued_resources import RequestName, TpuClient
@@ -27,9 +27,7 @@ from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 from tpuflex.naming import LABEL_OWNER, LABEL_STACK, Names
 from tpuflex.operate.host import NAMESPACE, READY
-from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.engine_log import EngineLog
-from tpuflex.provider.servicer import Servicer
 
 Json = dict[str, Any]
 
@@ -115,6 +113,7 @@ class EdgeRig(ServicerRig):
         self.told: list[str] = []
         self.masks: list[Mask] = []
         super().__init__(state_dir)
+        self.log = _KeepingLog(self.told)
 
     def reset(self, seed: int) -> None:
         self.masks.clear()
@@ -201,7 +200,8 @@ class EdgeRig(ServicerRig):
 
     def on_node(self, verb: str) -> None:
         """Somebody has the node stopped or started."""
-        self._api_call("POST", f"{self.name().node(self.name().id)}:{verb}", {})
+        name = self.name()
+        self._api_call("POST", f"{name.node(name.id)}:{verb}", {})
 
     def on_request(self, verb: str) -> None:
         """Somebody has the queued resource reset."""
@@ -249,16 +249,6 @@ class EdgeRig(ServicerRig):
     ) -> Json:
         transport = self._transport(self.direct.timing())
         return dict(transport.call(method, f"/v2alpha1/{path}", query=query or {}, body=body))
-
-    def _new_provider(self, keeping: SmallEngine | None = None) -> None:
-        def connect(_configured: Configuration, timing: Timing) -> TpuClient:
-            return TpuClient(self._transport(timing))
-
-        servicer = Servicer(_KeepingLog(self.told), connect, lambda _stop: self.direct.timing())
-        if keeping is None:
-            self.engine = SmallEngine(servicer)
-        else:
-            keeping.servicer = servicer
 
     def _transport(self, timing: Timing) -> Transport:
         return Transport(_MaskedSession(self), self.direct.cloud.base_url, timing)

@@ -21,7 +21,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from reliability.control import Control
 from reliability.projects import SWIFT, slice_arguments
-from reliability.small_engine import PROJECT, STACK
+from reliability.small_state import PROJECT, STACK
 from tpuflex.emulator.server import EmbeddedCloud
 from tpuflex.provider.codec import encode
 from tpuflex.provider.protocol import (

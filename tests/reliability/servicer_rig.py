@@ -14,7 +14,8 @@ from typing import Any, Self
 from reliability.direct import DirectCloud, DirectSession, Killed
 from reliability.invariants import Command, Evidence, Violation, violations
 from reliability.projects import SWIFT, slice_arguments
-from reliability.small_engine import NAME, PROJECT, STACK, SmallEngine
+from reliability.small_engine import SmallEngine
+from reliability.small_state import NAME, PROJECT, STACK
 from tpuflex.emulator.faults.rule import Rule, parse_rule
 from tpuflex.engine.recovery import recover
 from tpuflex.engine.recovery_look import CloudLook
@@ -48,7 +49,7 @@ class ServicerRig:
         commands: what was run since :meth:`reset`.
         timeout: seconds of the cloud's time that a create, update or delete may take; 0 for the
             deadlines of the arguments alone.
-        log: where the provider's progress goes, from the next :meth:`restart` on.
+        log: where the provider's progress goes, from the next command on.
         connection: what requests are sent with, and to which address, likewise.
     """
 
@@ -85,12 +86,13 @@ class ServicerRig:
         self.arguments = slice_arguments()
         self.timeout = TIMEOUT_S
 
-    def restart(self) -> None:
-        """Another provider process; the state stays."""
-        self._new_provider(keeping=self.engine)
-
     def run(self, name: str, *, rules: Sequence[Rule | Json] = ()) -> Command:
-        """Run one command with only ``rules`` in force, and remember it."""
+        """Run one command with only ``rules`` in force, and remember it.
+
+        As under the real engine, it has a provider process of its own, which remembers nothing
+        of the one before.
+        """
+        self._new_provider(keeping=self.engine)
         book = self.direct.faults.book
         self._struck += book.struck
         self.direct.faults.forget()
@@ -154,7 +156,6 @@ class ServicerRig:
         try:
             return 0 if commands[name]() else 1
         except Killed:
-            self._new_provider(keeping=self.engine)
             return -9
 
     def _recover(self) -> bool:

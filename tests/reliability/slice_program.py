@@ -19,7 +19,8 @@ from typing import Any
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import Engine
-from tpuflex.engine.run import StackRun, Target
+from tpuflex.engine.run import StackRun
+from tpuflex.engine.session import Target
 from tpuflex.errors import TpuflexError
 
 PROJECT, STACK = "shop", "dev"

@@ -12,23 +12,25 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from google.protobuf.struct_pb2 import Struct
-
 from reliability.servicer_context import CallFailedError, Context
+from reliability.small_state import (
+    NAME,
+    PROVIDER,
+    PROVIDER_URN,
+    STACK_URN,
+    URN,
+    Json,
+    kept_resource,
+    new_resource,
+    plain,
+    refreshing,
+)
 from tpuflex.engine.events import Step
 from tpuflex.engine.plan import Plan
-from tpuflex.provider.codec import decode, encode
+from tpuflex.provider.codec import encode
 from tpuflex.provider.protocol import provider_pb2
 from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.provider.servicer import Servicer
-
-Json = dict[str, Any]
-
-PROJECT, STACK, NAME = "shop", "dev", "slice"
-STACK_URN = f"urn:pulumi:{STACK}::{PROJECT}::pulumi:pulumi:Stack::{PROJECT}-{STACK}"
-PROVIDER_URN = f"urn:pulumi:{STACK}::{PROJECT}::pulumi:providers:tpuflex::cloud"
-PROVIDER = f"{PROVIDER_URN}::00000000-0000-4000-8000-000000000000"
-URN = f"urn:pulumi:{STACK}::{PROJECT}::{QUEUED_RESOURCE}::{NAME}"
 
 
 class SmallEngine:
@@ -183,7 +185,7 @@ class SmallEngine:
         if answer.failures:
             failures = "; ".join(f"{f.property}: {f.reason}" for f in answer.failures)
             raise CallFailedError(f"check: {failures}", None)
-        return _plain(answer.inputs)
+        return plain(answer.inputs)
 
     def _diff(self, resource: Json, inputs: Json) -> provider_pb2.DiffResponse:
         request = provider_pb2.DiffRequest(
@@ -196,7 +198,7 @@ class SmallEngine:
         return self.servicer.Diff(request, self._context)
 
     def _create(self, inputs: Json) -> None:
-        resource = _resource(inputs)
+        resource = new_resource(inputs)
         request = provider_pb2.CreateRequest(
             urn=URN, properties=encode(inputs), timeout=self.timeout
         )
@@ -205,10 +207,10 @@ class SmallEngine:
                 answer = self.servicer.Create(request, self._context)
             except CallFailedError as error:
                 if error.kept is not None:
-                    self._resources.append(_kept(resource, error.kept))
+                    self._resources.append(kept_resource(resource, error.kept))
                 raise
-        made = {**resource, "id": answer.id, "outputs": _plain(answer.properties)}
-        self._resources.append(_refreshing(made, answer.refresh_before_update))
+        made = {**resource, "id": answer.id, "outputs": plain(answer.properties)}
+        self._resources.append(refreshing(made, answer.refresh_before_update))
 
     def _update(self, resource: Json, inputs: Json) -> None:
         request = provider_pb2.UpdateRequest(
@@ -224,11 +226,11 @@ class SmallEngine:
                 answer = self.servicer.Update(request, self._context)
             except CallFailedError as error:
                 if error.kept is not None:
-                    resource.update(_kept({**resource, "inputs": inputs}, error.kept))
+                    resource.update(kept_resource({**resource, "inputs": inputs}, error.kept))
                 raise
-        resource.update(inputs=inputs, outputs=_plain(answer.properties))
+        resource.update(inputs=inputs, outputs=plain(answer.properties))
         resource.pop("initErrors", None)
-        _refreshing(resource, answer.refresh_before_update)
+        refreshing(resource, answer.refresh_before_update)
 
     def _delete(self, resource: Json) -> None:
         request = provider_pb2.DeleteRequest(
@@ -254,16 +256,14 @@ class SmallEngine:
         except CallFailedError as error:
             if error.kept is None:
                 raise
-            resource.update(_kept(resource, error.kept))
+            resource.update(kept_resource(resource, error.kept))
             return
         if not answer.id:
             self._resources = [kept for kept in self._resources if kept is not resource]
             return
-        resource.update(
-            id=answer.id, inputs=_plain(answer.inputs), outputs=_plain(answer.properties)
-        )
+        resource.update(id=answer.id, inputs=plain(answer.inputs), outputs=plain(answer.properties))
         resource.pop("initErrors", None)
-        _refreshing(resource, answer.refresh_before_update)
+        refreshing(resource, answer.refresh_before_update)
 
     @contextmanager
     def _begun(self, kind: str, resource: Json) -> Iterator[None]:
@@ -276,36 +276,3 @@ class SmallEngine:
             self._pending.remove(operation)
             raise
         self._pending.remove(operation)
-
-
-def _resource(inputs: Json) -> Json:
-    return {
-        "urn": URN,
-        "type": QUEUED_RESOURCE,
-        "custom": True,
-        "inputs": inputs,
-        "parent": STACK_URN,
-        "provider": PROVIDER,
-    }
-
-
-def _kept(resource: Json, kept: provider_pb2.ErrorResourceInitFailed) -> Json:
-    return _refreshing(
-        {
-            **resource,
-            "id": kept.id,
-            "inputs": _plain(kept.inputs),
-            "outputs": _plain(kept.properties),
-            "initErrors": list(kept.reasons),
-        },
-        kept.refresh_before_update,
-    )
-
-
-def _refreshing(resource: Json, before_update: bool) -> Json:
-    resource["refreshBeforeUpdate"] = before_update
-    return resource
-
-
-def _plain(properties: Struct) -> Json:
-    return dict(decode(properties))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from reliability.edge_rig import NAMES, EdgeRig
-from reliability.figures import edges
+from reliability.figures import edge_steps, edges
 from reliability.figures.edge_ways import WAYS
 from reliability.figures.figure import sample
 from reliability.figures.pool import judged
@@ -145,7 +145,7 @@ _ACTIONS = (
     lambda rig: rig.on_node("start"),
     lambda rig: rig.on_request("reset"),
     # What is over at a given time, and nothing after it.
-    lambda rig: rig.pass_time(RUN_S, **edges.STILL),
+    lambda rig: rig.pass_time(RUN_S, **edge_steps.STILL),
 )
 
 

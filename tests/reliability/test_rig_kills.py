@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-import subprocess
-import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -17,28 +13,11 @@ import pytest
 import requests
 
 from emulator_api import Api, with_token
-from reliability import processes
 from reliability.control import Control
-from tpuflex.emulator.faults.processes import Roles, find
+from reliability.families import FAMILY, POLITE, Spawn
 from tpuflex.emulator.server import EmbeddedCloud
 
 CREATE = "tpu.projects.locations.queuedResources.create"
-#: A parent with two children: one whose command line names the provider, one that sleeps.
-FAMILY = """
-import subprocess, sys, time
-sleep = "import time; time.sleep(60)"
-subprocess.Popen([sys.executable, "-c", sleep, "-m", "tpuflex.provider.main"])
-subprocess.Popen([sys.executable, "-c", sleep])
-print("up", flush=True)
-time.sleep(60)
-"""
-POLITE = """
-import signal, sys, time
-for number in (signal.SIGTERM, signal.SIGINT):
-    signal.signal(number, lambda n, _: sys.exit(n))
-print("up", flush=True)
-time.sleep(60)
-"""
 
 
 @pytest.fixture
@@ -55,33 +34,6 @@ def api(cloud: EmbeddedCloud) -> Api:
 @pytest.fixture
 def control(cloud: EmbeddedCloud) -> Control:
     return Control(cloud.url)
-
-
-Spawn = Callable[[str], psutil.Process]
-
-
-@pytest.fixture
-def spawn() -> Iterator[Spawn]:
-    """Starts a Python program that says when it is up; ends it and its family."""
-    started: list[subprocess.Popen[str]] = []
-
-    def run(program: str) -> psutil.Process:
-        child = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-        started.append(child)
-        assert child.stdout is not None
-        assert child.stdout.readline() == "up\n"
-        return psutil.Process(child.pid)
-
-    yield run
-    for child in started:
-        family = [psutil.Process(child.pid)] if child.poll() is None else []
-        for member in family:
-            for process in [*member.children(recursive=True), member]:
-                with contextlib.suppress(psutil.NoSuchProcess):
-                    process.kill()
-        child.wait()
-        assert child.stdout is not None
-        child.stdout.close()
 
 
 def kill_at_create(stage: str, **effect: Any) -> dict[str, Any]:
@@ -203,102 +155,6 @@ def test_a_kill_that_finds_nobody_says_so(api: Api, control: Control) -> None:
 
     (strike,) = control.strikes()
     assert strike["processes"] == []
-
-
-def test_neither_the_emulator_nor_who_started_it_is_ever_meant(spawn: Spawn) -> None:
-    """Whatever root is registered: this process and its ancestors are spared."""
-    child = spawn(FAMILY)
-    roles = Roles(root=psutil.Process().pid)
-
-    found = {process.pid for _, process in find(roles, ["family"])}
-
-    assert child.pid in found
-    assert not found & {os.getpid(), os.getppid(), 1}
-
-
-def test_a_role_can_be_text_of_a_command_line(spawn: Spawn) -> None:
-    """For other providers than ours."""
-    family = spawn(FAMILY)
-    roles = Roles.from_json({"root": family.pid, "provider": "time.sleep(60)"})
-
-    assert len(find(roles, ["provider"])) == 3
-    assert Roles.from_json(roles.to_json()) == roles
-
-
-def test_a_mark_finds_processes_whose_parents_are_dead(
-    monkeypatch: pytest.MonkeyPatch, spawn: Spawn
-) -> None:
-    """The environment outlives the parent."""
-    monkeypatch.setenv("RIG_TEST_MARK", "here")
-    family = spawn(FAMILY)
-    children = family.children()
-    roles = Roles.from_json({"root": family.pid, "mark": "RIG_TEST_MARK=here"})
-    family.kill()
-    family.wait()
-
-    found = {process.pid for _, process in find(roles, ["family"])}
-
-    assert {child.pid for child in children} <= found
-    for child in children:
-        child.kill()
-
-
-def test_a_command_is_known_before_its_first_instruction(tmp_path: Path) -> None:
-    """The rig's commands wait until their process id is registered."""
-    seen: list[tuple[int, str]] = []
-    program = "import os; print(os.getpid())"
-
-    def started(pid: int) -> None:
-        seen.append((pid, psutil.Process(pid).name()))
-
-    ended = processes.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        environ={"PATH": os.environ["PATH"], processes.MARK: "rig-test-known"},
-        started=started,
-        timeout_s=20,
-    )
-
-    assert ended.exit_code == 0
-    assert ended.stdout == f"{seen[0][0]}\n"
-    assert ended.left == ()
-
-
-def test_a_command_that_hangs_is_ended_with_all_its_processes(tmp_path: Path) -> None:
-    """Its exit code is None, and nothing of it is left."""
-    mark = "rig-test-hangs"
-    ended = processes.run(
-        [sys.executable, "-c", FAMILY],
-        cwd=tmp_path,
-        environ={"PATH": os.environ["PATH"], processes.MARK: mark},
-        started=lambda _: None,
-        timeout_s=1,
-    )
-
-    assert ended.exit_code is None
-    assert processes.await_quiet(mark, 5)
-
-
-def test_what_outlives_a_command_is_named(tmp_path: Path) -> None:
-    """An engine whose command line was killed goes on: the rig says so, and can end it."""
-    mark = "rig-test-outlives"
-    program = (
-        "import subprocess, sys; "
-        "subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(60)'],"
-        " stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)"
-    )
-    ended = processes.run(
-        [sys.executable, "-c", program],
-        cwd=tmp_path,
-        environ={"PATH": os.environ["PATH"], processes.MARK: mark},
-        started=lambda _: None,
-        timeout_s=20,
-    )
-
-    assert len(ended.left) == 1
-    assert not processes.await_quiet(mark, 0)
-    processes.end(mark)
-    assert processes.await_quiet(mark, 0)
 
 
 def test_kills_do_not_hold_up_other_calls(api: Api, control: Control, spawn: Spawn) -> None:

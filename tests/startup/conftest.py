@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from startup_host import FILES, StartupHost, StartupRun
+from startup_cloud import FILES
+from startup_host import StartupHost, StartupRun
 
 CURL = shutil.which("curl")
 

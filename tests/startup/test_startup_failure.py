@@ -7,7 +7,8 @@ from typing import Any
 
 import pytest
 
-from startup_host import API_KEY, FILES, PREFIX, VERSION, StartupHost, manifest_of
+from startup_cloud import API_KEY, FILES, PREFIX, VERSION, manifest_of
+from startup_host import StartupHost
 
 SHARD = f"{PREFIX}/model-1.safetensors"
 

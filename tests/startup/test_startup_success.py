@@ -6,7 +6,8 @@ import json
 import shlex
 import stat
 
-from startup_host import API_KEY, FILES, StartupHost, StartupRun
+from startup_cloud import API_KEY, FILES
+from startup_host import StartupHost, StartupRun
 
 Booted = tuple[StartupHost, StartupRun]
 

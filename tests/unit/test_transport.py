@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import email.utils
 import itertools
-import json
 import threading
 import time
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 import pytest
 import requests
 
+from fake_session import BASE, OK, PATH, FakeSession, refusal, transport
 from provider_fakes import FakeTime
 from tpuflex.errors import (
     AccessError,
@@ -26,67 +24,6 @@ from tpuflex.errors import (
 )
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
-
-BASE = "https://tpu.googleapis.com"
-PATH = "/v2alpha1/projects/p/locations/z/queuedResources/q"
-OK = (200, {"name": "q"})
-
-
-def refusal(status: int, reason: str, message: str = "no", **more: Any) -> tuple[int, Any]:
-    """A Google-shaped error answer."""
-    return status, {"error": {"code": status, "status": reason, "message": message, **more}}
-
-
-def dated(text: str) -> tuple[int, bytes, dict[str, str]]:
-    return 503, b"", {"Retry-After": text}
-
-
-@dataclass
-class FakeSession:
-    """Answers from a list: (status, JSON or bytes[, headers]), or an exception to raise."""
-
-    answers: list[Any]
-    time: FakeTime
-    at: list[float] = field(default_factory=list)
-    sent: list[tuple[str, str, Mapping[str, str], bytes | None]] = field(default_factory=list)
-    refreshed: int = 0
-    refresh_faults: list[Exception] = field(default_factory=list)
-
-    def request(
-        self,
-        method: str,
-        url: str,
-        *,
-        params: Mapping[str, str],
-        data: bytes | None,
-        headers: Mapping[str, str],  # noqa: ARG002 - the session's signature
-        timeout: tuple[float, float],
-        allow_redirects: bool,
-    ) -> requests.Response:
-        assert timeout
-        assert not allow_redirects
-        self.at.append(self.time.now)
-        self.sent.append((method, url, params, data))
-        answer = self.answers.pop(0)
-        if isinstance(answer, Exception):
-            raise answer
-        response = requests.Response()
-        response.status_code = answer[0]
-        body = answer[1]
-        response._content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        response.headers.update(answer[2] if len(answer) > 2 else {})
-        return response
-
-    def refresh_token(self) -> None:
-        self.refreshed += 1
-        if self.refresh_faults:
-            raise self.refresh_faults.pop(0)
-
-
-def transport(*answers: Any, stop_at: float | None = None) -> tuple[Transport, FakeSession]:
-    time = FakeTime(stop_at=stop_at)
-    session = FakeSession([*answers], time)
-    return Transport(session, BASE, time.timing()), session
 
 
 def test_json_goes_out_and_comes_back() -> None:
@@ -160,30 +97,6 @@ def test_refusals_are_final_and_typed(fault: Any, kind: type[Exception]) -> None
         assert raised.value.status == fault[0]
 
 
-def test_retry_after_is_honoured() -> None:
-    """Seconds and HTTP dates both hold us off at least that long."""
-    date = email.utils.formatdate(1.8e9 + 1000 + 9 + 20, usegmt=True)
-    sender, session = transport(
-        (429, b"", {"Retry-After": "9"}), (503, b"", {"Retry-After": date}), OK
-    )
-
-    sender.call("GET", PATH)
-
-    first, second, third = session.at
-    assert 9 <= second - first <= 10
-    assert third >= 1000 + 9 + 20
-
-
-def test_retry_after_beyond_the_budget_is_not_waited_for() -> None:
-    """A server that asks for more patience than the call has gets its error reported."""
-    sender, session = transport((503, b"", {"Retry-After": "3600"}))
-
-    with pytest.raises(ApiError):
-        sender.call("GET", PATH)
-
-    assert session.time.now == 1000
-
-
 def test_budget_bounds_all_retries() -> None:
     """A call that keeps failing ends within its budget, with the last error."""
     sender, session = transport(*[refusal(503, "UNAVAILABLE", "still down")] * 100)
@@ -227,50 +140,6 @@ def test_no_answer_has_status_0() -> None:
         sender.call("POST", PATH, body={})
 
     assert raised.value.status == 0
-
-
-@pytest.mark.parametrize("text", ["soon", "-5", "²", "Wed, 99 Foo 2026 25:61:00 GMT"])
-def test_retry_after_that_cannot_be_read_is_left_out(text: str) -> None:
-    """A header that says nothing is no accident: the call goes on as if there were none."""
-    sender, session = transport(dated(text), OK)
-
-    assert sender.call("GET", PATH) == {"name": "q"}
-
-    assert session.time.now == 1000.5
-
-
-def test_retry_after_for_ages_is_not_waited_for() -> None:
-    """A number beyond all measure ends the call like any that is beyond its budget."""
-    sender, session = transport(dated("9" * 400))
-
-    with pytest.raises(ApiError):
-        sender.call("GET", PATH)
-
-    assert session.time.now == 1000
-
-
-def test_retry_after_without_a_zone_is_utc() -> None:
-    """A date whose zone is unknown is read as UTC, whatever zone this machine is in."""
-    date = email.utils.formatdate(1.8e9 + 1000 + 20)
-    assert date.endswith("-0000")
-    sender, session = transport(dated(date), OK)
-
-    sender.call("GET", PATH)
-
-    assert session.at[1] - session.at[0] == pytest.approx(20.5, abs=1)
-
-
-@pytest.mark.parametrize("off", [-9 * 3600.0, 5 * 3600.0])
-def test_retry_after_counts_from_the_answers_own_date(off: float) -> None:
-    """A clock of ours that is hours off neither stops the polls for hours nor hastens them."""
-    server = 1.8e9 + 1000 + off
-    dates = {"Retry-After": email.utils.formatdate(server + 20, usegmt=True)}
-    dates["Date"] = email.utils.formatdate(server, usegmt=True)
-    sender, session = transport((503, b"", dates), OK)
-
-    sender.call("GET", PATH)
-
-    assert session.at[1] - session.at[0] == pytest.approx(20.5)
 
 
 def test_rate_limit_that_lasts_is_no_missing_quota() -> None:

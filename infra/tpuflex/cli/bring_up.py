@@ -15,7 +15,8 @@ from tpuflex.cli.standing import expiry_text
 from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.operate.host import HostReport, await_ready
-from tpuflex.operate.status import SliceStatus, observe_host, slice_status
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.status import observe_host, slice_status
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud

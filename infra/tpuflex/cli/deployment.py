@@ -14,7 +14,8 @@ from tpuflex.cli.prepare import BUCKET, check_source
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
-from tpuflex.engine.run import StackRun, Target
+from tpuflex.engine.run import StackRun
+from tpuflex.engine.session import Target
 from tpuflex.naming import ENDPOINT_NAME
 from tpuflex.planning.cost import run_cost
 

@@ -24,9 +24,9 @@ FILE = Path(__file__).parents[3] / "docs" / "lifecycle.md"
 _HEAD = """\
 # The life of a queued resource
 
-Made from `tpuflex.standing`, `tpuflex.transitions` and `tpuflex.operate.status` by `make docs`; do
-not edit. Figures 5 and 5p of [reliability.md](reliability.md) walk along every edge and compare
-what each command says, and its exit code, with these tables.
+Made from `tpuflex.standing`, `tpuflex.transitions` and `tpuflex.operate.status_fields` by
+`make docs`; do not edit. Figures 5 and 5p of [reliability.md](reliability.md) walk along every
+edge and compare what each command says, and its exit code, with these tables.
 """
 _ROWS = """\
 ## What each command says

@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import NotFoundError
 from tpuflex.operate.ask import Answer, Question
-from tpuflex.operate.status import SliceStatus, slice_status
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.status import slice_status
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud

@@ -12,7 +12,7 @@ from tpuflex.planning.cost import run_cost
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.operate.status import SliceStatus
+    from tpuflex.operate.slice import SliceStatus
 
 
 def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -> None:

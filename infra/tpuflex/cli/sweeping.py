@@ -8,7 +8,7 @@ from tpuflex.catalog.zones import ZONES
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.find import ensure
 from tpuflex.engine.known import known_ids
-from tpuflex.engine.run import Target
+from tpuflex.engine.session import Target
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.gcp.marked import Listing, list_marked
 from tpuflex.operate.sweep import Deleted, Here, Leftover, Standing, delete, leftovers

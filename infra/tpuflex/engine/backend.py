@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 from tpuflex.engine.failure import failure
-from tpuflex.engine.run import Target
+from tpuflex.engine.session import Target
 
 
 def backend_url(target: Target) -> str:

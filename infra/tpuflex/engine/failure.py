@@ -21,7 +21,7 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.standing import TABLE, Standing
+from tpuflex.standing import PROTECTED, TABLE, Standing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -45,7 +45,7 @@ LOCKED = "Another operation is running on this stack, or one was killed while it
 _TORN = re.compile(r"failed to load checkpoint|snapshot integrity failure")
 #: What the engine says at the beginning of an operation that follows a killed one.
 _PENDING = re.compile(r"pending operations? from previous deployment")
-#: What the provider says of a deletion that was not over at its deadline.
+#: What the engine says of a stack that its backend does not hold any more.
 _REMOVED = re.compile(r"no stack named '([^']+)' found")
 _RECOVER = "An earlier run was killed. Mend its state first: tpuflex recover"
 _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
@@ -126,7 +126,7 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         )
     text = "\n".join(problems)
     kind = _kind(text)
-    if operation == "destroy" and _STUCK.search(text) and kind in (EngineError, ConflictError):
+    if operation == "destroy" and kind is ConflictError and _STUCK.search(text):
         return IncompleteTeardownError(
             text, hint="Run `tpuflex down` again: it goes on where this one stopped."
         )
@@ -167,7 +167,7 @@ _KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
     # The provider's own words (tpuflex.provider.waiting), then Google's.
     (re.compile(r"is not active after|\(cause: (?:stock-out|expired)\)"), CapacityError),
     (re.compile(r"nothing is bought again unasked|the run of \S+ is over"), BootError),
-    (re.compile(r"deletion_protection is on"), ConflictError),
+    (re.compile(re.escape(PROTECTED.text)), ConflictError),
     (_STUCK, ConflictError),
     (re.compile(r"queuedResources/\S+ belongs to "), AlreadyExistsError),
     (re.compile(r"\(cause: quota\)|quota", re.I), QuotaError),
@@ -188,7 +188,7 @@ def _hint(text: str, operation: str) -> str:
     if _kind(text) is BootError:
         advice = TABLE[Standing.ENDED].status.text
         return f"{advice[:1].upper()}{advice[1:]}."
-    if "deletion_protection is on" in text:
+    if PROTECTED.text in text:
         return "Set tpuflex:slice.deletion_protection to false, run `tpuflex up`, and try again."
     if "passphrase" in text:
         return "Set PULUMI_CONFIG_PASSPHRASE."

@@ -3,49 +3,22 @@
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from pathlib import Path
+from collections.abc import Callable, Mapping
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from tpuflex.engine.events import Finished, Note, Progress, Started, Step, progress_of
-from tpuflex.engine.failure import ProgramFailures, failure
-from tpuflex.engine.find import Engine
+from tpuflex.engine.events import Finished, Progress, Started, Step, progress_of
+from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.plan import Plan, merge
-from tpuflex.errors import EngineError, InterruptedByUser, NotFoundError
+from tpuflex.engine.session import Listener, Program, Session, Target
+from tpuflex.errors import NotFoundError
 
 if TYPE_CHECKING:
-    from pulumi.automation import Stack
     from pulumi.automation.events import EngineEvent
-
-    from tpuflex.engine.process import EngineProcess
 
 #: Operations that the engine runs at once. The Automation API's own default is 16, and each
 #: wait for capacity holds one: as many as the provider has threads.
 PARALLEL = 1000
-
-Program = Callable[[], None]
-Listener = Callable[[Progress], None]
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """What the engine works on.
-
-    Attributes:
-        root: directory of ``Pulumi.yaml``.
-        stack: stack name.
-        engine: the engine to run.
-        environ: the engine's whole environment.
-    """
-
-    root: Path
-    stack: str
-    engine: Engine
-    environ: Mapping[str, str]
 
 
 def _ignore(_progress: Progress) -> None:
@@ -67,24 +40,12 @@ class StackRun:
         failures: ProgramFailures,
         listener: Listener = _ignore,
     ) -> None:
-        from tpuflex.engine.process import EngineProcess
-
-        self._target = target
-        self._program = failures.guard(program)
-        self._failures = failures
-        self._listener = listener
-        self._notes: list[Note] = []
-        self._process: EngineProcess = EngineProcess(
-            target.engine.path, target.engine.version, target.environ
-        )
-        self._stack: Stack | None = None
-        # The SDK's inline language server lacks `Cancel`, which the engine calls when it is
-        # stopped: gRPC would log that with a traceback.
-        logging.getLogger("grpc._server").setLevel(logging.CRITICAL)
+        self._stack = target.stack
+        self._session = Session(target, program, failures, listener)
 
     @property
     def cancelled(self) -> bool:
-        return self._process.cancelled.is_set()
+        return self._session.cancelled
 
     def preview(self) -> Plan:
         """What ``up`` would do.
@@ -93,8 +54,8 @@ class StackRun:
             TpuflexError: the program or the engine failed.
         """
         steps: dict[str, Step] = {}
-        stack = self._select()
-        with self._operation("preview"):
+        stack = self._session.select()
+        with self._session.operation("preview"):
             stack.preview(parallel=PARALLEL, color="never", on_event=self._planned(steps))
         return Plan(tuple(steps.values()))
 
@@ -108,8 +69,8 @@ class StackRun:
             TpuflexError: the engine failed.
         """
         steps: dict[str, Step] = {}
-        stack = self._select()
-        with self._operation("destroy"):
+        stack = self._session.select()
+        with self._session.operation("destroy"):
             try:
                 stack.preview_destroy(
                     parallel=PARALLEL,
@@ -133,14 +94,14 @@ class StackRun:
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
-        stack = self._select()
-        with self._operation("up"):
+        stack = self._session.select()
+        with self._session.operation("up"):
             result = stack.up(
                 parallel=PARALLEL,
                 color="never",
                 suppress_outputs=True,
                 target=list(targets) or None,
-                on_event=self._on_event,
+                on_event=self._session.on_event,
             )
         return {key: output.value for key, output in result.outputs.items()}
 
@@ -153,14 +114,14 @@ class StackRun:
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        stack = self._select()
-        with self._operation("refresh"):
+        stack = self._session.select()
+        with self._session.operation("refresh"):
             stack.refresh(
                 parallel=PARALLEL,
                 color="never",
                 run_program=False,
                 target=list(targets) or None,
-                on_event=self._on_event,
+                on_event=self._session.on_event,
             )
 
     def destroy(self, *, spare_protected: bool = False) -> None:
@@ -173,14 +134,14 @@ class StackRun:
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        stack = self._select()
-        with self._operation("destroy"):
+        stack = self._session.select()
+        with self._session.operation("destroy"):
             stack.destroy(
                 parallel=PARALLEL,
                 color="never",
                 run_program=False,
                 exclude_protected=spare_protected,
-                on_event=self._on_event,
+                on_event=self._session.on_event,
             )
 
     def outputs(self) -> dict[str, Any]:
@@ -189,8 +150,8 @@ class StackRun:
         Raises:
             NotFoundError: the backend does not know the stack.
         """
-        stack = self._select(create=False)
-        with self._operation("stack output"):
+        stack = self._session.select(create=False)
+        with self._session.operation("stack output"):
             return {key: output.value for key, output in stack.outputs().items()}
 
     def resources(self) -> tuple[dict[str, Any], ...]:
@@ -207,10 +168,9 @@ class StackRun:
         Raises:
             NotFoundError: the backend does not know the stack.
         """
-        self._select(create=False)
-        arguments = ["stack", "export", "--stack", self._target.stack]
-        with self._operation("stack export"):
-            exported = json.loads(self._process.run(arguments, str(self._target.root), {}).stdout)
+        self._session.select(create=False)
+        with self._session.operation("stack export"):
+            exported = json.loads(self._session.run("stack", "export", "--stack", self._stack))
         return dict(exported.get("deployment") or {})
 
     def replace(self, deployment: Mapping[str, Any]) -> None:
@@ -222,14 +182,13 @@ class StackRun:
         with NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
             json.dump({"version": 3, "deployment": deployment}, file)
             file.flush()
-            arguments = ["stack", "import", "--stack", self._target.stack, "--file", file.name]
-            with self._operation("stack import"):
-                self._process.run(arguments, str(self._target.root), {})
+            with self._session.operation("stack import"):
+                self._session.run("stack", "import", "--stack", self._stack, "--file", file.name)
 
     def exists(self) -> bool:
         """Whether the backend knows the stack."""
         try:
-            self._select(create=False)
+            self._session.select(create=False)
         except NotFoundError:
             return False
         return True
@@ -240,84 +199,18 @@ class StackRun:
         Raises:
             EngineError: the backend refuses.
         """
-        self._select()
+        self._session.select()
 
     def remove(self) -> None:
         """Remove the empty stack from the backend; its stack file stays."""
-        arguments = ["stack", "rm", self._target.stack, "--yes", "--preserve-config"]
-        with self._operation("stack rm"):
-            self._process.run(arguments, str(self._target.root), {})
-
-    def _select(self, *, create: bool = True) -> Stack:
-        """The stack in the backend; made there if ``create``."""
-        from pulumi.automation import LocalWorkspace, StackNotFoundError
-        from pulumi.automation.errors import StackAlreadyExistsError
-
-        from tpuflex.engine.terse_stack import StackInitMode, TerseStack
-
-        if self._stack is not None:
-            return self._stack
-        target = self._target
-        workspace = LocalWorkspace(
-            work_dir=str(target.root), program=self._program, pulumi_command=self._process
-        )
-        mode = StackInitMode.CREATE_OR_SELECT if create else StackInitMode.SELECT
-        with self._operation("stack select"):
-            try:
-                self._stack = TerseStack(target.stack, workspace, mode)
-            except StackNotFoundError as error:
-                raise NotFoundError(
-                    f"The stack {target.stack} has not been brought up.",
-                    hint=f"Run: tpuflex up --stack {target.stack}",
-                ) from error
-            except StackAlreadyExistsError:
-                pass  # another run has made it between our look and our making it
-        return self._stack if self._stack is not None else self._select(create=False)
-
-    @contextmanager
-    def _operation(self, name: str) -> Iterator[None]:
-        """Run one engine command: Ctrl-C is handled, failures become errors of ours."""
-        from pulumi.automation import CommandError, InvalidVersionError
-
-        self._notes.clear()
-        self._failures.errors.clear()
-        try:
-            with self._process.interruptible(self._say):
-                yield
-        except CommandError as error:
-            self._raise_reason(name, self._process.stderr, error)
-        except (RuntimeError, InvalidVersionError, OSError, json.JSONDecodeError) as error:
-            # The Automation API's own complaints, such as a preview that ended without a summary.
-            self._raise_reason(name, str(error), error)
-
-    def _raise_reason(self, name: str, stderr: str, cause: Exception) -> None:
-        if self.cancelled:
-            raise InterruptedByUser(
-                "Stopped on request; what was done so far is in the stack's state.",
-                hint="Run `tpuflex up` to go on, or `tpuflex down` to remove it.",
-            ) from cause
-        if self._failures.errors:
-            raise self._failures.errors[0] from cause
-        if isinstance(cause, OSError):
-            raise EngineError(f"{self._target.engine.path} cannot be run: {cause.strerror}.")
-        raise failure(name, self._notes, stderr) from cause
-
-    def _say(self, text: str) -> None:
-        self._listener(Note("info", text))
-
-    def _on_event(self, event: EngineEvent) -> None:
-        progress = progress_of(event)
-        if progress is None:
-            return
-        if isinstance(progress, Note):
-            self._notes.append(progress)
-        self._listener(progress)
+        with self._session.operation("stack rm"):
+            self._session.run("stack", "rm", self._stack, "--yes", "--preserve-config")
 
     def _planned(self, steps: dict[str, Step]) -> Callable[[EngineEvent], None]:
         def collect(event: EngineEvent) -> None:
             progress = progress_of(event)
             if isinstance(progress, Started | Finished):
                 merge(steps, progress.step)
-            self._on_event(event)
+            self._session.on_event(event)
 
         return collect

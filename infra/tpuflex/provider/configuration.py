@@ -28,11 +28,6 @@ class Configuration:
     embedded: bool | None = None
 
 
-def own_keys(inputs: Properties) -> Properties:
-    """The part of a provider's inputs that is the provider's own."""
-    return {key: inputs[key] for key in KEYS if key in inputs}
-
-
 def failures(inputs: Properties) -> list[tuple[str, str]]:
     """What is wrong with the provider's own keys, as (key, reason)."""
     found = []

@@ -7,7 +7,7 @@ from datetime import datetime, timedelta
 
 from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.gcp.tpu_models import Node, QueuedResource
-from tpuflex.lifecycle import Lifecycle, describe, lifecycle
+from tpuflex.lifecycle import NOT_FOUND, Lifecycle, describe, lifecycle
 from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_SPEC, LABEL_STACK
 from tpuflex.provider.codec import Properties, Value
 from tpuflex.provider.importing import imported_inputs
@@ -47,7 +47,7 @@ class Observation:
     def state(self) -> str:
         """Google's word for the queued resource's state."""
         found = self.queued_resource
-        return found.state.state if found is not None else "NOT_FOUND"
+        return found.state.state if found is not None else NOT_FOUND
 
     @property
     def lifecycle(self) -> Lifecycle:
@@ -127,8 +127,8 @@ class Observation:
         if self.queued_resource is None and self.nodes.found:
             if self.nodes.several:
                 left = self.nodes.left_over()
-                return f"NOT_FOUND: {left}, and billed, but the queued resource is gone"
-            return f"NOT_FOUND: {TABLE[Standing.ORPHANED].meaning}"
+                return f"{NOT_FOUND}: {left}, and billed, but the queued resource is gone"
+            return f"{NOT_FOUND}: {TABLE[Standing.ORPHANED].meaning}"
         return f"{self.state}: {describe(self.state)}"
 
 

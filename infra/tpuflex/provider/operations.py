@@ -60,7 +60,7 @@ def update(
     *,
     timeout: float,
 ) -> Observation:
-    """Go on waiting if it is not active yet, delete what lost, then patch the node.
+    """Go on waiting if it is not active yet, delete what lost, then patch its nodes.
 
     Args:
         call: what is at hand.
@@ -89,7 +89,7 @@ def update(
 def delete_resource(
     call: Call, id_: str, inputs: Properties, outputs: Properties, *, timeout: float
 ) -> None:
-    """Delete every request of the resource, with its node, and wait until all are gone.
+    """Delete every request of the resource, with its nodes, and wait until all are gone.
 
     Args:
         call: what is at hand.

@@ -1,4 +1,4 @@
-"""Changing a running node in place, as far as the API can."""
+"""Changing running nodes in place, as far as the API can."""
 
 from __future__ import annotations
 

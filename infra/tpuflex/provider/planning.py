@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tpuflex.lifecycle import Lifecycle
+from tpuflex.lifecycle import NOT_FOUND, Lifecycle
 from tpuflex.provider.capacity_args import STEERING
 from tpuflex.provider.codec import Properties, has_unknown
 from tpuflex.provider.diff import Change, Diff, Kind, diff, with_next_generation
@@ -80,7 +80,7 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
 
 def _standing(where: Lifecycle, outputs: Properties) -> Standing:
     """Its row, of those that are replaced."""
-    orphaned = where is Lifecycle.LOST and outputs.get("state") == "NOT_FOUND"
+    orphaned = where is Lifecycle.LOST and outputs.get("state") == NOT_FOUND
     return Standing.ORPHANED if orphaned else _STANDING[where]
 
 
@@ -123,5 +123,5 @@ def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) ->
         return {"requests": change}
     if where is not Lifecycle.ENDED:
         return {}
-    left = new.get("onRunEnd") == "delete" and outputs.get("state") != "NOT_FOUND"
+    left = new.get("onRunEnd") == "delete" and outputs.get("state") != NOT_FOUND
     return {"lifecycle": change, "requests": change} if left else {"lifecycle": change}

@@ -6,8 +6,8 @@ from collections import Counter
 
 from reliability.command_rig import Rig
 from reliability.figures.figure import Call, Json
+from reliability.figures.kills import ROLES
 
-ROLES = ("cli", "engine", "provider")
 #: Stopped and at once sent on: that is noticed by nobody, and noted in the history.
 _LOOK: Json = {
     "nth": 1,

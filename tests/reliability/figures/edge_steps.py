@@ -14,14 +14,15 @@ from tpuflex.emulator.tpu.records import Initiator, QueuedState
 
 Step = Callable[[EdgeRig], None]
 
-_STILL = {
+#: Nothing moves while it is looked at.
+STILL = {
     "admission_s": FOR_EVER,
     "never": True,
     "provisioning_s": FOR_EVER,
     "suspending_s": FOR_EVER,
     "deleting_s": FOR_EVER,
 }
-_SERVICE, _USER = Initiator.SERVICE, Initiator.USER
+_SERVICE = Initiator.SERVICE
 #: A run, and the moment after it.
 RUN_S = 14_410.0
 
@@ -211,27 +212,27 @@ def fail_provisioning(rig: EdgeRig) -> None:
 
 
 def preempt(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
+    rig.direct.capacity(**STILL)
     rig.put(QueuedState.SUSPENDING, _SERVICE)
 
 
 def delete(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
+    rig.direct.capacity(**STILL)
     rig.by_api(lambda client, name: client.delete_queued_resource(name, request_id="theirs"))
 
 
 def delete_node(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
+    rig.direct.capacity(**STILL)
     rig.by_api(lambda client, name: client.delete_node(name.node(name.id)))
 
 
 def stop(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
+    rig.direct.capacity(**STILL)
     rig.on_node("stop")
 
 
 def start(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
+    rig.direct.capacity(**STILL)
     rig.on_node("start")
 
 
@@ -241,12 +242,12 @@ def restart(rig: EdgeRig) -> None:
 
 
 def reset(rig: EdgeRig) -> None:
-    rig.direct.capacity(**_STILL)
+    rig.direct.capacity(**STILL)
     rig.on_request("reset")
 
 
 def make_node(rig: EdgeRig) -> None:
-    rig.direct.capacity(**{**_STILL, "never": False})
+    rig.direct.capacity(**{**STILL, "never": False})
     rig.make_node(NAMES.labels())
 
 
@@ -264,7 +265,7 @@ def covered(kind: str, state: str) -> Step:
     """Another word for where it is."""
 
     def cover(rig: EdgeRig) -> None:
-        rig.direct.capacity(**_STILL)
+        rig.direct.capacity(**STILL)
         rig.cover(kind, state)
 
     return cover
@@ -276,7 +277,7 @@ def uncover(rig: EdgeRig) -> None:
 
 def nothing_happens(rig: EdgeRig) -> None:
     """It stays where it is, whatever is done."""
-    rig.pass_time(10, **_STILL)
+    rig.pass_time(10, **STILL)
 
 
 def unsupported(rig: EdgeRig) -> None:

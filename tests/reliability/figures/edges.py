@@ -18,11 +18,12 @@ from functools import cache
 
 from reliability.command_rig import ROOT
 from reliability.edge_rig import FOR_EVER, NAMES, EdgeRig
+from reliability.figures.edge_steps import STILL
 from reliability.figures.edge_ways import WAYS
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.projects import SWIFT
 from reliability.servicer_rig import CLOUD_PROJECT
-from reliability.small_engine import PROJECT, STACK
+from reliability.small_state import PROJECT, STACK
 from tpuflex.cli.bring_up import require_active
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import slice_plan
@@ -31,7 +32,8 @@ from tpuflex.cli.standing import show_status
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import TpuflexError
-from tpuflex.operate.status import SliceStatus, slice_status
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.status import slice_status
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
@@ -39,14 +41,6 @@ from tpuflex.standing import TABLE, Standing
 from tpuflex.transitions import COMMANDS, EDGES, Command, Edge
 from tpuflex.workdir import Project
 
-#: Nothing moves while it is looked at.
-STILL: Json = {
-    "admission_s": FOR_EVER,
-    "never": True,
-    "provisioning_s": FOR_EVER,
-    "suspending_s": FOR_EVER,
-    "deleting_s": FOR_EVER,
-}
 #: What is on its way arrives within ten minutes; nothing is granted.
 PASSING: Json = {
     # Counted from when it was asked for, which is half an hour ago.

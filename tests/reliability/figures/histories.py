@@ -14,6 +14,7 @@ import random
 from collections.abc import Callable
 
 from reliability.figures.figure import TPU, Case, Figure, Json, Result
+from reliability.figures.kills import STAGES
 from reliability.invariants import Violation
 from reliability.servicer_rig import ServicerRig
 from reliability.snapshot import is_over, stored_resources
@@ -34,7 +35,6 @@ CALLS = (
     f"{TPU}nodes.patch",
     f"{TPU}operations.get",
 )
-KILL_STAGES = ("before-commit", "after-commit", "after-response")
 #: Invariants that hold at any time, also right after a command that failed.
 ALWAYS = frozenset({"I2", "I6"})
 
@@ -273,7 +273,7 @@ def _command(chance: random.Random, word: str) -> Json:
         rules[-1] = {
             "where": {"method_id": chance.choice(CALLS)},
             "nth": chance.randint(1, 4),
-            "stage": chance.choice(KILL_STAGES),
+            "stage": chance.choice(STAGES),
             "effect": {"kind": "kill", "roles": ["provider"]},
         }
     return {"do": word, "rules": list(rules)}

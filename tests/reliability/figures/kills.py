@@ -31,14 +31,14 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
     rig.reset()
     calls = {command: slice_calls(rig, command) for command in ("up", "down")}
     found = [
-        _case(command, role, stage, call)
+        kill_case(command, role, stage, call)
         for command, made in calls.items()
         for role in ROLES
         for stage in STAGES
         for call in made
     ]
     polls = [
-        _case(command, role, "during-poll", Call(GET, nth))
+        kill_case(command, role, "during-poll", Call(GET, nth))
         for command, nth in POLLS
         for role in ROLES
     ]
@@ -76,7 +76,8 @@ def judge(rig: SliceRig, case: Case) -> Result:
     return result
 
 
-def _case(command: str, role: str, stage: str, call: Call) -> Case:
+def kill_case(command: str, role: str, stage: str, call: Call) -> Case:
+    """The case of one kill at one call."""
     facts: Json = {"command": command, "role": role, "stage": stage}
     facts |= {"method_id": call.method_id, "nth": call.nth}
     return Case(f"{command}: kill -9 {role} {stage} {call}", facts)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reliability.figures.figure import Call, Case, Figure, Json, Result, slice_calls
-from reliability.figures.kills import CREATE, GET, ROLES, STAGES, kill
+from reliability.figures.figure import Call, Case, Figure, Result, slice_calls
+from reliability.figures.kills import CREATE, GET, ROLES, STAGES, kill, kill_case
 from reliability.invariants import Command
 from reliability.naive_rig import PROVIDER, NaiveRig
 
@@ -36,14 +36,14 @@ def cases(rig: NaiveRig, _seed: int) -> list[Case]:
     _pace(rig, QUICK_S, QUICK_S)
     calls = {command: slice_calls(rig, command) for command in ("up", "down")}
     found = [
-        _case(command, role, stage, call)
+        kill_case(command, role, stage, call)
         for command, made in calls.items()
         for role in ROLES
         for stage in STAGES
         for call in made
     ]
     polls = [
-        _case(command, role, "during-poll", Call(GET, nth))
+        kill_case(command, role, "during-poll", Call(GET, nth))
         for command, nth in POLLS
         for role in ROLES
     ]
@@ -104,12 +104,6 @@ def _patiently(rig: NaiveRig, command: str) -> Command:
         return ended
     rig.control.advance(_LATER_S)
     return rig.run(command)
-
-
-def _case(command: str, role: str, stage: str, call: Call) -> Case:
-    facts: Json = {"command": command, "role": role, "stage": stage}
-    facts |= {"method_id": call.method_id, "nth": call.nth}
-    return Case(f"{command}: kill -9 {role} {stage} {call}", facts)
 
 
 def _auto_named(rig: NaiveRig, case: Case) -> Result:

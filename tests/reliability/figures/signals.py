@@ -5,13 +5,12 @@ from __future__ import annotations
 from datetime import datetime
 
 from reliability.figures.figure import Call, Case, Figure, Result, slice_calls
-from reliability.figures.kills import kill
+from reliability.figures.kills import ROLES, kill
 from reliability.rig import SliceRig
 
 #: Real seconds in which a command has to end after it was asked to.
 EXIT_S = 5.0
 STOPPED_S = 120.0
-ROLES = ("cli", "engine", "provider")
 
 
 def cases(rig: SliceRig, _seed: int) -> list[Case]:

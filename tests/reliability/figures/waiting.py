@@ -103,7 +103,6 @@ def judge(rig: ServicerRig, case: Case) -> Result:
     span = facts["hours"] * HOUR
     with _credentials(rig, facts) as tokens:
         rig.log = heard
-        rig.restart()
         _prepare(rig, facts, span, tokens)
         began = rig.direct.clock.now()
         ended = rig.run("up", rules=_rules(facts, span))
@@ -125,7 +124,6 @@ def judge(rig: ServicerRig, case: Case) -> Result:
         result.wanted(down.exit_code == 0, "manual", f"`down` ends with {down.exit_code}: {said}")
         result.found(rig.check(), "after `down`")
     rig.log, rig.connection = EngineLog(), None
-    rig.restart()
     return result
 
 

@@ -1,0 +1,150 @@
+"""A stack opened for one program: selected in its backend, commands run, failures explained."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.engine.events import Note, Progress, progress_of
+from tpuflex.engine.failure import ProgramFailures, failure
+from tpuflex.engine.find import Engine
+from tpuflex.errors import EngineError, InterruptedByUser, NotFoundError
+
+if TYPE_CHECKING:
+    from pulumi.automation import Stack
+    from pulumi.automation.events import EngineEvent
+
+    from tpuflex.engine.process import EngineProcess
+
+Program = Callable[[], None]
+Listener = Callable[[Progress], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What the engine works on.
+
+    Attributes:
+        root: directory of ``Pulumi.yaml``.
+        stack: stack name.
+        engine: the engine to run.
+        environ: the engine's whole environment.
+    """
+
+    root: Path
+    stack: str
+    engine: Engine
+    environ: Mapping[str, str]
+
+
+class Session:
+    """The engine on one stack, and what it has said.
+
+    Attributes:
+        cancelled: whether the user pressed Ctrl-C during an operation.
+    """
+
+    def __init__(
+        self, target: Target, program: Program, failures: ProgramFailures, listener: Listener
+    ) -> None:
+        from tpuflex.engine.process import EngineProcess
+
+        self._target = target
+        self._program = failures.guard(program)
+        self._failures = failures
+        self._listener = listener
+        self._notes: list[Note] = []
+        self._process: EngineProcess = EngineProcess(
+            target.engine.path, target.engine.version, target.environ
+        )
+        self._stack: Stack | None = None
+        # The SDK's inline language server lacks `Cancel`, which the engine calls when it is
+        # stopped: gRPC would log that with a traceback.
+        logging.getLogger("grpc._server").setLevel(logging.CRITICAL)
+
+    @property
+    def cancelled(self) -> bool:
+        return self._process.cancelled.is_set()
+
+    def select(self, *, create: bool = True) -> Stack:
+        """The stack in the backend; made there if ``create``.
+
+        Raises:
+            NotFoundError: the backend does not know it, and it is not to be made.
+        """
+        from pulumi.automation import LocalWorkspace, StackNotFoundError
+        from pulumi.automation.errors import StackAlreadyExistsError
+
+        from tpuflex.engine.terse_stack import StackInitMode, TerseStack
+
+        if self._stack is not None:
+            return self._stack
+        target = self._target
+        workspace = LocalWorkspace(
+            work_dir=str(target.root), program=self._program, pulumi_command=self._process
+        )
+        mode = StackInitMode.CREATE_OR_SELECT if create else StackInitMode.SELECT
+        with self.operation("stack select"):
+            try:
+                self._stack = TerseStack(target.stack, workspace, mode)
+            except StackNotFoundError as error:
+                raise NotFoundError(
+                    f"The stack {target.stack} has not been brought up.",
+                    hint=f"Run: tpuflex up --stack {target.stack}",
+                ) from error
+            except StackAlreadyExistsError:
+                pass  # another run has made it between our look and our making it
+        return self._stack if self._stack is not None else self.select(create=False)
+
+    @contextmanager
+    def operation(self, name: str) -> Iterator[None]:
+        """Run one engine command: Ctrl-C is handled, failures become errors of ours.
+
+        Raises:
+            TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
+        """
+        from pulumi.automation import CommandError, InvalidVersionError
+
+        self._notes.clear()
+        self._failures.errors.clear()
+        try:
+            with self._process.interruptible(self._say):
+                yield
+        except CommandError as error:
+            self._raise_reason(name, self._process.stderr, error)
+        except (RuntimeError, InvalidVersionError, OSError, json.JSONDecodeError) as error:
+            # The Automation API's own complaints, such as a preview that ended without a summary.
+            self._raise_reason(name, str(error), error)
+
+    def run(self, *arguments: str) -> str:
+        """What the engine prints when it is run with ``arguments`` in the project."""
+        return self._process.run([*arguments], str(self._target.root), {}).stdout
+
+    def on_event(self, event: EngineEvent) -> None:
+        """Tell the listener, and keep what may explain a failure."""
+        progress = progress_of(event)
+        if progress is None:
+            return
+        if isinstance(progress, Note):
+            self._notes.append(progress)
+        self._listener(progress)
+
+    def _raise_reason(self, name: str, stderr: str, cause: Exception) -> None:
+        if self.cancelled:
+            raise InterruptedByUser(
+                "Stopped on request; what was done so far is in the stack's state.",
+                hint="Run `tpuflex up` to go on, or `tpuflex down` to remove it.",
+            ) from cause
+        if self._failures.errors:
+            raise self._failures.errors[0] from cause
+        if isinstance(cause, OSError):
+            raise EngineError(f"{self._target.engine.path} cannot be run: {cause.strerror}.")
+        raise failure(name, self._notes, stderr) from cause
+
+    def _say(self, text: str) -> None:
+        self._listener(Note("info", text))

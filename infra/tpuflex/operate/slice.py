@@ -1,0 +1,114 @@
+"""What is known of an endpoint's slice, and what follows from it: advice, exit code, cost."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import Decimal
+
+from tpuflex.lifecycle import NOT_FOUND, Lifecycle
+from tpuflex.operate.host import HostReport
+from tpuflex.standing import BOOTING, HOST_FAILED, TABLE, Outcome, Standing, standing
+
+_SECONDS_PER_HOUR = 3600
+_CENT = Decimal("0.01")
+
+
+@dataclass(frozen=True, slots=True)
+class SliceStatus:
+    """One request for a slice and what has become of it.
+
+    Attributes:
+        queued_resource: id of the queued resource.
+        zone: its zone.
+        state: Google's word for its state.
+        lifecycle: our word.
+        sentence: the state in plain words.
+        error: why it failed, in Google's words, or empty.
+        created: when it was asked for.
+        node: full name of the node.
+        node_state: Google's word for the node's state, or empty when there is none.
+        health: the node's health, or empty.
+        address: the first host's internal address, or empty.
+        active_since: when the node was made.
+        expires: when Google ends the run.
+        host: the host's own report, or None before its first.
+        others: further requests of the endpoint, each in a few words.
+    """
+
+    queued_resource: str
+    zone: str
+    state: str
+    lifecycle: Lifecycle
+    sentence: str
+    error: str = ""
+    created: datetime | None = None
+    node: str = ""
+    node_state: str = ""
+    health: str = ""
+    address: str = ""
+    active_since: datetime | None = None
+    expires: datetime | None = None
+    host: HostReport | None = None
+    others: tuple[str, ...] = ()
+
+    @property
+    def standing(self) -> Standing:
+        """Its row in the refresh table."""
+        there = self.state != NOT_FOUND
+        return standing(self.lifecycle, queued_resource=there, node=bool(self.node_state))
+
+    @property
+    def outcome(self) -> Outcome:
+        """What to do about it, and the exit code for scripts that poll."""
+        if self.lifecycle is not Lifecycle.ACTIVE or self.ready:
+            return TABLE[self.standing].status
+        return HOST_FAILED if self.host is not None and self.host.error else BOOTING
+
+    @property
+    def advice(self) -> str:
+        """What to do about it."""
+        return self.outcome.text
+
+    @property
+    def ready(self) -> bool:
+        """Whether it serves."""
+        return self.lifecycle is Lifecycle.ACTIVE and self.host is not None and self.host.ready
+
+    def endpoint(self, port: int) -> str:
+        """Base URL of the endpoint, or empty while there is no address."""
+        return f"http://{self.address}:{port}/v1" if self.address else ""
+
+    def cost(self, per_hour: Decimal | None, now: datetime) -> Decimal | None:
+        """US dollars since the node was made; None when the price is not known."""
+        if per_hour is None:
+            return None
+        if self.active_since is None or not self.node_state:
+            return Decimal("0.00")
+        seconds = max(0, int((now - self.active_since).total_seconds()))
+        return (per_hour * seconds / _SECONDS_PER_HOUR).quantize(_CENT)
+
+    def to_json(self) -> dict[str, object]:
+        """The document under ``slice`` that ``tpuflex status --json`` prints."""
+        return {
+            "queued_resource": self.queued_resource,
+            "zone": self.zone,
+            "state": self.state,
+            "lifecycle": self.lifecycle.value,
+            "standing": self.standing.value,
+            "sentence": self.sentence,
+            "error": self.error,
+            "created": _iso(self.created),
+            "node_state": self.node_state,
+            "health": self.health,
+            "address": self.address,
+            "active_since": _iso(self.active_since),
+            "expires": _iso(self.expires),
+            "host": None if self.host is None else self.host.to_json(),
+            "others": list(self.others),
+            "advice": self.advice,
+        }
+
+
+def _iso(time: datetime | None) -> str | None:
+    return None if time is None else time.isoformat()

@@ -1,0 +1,35 @@
+"""What the environment has to do with where the commands go."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tpuflex.cli.cloud import google_environment
+
+
+class TestEnvironment:
+    def test_of_google_forgets_the_embedded_cloud(self, tmp_path: Path) -> None:
+        """A stack on Google is not led astray by a shell that points at the embedded cloud."""
+        shell = {
+            "PATH": "/bin",
+            "TPUFLEX_EMULATOR": "http://127.0.0.1:1",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": "http://127.0.0.1:1/",
+            "PULUMI_DEBUG_PROVIDERS": "gcp:1",
+            "GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.tpuflex-embedded",
+        }
+
+        found = google_environment(shell, tmp_path)
+
+        assert {"PATH", "PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE"} <= set(found)
+        assert not {key for key in found if key.startswith(("CLOUDSDK", "GOOGLE", "TPUFLEX"))}
+        assert "PULUMI_DEBUG_PROVIDERS" not in found
+
+    def test_of_google_keeps_the_users_backend(self, tmp_path: Path) -> None:
+        """Whoever has a Pulumi backend keeps it."""
+        shell = {"PULUMI_BACKEND_URL": "gs://state", "CLOUDSDK_CORE_PROJECT": "mine"}
+
+        found = google_environment(shell, tmp_path)
+
+        assert found["PULUMI_BACKEND_URL"] == "gs://state"
+        assert found["CLOUDSDK_CORE_PROJECT"] == "mine"
+        assert "PULUMI_CONFIG_PASSPHRASE" not in found

@@ -1,0 +1,103 @@
+"""Things with the marker of a stack, and an API that lists them: what a sweep is about."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.gcp.inventory import Apis
+from tpuflex.gcp.marked import Marked
+from tpuflex.gcp.transport import JsonObject
+from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.operate.sweep import Here
+
+NAMES = Names("shop", "dev", ENDPOINT_NAME)
+STRANGER = Names("shop", "alice", ENDPOINT_NAME)
+OTHER = Names("elsewhere", "dev", ENDPOINT_NAME)
+ZONE = "projects/p/locations/z"
+
+
+def here(*known: str) -> Here:
+    return Here("shop", "p", ("dev",), frozenset(known))
+
+
+def request(id_: str = "q", state: str = "ACTIVE", names: Names = NAMES) -> Marked:
+    name = f"{ZONE}/queuedResources/{id_}"
+    labels = names.labels()
+    return Marked(
+        kind="queued resource",
+        name=id_,
+        location="z",
+        id=name,
+        service="tpu",
+        path=f"/v2alpha1/{name}",
+        owner=names.owner,
+        project=labels["tpuflex-project"],
+        stack=labels["tpuflex-stack"],
+        state=state,
+    )
+
+
+def node(id_: str = "q", holder: str = "") -> Marked:
+    name = f"{ZONE}/nodes/{id_}"
+    labels = NAMES.labels()
+    return Marked(
+        kind="node",
+        name=id_,
+        location="z",
+        id=name,
+        service="tpu",
+        path=f"/v2alpha1/{name}",
+        owner=NAMES.owner,
+        project="shop",
+        stack=labels["tpuflex-stack"],
+        state="READY",
+        holder=holder,
+    )
+
+
+class Api:
+    """An API whose answers are given; it remembers what was asked."""
+
+    def __init__(self, answers: Mapping[str, Any] | None = None) -> None:
+        self.answers = dict(answers or {})
+        self.calls: list[str] = []
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,
+        body: JsonObject | None = None,
+        budget: float = 0.0,
+    ) -> JsonObject:
+        del body, budget
+        token = (query or {}).get("pageToken", "")
+        self.calls.append(f"{method} {path}")
+        key = f"{method} {path}{f'#{token}' if token else ''}"
+        answer = self.answers.get(key, {} if method != "GET" else None)
+        if isinstance(answer, list):
+            answer = answer.pop(0) if len(answer) > 1 else answer[0]
+        if isinstance(answer, TpuflexError):
+            raise answer
+        if answer is None:
+            raise NotFoundError(f"{path} is not there")
+        found: JsonObject = answer
+        return found
+
+
+def clients(**given: Api) -> Apis:
+    names = ("tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager")
+    return Apis(**{name: given.get(name, Api()) for name in names})
+
+
+def labelled(id_: str, names: Names = NAMES) -> JsonObject:
+    """A queued resource as the API lists it."""
+    spec: JsonObject = {"node": {"labels": {**names.labels()}}}
+    return {
+        "name": f"projects/123/locations/z/queuedResources/{id_}",
+        "state": {"state": "ACTIVE"},
+        "tpu": {"nodeSpec": [spec]},
+    }

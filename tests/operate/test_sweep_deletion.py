@@ -1,0 +1,96 @@
+"""What a sweep deletes: asked for once, awaited, and each for itself."""
+
+from __future__ import annotations
+
+from marked_things import (
+    OTHER,
+    ZONE,
+    Api,
+    clients,
+    labelled,
+    node,
+    request,
+)
+from tpuflex.errors import ApiError, ConflictError, NotFoundError
+from tpuflex.gcp.marked import Marked
+from tpuflex.operate.sweep import Leftover, Standing, delete
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.time = 0.0
+
+    def now(self) -> float:
+        return self.time
+
+    def sleep(self, seconds: float) -> None:
+        self.time += seconds
+
+
+def orphan(item: Marked) -> Leftover:
+    return Leftover(item, "dev", Standing.ORPHAN, "no state knows it")
+
+
+def deletion(api: Api, *items: Marked) -> list[str]:
+    """What is wrong with each after its deletion; empty when it is gone."""
+    clock = Clock()
+    found = delete(
+        [orphan(item) for item in items],
+        clients(tpu=api),
+        say=lambda _: None,
+        now=clock.now,
+        sleep=clock.sleep,
+    )
+    return [one.problem for one in found]
+
+
+PATH = f"/v2alpha1/{ZONE}/queuedResources/q"
+
+
+class TestDeletion:
+    def test_waits_until_it_is_gone(self) -> None:
+        """A deletion counts when the thing is gone, and is asked for once."""
+        api = Api({f"GET {PATH}": [labelled("q"), labelled("q"), NotFoundError("gone")]})
+
+        assert deletion(api, request()) == [""]
+        assert api.calls.count(f"DELETE {PATH}") == 1
+
+    def test_asks_again_while_it_cannot_be_deleted(self) -> None:
+        """PROVISIONING cannot be deleted: it is asked for again."""
+        busy = ConflictError("being provisioned", status=400)
+        api = Api(
+            {
+                f"GET {PATH}": [labelled("q")] * 3 + [NotFoundError("gone")],
+                f"DELETE {PATH}": [busy, {}],
+            }
+        )
+
+        assert deletion(api, request()) == [""]
+        assert api.calls.count(f"DELETE {PATH}") == 2
+
+    def test_another_marker_by_now(self) -> None:
+        """What carries another marker by now is not touched."""
+        api = Api({f"GET {PATH}": labelled("q", OTHER)})
+
+        (problem,) = deletion(api, request())
+
+        assert "another marker" in problem
+        assert not [call for call in api.calls if call.startswith("DELETE")]
+
+    def test_one_failure_does_not_stop_the_others(self) -> None:
+        """Each thing is tried; what is still there in the end is said."""
+        api = Api(
+            {
+                f"GET {PATH}": labelled("q"),
+                f"DELETE {PATH}": ApiError("no", status=500),
+                f"GET /v2alpha1/{ZONE}/nodes/n": NotFoundError("gone"),
+            }
+        )
+
+        assert deletion(api, request(), node("n")) == ["no", ""]
+
+    def test_stuck(self) -> None:
+        """Patience ends, and what is left is not called gone."""
+        assert deletion(Api({f"GET {PATH}": labelled("q")}), request()) == ["it is still there"]

@@ -1,0 +1,50 @@
+"""What `GetSchema` answers with."""
+
+from __future__ import annotations
+
+import json
+
+from tpuflex.provider.arguments import (
+    INPUTS,
+    QueuedResourceArgs,
+)
+from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
+
+
+class TestPackageSchema:
+    """What `GetSchema` answers with."""
+
+    def test_it_holds_every_input_at_every_depth(self) -> None:
+        """Each input and each field inside of one has a type and a text; each type is defined."""
+        schema = json.loads(package_schema())
+        resource = schema["resources"][QUEUED_RESOURCE]
+
+        assert set(resource["inputProperties"]) == INPUTS
+        defined = {f"#/types/{token}" for token in schema["types"]}
+        groups = [resource["inputProperties"], resource["properties"]] + [
+            group["properties"] for group in schema["types"].values()
+        ]
+        used = set()
+        for group in groups:
+            for name, text in group.items():
+                assert text["description"], name
+                reference = text.get("$ref") or text.get("items", {}).get("$ref")
+                used |= {reference} - {None}
+                assert reference or text["type"], name
+        assert used == defined
+
+    def test_required_is_what_has_no_default(self) -> None:
+        """A program must say what nothing can be made of; an object what it cannot be without."""
+        schema = json.loads(package_schema())
+
+        resource = schema["resources"][QUEUED_RESOURCE]
+        assert resource["requiredInputs"] == ["runtimeVersion", "serviceAccount", "zones"]
+        assert schema["types"]["tpuflex:tpu:DataDisk"]["required"] == ["sourceDisk"]
+        assert schema["types"]["tpuflex:tpu:MultiNode"]["required"] == ["nodeCount"]
+        size = schema["types"]["tpuflex:tpu:BootDisk"]["properties"]["diskSizeGb"]
+        assert size["type"] == "integer"
+
+    def test_every_field_of_the_model_is_described(self) -> None:
+        """No field goes without a text."""
+        for name, field in QueuedResourceArgs.model_fields.items():
+            assert field.description, name

@@ -1,0 +1,56 @@
+"""The state of one queued resource's stack, in the engine's form."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from google.protobuf.struct_pb2 import Struct
+
+from tpuflex.provider.codec import decode
+from tpuflex.provider.protocol import provider_pb2
+from tpuflex.provider.schema import QUEUED_RESOURCE
+
+Json = dict[str, Any]
+
+PROJECT, STACK, NAME = "shop", "dev", "slice"
+STACK_URN = f"urn:pulumi:{STACK}::{PROJECT}::pulumi:pulumi:Stack::{PROJECT}-{STACK}"
+PROVIDER_URN = f"urn:pulumi:{STACK}::{PROJECT}::pulumi:providers:tpuflex::cloud"
+PROVIDER = f"{PROVIDER_URN}::00000000-0000-4000-8000-000000000000"
+URN = f"urn:pulumi:{STACK}::{PROJECT}::{QUEUED_RESOURCE}::{NAME}"
+
+
+def new_resource(inputs: Json) -> Json:
+    """A resource that is not made yet."""
+    return {
+        "urn": URN,
+        "type": QUEUED_RESOURCE,
+        "custom": True,
+        "inputs": inputs,
+        "parent": STACK_URN,
+        "provider": PROVIDER,
+    }
+
+
+def kept_resource(resource: Json, kept: provider_pb2.ErrorResourceInitFailed) -> Json:
+    """``resource`` as a call that failed leaves it: with its id and the reasons."""
+    return refreshing(
+        {
+            **resource,
+            "id": kept.id,
+            "inputs": plain(kept.inputs),
+            "outputs": plain(kept.properties),
+            "initErrors": list(kept.reasons),
+        },
+        kept.refresh_before_update,
+    )
+
+
+def refreshing(resource: Json, before_update: bool) -> Json:
+    """``resource``, which wants to be read before each update if ``before_update``."""
+    resource["refreshBeforeUpdate"] = before_update
+    return resource
+
+
+def plain(properties: Struct) -> Json:
+    """Properties as they come over the wire, decoded."""
+    return dict(decode(properties))

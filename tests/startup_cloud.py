@@ -1,0 +1,191 @@
+"""One server that plays Google for a host and, once the container runs, vLLM."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import threading
+from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote, urlsplit
+
+API_KEY = "key-canary-3141592653"
+VERSION = "projects/p/secrets/api-key/versions/1"
+PREFIX = "models/tiny/1"
+FILES = {
+    "config.json": b'{"architectures": ["LlamaForCausalLM"]}',
+    "model-1.safetensors": b"first shard " * 5000,
+    "nested/model-2.safetensors": b"second shard " * 3000,
+    "empty.txt": b"",
+}
+
+
+def manifest_of(files: dict[str, bytes]) -> dict[str, Any]:
+    """The manifest document of ``files``."""
+    return {
+        "schema": 1,
+        "model": "tiny",
+        "revision": "1",
+        "created": "2026-01-01T00:00:00Z",
+        "total_bytes": sum(map(len, files.values())),
+        "files": [
+            {
+                "path": path,
+                "size": len(content),
+                "crc32c": "AAAAAA==",
+                "sha256": hashlib.sha256(content).hexdigest(),
+            }
+            for path, content in sorted(files.items())
+        ],
+    }
+
+
+@dataclass
+class Cloud:
+    """What the server knows and was asked.
+
+    Attributes:
+        config: the document under `tpuflex-config`; None answers 404.
+        attributes: other metadata attributes.
+        objects: the bucket's objects by name.
+        secrets: values by version name.
+        answers: HTTP statuses to give first, by a part of the path, before the real answer.
+        health: whether vLLM answers once its container runs.
+        requests: every request as `METHOD path`.
+        reports: every guest attribute written, in order.
+    """
+
+    config: dict[str, Any] | None = None
+    attributes: dict[str, str] = field(default_factory=dict)
+    objects: dict[str, bytes] = field(default_factory=dict)
+    secrets: dict[str, str] = field(default_factory=lambda: {VERSION: API_KEY})
+    answers: dict[str, list[int]] = field(default_factory=dict)
+    health: bool = True
+    key_checked: bool = True
+    requests: list[str] = field(default_factory=list)
+    reports: list[tuple[str, str]] = field(default_factory=list)
+    lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def put_weights(self, files: dict[str, bytes], *, manifest: bool = True) -> None:
+        """Put ``files`` into the bucket, with their manifest unless told otherwise."""
+        self.objects |= {f"{PREFIX}/{path}": content for path, content in files.items()}
+        if manifest:
+            text = json.dumps(manifest_of(files)).encode()
+            self.objects[f"{PREFIX}/MANIFEST.json"] = text
+
+    def asked(self, part: str) -> int:
+        """How many requests had ``part`` in them."""
+        return sum(part in request for request in self.requests)
+
+    def last(self, key: str) -> str:
+        """The present value of the guest attribute ``key``."""
+        return next((value for name, value in reversed(self.reports) if name == key), "")
+
+    def phases(self) -> list[str]:
+        """The phases in the order in which they were reported."""
+        return [value for name, value in self.reports if name == "phase"]
+
+    def details(self) -> str:
+        """All details, one per line."""
+        return "\n".join(value for name, value in self.reports if name == "detail")
+
+
+class Handler(BaseHTTPRequestHandler):
+    cloud: Cloud
+    container: Path
+    protocol_version = "HTTP/1.1"
+
+    def log_message(self, format: str, *args: object) -> None:
+        """Say nothing."""
+
+    def do_PUT(self) -> None:
+        key = self.path.rpartition("/")[2]
+        body = self._body().decode()
+        with self.cloud.lock:
+            self.cloud.reports.append((key, body))
+        self._answer(200)
+
+    def do_GET(self) -> None:
+        path = unquote(urlsplit(self.path).path)
+        with self.cloud.lock:
+            self.cloud.requests.append(f"GET {path}")
+            for part, statuses in self.cloud.answers.items():
+                if part in path and statuses:
+                    return self._answer(statuses.pop(0))
+        if path.startswith("/computeMetadata/v1/"):
+            return self._metadata(path.removeprefix("/computeMetadata/v1/"))
+        if path.startswith("/storage/v1/b/bucket-1/o/"):
+            return self._object(path.removeprefix("/storage/v1/b/bucket-1/o/"))
+        if path.startswith("/v1/projects/"):
+            return self._secret(path.removeprefix("/v1/").removesuffix(":access"))
+        if not self.container.exists() or not self.cloud.health:
+            return self._answer(503)
+        if path == "/health":
+            return self._answer(200)
+        authorized = self.headers.get("Authorization") == f"Bearer {API_KEY}"
+        return self._answer(200 if authorized or not self.cloud.key_checked else 401)
+
+    def do_POST(self) -> None:
+        request = json.loads(self._body())
+        with self.cloud.lock:
+            self.cloud.requests.append(f"POST {self.path} {json.dumps(request)}")
+            statuses = self.cloud.answers.get(self.path, [])
+            if statuses:
+                return self._answer(statuses.pop(0), b'{"error": {"message": "not now"}}')
+        if self.headers.get("Authorization") != f"Bearer {API_KEY}":
+            return self._answer(401)
+        choice = {"message": {"role": "assistant", "content": "ready"}}
+        answer = {"choices": [choice], "usage": {"completion_tokens": 1}}
+        return self._answer(200, json.dumps(answer).encode())
+
+    def _metadata(self, key: str) -> None:
+        if self.headers.get("Metadata-Flavor") != "Google":
+            return self._answer(403)
+        config = self.cloud.config
+        values = {
+            "instance/attributes/tpuflex-config": None if config is None else json.dumps(config),
+            "instance/network-interfaces/0/ip": "127.0.0.1",
+            "instance/service-accounts/default/token": json.dumps({"access_token": "ya29.host"}),
+            **{f"instance/attributes/{name}": text for name, text in self.cloud.attributes.items()},
+        }
+        value = values.get(key)
+        return self._answer(404) if value is None else self._answer(200, value.encode())
+
+    def _object(self, name: str) -> None:
+        if self.headers.get("Authorization") != "Bearer ya29.host":
+            return self._answer(401)
+        content = self.cloud.objects.get(name)
+        if content is None:
+            return self._answer(404)
+        asked = self.headers.get("Range", "")
+        if asked:
+            start = int(asked.removeprefix("bytes=").rstrip("-"))
+            return self._answer(206 if start < len(content) else 416, content[start:])
+        return self._answer(200, content)
+
+    def _secret(self, version: str) -> None:
+        if self.headers.get("Authorization") != "Bearer ya29.host":
+            return self._answer(401)
+        value = self.cloud.secrets.get(version)
+        if value is None:
+            return self._answer(404)
+        data = base64.b64encode(value.encode()).decode()
+        return self._answer(200, json.dumps({"payload": {"data": data}}).encode())
+
+    def _body(self) -> bytes:
+        return self.rfile.read(int(self.headers.get("Content-Length", 0)))
+
+    def _answer(self, status: int, body: bytes = b"") -> None:
+        self.send_response(status)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+
+class Server(ThreadingHTTPServer):
+    # A script that gives up leaves half-read answers behind; that is not news.
+    def handle_error(self, request: object, client_address: object) -> None:
+        """Say nothing."""
