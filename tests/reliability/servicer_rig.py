@@ -100,7 +100,6 @@ class ServicerRig:
             book.add(rule if isinstance(rule, Rule) else parse_rule(rule))
         self.engine.program, self.engine.timeout = self.arguments, self.timeout
         self.direct.cancel_at = None
-        self._new_provider(keeping=self.engine)  # an engine starts one for each of its runs
         self.direct.begin()
         first = self.direct.cloud.history.seq
         done = Command(name, self._exit_code(name), first, self.direct.cloud.history.seq)
