@@ -149,7 +149,7 @@ TABLE: Mapping[Standing, Row] = {
             " `tpuflex down` cleans up",
             _OVER,
         ),
-        foretold="the run is over: asks for nothing, says so, and fails",
+        foretold="the run is over: `up` asks for nothing, says so, and fails",
     ),
     Standing.FAILED: Row(
         "the request failed and will never become active: nothing is billed, the leftover still"

@@ -27,6 +27,8 @@ from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.planning.cost import RunCost
+from tpuflex.standing import PREVIEWS, TABLE, Standing
+from tpuflex.standing import Plan as Planned
 from tpuflex.workdir import open_project
 
 NODE = "projects/p/locations/us-east5-a/nodes/n"
@@ -95,6 +97,16 @@ class TestPlan:
 
         assert plan.to_json()["usd_per_hour"] is None
         assert plan.changes == "none"
+
+    def test_of_a_run_that_is_over(self, stack: OpenStack) -> None:
+        """What the engine takes for an update asks for nothing, and the plan says so."""
+        update = step("update", "tpuflex:tpu:QueuedResource", "vllm")
+        cost = RunCost(1, None, None, None)
+
+        over = StackPlan(stack, Plan((update,)), cost, run_over=True)
+
+        assert over.to_json()["request"] == TABLE[Standing.ENDED].preview.text
+        assert StackPlan(stack, Plan((update,)), cost).request == PREVIEWS[Planned.UPDATE]
 
     def test_components_and_providers_do_not_count(self, stack: OpenStack) -> None:
         """Only what a provider makes in the cloud is counted."""
@@ -202,6 +214,15 @@ class TestProgress:
         assert max(gaps) == 300
         assert len(moments) < 2100
         assert len(said) == 2 * len(moments)
+
+    def test_what_the_plan_has_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A note that stood above the plan is not repeated; a new one is."""
+        output = Output(json=False, verbose=False)
+        with LiveProgress(output, 1, told=frozenset({"the node was lost"})) as progress:
+            progress.listen(Note("warning", "the node was lost", "vllm"))
+            progress.listen(Note("warning", "the zone is out", "vllm"))
+
+        assert capsys.readouterr().err == "  warning  vllm: the zone is out\n"
 
     def test_after_ctrl_c(self, capsys: pytest.CaptureFixture[str]) -> None:
         """What Ctrl-C broke off was stopped, not failed: a request goes on waiting."""

@@ -18,7 +18,7 @@ from tpuflex.errors import (
     SettingsError,
     TpuflexError,
 )
-from tpuflex.standing import STUCK_DOWN, STUCK_UP, Outcome
+from tpuflex.standing import PROTECTED, STUCK_DOWN, STUCK_UP, TABLE, Outcome, Standing
 
 
 def error(text: str, name: str = "") -> Note:
@@ -101,6 +101,19 @@ class TestKind:
 
             assert type(found) is BootError
             assert "tpuflex:slice.rerun" in found.hint
+
+    @pytest.mark.parametrize(
+        "text", [f"r is not active after 1h\n{TABLE[Standing.WAITING].up.text}", PROTECTED.text]
+    )
+    def test_what_the_provider_says_to_do_is_not_said_twice(self, text: str) -> None:
+        """The provider's own advice stands alone."""
+        assert failure("up", [error(text)], "").hint == ""
+
+    def test_keys_of_a_run_that_is_over(self) -> None:
+        """The provider names the keys, the hint where they are written."""
+        found = failure("up", [error(TABLE[Standing.ENDED].up.text)], "")
+
+        assert found.hint == "These are keys of tpuflex:slice in the stack file."
 
     def test_after_a_killed_run(self) -> None:
         """A failure that follows a killed run points to what mends its state."""

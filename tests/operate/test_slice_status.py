@@ -211,3 +211,13 @@ class TestStatus:
             look(settings, Tpu([]))
 
         assert caught.value.hint == f"{TABLE[Standing.GONE].status.text}: tpuflex up --stack dev"
+
+    def test_nothing_where_up_deletes_leftovers(self, settings: StackSettings) -> None:
+        """A run may have ended there, which only the state knows: `up` alone would refuse."""
+        ending = settings.slice.model_copy(update={"on_run_end": "delete"})
+        deleting = settings.model_copy(update={"slice": ending})
+
+        with pytest.raises(NotFoundError) as caught:
+            look(deleting, Tpu([]))
+
+        assert "change tpuflex:slice.rerun first" in caught.value.hint

@@ -26,6 +26,7 @@ from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.provider.servicer import Servicer
+from tpuflex.standing import TABLE, Standing
 
 PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
@@ -35,9 +36,24 @@ TOKEN = "ya29.a0Canary_token-123"
 class Served:
     """A servicer behind a real gRPC server, with a scripted API."""
 
-    def __init__(self, stub: provider_pb2_grpc.ResourceProviderStub, cloud: Cloud) -> None:
+    def __init__(
+        self, stub: provider_pb2_grpc.ResourceProviderStub, cloud: Cloud, said: list[str]
+    ) -> None:
         self.stub = stub
         self.cloud = cloud
+        self.said = said
+
+
+class KeptLog(EngineLog):
+    """A log that keeps its lines, for want of an engine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def write(self, urn: str, text: str, *, passing: bool = False, warning: bool = False) -> None:
+        del urn, passing, warning
+        self.said.append(text)
 
 
 @pytest.fixture
@@ -47,13 +63,14 @@ def served() -> Iterator[Served]:
     def connect(_configured: Configuration, _timing: Timing) -> TpuClient:
         return TpuClient(Script(FakeTime(), cloud))  # type: ignore[arg-type]
 
-    servicer = Servicer(EngineLog(), connect)
+    log = KeptLog()
+    servicer = Servicer(log, connect)
     server = grpc.server(ThreadPoolExecutor(100))
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
     port = server.add_insecure_port("127.0.0.1:0")
     server.start()
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
-        yield Served(provider_pb2_grpc.ResourceProviderStub(channel), cloud)
+        yield Served(provider_pb2_grpc.ResourceProviderStub(channel), cloud, log.said)
     servicer.stop()
     server.stop(1).wait()
 
@@ -97,6 +114,24 @@ def test_check_fills_in_and_keeps_secrets_and_unknowns(served: Served) -> None:
     assert inputs["queuedResourceId"] == "shop-dev-slice-g1"
     assert inputs["network"] is UNKNOWN
     assert secret_keys(answer.inputs) == {"metadata"}
+
+
+def test_a_diff_speaks_only_of_what_is_planned(served: Served) -> None:
+    """Refresh and destroy ask for a diff after their read, of what no program asked for: that
+    somebody would buy again is not said there."""
+    inputs = encode(INPUTS)
+    lost = encode({**INPUTS, "lifecycle": "lost", "state": "ACTIVE", "name": NAME})
+    diff = provider_pb2.DiffRequest(id=NAME, urn=URN, olds=lost, news=inputs, old_inputs=inputs)
+
+    served.stub.Diff(diff)
+    assert served.said == []
+    served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=inputs, olds=inputs))
+    served.stub.Diff(diff)
+    assert served.said == [TABLE[Standing.NODE_MISSING].up.text]
+    served.stub.Read(provider_pb2.ReadRequest(id=NAME, urn=URN, inputs=inputs))
+    served.said.clear()
+    served.stub.Diff(diff)
+    assert served.said == []
 
 
 def test_create_previews_without_a_call(served: Served) -> None:

@@ -62,7 +62,7 @@ CASES = [
     Case(Standing.WAITING, queued("ON_HOLD"), missing(NODE), "waiting"),
     Case(Standing.PROVISIONING, queued("PROVISIONING"), missing(NODE), "provisioning"),
     Case(Standing.ACTIVE, queued("ACTIVE"), node(), "active"),
-    Case(Standing.ENDED, queued("SUSPENDED"), missing(NODE), "ended", "nothing is bought again"),
+    Case(Standing.ENDED, queued("SUSPENDED"), missing(NODE), "ended", "the run is over"),
     Case(
         Standing.FAILED,
         queued("FAILED", failedData={"error": {"code": 8, "message": "no more capacity"}}),
@@ -249,6 +249,7 @@ def test_leftover_of_a_run_is_cleaned_up_when_asked(on_run_end: str, deletes: in
     with pytest.raises(UnreadyError, match="is over and nothing is bought again") as over:
         update(call, NAME, KNOWN, wanted, ended, timeout=0)
 
+    assert ("to clean up" in over.value.message) is (on_run_end == "keep")
     assert over.value.observation.lifecycle.value == "ended"
     assert over.value.observation.gone is (on_run_end == "delete")
     assert script.count("DELETE") == deletes

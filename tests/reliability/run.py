@@ -62,6 +62,10 @@ def main(arguments: Sequence[str]) -> int:
     return _measure(figures, setting, write=given.write)
 
 
+#: What each stands for is the claim beside it in the document.
+_FIGURES_HELP = f"keys of the document's first column, of {', '.join(FIGURES)}"
+
+
 def _measure(figures: Sequence[Figure], setting: records.Setting, *, write: bool) -> int:
     end = time.monotonic() + setting.budget_s
     passed = True
@@ -113,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make reliability ARGS=…", allow_abbrev=False)
     parser.add_argument("--budget", type=_seconds, default=_seconds("55m"), help="such as 55m")
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--figures", default=",".join(FIGURES), help="such as 1,3,4")
+    parser.add_argument("--figures", default=",".join(FIGURES), help=_FIGURES_HELP)
     parser.add_argument("--workers", type=int, default=2, help="rigs at once")
     parser.add_argument("--again", type=Path, help="a reproduction file: run this case alone")
     parser.add_argument("--render", action="store_true", help="measure nothing, write the document")

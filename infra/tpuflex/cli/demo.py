@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 import time
@@ -62,7 +63,7 @@ def run_step(title: str, arguments: list[str]) -> Step:
     Raises:
         DemoError: the command's exit code was not 0.
     """
-    shown = " ".join(f'"{word}"' if " " in word else word for word in arguments)
+    shown = shlex.join(arguments)
     click.secho(f"\n$ tpuflex --stack dev {shown}", bold=True)
     began = time.perf_counter()
     done = subprocess.run(

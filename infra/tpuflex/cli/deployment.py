@@ -18,6 +18,7 @@ from tpuflex.engine.run import StackRun
 from tpuflex.engine.session import Target
 from tpuflex.naming import ENDPOINT_NAME
 from tpuflex.planning.cost import run_cost
+from tpuflex.standing import TABLE, Standing
 
 if TYPE_CHECKING:
     from tpuflex.engine.plan import Plan
@@ -32,6 +33,10 @@ SECRETS = (
     "**ServingSecrets::*",
     "**gcp:secretmanager/secret:Secret::*",
 )
+
+
+#: What a plan says of a request whose run is over, in place of the engine's operation.
+_FORETOLD = TABLE[Standing.ENDED].preview.text
 
 
 class Deployment:
@@ -80,7 +85,8 @@ class Deployment:
         # The program's classes take as long to load as the engine takes to start: side by side.
         _ = self._loading
         cost = run_cost(self._stack.settings)
-        plan = StackPlan(self._stack, self.engine.preview(), cost)
+        preview = self.engine.preview()
+        plan = StackPlan(self._stack, preview, cost, run_over=_FORETOLD in self._told)
         if any(step.type == BUCKET for step in plan.plan.changes):
             # A new bucket is filled from the source: a misspelt one is told before consent.
             check_source(self._stack)
@@ -149,7 +155,12 @@ class Deployment:
 
     def _live(self, total: int) -> LiveProgress:
         output = self._invocation.output
-        return LiveProgress(output, total, stopped=lambda: self.engine.cancelled)
+        return LiveProgress(
+            output,
+            total,
+            stopped=lambda: self.engine.cancelled,
+            told=frozenset(self._told),
+        )
 
     def _listen(self, progress: Progress) -> None:
         if self._progress is not None:
@@ -161,6 +172,8 @@ class Deployment:
     def _tell(self, note: Note) -> None:
         if note.severity != "error" and not note.passing and note.text not in self._told:
             self._told.add(note.text)
+            if note.text == _FORETOLD:
+                return  # the plan's own line says it
             word = "warning" if note.severity == "warning" else ""
             self._invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
 

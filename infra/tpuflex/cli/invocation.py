@@ -50,7 +50,7 @@ class Invocation:
     @cached_property
     def output(self) -> Output:
         """Where results and progress go."""
-        return Output(json=self.json, verbose=self.verbose)
+        return Output(json=self.json, verbose=self.verbose, stack=self.stack)
 
     @cached_property
     def project(self) -> Project:

@@ -37,7 +37,8 @@ class LiveProgress(Spinner):
     """Shows the engine's progress: redrawn in place on a terminal, plain lines otherwise.
 
     Use as a context manager around the operation and pass :meth:`listen` to the engine;
-    ``stopped`` says whether the user pressed Ctrl-C.
+    ``stopped`` says whether the user pressed Ctrl-C, ``told`` are the notes that the plan has
+    shown.
     """
 
     def __init__(
@@ -47,6 +48,7 @@ class LiveProgress(Spinner):
         clock: Callable[[], float] = time.monotonic,
         *,
         stopped: Callable[[], bool] = lambda: False,
+        told: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(output, "Starting …")
         self._total = total
@@ -54,6 +56,7 @@ class LiveProgress(Spinner):
         self._began: dict[str, float] = {}
         self._done = 0
         self._last_note = ""
+        self._told = told
         # Of each resource that waits: when its first passing note came, and the last one shown.
         self._waits: dict[str, tuple[float, float]] = {}
         self._stopped = stopped
@@ -111,7 +114,7 @@ class LiveProgress(Spinner):
         if note.severity == "error":
             return  # reported as a whole at the end
         text = f"{note.name}: {note.text}" if note.name else note.text
-        if text == self._last_note:
+        if text == self._last_note or (note.text in self._told and not note.passing):
             return
         self._last_note = text
         self._redraw(text)

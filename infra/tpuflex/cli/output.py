@@ -7,6 +7,7 @@ no colour, and progress is plain lines that a CI log can keep.
 from __future__ import annotations
 
 import json
+import re
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from tpuflex.errors import InterruptedByUser, TpuflexError
+from tpuflex.workdir import DEFAULT_STACK
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -24,14 +26,39 @@ if TYPE_CHECKING:
 
 #: How often a growing figure (bytes pushed) is printed when there is no terminal, in seconds.
 _PLAIN_INTERVAL = 5.0
+#: Commands of ours that work on one stack, as advice names them.
+_ADVISED = re.compile(r"\btpuflex (?:up|down|status|ask|preview|recover)\b")
+
+
+def for_stack(advice: str, stack: str) -> str:
+    """``advice`` with the commands in it made to mean ``stack``, unless it names one already.
+
+    Typed as it stands, `tpuflex down` would mean another stack.
+    """
+    if stack == DEFAULT_STACK or "--stack" in advice:
+        return advice
+    return _ADVISED.sub(rf"\g<0> --stack {stack}", advice)
 
 
 class Output:
-    """Writes for one run of the command line."""
+    """Writes for one run of the command line.
+
+    Args:
+        json: whether standard output is for scripts.
+        verbose: whether every resource and message is shown.
+        stack: the stack that is meant, for advice to be typed as it is read.
+        clock: seconds on a clock that never goes back.
+    """
 
     def __init__(
-        self, *, json: bool, verbose: bool, clock: Callable[[], float] = time.monotonic
+        self,
+        *,
+        json: bool,
+        verbose: bool,
+        stack: str = DEFAULT_STACK,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
+        self._stack = stack
         self.json = json
         self.verbose = verbose
         self._clock = clock
@@ -103,17 +130,18 @@ class Output:
 
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
+        hint = for_stack(error.hint, self._stack)
         label = click.style("Error:", fg="red", bold=True)
         click.echo(f"{label if self._coloured(sys.stderr) else 'Error:'} {error.message}", err=True)
-        if error.hint:
-            click.echo(error.hint, err=True)
+        if hint:
+            click.echo(hint, err=True)
         if self.json:
             self.document(
                 {
                     "error": {
                         "kind": type(error).__name__,
                         "message": error.message,
-                        "hint": error.hint,
+                        "hint": hint,
                         "exit_code": error.exit_code,
                     }
                 }

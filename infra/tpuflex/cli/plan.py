@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.live import QUEUED_RESOURCE
 from tpuflex.cli.output import Output
 from tpuflex.settings.duration import format_duration
-from tpuflex.standing import PREVIEWS
+from tpuflex.standing import PREVIEWS, TABLE, Standing
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
@@ -24,11 +24,21 @@ _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """A plan of the engine with what it means in chips, time and money."""
+    """A plan of the engine with what it means in chips, time and money.
+
+    Attributes:
+        run_over: whether the run is over, and `up` would ask for nothing.
+    """
 
     stack: OpenStack
     plan: Plan
     cost: RunCost
+    run_over: bool = False
+
+    @property
+    def request(self) -> str:
+        """What becomes of the request for the slice."""
+        return TABLE[Standing.ENDED].preview.text if self.run_over else slice_plan(self.plan)
 
     @property
     def changes(self) -> str:
@@ -64,7 +74,7 @@ class StackPlan:
             "max_run_duration": format_duration(settings.slice.max_run_duration),
             "usd_per_hour": number(self.cost.per_hour),
             "usd_maximum": number(self.cost.maximum),
-            "request": slice_plan(self.plan),
+            "request": self.request,
             "changes": [
                 {
                     "operation": step.operation,
@@ -85,7 +95,7 @@ class StackPlan:
         yield "slice", f"{settings.slice.accelerator_type} ({chips}), Flex-start"
         yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
         yield "price", price_text(self.cost)
-        yield "request", slice_plan(self.plan)
+        yield "request", self.request
         yield "resources", self.changes
 
 

@@ -31,7 +31,7 @@ def question_for(
         raise NotFoundError(
             f"Stack {stack.name} has no endpoint: {status.queued_resource} is {status.state}, "
             f"{status.sentence}.",
-            hint=f"Run: tpuflex up --stack {stack.name}",
+            hint=f"{status.advice[:1].upper()}{status.advice[1:]}.",
         )
     return Question(found, model, text, max_tokens, temperature, reach(cloud, status))
 

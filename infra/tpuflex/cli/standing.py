@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number
 from tpuflex.lifecycle import Lifecycle
 from tpuflex.planning.cost import run_cost
@@ -51,7 +52,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             ("model", stack.settings.model.name),
             ("expires", expiry_text(status, invocation.now())),
             ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
-            ("next", status.advice),
+            ("next", for_stack(status.advice, stack.name)),
         )
     )
     raise SystemExit(status.outcome.exit_code)

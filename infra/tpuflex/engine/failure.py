@@ -183,13 +183,15 @@ def _kind(text: str) -> type[TpuflexError]:
 
 
 def _hint(text: str, operation: str) -> str:
+    if TABLE[Standing.WAITING].up.text in text or PROTECTED.text in text:
+        return ""  # the provider says all that there is to do
     if _kind(text) is CapacityError:
         return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
     if _kind(text) is BootError:
+        if "set renew_before" in text:
+            return "These are keys of tpuflex:slice in the stack file."
         advice = TABLE[Standing.ENDED].status.text
         return f"{advice[:1].upper()}{advice[1:]}."
-    if PROTECTED.text in text:
-        return "Set tpuflex:slice.deletion_protection to false, run `tpuflex up`, and try again."
     if "passphrase" in text:
         return "Set PULUMI_CONFIG_PASSPHRASE."
     return f"Run `tpuflex {'down' if operation == 'destroy' else 'up'}` again once it is mended."

@@ -14,7 +14,7 @@ import socket
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 from typing import Protocol
@@ -60,10 +60,10 @@ class Lock:
     @property
     def described(self) -> str:
         """The owner, for people."""
-        taken = datetime.fromtimestamp(self.timestamp).astimezone()
+        taken = datetime.fromtimestamp(self.timestamp, UTC)
         return (
             f"process {self.pid} of {self.username} on {self.hostname}, "
-            f"since {taken.isoformat(sep=' ', timespec='seconds')}"
+            f"since {taken.strftime('%Y-%m-%dT%H:%M:%SZ')}"
         )
 
 

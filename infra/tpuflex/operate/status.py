@@ -93,10 +93,11 @@ def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
                     f" and {identity} in {zone} belongs to somebody else.",
                     hint=f"{TABLE[Standing.FOREIGN].status.text}.",
                 )
-    return NotFoundError(
-        f"Stack {names.stack} has no queued resource in {zones}.",
-        hint=f"{TABLE[Standing.GONE].status.text}: tpuflex up --stack {names.stack}",
-    )
+    hint = f"{TABLE[Standing.GONE].status.text}: tpuflex up --stack {names.stack}"
+    if settings.slice.on_run_end == "delete" and settings.slice.renew_before is None:
+        # The cloud does not show it, but the state remembers a run whose leftover `up` deleted.
+        hint += "\nAfter a run that ended: change tpuflex:slice.rerun first."
+    return NotFoundError(f"Stack {names.stack} has no queued resource in {zones}.", hint=hint)
 
 
 def observe_host(node: str, tpu: Tpu) -> HostReport | None:

@@ -113,7 +113,10 @@ class Removal:
         if self.stood is None:
             self.stood = seen.standing(self.labels, self.born)
         if seen.gone:
-            self.call.report(f"{self.where or f'{self.name}: '}{TABLE[self.stood].down.text}")
+            text = TABLE[self.stood].down.text
+            if self.where and self.stood is Standing.GONE:
+                text = "it is gone"  # one of several: the resource itself stays in the state
+            self.call.report(f"{self.where or f'{self.name}: '}{text}")
             return True
         if seen.belongs_to(self.labels):
             return False

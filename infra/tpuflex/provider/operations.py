@@ -21,7 +21,7 @@ from tpuflex.provider.placement import refuse_foreign
 from tpuflex.provider.protection import refuse_deletion
 from tpuflex.provider.race import obtain
 from tpuflex.provider.refresh import labels_of, names_of, read
-from tpuflex.provider.renewal import NEW_RUN, RUN_OVER
+from tpuflex.provider.renewal import RUN_OVER_AND_GONE, RUN_OVER_AND_NOW
 
 __all__ = ["create", "delete_resource", "read", "update"]
 
@@ -119,13 +119,14 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName
     """The run is over, and nobody asked for another: at most what is left is cleaned up. Either
     way there is no slice, and an `up` that ends well would say that there is one."""
     left = _left(call, args, known)
-    message, hint = f"{known[0]}: {RUN_OVER}", f"{NEW_RUN[:1].upper()}{NEW_RUN[1:]}."
+    cleaned = f"{known[0]}: {RUN_OVER_AND_GONE}"
+    message, hint = f"{known[0]}: {RUN_OVER_AND_NOW}" if left else cleaned, ""
     if args.on_run_end == "delete" and left:
         call.report("the run is over: deleting what it left, which still uses quota")
         deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion
         try:
             delete_all([Removal(call, s.name, args.labels, deadline, s.born) for s in left])
-            left = []
+            left, message = [], cleaned
         except (TpuflexError, InterruptedByUser) as error:
             message, hint = error.message, error.hint
     over = Observation(known[0], at=call.timing.wall(), known_ended=True)

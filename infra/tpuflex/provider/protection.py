@@ -14,8 +14,8 @@ from tpuflex.provider.codec import Properties
 from tpuflex.standing import PROTECTED
 
 _HINT = (
-    "Set deletion_protection to false (in a stack file: tpuflex:slice.deletion_protection), run"
-    " `up`, and try again."
+    "First set deletion_protection to false (in a stack file: tpuflex:slice.deletion_protection)"
+    " and run `up` with that alone; then do this."
 )
 
 

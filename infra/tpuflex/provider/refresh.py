@@ -153,7 +153,10 @@ def _notice(seen: Observation, stands: Standing) -> str | None:
         cause = classify(failure.code, failure.message)
         return f"FAILED: {failure.message} (cause: {cause}): {row.refresh.text}"
     if stands is Standing.ENDED:
-        return f"{seen.sentence()}: {row.up.text}"
+        said = seen.sentence()
+        return said if row.refresh.text in said else f"{said}: {row.refresh.text}"
+    if stands is Standing.ORPHANED and not seen.nodes.several:
+        return f"{seen.state}: {row.refresh.text}"
     if row.plan is Plan.REPLACE:
         told = "`up` replaces it" if seen.nodes.several else row.refresh.text
         return f"{seen.sentence()}: {told}"

@@ -11,8 +11,11 @@ from tpuflex.provider.codec import Properties
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.standing import TABLE, Standing
 
-#: Said whenever a run is found to be over and nobody asked for another, and what to do then.
-RUN_OVER, _, NEW_RUN = TABLE[Standing.ENDED].up.text.partition(": ")
+#: Said whenever a run is found to be over and nobody asked for another: with what to do then,
+#: alone, and where nothing is left to clean up.
+RUN_OVER_AND_NOW = TABLE[Standing.ENDED].up.text
+RUN_OVER = RUN_OVER_AND_NOW.partition(": ")[0]
+RUN_OVER_AND_GONE = RUN_OVER_AND_NOW.partition("; ")[0]
 
 
 @dataclass(frozen=True, slots=True)

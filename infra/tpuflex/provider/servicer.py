@@ -64,6 +64,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             self._timing = self._make_timing(self._stop)
             self._client: TpuClient | None = None
             self._generations = Generations()
+            self._planned: set[str] = set()  # URNs checked since they were last read
 
     def _call(self, urn: str) -> Call:
         """What one call has at hand. The connection is made when it is first needed: checking
@@ -159,6 +160,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
             id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
         )
         found = failures(filled, before=before, now=self._now())
+        self._planned.add(request.urn)
         answer = provider_pb2.CheckResponse(failures=check_failures(found))
         # The inputs go back as they came, secrets and unknowns included; only defaults are added.
         answer.inputs.CopyFrom(request.news)
@@ -175,7 +177,8 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         olds = decode(request.olds)
         old = inputs_of(decode(request.old_inputs) or olds)
         found = plan(old, decode(request.news), olds, self._timing.wall())
-        for note in found.notes:
+        # Refresh and destroy ask for a diff, too: nothing is planned then.
+        for note in found.notes if request.urn in self._planned else ():
             self._log.write(request.urn, note)
         return diff_response(found.diff)
 
@@ -201,6 +204,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         self, request: provider_pb2.ReadRequest, context: Context
     ) -> provider_pb2.ReadResponse:
         require_known_type(request.urn)
+        self._planned.discard(request.urn)
         known = inputs_of(decode(request.inputs))
         found = read(self._call(request.urn), request.id, known, decode(request.properties))
         if found is None:
