@@ -112,7 +112,7 @@ def test_check_holds_times_against_the_clock(provider: Provider) -> None:
 
 def test_diff_compares_the_inputs_and_tells_of_renewals(provider: Provider) -> None:
     """Old inputs count where the engine has them, else those among the outputs; what the clock
-    asks for is said at the resource."""
+    asks for is said at the resource, once it was checked: a refresh or a destroy plans nothing."""
     outputs = {**STATE, "lifecycle": "active", "expireTime": "2027-01-15T08:30:00Z"}
     news = {**STATE, "renewBefore": "3600s", "description": "d"}
 
@@ -128,6 +128,10 @@ def test_diff_compares_the_inputs_and_tells_of_renewals(provider: Provider) -> N
     assert list(compared({}, STATE).diffs) == []
     assert list(compared({**STATE, "description": "d"}, STATE).diffs) == ["description"]
     assert provider.log.lines == []
+    assert list(compared({}, news).replaces) == ["expireTime"]
+    assert provider.log.lines == []
+
+    provider.call("Check", provider_pb2.CheckRequest(urn=URN, news=encode(INPUTS)))
     assert list(compared({}, news).replaces) == ["expireTime"]
     ((urn, text, *_),) = provider.log.lines
     assert urn == URN
