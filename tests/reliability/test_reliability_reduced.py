@@ -6,6 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -124,6 +125,19 @@ def test_changing_what_a_changed_boot_does_is_no_other_slice(servicer: ServicerR
 def outcome_of(*results: Result, possible: int = 10) -> Outcome:
     counted = kills.FIGURE.counted
     return Outcome("1", "kills", possible, list(results), 1.0, counted=counted)
+
+
+@pytest.mark.parametrize(("misses", "good"), [(2, True), (3, False)])
+def test_a_fault_that_missed_is_tried_again(misses: int, good: bool) -> None:
+    """Twice at most, and it is counted; what still misses is the rig's failure."""
+    told = [Result("a", problems=[("rig", "nobody to kill")])] * misses + [Result("a", struck=1)]
+    results = iter(told)
+    figure = replace(kills.FIGURE, judge=lambda _rig, _case: next(results))
+
+    result = judged(figure, None, Case("a", {}))
+
+    assert (not result.problems) is good
+    assert result.values == {"told again": 2}
 
 
 def test_a_figure_that_injected_nothing_has_failed() -> None:
