@@ -74,11 +74,13 @@ class _Connect:
 
     def __call__(self, configured: Configuration, timing: Timing) -> TpuClient:
         # Imported here: previews that touch nothing do without the HTTP stack.
+        from tpuflex.gcp.interruptible import InterruptibleSession
         from tpuflex.gcp.session import authorized_session
         from tpuflex.gcp.transport import Transport
 
         found = endpoints(configured, self._environ)
-        session = authorized_session(found, self._environ)
+        signed = authorized_session(found, self._environ)
+        session = InterruptibleSession(signed, stopped=lambda: timing.pause(0))
         return TpuClient(Transport(session, found.tpu, timing))
 
 

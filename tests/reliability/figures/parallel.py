@@ -28,6 +28,8 @@ from tpuflex.provider.protocol import provider_pb2
 LATE_S = 2.0
 #: Seconds in which all waits end when the engine cancels, or after Ctrl-C.
 END_S = 5.0
+#: Seconds in which the engine has written down what the provider has told it.
+_REGISTERED_S = 1.0
 #: Resources whose start is timed in one case.
 PROBES = 12
 QUEUE, ELSEWHERE = ZONES
@@ -207,6 +209,7 @@ class _Interrupt(threading.Thread):
     def run(self) -> None:
         """Wait for it, then send the signal."""
         until(self._ready, 60, "the wait of all")
+        time.sleep(_REGISTERED_S)
         for process in processes.marked(self._rig.mark):
             if any("slice_program" in word for word in process.cmdline()):
                 self.at = time.monotonic()
@@ -216,7 +219,11 @@ class _Interrupt(threading.Thread):
     def _ready(self) -> bool:
         found = self._rig.control.inventory().get("tpu", {}).get("queuedResources", ())
         states = [item["state"] for item in found]
-        return states.count("ACTIVE") == 1 and len(states) == self._many + 1
+        if states.count("ACTIVE") != 1 or len(states) != self._many + 1:
+            return False
+        # The provider has to have seen it, too, and its node is the last that it looks at.
+        seen = [call["path"] for call in self._rig.control.history() if call["status"] == 200]
+        return any("/nodes/" in path and "slice" in path for path in seen)
 
 
 FIGURE = Figure(

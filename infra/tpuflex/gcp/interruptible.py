@@ -1,0 +1,99 @@
+"""Requests that end when everything must stop, also while a connection is silent.
+
+A request that nobody answers blocks its thread until the read timeout, half a minute; whoever
+pressed Ctrl-C waits for that as for a hang. The request itself cannot be taken back: what it
+asked for may have been done, and whoever sent it has to treat it as not known.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future, wait
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeVar
+
+from tpuflex.errors import InterruptedByUser
+
+if TYPE_CHECKING:
+    import requests
+
+    from tpuflex.gcp.transport import Query, Session
+
+_T = TypeVar("_T")
+#: Seconds between two looks at whether everything must stop.
+_LOOK = 0.1
+#: Seconds that an answer may still take once it must: nearly all come in less.
+_GRACE = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class InterruptibleSession:
+    """A session whose requests are given up when everything must stop.
+
+    Attributes:
+        session: sends the requests; used from several threads.
+        stopped: whether everything must stop.
+        grace: seconds for which an answer is then still waited for.
+    """
+
+    session: Session
+    stopped: Callable[[], bool]
+    grace: float = _GRACE
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        *,
+        params: Query,
+        data: bytes | None,
+        headers: Mapping[str, str],
+        timeout: tuple[float, float],
+        allow_redirects: bool,
+    ) -> requests.Response:
+        """Send one request.
+
+        Raises:
+            InterruptedByUser: everything must stop, and there is no answer yet.
+        """
+
+        def send() -> requests.Response:
+            return self.session.request(
+                method,
+                url,
+                params=params,
+                data=data,
+                headers=headers,
+                timeout=timeout,
+                allow_redirects=allow_redirects,
+            )
+
+        return self._unless_stopped(send, f"{method} {url.partition('?')[0]}")
+
+    def refresh_token(self) -> None:
+        """Get a new access token.
+
+        Raises:
+            InterruptedByUser: everything must stop, and there is no answer yet.
+        """
+        self._unless_stopped(self.session.refresh_token, "a new access token")
+
+    def _unless_stopped(self, work: Callable[[], _T], what: str) -> _T:
+        answer: Future[_T] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(work())
+            except BaseException as error:
+                answer.set_exception(error)
+
+        # A daemon: what is given up must not keep the process from ending.
+        threading.Thread(target=run, daemon=True).start()
+        grace = self.grace
+        while not wait([answer], timeout=_LOOK).done:
+            if self.stopped():
+                grace -= _LOOK
+            if grace < 0:
+                raise InterruptedByUser(f"stopped while waiting for {what}")
+        return answer.result()
