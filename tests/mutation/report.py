@@ -155,9 +155,11 @@ _EQUIVALENT = (
     "| `answers._top`, `diff._same_place` | `split(x, 1)[0]` without or with a larger limit |"
     " the first part is the same |",
     "| `call.Report.__call__` | defaults of a protocol | nothing calls it |",
+    "| `call._made_by` | `rpartition` | a name says `/locations/` once |",
     "| `codec._decode`, `placement.place` | text of an error | cannot be reached: a struct holds no"
     " other kind, the loop returns or raises |",
     "| `entrant.reason` | the code beside a text | the text says quota |",
+    "| `nodes.Nodes._not_ready` | `strict` of a `zip` | both are as long |",
     "| `resource.QueuedResource`, `resource._inputs` | type of a `cast`, name of a class | neither"
     " is looked at |",
     "| `resource_args._arguments` | all | runs while it is imported, before a mutant is chosen |",
