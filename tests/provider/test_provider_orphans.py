@@ -91,6 +91,7 @@ def test_an_operation_that_is_done_is_asked_about_once_and_the_node_again() -> N
     cloud.operations = {IDS[0]: {"name": f"operations/{IDS[0]}", "done": True}}
 
     assert left.left(there) == there
+    assert left.operations == {IDS[0]: ""}
     assert left.left(there) == there
     left.delete(there)
 
