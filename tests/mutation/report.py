@@ -140,8 +140,9 @@ _INTRODUCTION = (
     " change that no fast test (`tests/provider`, without engine and processes) notices survives."
 )
 _EXCLUDED = (
-    "Not mutated: `main.py` (the process's entry, held by `test_provider_process.py`); what stands"
-    " outside of functions, such as tables and the fields of the arguments; functions inside of"
+    "Not mutated: `main.py` (the process's entry) and `protocol.py` (runs while it is imported,"
+    " before a mutant is chosen), both held by `test_provider_process.py`; what stands outside of"
+    " functions, such as tables and the fields of the arguments; functions inside of"
     " functions that have a decorator; triple-quoted texts. Decorated functions and methods are"
     " mutated, by applying the decorator after them (`tests/mutation/undecorated.py`). Nothing else"
     " is left out: error and progress texts count, and so do mutants that change nothing.",
@@ -154,9 +155,11 @@ _EQUIVALENT = (
     "| `answers._top`, `diff._same_place` | `split(x, 1)[0]` without or with a larger limit |"
     " the first part is the same |",
     "| `call.Report.__call__` | defaults of a protocol | nothing calls it |",
+    "| `call._made_by` | `rpartition` | a name says `/locations/` once |",
     "| `codec._decode`, `placement.place` | text of an error | cannot be reached: a struct holds no"
     " other kind, the loop returns or raises |",
     "| `entrant.reason` | the code beside a text | the text says quota |",
+    "| `nodes.Nodes._not_ready` | `strict` of a `zip` | both are as long |",
     "| `resource.QueuedResource`, `resource._inputs` | type of a `cast`, name of a class | neither"
     " is looked at |",
     "| `resource_args._arguments` | all | runs while it is imported, before a mutant is chosen |",

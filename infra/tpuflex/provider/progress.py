@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 from tpuflex.provider.call import Call
 from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.field import Field
@@ -27,12 +29,12 @@ class Progress:
                 if line not in self._said:
                     self._call.report(f"{line}{after}")
         elif now - self._said_at >= HEARTBEAT:
-            left = elapsed(field.left())
+            left = field.left()
+            # Nothing bounds it while nothing is waited for: a leftover is being cleared.
+            rest = f", {elapsed(left)} left" if math.isfinite(left) else ""
             silence = max((watch.silence() for watch in field.live()), default=0.0)
             silent = f", no answer for {elapsed(silence)}" if silence >= HEARTBEAT else ""
-            self._call.report(
-                f"{field.sentence()} ({age} so far, {left} left{silent})", passing=True
-            )
+            self._call.report(f"{field.sentence()} ({age} so far{rest}{silent})", passing=True)
         else:
             return
         self._said, self._said_at = lines, now
