@@ -167,7 +167,7 @@ FIGURE = Figure(
     rig="servicer",
     cases=cases,
     judge=judge,
-    share=5,
+    share=2,
     spare=1,
 )
 PROCESS_FIGURE = Figure(
@@ -178,6 +178,6 @@ PROCESS_FIGURE = Figure(
     rig="slice",
     cases=process_cases,
     judge=process_judge,
-    share=10,
+    share=11,
     spare=14,
 )

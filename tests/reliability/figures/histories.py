@@ -287,6 +287,6 @@ FIGURE = Figure(
     rig="servicer",
     cases=cases,
     judge=judge,
-    share=12,
+    share=24,
     spare=1,
 )

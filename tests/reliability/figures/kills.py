@@ -91,6 +91,6 @@ FIGURE = Figure(
     rig="slice",
     cases=cases,
     judge=judge,
-    share=40,
+    share=50,
     spare=14,
 )

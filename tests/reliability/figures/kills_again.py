@@ -131,6 +131,6 @@ FIGURE = Figure(
     rig="slice",
     cases=cases,
     judge=judge,
-    share=20,
+    share=12,
     spare=20,
 )

@@ -70,6 +70,6 @@ FIGURE = Figure(
     rig="stack",
     cases=cases,
     judge=judge,
-    share=30,
+    share=14,
     spare=40,
 )

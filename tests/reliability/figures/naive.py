@@ -122,7 +122,7 @@ def _figure(key: str, how: str, judged: Callable[[NaiveRig, Case], Result]) -> F
         rig="naive",
         cases=cases,
         judge=judged,
-        share=8,
+        share=10,
         spare=20,
         counted=("orphan", "duplicate", "manual"),
         yardstick=True,

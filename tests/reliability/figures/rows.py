@@ -116,6 +116,6 @@ FIGURE = Figure(
     rig="rows",
     cases=cases,
     judge=judge,
-    share=10,
+    share=8,
     spare=30,
 )

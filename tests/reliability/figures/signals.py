@@ -79,6 +79,6 @@ FIGURE = Figure(
     rig="slice",
     cases=cases,
     judge=judge,
-    share=14,
+    share=34,
     spare=14,
 )

@@ -36,10 +36,11 @@ FIGURES: dict[str, Figure] = {
         teardown.FIGURE,
         teardown.STACK_FIGURE,
         kills.FIGURE,
-        kills_again.FIGURE,
-        kills_stack.FIGURE,
         signals.FIGURE,
         faults.PROCESS_FIGURE,
+        # What is too much for one run, and sampled, has all the time that is left.
+        kills_again.FIGURE,
+        kills_stack.FIGURE,
         naive.AUTO_NAMED,
         naive.GIVEN_NAME,
     )

@@ -262,6 +262,6 @@ FIGURE = Figure(
     rig="servicer",
     cases=cases,
     judge=judge,
-    share=4,
+    share=13,
     spare=30,
 )

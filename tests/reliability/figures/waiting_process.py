@@ -155,6 +155,6 @@ FIGURE = Figure(
     rig="provider",
     cases=cases,
     judge=judge,
-    share=4,
+    share=8,
     spare=REAL_S + 15,
 )
