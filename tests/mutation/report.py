@@ -160,6 +160,7 @@ _EQUIVALENT = (
     " other kind, the loop returns or raises |",
     "| `entrant.reason` | the code beside a text | the text says quota |",
     "| `nodes.Nodes._not_ready` | `strict` of a `zip` | both are as long |",
+    "| `pace.pause_for` | another default of `waits` | two wait as briefly as one |",
     "| `resource.QueuedResource`, `resource._inputs` | type of a `cast`, name of a class | neither"
     " is looked at |",
     "| `resource_args._arguments` | all | runs while it is imported, before a mutant is chosen |",
