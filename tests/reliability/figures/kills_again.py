@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from reliability import processes
 from reliability.figures.callers import callers
 from reliability.figures.figure import TPU, Call, Case, Figure, Json, Result
 from reliability.figures.kills import CREATE, STAGES, kill
@@ -101,6 +102,8 @@ def _begin(rig: SliceRig, command: str) -> None:
         rig.reset()
     rig.run(command, rules=[kill("engine", "after-commit", BEGUN[command])])
     assert rig.struck() == 1
+    # The plugin that is left asks on for a moment: the next kill is meant for a call of `recover`.
+    processes.await_quiet(rig.mark, 10)
 
 
 def _script(number: int) -> Json:
