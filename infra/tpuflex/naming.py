@@ -53,6 +53,11 @@ def fit(name: str, limit: int) -> str:
     return f"{name[: limit - 9].rstrip('-')}-{digest(name, length=8)}"
 
 
+def node_ids(prefix: str, count: int) -> tuple[str, ...]:
+    """What Google calls the ``count`` nodes of one request: PREFIX-0, PREFIX-1, … ."""
+    return tuple(f"{prefix}-{number}" for number in range(count))
+
+
 def generation_id(prefix: str, generation: int) -> str:
     """Id of the queued resource of ``generation`` in the series ``prefix-g1``, ``prefix-g2``, …"""
     suffix = f"-g{generation}"

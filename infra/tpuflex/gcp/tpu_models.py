@@ -11,6 +11,8 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
+from tpuflex import naming
+
 
 class _Answer(BaseModel):
     model_config = ConfigDict(
@@ -141,8 +143,7 @@ class NodeSpec(_Answer):
         several = self.multi_node_params
         if several is None:
             return (self.node_id or request,)
-        prefix = several.node_id_prefix or request
-        return tuple(f"{prefix}-{number}" for number in range(several.node_count))
+        return naming.node_ids(several.node_id_prefix or request, several.node_count)
 
 
 class Tpu(_Answer):

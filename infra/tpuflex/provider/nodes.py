@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from tpuflex import naming
 from tpuflex.gcp.tpu_models import Node
 from tpuflex.provider.codec import Value
 from tpuflex.provider.values import Group
@@ -26,7 +27,7 @@ def ids_of(request: str, multi_node: Value) -> tuple[str, ...]:
     count, prefix = multi_node.get("nodeCount"), multi_node.get("nodeIdPrefix") or request
     # Numbers come from the engine as floats.
     whole = int(count) if isinstance(count, int | float) else 0
-    return tuple(f"{prefix}-{number}" for number in range(whole))
+    return naming.node_ids(str(prefix), whole)
 
 
 class NodeStatus(Group):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from reliability.figures.figure import TPU, Call, Case, Figure, Json, Result, slice_calls
 from reliability.rig import SliceRig
 
@@ -29,6 +31,12 @@ def kill(role: str, stage: str, call: Call, signal: str = "KILL", **more: object
 def cases(rig: SliceRig, _seed: int) -> list[Case]:
     """Role x stage x call, for `up` and for `down`; and the pauses between two polls."""
     rig.reset()
+    return matrix(rig, POLLS)
+
+
+def matrix(rig: SliceRig, polls: Sequence[tuple[str, int]]) -> list[Case]:
+    """All cases of ``rig`` as it is, by the calls of its own `up` and `down`; ``polls``
+    are those after which it is killed in the pause (command, which of its polls)."""
     calls = {command: slice_calls(rig, command) for command in ("up", "down")}
     found = [
         kill_case(command, role, stage, call)
@@ -37,12 +45,12 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
         for stage in STAGES
         for call in made
     ]
-    polls = [
+    paused = [
         kill_case(command, role, "during-poll", Call(GET, nth))
-        for command, nth in POLLS
+        for command, nth in polls
         for role in ROLES
     ]
-    return found + polls
+    return found + paused
 
 
 def judge(rig: SliceRig, case: Case) -> Result:

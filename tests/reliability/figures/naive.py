@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from reliability.figures.figure import Call, Case, Figure, Result, slice_calls
-from reliability.figures.kills import CREATE, GET, ROLES, STAGES, kill, kill_case
+from reliability.figures.figure import Call, Case, Figure, Result
+from reliability.figures.kills import CREATE, kill, matrix
 from reliability.invariants import Command
 from reliability.naive_rig import PROVIDER, NaiveRig
 
@@ -23,8 +23,6 @@ WAIT_S, DELETING_S = 30.0, 120.0
 POLLS = (("up", 2), ("up", 3), ("down", 2), ("down", 3))
 #: After how many seconds of the cloud's time a command that failed is tried once more.
 _LATER_S = 600.0
-#: How often a kill is tried that did not strike: which poll sees what depends on the machine.
-_ATTEMPTS = 3
 #: Real seconds that an engine without its command line may take to end.
 _ENDING_S = 60.0
 
@@ -34,20 +32,7 @@ def cases(rig: NaiveRig, _seed: int) -> list[Case]:
     rig.reset()
     rig.name(given=False)
     _pace(rig, QUICK_S, QUICK_S)
-    calls = {command: slice_calls(rig, command) for command in ("up", "down")}
-    found = [
-        kill_case(command, role, stage, call)
-        for command, made in calls.items()
-        for role in ROLES
-        for stage in STAGES
-        for call in made
-    ]
-    polls = [
-        kill_case(command, role, "during-poll", Call(GET, nth))
-        for command, nth in POLLS
-        for role in ROLES
-    ]
-    return found + polls
+    return matrix(rig, POLLS)
 
 
 def judge(rig: NaiveRig, case: Case, *, given: bool) -> Result:
@@ -57,11 +42,8 @@ def judge(rig: NaiveRig, case: Case, *, given: bool) -> Result:
     """
     result = Result(case.name)
     command = case.facts["command"]
-    for _ in range(_ATTEMPTS):
-        _kill(rig, case, given)
-        result.struck = rig.struck()
-        if result.struck:
-            break
+    _kill(rig, case, given)
+    result.struck = rig.struck()
     result.wanted(result.struck > 0, "rig", "the kill did not strike")
     result.wanted(rig.await_engine(_ENDING_S), "manual", "the engine goes on without its caller")
     for again in ("recover", command, *(["down"] if command == "up" else [])):
