@@ -130,8 +130,8 @@ def test_half_a_patch_is_told_and_finished() -> None:
     found = read(call, NAME, LABELLED, STATE)
     assert found is not None
     assert set(plan(found.inputs, LABELLED, found.outputs, 1.8e9).diff.changes) == {
-        "labels.team",
         "tags",
+        "nodes",
     }
     zone.refuses.clear()
     update(call, NAME, KNOWN, LABELLED, STATE, timeout=0)
@@ -139,6 +139,44 @@ def test_half_a_patch_is_told_and_finished() -> None:
     again = read(call, NAME, LABELLED, STATE)
     assert again is not None
     assert not plan(again.inputs, LABELLED, again.outputs, 1.8e9).diff.changes
+
+
+WORDED: Properties = {**KNOWN, "description": "one", "labels": {**INPUTS["labels"], "team": "a"}}
+#: Labels of a node without the team.
+SPECIFIED = Zone().nodes[IDS[0]]["labels"]
+
+
+@pytest.mark.parametrize("patched_first", IDS)
+@pytest.mark.parametrize(
+    ("wanted", "changed"),
+    [
+        ({**WORDED, "tags": ["t"]}, {"tags": ["t"]}),
+        ({**WORDED, "description": "two"}, {"description": "two"}),
+        ({**WORDED, "labels": INPUTS["labels"]}, {"labels": SPECIFIED}),
+    ],
+    ids=["given", "changed", "taken away"],
+)
+def test_a_killed_run_changed_one_node(
+    patched_first: str, wanted: Properties, changed: dict[str, Any]
+) -> None:
+    """The state does not know of the change, and the node that has it looks like what is wanted:
+    the next update changes the others all the same, and the one after it nothing."""
+    zone = Zone()
+    call, script, _ = scripted(zone)
+    update(call, NAME, KNOWN, WORDED, STATE, timeout=0)
+    zone.nodes[patched_first] |= changed
+    script.sent.clear()
+
+    found = read(call, NAME, WORDED, STATE)
+    assert found is not None
+    planned = plan(found.inputs, wanted, found.outputs, 1.8e9).diff
+    assert (planned.changes["nodes"].replaces, planned.replaces) == (False, False)
+    update(call, NAME, found.inputs, wanted, found.outputs, timeout=0)
+
+    assert patched(script) == [id_ for id_ in IDS if id_ != patched_first]
+    again = read(call, NAME, wanted, found.outputs)
+    assert again is not None
+    assert not plan(again.inputs, wanted, again.outputs, 1.8e9).diff.changes
 
 
 def test_failed_patch_of_an_adopted_request_keeps_it_in_the_state() -> None:

@@ -45,6 +45,10 @@ class NodeStatus(Group):
     ip_addresses: tuple[str, ...] = ()
     """Internal IP address of each of its hosts."""
 
+    drifted: tuple[str, ...] | None = None
+    """Of several nodes: inputs of the request in which this one differs from the others. The next
+    `pulumi up` makes them equal."""
+
 
 @dataclass(frozen=True, slots=True)
 class Nodes:

@@ -132,13 +132,23 @@ class Observation:
         return f"{self.state}: {describe(self.state)}"
 
 
-def outputs(inputs: Properties, seen: Observation) -> Properties:
-    """The resource's output properties: its ``inputs`` and what Google says about it."""
+def outputs(inputs: Properties, seen: Observation, known: Properties | None = None) -> Properties:
+    """The resource's output properties: its ``inputs`` and what Google says about it.
+
+    Args:
+        inputs: its inputs, as the cloud has them.
+        seen: what was found.
+        known: its inputs as the state had them before, if they may be others.
+    """
     found = seen.queued_resource or QueuedResource()
     nodes = seen.nodes.status() or Nodes(seen.name.node_ids).status()
+    drifted = _drifted(inputs, known or {}, seen.nodes)
     addresses: list[Value] = [address for node in nodes for address in node.ip_addresses]
     each: list[Value] = [
-        node.model_dump(mode="json", by_alias=True, exclude_none=True) for node in nodes
+        node.model_copy(update={"drifted": drifted.get(node.id)}).model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
+        for node in nodes
     ]
     return {
         **inputs,
@@ -188,15 +198,49 @@ def observed_inputs(known: Properties, seen: Observation) -> Properties:
 
     For known inputs only what `nodes.patch` could have changed is compared, and of maps only
     the entries that the program sets: Google adds labels and metadata of its own. Of several
-    nodes the first that differs is shown: one that differs is enough for the next update.
+    nodes the first that differs is shown; an entry that only some have stays shown, because what
+    no input ever had is not ours to take away.
     """
     if not known:
         return imported_inputs(seen.name, seen.queued_resource, seen.nodes)
+    each = [_patchable(known, node) for node in seen.nodes.found]
     drifted = {**known}
-    for node in reversed(seen.nodes.found):
-        there = _patchable(known, node)
+    for there in reversed(each):
         drifted |= {key: value for key, value in there.items() if value != known.get(key)}
+    for key in _MAPS if each else ():
+        before, found = known.get(key), [there[key] for there in each]
+        if isinstance(before, dict):
+            drifted[key] = _entries(before, [map_ for map_ in found if isinstance(map_, dict)])
     return drifted
+
+
+#: Inputs that are maps, in which Google keeps entries of its own.
+_MAPS = ("labels", "metadata")
+
+
+def _entries(before: Properties, found: list[Properties]) -> Properties:
+    """Of ``before``, the entries that any of ``found`` has, as the first has it that differs."""
+    values = {key: [map_[key] for map_ in found if key in map_] for key in before}
+    return {
+        key: next((value for value in there if value != before[key]), before[key])
+        for key, there in values.items()
+        if there
+    }
+
+
+def _drifted(given: Properties, known: Properties, nodes: Nodes) -> dict[str, tuple[str, ...]]:
+    """By node, in which inputs it differs from ``given``. One node never does: its own are given;
+    of several, some may have been patched before a run was killed, and the first one's are given.
+    Entries of maps that are only in ``known`` count, too: they may be what was taken away."""
+    if not nodes.several:
+        return {}
+    basis = {**given, **known}
+    each = {node.id: _patchable(basis, node) for node in nodes.found}
+    found = {
+        id_: tuple(key for key, value in there.items() if value != given.get(key))
+        for id_, there in each.items()
+    }
+    return {id_: keys for id_, keys in found.items() if keys}
 
 
 def _patchable(known: Properties, node: Node) -> Properties:

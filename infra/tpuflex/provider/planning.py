@@ -61,7 +61,7 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     if "zones" not in changes and _waits(where) and old.get("zones") != new.get("zones"):
         changes["zones"] = Change(Kind.UPDATE, replaces=False)
     notes = []
-    changes |= _leftovers(new, outputs, where)
+    changes |= {**_uneven(outputs), **_leftovers(new, outputs, where)}
     renewal = due(new, outputs, now)
     if renewal is not None:
         changes[renewal.property] = Change(Kind.UPDATE, replaces=True, is_input=False)
@@ -112,6 +112,16 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
         for key in sorted(STEERING)
         if old.get(key) != new.get(key)
     }
+
+
+def _uneven(outputs: Properties) -> dict[str, Change]:
+    """Whether some of several nodes have what the others have not, whatever the inputs say: the
+    run that was to change them all was cut short."""
+    nodes = outputs.get("nodes")
+    each = nodes if isinstance(nodes, list) else []
+    if any(isinstance(node, dict) and node.get("drifted") for node in each):
+        return {"nodes": Change(Kind.UPDATE, replaces=False, is_input=False)}
+    return {}
 
 
 def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) -> dict[str, Change]:

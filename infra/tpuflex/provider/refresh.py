@@ -78,7 +78,7 @@ def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found |
     if (notice := _notice(seen, stands)) is not None:
         call.report(notice, warning=True)
     given = observed_inputs(inputs, seen)
-    return Found(given, outputs(given, seen), seen)
+    return Found(given, outputs(given, seen, inputs), seen)
 
 
 def names_of(id_: str, inputs: Properties, known: Properties) -> list[RequestName]:
