@@ -22,7 +22,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from reliability.snapshot import is_over, pending_operations, snapshot_faults, stored_resources
+from reliability.snapshot import (
+    is_over,
+    pending_operations,
+    present_resources,
+    snapshot_faults,
+    stored_resources,
+)
 from reliability.traces import Thing, is_mutating, known_to_state, ours, things, was_done
 
 Json = dict[str, Any]
@@ -130,7 +136,7 @@ def _i2(evidence: Evidence) -> Iterator[str]:
     racing = any(
         len(resource.get("inputs", {}).get("zones") or ()) > 1
         and (resource.get("outputs") or {}).get("lifecycle") in _QUEUED
-        for resource in stored_resources(evidence.export)
+        for resource in present_resources(evidence.export)
     )
     live = Counter(
         thing.owner
@@ -148,7 +154,7 @@ def _i3(evidence: Evidence) -> Iterator[str]:
     if not evidence.last.succeeded(REFRESH + RECOVER):
         return
     there = things(evidence.inventory)
-    for resource in stored_resources(evidence.export):
+    for resource in present_resources(evidence.export):
         if not Thing.can_be(resource) or resource.get("delete"):
             continue
         found = [thing for thing in there if thing.is_resource(resource)]

@@ -2,7 +2,8 @@
 
 It calls the provider's real servicer in the engine's order, keeps a state in the engine's
 form, and like the engine writes an operation down as pending before it begins. When the
-provider or the engine is killed in between, that is what is left.
+engine is killed in between, that is what is left; when only the provider is, the engine takes
+the operation for failed and keeps nothing of it.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from reliability.direct import Killed
 from reliability.servicer_context import CallFailedError, Context
 from reliability.small_state import (
     NAME,
@@ -77,7 +79,10 @@ class SmallEngine:
         if resource is not None:
             diff = self._diff(resource, inputs)
             changed = bool(resource.get("initErrors")) or diff.changes == diff.DIFF_SOME
-            operation = "same" if not changed else "replace" if diff.replaces else "update"
+            operation = "update" if changed else "same"
+            if diff.replaces or resource.get("pendingReplacement"):
+                operation = "replace"
+                inputs = self._check(self.program, None)
         step = Step(operation, QUEUED_RESOURCE, NAME, URN, inputs, (), True, STACK_URN, PROVIDER)
         return Plan((step,))
 
@@ -139,23 +144,27 @@ class SmallEngine:
             self._create(inputs)
             return
         diff = self._diff(resource, inputs)
-        if diff.replaces:
+        if diff.replaces or resource.get("pendingReplacement"):
             self._replace(resource, self._check(self.program, None), diff)
         elif diff.changes == diff.DIFF_SOME or resource.get("initErrors"):
             self._update(resource, inputs)
 
     def _replace(self, old: Json, inputs: Json, diff: provider_pb2.DiffResponse) -> None:
-        if diff.deleteBeforeReplace:
-            self._delete(old)
-            self._create(inputs)
+        if diff.deleteBeforeReplace or old.get("pendingReplacement"):
+            if not old.get("pendingReplacement"):
+                self._delete(old, replaced=True)
+            try:
+                self._create(inputs)
+            finally:
+                if self._living() is not old:
+                    self._resources = [kept for kept in self._resources if kept is not old]
             return
         old["delete"] = True
         try:
             self._create(inputs)
-        except CallFailedError:
+        finally:
             if self._living() is None:
                 del old["delete"]
-            raise
         self._delete(old)
 
     def _refresh(self) -> None:
@@ -163,6 +172,7 @@ class SmallEngine:
             self._read(resource)
 
     def _down(self) -> None:
+        self._resources = [kept for kept in self._resources if not kept.get("pendingReplacement")]
         for resource in list(self._resources):
             self._delete(resource)
 
@@ -171,7 +181,7 @@ class SmallEngine:
             self._delete(resource)
 
     def _living(self) -> Json | None:
-        return next((r for r in self._resources if not r.get("delete")), None)
+        return next((r for r in reversed(self._resources) if not r.get("delete")), None)
 
     # -- the calls ----------------------------------------------------------------------------
 
@@ -232,7 +242,8 @@ class SmallEngine:
         resource.pop("initErrors", None)
         refreshing(resource, answer.refresh_before_update)
 
-    def _delete(self, resource: Json) -> None:
+    def _delete(self, resource: Json, *, replaced: bool = False) -> None:
+        """Delete it; what is ``replaced`` stays in the state as a reminder until it has been."""
         request = provider_pb2.DeleteRequest(
             id=resource["id"],
             urn=URN,
@@ -242,9 +253,14 @@ class SmallEngine:
         )
         with self._begun("deleting", resource):
             self.servicer.Delete(request, self._context)
-        self._resources = [kept for kept in self._resources if kept is not resource]
+        if replaced:
+            resource["pendingReplacement"] = True
+        else:
+            self._resources = [kept for kept in self._resources if kept is not resource]
 
     def _read(self, resource: Json) -> None:
+        if resource.get("pendingReplacement"):
+            return
         request = provider_pb2.ReadRequest(
             id=resource["id"],
             urn=URN,
@@ -267,11 +283,15 @@ class SmallEngine:
 
     @contextmanager
     def _begun(self, kind: str, resource: Json) -> Iterator[None]:
-        """Pending until the call is over, however it ends; a kill ends nothing."""
+        """Pending until the call is over, however it ends; a kill of the engine ends nothing."""
         operation = {"type": kind, "resource": copy.deepcopy(resource)}
         self._pending.append(operation)
         try:
             yield
+        except Killed as killed:
+            if "engine" not in killed.roles:
+                self._pending.remove(operation)
+            raise
         except Exception:
             self._pending.remove(operation)
             raise

@@ -14,6 +14,13 @@ def stored_resources(export: Json | None) -> list[Json]:
     return list(deployment.get("resources") or ())
 
 
+def present_resources(export: Json | None) -> list[Json]:
+    """Those of which the state says that they exist: not what it only remembers to have deleted
+    for a replacement. A `down` drops such a reminder and asks no provider to delete anything
+    (`RemovePendingReplaceStep` of pulumi/pulumi v3.256.0)."""
+    return [one for one in stored_resources(export) if not one.get("pendingReplacement")]
+
+
 def is_over(resource: Json, *, without_leftover: bool = False) -> bool:
     """Whether the state says of a queued resource that its run is over, or even that its
     leftover is gone, too."""

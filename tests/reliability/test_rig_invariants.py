@@ -89,6 +89,13 @@ def replaced_pending_delete(run: Run) -> None:
     run.resources().append(old)
 
 
+def replaced_pending_creation(run: Run) -> None:
+    """What was deleted to be replaced, and a replacement that failed: only a reminder."""
+    run.ended_with("refresh")
+    run.resources()[-1]["pendingReplacement"] = True
+    del run.inventory["tpu"]["queuedResources"][0], run.inventory["tpu"]["nodes"][0]
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -101,6 +108,7 @@ def replaced_pending_delete(run: Run) -> None:
         changed_between,
         struck,
         replaced_pending_delete,
+        replaced_pending_creation,
     ],
     ids=lambda change: change.__name__,
 )
@@ -115,6 +123,10 @@ def test_a_good_run_violates_nothing(change: Callable[[Run], None]) -> None:
 def orphan_bucket(run: Run) -> None:
     run.resources().pop(2)
     run.resources()[-1]["dependencies"] = []
+
+
+def only_remembered(run: Run) -> None:
+    run.resources()[-1]["pendingReplacement"] = True
 
 
 def orphan_request_in_other_zone(run: Run) -> None:
@@ -251,6 +263,7 @@ def killed_nobody(run: Run) -> None:
     [
         (orphan_bucket, "I1", f"buckets {PREFIX}-weights is in the cloud, but not in the state"),
         (orphan_request_in_other_zone, "I1", "us-east5-b/queuedResources"),
+        (only_remembered, "I1", f"{QUEUED} is in the cloud, but not in the state"),
         (orphan_node, "I1", f"nodes {PLACE}/nodes/{PREFIX}-g2"),
         (unmarked_but_named_as_ours, "I1", f"{PREFIX}-net"),
         (two_live, "I2", f"2 live queued resources of owner {OWNER}"),

@@ -28,7 +28,7 @@ def kill(method_id: str, stage: str, nth: int = 1) -> dict[str, Any]:
         "where": {"method_id": method_id},
         "nth": nth,
         "stage": stage,
-        "effect": {"kind": "kill", "roles": ["provider"]},
+        "effect": {"kind": "kill", "roles": ["provider", "engine"]},
     }
 
 
@@ -64,8 +64,50 @@ def test_a_kill_is_recovered_from(rig: ServicerRig, stage: str, method_id: str, 
     assert rig.check(must_strike=False) == []
     assert rig.run("up").exit_code == 0, rig.engine.said
     assert rig.check() == []
-    creations = [call for call in rig.evidence().history if call["method_id"] == CREATE]
-    assert sum(bool(call.get("committed", call["status"] == 200)) for call in creations) == 1
+    assert len(creations(rig)) == 1
+
+
+@pytest.mark.parametrize("generations", [1, 2, 3])
+def test_a_lost_state_is_recovered_from(rig: ServicerRig, generations: int) -> None:
+    """Whatever generation runs by now: it is taken in, and the next `up` asks for nothing."""
+    assert rig.arguments is not None
+    for number in range(generations):
+        rig.event()
+        rig.arguments["rerun"] = f"run {number}"
+        assert rig.run("up").exit_code == 0, rig.engine.said
+    asked = len(creations(rig))
+    rig.event()
+    rig.engine.clear()
+
+    for command in ("recover", "up", "up"):
+        assert rig.run(command).exit_code == 0, rig.engine.said
+        assert rig.check() == []
+    assert len(creations(rig)) == asked == generations
+    assert rig.run("down").exit_code == 0, rig.engine.said
+    assert rig.check() == []
+
+
+def test_a_lost_state_of_a_hand_over(rig: ServicerRig) -> None:
+    """Two generations live when the state is lost: the later one stays, the earlier one goes."""
+    assert rig.arguments is not None
+    assert rig.run("up").exit_code == 0, rig.engine.said
+    rig.event()
+    rig.arguments["rerun"] = "again"
+    assert rig.run("up", rules=[kill(CREATE, "after-response")]).exit_code == -9
+    rig.engine.clear()
+    rig.event()
+
+    for command in ("recover", "up", "up"):
+        assert rig.run(command).exit_code == 0, rig.engine.said
+    assert rig.check() == []
+    assert name_of(rig).id.endswith("-g2")
+    assert len(creations(rig)) == 2
+
+
+def creations(rig: ServicerRig) -> list[object]:
+    """The requests that were made."""
+    made = [call for call in rig.evidence().history if call["method_id"] == CREATE]
+    return [call for call in made if call.get("committed", call["status"] == 200)]
 
 
 def test_without_recovery_the_checker_sees_the_orphan(rig: ServicerRig) -> None:

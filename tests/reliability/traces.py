@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from reliability.snapshot import stored_resources
+from reliability.snapshot import present_resources
 
 Json = dict[str, Any]
 
@@ -105,7 +105,7 @@ def ours(thing: Thing, owners: Mapping[str, str]) -> bool:
 
 def known_to_state(thing: Thing, export: Json | None) -> bool:
     """Whether the state has ``thing``, or a node's queued resource."""
-    resources = stored_resources(export)
+    resources = present_resources(export)
     if thing.kind == "nodes":
         return any(thing.is_node_of(resource) for resource in resources)
     if thing.kind == "queuedResources":

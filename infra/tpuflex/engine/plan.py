@@ -25,9 +25,11 @@ class Plan:
 
 
 def merge(steps: dict[str, Step], step: Step) -> None:
-    """Keep one step per resource: a replacement's parts (create, delete) count as `replace`."""
+    """Keep one step per resource: a replacement's parts (create, delete) count as `replace`,
+    with the inputs of what is made and not of what is deleted."""
     known = steps.get(step.urn)
     if known is None or not known.changes:
         steps[step.urn] = step
     elif "replace" in step.operation:
-        steps[step.urn] = replace(step, operation="replace")
+        made = known if step.operation == "delete-replaced" else step
+        steps[step.urn] = replace(made, operation="replace")

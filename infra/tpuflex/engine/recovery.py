@@ -4,7 +4,7 @@ A killed run leaves operations pending: the engine had begun them and never lear
 ended. Names are deterministic, so the cloud can be asked: what exists and is ours is taken into
 the state under its id and read through its plugin, what does not exist is cleared. The same is
 done for what the program would create and the cloud already has, because the gcp plugin's
-create of it would fail with 409.
+create of it would fail with 409; and for requests in zones that only the program names.
 
 Safe to be killed itself: an operation stays pending until what it made is whole in the state.
 """
@@ -12,7 +12,7 @@ Safe to be killed itself: an operation stays pending until what it made is whole
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.recovery_look import Answer, Finding, Look
@@ -30,9 +30,18 @@ from tpuflex.engine.recovery_reading import (
 from tpuflex.engine.recovery_report import Outcome, Recovery, counted
 from tpuflex.engine.recovery_successor import successors
 from tpuflex.engine.recovery_table import TYPES
+from tpuflex.engine.recovery_zones import (
+    Zones,
+    begun_zones,
+    new_zones,
+    program_zones,
+    strays,
+    with_requests,
+)
 from tpuflex.engine.state import (
     Stored,
     is_cloud,
+    is_reminder,
     lacking,
     living,
     pending,
@@ -71,18 +80,26 @@ def recover(
     """
     found = Recovery()
     means = Means(stack, look, say, timing)
-    settle_pending(means, found)
+    deployment = stack.deployment()
+    begun = begun_zones(pending(deployment))
+    settle_pending(means, found, successors(deployment, look))
+    take_strays(means, found, begun)
     try:
-        from_program(means, found, new_id)
+        named = program_zones(from_program(means, found, new_id))
+        deployment = stack.deployment()
+        made = successors(deployment, look, new_zones(deployment, named))
+        if made:
+            settle_pending(means, found, made)
+        take_strays(means, found, named)
     except TpuflexError as error:
         found.unfinished = error
     return found
 
 
-def settle_pending(means: Means, found: Recovery) -> None:
-    """Settle the pending operations and note in ``found`` what became of each."""
-    deployment = means.stack.deployment()
-    deployment = with_pending(deployment, successors(deployment, means.look))
+def settle_pending(means: Means, found: Recovery, more: list[Stored]) -> None:
+    """Settle the pending operations, and ``more`` of them, and note in ``found`` what became of
+    each."""
+    deployment = with_pending(means.stack.deployment(), more)
     operations = pending(deployment)
     newcomers: list[Stored] = []
     reread: list[Stored] = []
@@ -129,12 +146,29 @@ def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
     found = []
     for resource in resources(deployment):
         ended = (resource.get("outputs") or {}).get("lifecycle") == Lifecycle.ENDED.value
-        if not is_cloud(resource) or resource["type"] not in TYPES or ended:
+        if not is_cloud(resource) or resource["type"] not in TYPES:
+            continue
+        if ended or is_reminder(resource):
             continue
         finding = look(resource["type"], resource.get("inputs") or {})
         if finding.answer is Answer.ABSENT or finding.going:
             found.append(resource)
     return found
+
+
+def take_strays(means: Means, found: Recovery, zones: Mapping[str, Zones]) -> None:
+    """Have the state know the requests of its resources in ``zones`` that it does not name."""
+    deployment = means.stack.deployment()
+    there = strays(deployment, zones, means.look)
+    if not there:
+        return
+    deployment = with_requests(deployment, there)
+    means.stack.replace(deployment)
+    owners = [one for one in resources(deployment) if one["urn"] in there and not one.get("delete")]
+    read_in(means, deployment, [], owners)
+    for owner in owners:
+        for id_ in there[owner["urn"]]:
+            found.note(owner, "updating", Outcome.ADOPTED, id_)
 
 
 def _note_reread(resource: Stored, kind: str, deployment: Stored, found: Recovery) -> None:

@@ -8,24 +8,38 @@ in the cloud. Its name follows from the old one's.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
+from types import MappingProxyType
 
 from tpuflex.engine.recovery_look import Answer, Look
 from tpuflex.engine.recovery_table import QUEUED_RESOURCE
+from tpuflex.engine.recovery_zones import Zones
 from tpuflex.engine.state import Stored, pending, resources
 from tpuflex.naming import generation_id, generation_of
 
 _SERIES = re.compile(r"(.+)-g\d+")
 
 
-def successors(deployment: Stored, look: Look) -> list[Stored]:
+def successors(
+    deployment: Stored, look: Look, zones: Mapping[str, Zones] = MappingProxyType({})
+) -> list[Stored]:
     """For each queued resource of which the cloud has the next generation, a pending creation of
-    it, as the engine would have left one; none where an operation is pending anyhow."""
+    it, as the engine would have left one; none where an operation is pending anyhow.
+
+    Args:
+        deployment: the stack's state.
+        look: looks into the cloud.
+        zones: by URN, where to look instead of in the zones that the state names.
+    """
     busy = {operation["resource"]["urn"] for operation in pending(deployment)}
     found = []
     for resource in resources(deployment):
-        if resource["type"] != QUEUED_RESOURCE or resource.get("delete") or resource["urn"] in busy:
+        urn = resource["urn"]
+        if resource["type"] != QUEUED_RESOURCE or resource.get("delete") or urn in busy:
             continue
         inputs = {**(resource.get("inputs") or {}), "queuedResourceId": _next_id(resource)}
+        if urn in zones:
+            inputs["zones"] = list(zones[urn])
         if inputs["queuedResourceId"] and look(QUEUED_RESOURCE, inputs).answer is Answer.OURS:
             begun = {key: value for key, value in resource.items() if key not in _OF_ITS_OWN}
             found.append({"resource": {**begun, "inputs": inputs}, "type": "creating"})
@@ -33,7 +47,9 @@ def successors(deployment: Stored, look: Look) -> list[Stored]:
 
 
 #: What the engine says of the old one alone.
-_OF_ITS_OWN = frozenset({"id", "outputs", "created", "modified", "initErrors"})
+_OF_ITS_OWN = frozenset(
+    {"id", "outputs", "created", "modified", "initErrors", "pendingReplacement"}
+)
 
 
 def _next_id(resource: Stored) -> str:

@@ -52,8 +52,15 @@ def is_provider(resource: Stored) -> bool:
 
 
 def living(deployment: Stored, urn: str) -> Stored | None:
-    """The resource of ``urn`` that is not marked for deletion."""
-    return next((r for r in resources(deployment) if r["urn"] == urn and not r.get("delete")), None)
+    """The resource of ``urn`` that is neither marked for deletion nor a reminder that it was
+    deleted to be replaced."""
+    found = (r for r in resources(deployment) if r["urn"] == urn)
+    return next((r for r in found if not r.get("delete") and not is_reminder(r)), None)
+
+
+def is_reminder(resource: Stored) -> bool:
+    """Whether ``resource`` is gone, and kept only because its replacement is not there yet."""
+    return bool(resource.get("pendingReplacement"))
 
 
 def adopted(deployment: Stored, newcomers: Iterable[Stored]) -> Stored:
@@ -141,7 +148,7 @@ def _same(resource: Stored, newcomer: Stored) -> bool:
 
 
 def _reminder(resource: Stored, newcomer: Stored) -> bool:
-    return resource["urn"] == newcomer["urn"] and bool(resource.get("pendingReplacement"))
+    return resource["urn"] == newcomer["urn"] and is_reminder(resource)
 
 
 def _names(resource: Stored) -> Iterator[str]:

@@ -1,7 +1,8 @@
 """Figure 4: random histories with pairs of faults, kills, and what happens behind our back.
 
 Programs that change in every input that may change, one zone and two, runs that are renewed and
-runs that end, slices, requests and nodes that somebody deletes, capacity that comes and goes.
+runs that end, slices, requests and nodes that somebody deletes, capacity that comes and goes,
+states that are lost.
 
 A history is a plan in JSON, made from its seed before it begins: a failing one is written to a
 file that tells it again, whatever becomes of this generator.
@@ -12,6 +13,8 @@ from __future__ import annotations
 import contextlib
 import random
 from collections.abc import Callable
+
+from pydantic import JsonValue
 
 from reliability.figures.figure import TPU, Case, Figure, Json, Result
 from reliability.figures.kills import STAGES
@@ -60,10 +63,13 @@ KINDS = {
     "near the end": 1,
     "run over": 1,
     "capacity": 1,
+    "lose state": 1,
 }
 _A, _B = "us-east5-a", "us-east5-b"
 #: What the service may do to one part of a request, without anybody's asking.
 MISHAPS = (("nodes", "preempted"), ("nodes", "lost"), ("queuedResources", "lost"))
+#: Who is killed. An engine that lives on takes the operation for failed and keeps nothing of it.
+KILLED: tuple[list[JsonValue], ...] = (["provider"], ["provider", "engine"])
 #: How capacity may turn out: here and there, late, slow to come and slow to go.
 CAPACITIES: tuple[Json, ...] = (
     {},
@@ -92,14 +98,14 @@ def plan(seed: int) -> list[Json]:
                 steps.append({"do": "advance", "seconds": chance.choice((1, 60, 600))})
             case "capacity":
                 steps.append({"do": "capacity", "rules": chance.choice(CAPACITIES)})
-            case "delete" | "delete node" as deletion:
-                steps.append({"do": deletion})
+            case "delete" | "delete node" | "lose state" as word:
+                steps.append({"do": word})
             case "mishap":
                 kind, mishap = chance.choice(MISHAPS)
                 what: Json = {"kind": kind, "mishap": mishap, "which": chance.randrange(8)}
                 steps.append({"do": "mishap", **what})
-            case word:
-                steps.append(_command(chance, word))
+            case command:
+                steps.append(_command(chance, command))
     return steps
 
 
@@ -223,6 +229,12 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
             result.struck += rig.direct.faults.book.struck
             rig.direct.faults.forget()
             rig.event(_delete_all(rig) if deletion == "delete" else _delete_nodes(rig))
+        case "lose state" if _in_zones_of_the_program(rig):
+            rig.event()
+            rig.engine.clear()
+            _ends_well(rig, result, "recover")
+        case "lose state":
+            pass  # `sweep` looks in every zone; `recover` in those of the program
         case word:
             ended = rig.run(word, rules=step["rules"])
             if ended.exit_code == -9:
@@ -238,6 +250,14 @@ def _befall(rig: ServicerRig, step: Json) -> None:
     if there:
         name = str(there[step["which"] % len(there)]["name"])
         befall(tpu, {"name": name, "mishap": step["mishap"]})
+
+
+def _in_zones_of_the_program(rig: ServicerRig) -> bool:
+    """Whether everything that exists is where the program says that it may be."""
+    assert rig.arguments is not None
+    tpu = rig.direct.cloud.inventory().get("tpu", {})
+    names = [str(thing["name"]) for things in tpu.values() for thing in things]
+    return all(name.split("/")[3] in rig.arguments["zones"] for name in names)
 
 
 def _delete_all(rig: ServicerRig) -> Callable[[TpuClient], object]:
@@ -274,7 +294,7 @@ def _command(chance: random.Random, word: str) -> Json:
             "where": {"method_id": chance.choice(CALLS)},
             "nth": chance.randint(1, 4),
             "stage": chance.choice(STAGES),
-            "effect": {"kind": "kill", "roles": ["provider"]},
+            "effect": {"kind": "kill", "roles": chance.choice(KILLED)},
         }
     return {"do": word, "rules": list(rules)}
 
@@ -283,7 +303,7 @@ FIGURE = Figure(
     key="4",
     counted=("orphan", "duplicate", "manual", "untyped"),
     title="seeded random histories of up, refresh, change, renew, down with pairs of faults, "
-    "kills, runs that end, and deletions behind our back: 0 violations",
+    "kills, runs that end, lost states, and deletions behind our back: 0 violations",
     rig="servicer",
     cases=cases,
     judge=judge,

@@ -16,6 +16,7 @@ BEGUN = {"up": Call(CREATE, 1), "down": Call(DELETE, 1)}
 PROGRAMS: dict[str, Json] = {
     "one zone": {},
     "race over two zones": {"zones": ["us-east5-a", "us-east5-b"], "strategy": "race"},
+    (LOST := "after its node was lost"): {},
 }
 
 
@@ -36,6 +37,7 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
     for program, more in PROGRAMS.items():
         with rig.other(more):
             rig.bring_up()
+            _befall(rig, program)
             with rig.other({**more, **_script(2)}):
                 for call, roles in callers(rig, "up", mutating=True):
                     facts = {"kind": "replace", "program": program}
@@ -69,6 +71,7 @@ def _replacement_killed(rig: SliceRig, case: Case) -> Result:
     more = PROGRAMS[facts["program"]]
     with rig.other(more):
         rig.bring_up()
+    _befall(rig, facts["program"])
     with rig.other({**more, **_script(2)}):
         rig.run("up", rules=[_rule(facts)])
     result.struck = rig.struck()
@@ -76,6 +79,15 @@ def _replacement_killed(rig: SliceRig, case: Case) -> Result:
     with rig.other({**more, **_script(3)}):
         _settle(rig, result, "recover", "up", "down")
     return result
+
+
+def _befall(rig: SliceRig, program: str) -> None:
+    """What serves nobody any more is deleted before its replacement is made."""
+    if program == LOST:
+        nodes = rig.control.inventory()["tpu"]["nodes"]
+        for node in nodes:
+            rig.control.call("POST", "mishap", {"name": node["name"], "mishap": "lost"})
+        rig.event()
 
 
 def _settle(rig: SliceRig, result: Result, *words: str) -> None:
