@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from tpuflex.engine.events import Step
 from tpuflex.engine.plan import Plan
 from tpuflex.engine.recovery import recover
 from tpuflex.engine.recovery_look import Answer, Finding
@@ -44,6 +45,7 @@ class World:
     state: dict[str, Any] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     now: float = 0.0
+    plan: Plan = field(default_factory=lambda: Plan(()))
 
     def deployment(self) -> dict[str, Any]:
         return self.state
@@ -52,7 +54,7 @@ class World:
         self.state = deployment
 
     def preview(self) -> Plan:
-        return Plan(())
+        return self.plan
 
     def refresh(self, targets: tuple[str, ...] = ()) -> None:
         found = []
@@ -68,7 +70,7 @@ class World:
                 found.append({**one, "outputs": {"lifecycle": "deleting"}})
         self.state = {**self.state, "resources": found}
 
-    def look(self, type_: str, inputs: Any) -> Finding:
+    def __call__(self, type_: str, inputs: Any) -> Finding:
         assert type_ == TYPE
         id_ = inputs["queuedResourceId"]
         going = self.now < self.gone_at.get(id_, 0.0)
@@ -76,13 +78,18 @@ class World:
             return Finding(Answer.OURS, f"full/{id_}", going=going)
         return Finding(Answer.ABSENT, f"full/{id_}")
 
+    def generations(self, inputs: Any) -> tuple[Finding, ...]:
+        prefix = inputs["queuedResourceIdPrefix"]
+        ids = sorted(id_ for id_ in self.alive if id_.startswith(prefix))
+        return tuple(Finding(Answer.OURS, f"full/{id_}") for id_ in ids)
+
     def pause(self, seconds: float) -> bool:
         self.now += seconds
         return False
 
     def recovered(self) -> dict[str, str]:
         timing = Timing(lambda: self.now, lambda: self.now, self.pause, lambda: 0.5)
-        found = recover(self, self.look, self.said.append, timing=timing)
+        found = recover(self, self, self.said.append, timing=timing)
         return {item.outcome.value: item.detail for item in found.settled}
 
 
@@ -158,4 +165,46 @@ def test_the_next_generation_that_no_state_knows_is_taken_in() -> None:
     old, new = resources(world.state)
     assert (old["id"], old["delete"]) == ("full/slice-g1", True)
     assert (new["id"], new["inputs"]) == ("full/slice-g2", asked)
+    assert pending(world.state) == []
+
+
+def test_a_reminder_does_not_hide_its_replacement() -> None:
+    """The old one was deleted first; its replacement was made by a plugin that was killed alone.
+    It is taken in as what it is: an entry that only said "was deleted to be replaced" would be
+    dropped by the next run, and the slice with it."""
+    asked = {**INPUTS, "queuedResourceId": "slice-g2"}
+    world = World(alive={"slice-g2": asked}, state={"resources": [stored(pendingReplacement=True)]})
+
+    assert world.recovered() == {"adopted": "full/slice-g2"}
+
+    (new,) = resources(world.state)
+    assert (new["id"], new["outputs"]["lifecycle"]) == ("full/slice-g2", "active")
+    assert "pendingReplacement" not in new
+
+
+def test_a_reminder_alone_is_nothing_to_settle() -> None:
+    """What was deleted to be replaced, and has no replacement yet, is missed by nobody."""
+    reminder = stored(pendingReplacement=True)
+    world = World(state={"resources": [reminder]})
+
+    assert world.recovered() == {}
+    assert resources(world.state) == [reminder]
+
+
+def test_a_lost_state_with_a_slice_of_a_later_generation() -> None:
+    """Whoever has no state would begin with g1 again, and pay twice: the latest that exists is
+    taken in, and what it replaced is to be deleted."""
+    asked = {f"slice-g{n}": {**INPUTS, "queuedResourceId": f"slice-g{n}"} for n in (4, 5)}
+    world = World(alive=asked)
+    world.plan = Plan((Step("create", TYPE, "slice", URN, INPUTS),))
+
+    world.recovered()
+
+    old, new = resources(world.state)
+    assert (old["id"], old["delete"], old["inputs"]) == ("full/slice-g4", True, asked["slice-g4"])
+    assert (new["id"], new.get("delete"), new["inputs"]) == (
+        "full/slice-g5",
+        None,
+        asked["slice-g5"],
+    )
     assert pending(world.state) == []

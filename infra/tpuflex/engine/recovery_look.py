@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuflex.engine.recovery_table import (
+    QUEUED_RESOURCE,
     TYPES,
     Inputs,
     Place,
@@ -16,6 +17,8 @@ from tpuflex.engine.recovery_table import (
     places,
 )
 from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.gcp.marked import list_tpu
+from tpuflex.naming import generation_of
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Apis
@@ -54,6 +57,15 @@ class Look(Protocol):
     def __call__(self, type_: str, inputs: Inputs) -> Finding:
         """What there is of a resource of ``type_`` that was asked for with ``inputs``."""
 
+    def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
+        """All generations of the queued resource of ``inputs`` of which anything that is ours is
+        left in its zones, be it only a node; oldest first. None while its names or zones are not
+        known.
+
+        Raises:
+            ApiError: they could not all be listed.
+        """
+
 
 class CloudLook:
     """Looks with our own clients, so that what is not ours never gets near the state."""
@@ -71,6 +83,25 @@ class CloudLook:
         if TYPES[type_].api is None:
             return Finding(Answer.ASK_PLUGIN, where[0].id)
         return best(self._at(type_, inputs, place) for place in where)
+
+    def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
+        """As :meth:`Look.generations`."""
+        prefix = str(inputs.get("queuedResourceIdPrefix") or "")
+        owner = owner_asked(QUEUED_RESOURCE, inputs)
+        if not (prefix and owner and places(QUEUED_RESOURCE, inputs)):
+            return ()
+        listing = list_tpu(self._apis, inputs["project"], tuple(inputs["zones"]))
+        if listing.unseen:
+            raise ApiError("; ".join(listing.unseen))
+        found = dict[int, Finding]()
+        for item in listing.found:
+            id_ = (item.holder or item.name).rpartition("/")[2]
+            generation = generation_of(prefix, id_)
+            if item.owner == owner and generation is not None:
+                here = {**inputs, "zones": [item.location], "queuedResourceId": id_}
+                (place,) = places(QUEUED_RESOURCE, here)
+                found.setdefault(generation, Finding(Answer.OURS, place.id))
+        return tuple(found[generation] for generation in sorted(found))
 
     def _at(self, type_: str, inputs: Inputs, place: Place) -> Finding:
         row = TYPES[type_]

@@ -7,6 +7,7 @@ queued resource's own create would adopt it; the gcp plugin's fails with 409, fo
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.recovery_look import Answer, Finding
@@ -19,7 +20,7 @@ from tpuflex.engine.recovery_reading import (
     whole,
 )
 from tpuflex.engine.recovery_report import Outcome, Recovery
-from tpuflex.engine.recovery_table import TYPES, unknown
+from tpuflex.engine.recovery_table import QUEUED_RESOURCE, TYPES, Inputs, unknown
 from tpuflex.engine.state import (
     PROVIDER_TYPE,
     Stored,
@@ -33,6 +34,7 @@ from tpuflex.engine.state import (
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Step
+    from tpuflex.engine.plan import Plan
 
 #: Rounds at most. Each makes more names known: networks, then what lies in them, then what
 #: refers to that.
@@ -41,8 +43,9 @@ _ROUNDS = 6
 Found = list[tuple["Step", Finding]]
 
 
-def from_program(means: Means, found: Recovery, new_id: Callable[[], str]) -> None:
-    """Take in what the program would create and the cloud already has.
+def from_program(means: Means, found: Recovery, new_id: Callable[[], str]) -> Plan:
+    """Take in what the program would create and the cloud already has; gives what the program
+    then still would do.
 
     Raises:
         TpuflexError: the program or the engine failed.
@@ -51,15 +54,17 @@ def from_program(means: Means, found: Recovery, new_id: Callable[[], str]) -> No
     vain: set[str] = set()
     progress = False
     for _ in range(_ROUNDS):
-        creations = [step for step in means.stack.preview().steps if step.operation == "create"]
+        plan = means.stack.preview()
+        creations = [step for step in plan.steps if step.operation == "create"]
         there = [(s, f) for s, f in _there(creations, means, vain) if s.urn not in vain]
         # Whether a role or an API is there only its plugin can tell, and its create does not
         # mind: not worth a round before something is found that would be in the way.
         if not there or not (progress or any(f.answer is Answer.OURS for _, f in there)):
-            return
+            break
         before = len(found.settled)
         _take(means, there, creations, found, new_id, vain)
         progress = len(found.settled) > before
+    return plan
 
 
 def _there(creations: list[Step], means: Means, vain: set[str]) -> Found:
@@ -69,13 +74,22 @@ def _there(creations: list[Step], means: Means, vain: set[str]) -> Found:
     for step in creations:
         if step.type not in TYPES or not step.custom or step.urn in vain:
             continue
-        finding = means.look(step.type, step.inputs)
-        if finding.answer in (Answer.OURS, Answer.ASK_PLUGIN):
-            there.append((step, finding))
-        elif finding.answer is Answer.FOREIGN:
-            vain.add(step.urn)
-            means.say(f"  warning  {finding.id} is taken and not ours: {finding.detail}")
+        for inputs, finding in _looked(step, means):
+            if finding.answer in (Answer.OURS, Answer.ASK_PLUGIN):
+                there.append((replace(step, inputs=inputs), finding))
+            elif finding.answer is Answer.FOREIGN:
+                vain.add(step.urn)
+                means.say(f"  warning  {finding.id} is taken and not ours: {finding.detail}")
     return [pair for pair in there if not unknown(pair[0].inputs)] or there
+
+
+def _looked(step: Step, means: Means) -> list[tuple[Inputs, Finding]]:
+    """What there is of what ``step`` creates, with the inputs that it was asked for with. Of a
+    queued resource that is each generation: whoever has no state begins to count anew."""
+    if step.type == QUEUED_RESOURCE and (found := means.look.generations(step.inputs)):
+        ids = ((finding.id.rpartition("/")[2], finding) for finding in found)
+        return [({**step.inputs, "queuedResourceId": id_}, finding) for id_, finding in ids]
+    return [(step.inputs, means.look(step.type, step.inputs))]
 
 
 def _take(
@@ -86,12 +100,18 @@ def _take(
     new_id: Callable[[], str],
     vain: set[str],
 ) -> None:
-    newcomers = [_newcomer(step, finding.id) for step, finding in there]
+    latest = {step.urn: finding.id for step, finding in there}
+    newcomers = [_newcomer(s, f.id) for s, f in there if latest[s.urn] == f.id]
+    replaced = [_replaced(s, f.id) for s, f in there if latest[s.urn] != f.id]
     deployment = means.stack.deployment()
-    frame = _frame(newcomers, creations, deployment, new_id)
+    frame = _frame([*replaced, *newcomers], creations, deployment, new_id)
+    framed = adopted(deployment, [*frame, *replaced])
     # Pending until it was read: should this run be killed, the next one goes on.
-    begun = with_pending(adopted(deployment, frame), [_begun(one) for one in newcomers])
+    begun = with_pending(framed, [_begun(one) for one in newcomers])
     deployment = read_in(means, begun, newcomers, [])
+    for one in replaced:
+        detail = f"{one['id']}, which was replaced: the next `up` deletes it"
+        found.note(one, "", Outcome.ADOPTED, detail)
     for newcomer in newcomers:
         now = whole(deployment, newcomer)
         if now is None:
@@ -120,6 +140,12 @@ def _newcomer(step: Step, id_: str) -> Stored:
         "parent": step.parent,
         "provider": step.provider,
     }
+
+
+def _replaced(step: Step, id_: str) -> Stored:
+    """The entry of an earlier generation, which is only there to be deleted."""
+    known = {key: value for key, value in step.inputs.items() if not unknown(value)}
+    return {**_newcomer(step, id_), "inputs": known}
 
 
 def _begun(newcomer: Stored) -> Stored:

@@ -7,7 +7,7 @@ elsewhere. What carries neither is none of our business and is not listed.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Literal
@@ -153,7 +153,7 @@ def list_marked(
     """
     regions = tuple(dict.fromkeys(zone.rpartition("-")[0] for zone in zones))
     looks = [
-        *((kind, zone) for zone in zones for kind in (QUEUED_RESOURCE, NODE)),
+        *_tpu_looks(zones),
         *((kind, "global") for kind in _EVERYWHERE),
         *((kind, region) for region in regions for kind in _BY_REGION),
     ]
@@ -161,9 +161,24 @@ def list_marked(
         answers = [pool.submit(_listed, apis, kind, project, place) for kind, place in looks]
         answers.append(pool.submit(_bindings, apis, project, accounts))
         listings = [answer.result() for answer in answers]
+    return _joined(listings)
+
+
+def list_tpu(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:
+    """The queued resources, then the nodes, in ``zones`` that carry our marker; otherwise as
+    :func:`list_marked`."""
+    return _joined(_listed(apis, kind, project, zone) for kind, zone in _tpu_looks(zones))
+
+
+def _tpu_looks(zones: tuple[str, ...]) -> list[tuple[Kind, str]]:
+    return [(kind, zone) for kind in (QUEUED_RESOURCE, NODE) for zone in zones]
+
+
+def _joined(listings: Iterable[Listing]) -> Listing:
+    every = list(listings)
     return Listing(
-        tuple(item for listing in listings for item in listing.found),
-        tuple(place for listing in listings for place in listing.unseen),
+        tuple(item for listing in every for item in listing.found),
+        tuple(place for listing in every for place in listing.unseen),
     )
 
 
