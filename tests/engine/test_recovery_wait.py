@@ -137,6 +137,16 @@ def test_the_wait_ends() -> None:
     assert GOING_S <= world.now < GOING_S + 60.0
 
 
+def test_what_was_still_going_when_it_was_taken_in_leaves_the_state() -> None:
+    """An earlier recovery had found it on its way out, and left it pending."""
+    operation = {"resource": stored(), "type": "creating"}
+    known = stored(outputs={"lifecycle": "deleting"})
+    world = World(state={"resources": [known], "pending_operations": [operation]})
+
+    assert world.recovered() == {"cleared": "it is gone"}
+    assert resources(world.state) == pending(world.state) == []
+
+
 def test_what_is_gone_leaves_the_state() -> None:
     """It was deleted, and who was to note that was killed."""
     world = World(state={"resources": [stored()]})

@@ -113,7 +113,8 @@ def settle_pending(means: Means, found: Recovery, more: list[Stored]) -> None:
             found.note(resource, kind, Outcome.CLEARED, "the state no longer has it")
         else:
             reread.append(operation)
-    touched = {operation["resource"]["urn"] for operation in operations}
+    read = [*newcomers, *(operation["resource"] for operation in reread)]
+    touched = {one["urn"] for one in read}
     gone = [one for one in _doubtful(deployment, means.look) if one["urn"] not in touched]
     if not operations and not gone:
         return

@@ -232,7 +232,7 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
         case "lose state" if _in_zones_of_the_program(rig):
             rig.event()
             rig.engine.clear()
-            _ends_well(rig, result, "recover")
+            rig.run("recover")
         case "lose state":
             pass  # `sweep` looks in every zone; `recover` in those of the program
         case word:
