@@ -21,6 +21,7 @@ from tpuflex.engine.recovery_reading import (
     STILL_GOING,
     Means,
     RecoverableStack,
+    RememberedStack,
     Say,
     going,
     linked,
@@ -79,6 +80,7 @@ def recover(
             are still pending.
     """
     found = Recovery()
+    stack = RememberedStack(stack)
     means = Means(stack, look, say, timing)
     deployment = stack.deployment()
     begun = begun_zones(pending(deployment))

@@ -45,6 +45,39 @@ class RecoverableStack(Protocol):
         """What ``up`` would do."""
 
 
+@dataclass
+class RememberedStack:
+    """A stack whose state is asked for once between two changes of ours: each question is a run of
+    the engine.
+
+    Attributes:
+        stack: the stack; nobody else changes it meanwhile.
+    """
+
+    stack: RecoverableStack
+    _known: Stored | None = None
+
+    def deployment(self) -> Stored:
+        """The stack's state."""
+        if self._known is None:
+            self._known = self.stack.deployment()
+        return self._known
+
+    def replace(self, deployment: Stored) -> None:
+        """Make ``deployment`` the stack's state."""
+        self._known = None  # the engine may write it in its own way
+        self.stack.replace(deployment)
+
+    def refresh(self, targets: tuple[str, ...] = ()) -> None:
+        """Read resources through their plugins."""
+        self._known = None
+        self.stack.refresh(targets)
+
+    def preview(self) -> Plan:
+        """What ``up`` would do."""
+        return self.stack.preview()
+
+
 @dataclass(frozen=True, slots=True)
 class Means:
     """What a recovery works with.

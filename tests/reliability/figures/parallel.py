@@ -31,7 +31,7 @@ END_S = 5.0
 #: Seconds in which the engine has written down what the provider has told it.
 _REGISTERED_S = 1.0
 #: Resources whose start is timed in one case.
-PROBES = 12
+PROBES = 6
 QUEUE, ELSEWHERE = ZONES
 
 #: When the others come: while the many wait in the queue; in the same moment as they; while
