@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -27,9 +28,9 @@ def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
 
     Args:
         records: figures as :func:`reliability.records.record` makes them, by key.
-        order: the keys in the order of the table; those never measured are named as such.
+        order: the keys of all figures; those never measured are named as such.
     """
-    keys = [*order]
+    keys = sorted(order, key=lambda key: (int(re.sub(r"\D", "", key)), key))
     head = [
         "# Reliability, measured",
         "",
@@ -51,7 +52,8 @@ def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
         "Figure 4 judges I2 and I6 after each faulted step, and all while it settles without",
         "faults, but for I3 right after `recover` (only `refresh` finds what was deleted behind",
         "our back), and I2 while a replaced request stands in the state as to be deleted (the next",
-        "`up` deletes it); so does figure 1r right after `recover`.",
+        "`up` deletes it); so does figure 1r right after `recover`. A state is lost there only",
+        "while all that exists is in zones that the program names: elsewhere `sweep` looks.",
         "",
     ]
     head += beside.section(records)

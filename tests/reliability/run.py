@@ -1,6 +1,6 @@
 """``make reliability``: measures figures; updates docs/reliability.json and docs/reliability.md.
 
-``python -m reliability.run [--budget 55m] [--seed 1] [--figures 1,3,4] [--workers 2]``, or
+``python -m reliability.run [--budget 57m] [--seed 1] [--figures 1,3,4] [--workers 2]``, or
 ``--again FILE`` for one case that failed, or ``--render`` to write the document from what was
 measured before. Exits with 1 if a case failed or nothing was injected, with 130 after Ctrl-C: then
 what was measured so far is printed, and what was measured to its end is kept.
@@ -115,7 +115,7 @@ def _again(file: Path) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="make reliability ARGS=…", allow_abbrev=False)
-    parser.add_argument("--budget", type=_seconds, default=_seconds("55m"), help="such as 55m")
+    parser.add_argument("--budget", type=_seconds, default=_seconds("57m"), help="such as 55m")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--figures", default=",".join(FIGURES), help=_FIGURES_HELP)
     parser.add_argument("--workers", type=int, default=2, help="rigs at once")

@@ -237,6 +237,6 @@ FIGURE = Figure(
     rig="edges",
     cases=cases,
     judge=judge,
-    share=2,
+    share=3,
     spare=1,
 )

@@ -178,6 +178,6 @@ PROCESS_FIGURE = Figure(
     rig="slice",
     cases=process_cases,
     judge=process_judge,
-    share=11,
+    share=16,
     spare=14,
 )

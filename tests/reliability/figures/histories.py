@@ -307,6 +307,6 @@ FIGURE = Figure(
     rig="servicer",
     cases=cases,
     judge=judge,
-    share=24,
+    share=36,
     spare=1,
 )

@@ -99,6 +99,6 @@ FIGURE = Figure(
     rig="slice",
     cases=cases,
     judge=judge,
-    share=50,
+    share=78,
     spare=14,
 )

@@ -146,6 +146,6 @@ FIGURE = Figure(
     rig="slice",
     cases=cases,
     judge=judge,
-    share=12,
+    share=14,
     spare=20,
 )

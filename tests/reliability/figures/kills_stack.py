@@ -70,6 +70,6 @@ FIGURE = Figure(
     rig="stack",
     cases=cases,
     judge=judge,
-    share=14,
+    share=7,
     spare=40,
 )

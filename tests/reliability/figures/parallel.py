@@ -234,7 +234,7 @@ FIGURE = Figure(
     rig="provider",
     cases=cases,
     judge=judge,
-    share=12,
+    share=34,
     spare=40,
 )
 ENGINE_FIGURE = Figure(
@@ -245,6 +245,6 @@ ENGINE_FIGURE = Figure(
     rig="slice",
     cases=engine_cases,
     judge=engine_judge,
-    share=2,
+    share=3,
     spare=60,
 )

@@ -146,7 +146,7 @@ FIGURE = Figure(
     rig="slice",
     cases=slice_cases,
     judge=judge,
-    share=7,
+    share=11,
     spare=25,
 )
 STACK_FIGURE = Figure(
@@ -156,6 +156,6 @@ STACK_FIGURE = Figure(
     rig="stack",
     cases=stack_cases,
     judge=judge,
-    share=5,
+    share=7,
     spare=60,
 )

@@ -116,6 +116,6 @@ FIGURE = Figure(
     rig="rows",
     cases=cases,
     judge=judge,
-    share=8,
+    share=13,
     spare=30,
 )

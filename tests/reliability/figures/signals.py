@@ -79,6 +79,6 @@ FIGURE = Figure(
     rig="slice",
     cases=cases,
     judge=judge,
-    share=34,
+    share=62,
     spare=14,
 )

@@ -39,9 +39,9 @@ FIGURES: dict[str, Figure] = {
         signals.FIGURE,
         faults.PROCESS_FIGURE,
         # What is too much for one run, and sampled, has all the time that is left.
-        kills_again.FIGURE,
-        kills_stack.FIGURE,
         naive.AUTO_NAMED,
+        kills_again.FIGURE,
         naive.GIVEN_NAME,
+        kills_stack.FIGURE,
     )
 }

@@ -241,7 +241,7 @@ FIGURE = Figure(
     rig="slice",
     cases=cases,
     judge=judge,
-    share=10,
+    share=14,
     spare=25,
 )
 STACK_FIGURE = Figure(
@@ -251,6 +251,6 @@ STACK_FIGURE = Figure(
     rig="stack",
     cases=stack_cases,
     judge=judge,
-    share=8,
+    share=12,
     spare=40,
 )

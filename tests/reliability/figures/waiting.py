@@ -262,6 +262,6 @@ FIGURE = Figure(
     rig="servicer",
     cases=cases,
     judge=judge,
-    share=13,
+    share=14,
     spare=30,
 )

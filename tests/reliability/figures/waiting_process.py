@@ -157,6 +157,6 @@ FIGURE = Figure(
     rig="provider",
     cases=cases,
     judge=judge,
-    share=8,
+    share=17,
     spare=REAL_S + 15,
 )
