@@ -123,13 +123,7 @@ def settle_pending(means: Means, found: Recovery, more: list[Stored]) -> None:
     seen = [*(operation["resource"] for operation in reread), *gone]
     deployment = read_in(means, deployment, newcomers, seen)
     for newcomer in newcomers:
-        now = whole(deployment, newcomer)
-        if now is not None and going(now):
-            found.note(newcomer, "creating", Outcome.LEFT, STILL_GOING)
-        elif now is None:
-            found.note(newcomer, "creating", Outcome.CLEARED, "the cloud does not have it")
-        else:
-            found.note(newcomer, "creating", Outcome.ADOPTED, str(now["id"]))
+        _note_newcomer(newcomer, deployment, found)
     for operation in reread:
         _note_reread(operation["resource"], operation["type"], deployment, found)
     for resource in gone:
@@ -172,6 +166,16 @@ def take_strays(means: Means, found: Recovery, zones: Mapping[str, Zones]) -> No
     for owner in owners:
         for id_ in there[owner["urn"]]:
             found.note(owner, "updating", Outcome.ADOPTED, id_)
+
+
+def _note_newcomer(newcomer: Stored, deployment: Stored, found: Recovery) -> None:
+    now = whole(deployment, newcomer)
+    if now is None:
+        found.note(newcomer, "creating", Outcome.CLEARED, "the cloud does not have it")
+    elif going(now):
+        found.note(newcomer, "creating", Outcome.LEFT, STILL_GOING)
+    else:
+        found.note(newcomer, "creating", Outcome.ADOPTED, str(now["id"]))
 
 
 def _note_reread(resource: Stored, kind: str, deployment: Stored, found: Recovery) -> None:
