@@ -270,6 +270,7 @@ class Race:
                 self._call.report(f"{entrant.zone}: deleting it, because {winner.zone} won")
                 field.drop(entrant, entrant.note or f"deleted: {winner.zone} won")
         failures: list[TpuflexError] = []
+        beside = field.removals()
         while field.removals():
             failures += field.remove()
             if removals := field.removals():
@@ -281,6 +282,8 @@ class Race:
                 "Run `pulumi up` again: it deletes the rest.",
                 winner,
             )
+        if beside:
+            winner.watch.poll()  # that may have taken longer than its run
         if not field.single and not self._standing:
             winner.note = f"ACTIVE after {age}"
             asked = (entrant for entrant in field.entrants if not entrant.fresh)

@@ -18,7 +18,7 @@ from pydantic import JsonValue
 
 from reliability.figures.figure import TPU, Case, Figure, Json, Result
 from reliability.figures.kills import STAGES
-from reliability.invariants import Violation
+from reliability.invariants import Command, Violation
 from reliability.servicer_rig import ServicerRig
 from reliability.snapshot import is_over, stored_resources
 from tpuflex.emulator.faults.catalogue import random_rules
@@ -158,16 +158,30 @@ def _settle(rig: ServicerRig, result: Result) -> None:
         _ends_well(rig, result, word)
     # A changed program may ask for another run (and a preview then says so); else nobody does.
     if _is_over(rig) and [step.operation for step in rig.engine.preview().steps] == ["update"]:
-        assert rig.arguments is not None
         _stays_over(rig, result)
-        rig.event()
-        rig.arguments["rerun"] = "again"
-    for word in ("up", "up", "down"):
+        _rerun(rig, "again")
+    first = rig.run("up")
+    if first.exit_code and _is_over(rig):  # it came to its end in this very command
+        _rerun(rig, "once more")
+        first = rig.run("up")
+    _ended_well(rig, result, first)
+    for word in ("up", "down"):
         _ends_well(rig, result, word)
 
 
+def _rerun(rig: ServicerRig, word: str) -> None:
+    """The program asks for another run."""
+    assert rig.arguments is not None
+    rig.event()
+    rig.arguments["rerun"] = word
+
+
 def _ends_well(rig: ServicerRig, result: Result, word: str) -> None:
-    ended = rig.run(word)
+    _ended_well(rig, result, rig.run(word))
+
+
+def _ended_well(rig: ServicerRig, result: Result, ended: Command) -> None:
+    word = ended.name
     said = "; ".join(rig.engine.said[-1:])
     text = f"`{word}` (settling) ends with {ended.exit_code}: {said}"
     result.wanted(ended.exit_code == 0, "manual", text)
@@ -237,10 +251,17 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
             pass  # `sweep` looks in every zone; `recover` in those of the program
         case word:
             ended = rig.run(word, rules=step["rules"])
-            if ended.exit_code == -9:
+            if ended.exit_code == -9 and step.get("recovers", True):
                 rig.run("recover")
-            now = [found for found in _now(rig, word) if found.invariant in ALWAYS]
+            held = ALWAYS - {"I2"} if _unrecovered(rig) else ALWAYS
+            now = [found for found in _now(rig, word) if found.invariant in held]
             result.found(now, f"after `{word}`")
+
+
+def _unrecovered(rig: ServicerRig) -> bool:
+    """Whether a kill was not followed by a `recover`: more than one request may live then."""
+    kills = [number for number, command in enumerate(rig.commands) if command.exit_code == -9]
+    return bool(kills) and all(c.name != "recover" for c in rig.commands[kills[-1] :])
 
 
 def _befall(rig: ServicerRig, step: Json) -> None:
@@ -289,14 +310,18 @@ def _command(chance: random.Random, word: str) -> Json:
     if chance.random() < 0.2:
         return {"do": word, "rules": []}
     rules = [r.to_json() for r in random_rules(chance.randrange(10**9), CALLS, count=2)]
-    if chance.random() < 0.3:
-        rules[-1] = {
-            "where": {"method_id": chance.choice(CALLS)},
-            "nth": chance.randint(1, 4),
-            "stage": chance.choice(STAGES),
-            "effect": {"kind": "kill", "roles": chance.choice(KILLED)},
-        }
-    return {"do": word, "rules": list(rules)}
+    if chance.random() >= 0.3:
+        return {"do": word, "rules": list(rules)}
+    killed = chance.choice(KILLED)
+    rules[-1] = {
+        "where": {"method_id": chance.choice(CALLS)},
+        "nth": chance.randint(1, 4),
+        "stage": chance.choice(STAGES),
+        "effect": {"kind": "kill", "roles": killed},
+    }
+    # Who sees no more than that a plugin has died may well go on without a `recover`.
+    recovers = "engine" in killed or chance.random() < 0.5
+    return {"do": word, "rules": list(rules), "recovers": recovers}
 
 
 FIGURE = Figure(
