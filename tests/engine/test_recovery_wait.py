@@ -16,6 +16,7 @@ from tpuflex.provider.arguments import parse
 from tpuflex.provider.request import spec_hash
 
 TYPE = "tpuflex:tpu:QueuedResource"
+PLACE = "projects/cloud-project/locations/us-east5-a/queuedResources"
 URN = f"urn:pulumi:dev::p::{TYPE}::slice"
 INPUTS: dict[str, Any] = {
     "project": "cloud-project",
@@ -75,13 +76,13 @@ class World:
         id_ = inputs["queuedResourceId"]
         going = self.now < self.gone_at.get(id_, 0.0)
         if id_ in self.alive or going:
-            return Finding(Answer.OURS, f"full/{id_}", going=going)
-        return Finding(Answer.ABSENT, f"full/{id_}")
+            return Finding(Answer.OURS, f"{PLACE}/{id_}", going=going)
+        return Finding(Answer.ABSENT, f"{PLACE}/{id_}")
 
     def generations(self, inputs: Any) -> tuple[Finding, ...]:
         prefix = inputs["queuedResourceIdPrefix"]
         ids = sorted(id_ for id_ in self.alive if id_.startswith(prefix))
-        return tuple(Finding(Answer.OURS, f"full/{id_}") for id_ in ids)
+        return tuple(Finding(Answer.OURS, f"{PLACE}/{id_}") for id_ in ids)
 
     def pause(self, seconds: float) -> bool:
         self.now += seconds
@@ -100,7 +101,7 @@ def stored(generation: int = 1, **more: Any) -> dict[str, Any]:
         "urn": URN,
         "type": TYPE,
         "custom": True,
-        "id": f"full/{id_}",
+        "id": f"{PLACE}/{id_}",
         "inputs": inputs,
         "outputs": {"lifecycle": "active"},
         **more,
@@ -170,11 +171,11 @@ def test_the_next_generation_that_no_state_knows_is_taken_in() -> None:
     asked = {**INPUTS, "queuedResourceId": "slice-g2", "metadata": {"startup-script": "new"}}
     world = World(alive={"slice-g1": INPUTS, "slice-g2": asked}, state={"resources": [stored()]})
 
-    assert world.recovered() == {"adopted": "full/slice-g2"}
+    assert world.recovered() == {"adopted": f"{PLACE}/slice-g2"}
 
     old, new = resources(world.state)
-    assert (old["id"], old["delete"]) == ("full/slice-g1", True)
-    assert (new["id"], new["inputs"]) == ("full/slice-g2", asked)
+    assert (old["id"], old["delete"]) == (f"{PLACE}/slice-g1", True)
+    assert (new["id"], new["inputs"]) == (f"{PLACE}/slice-g2", asked)
     assert pending(world.state) == []
 
 
@@ -185,10 +186,10 @@ def test_a_reminder_does_not_hide_its_replacement() -> None:
     asked = {**INPUTS, "queuedResourceId": "slice-g2"}
     world = World(alive={"slice-g2": asked}, state={"resources": [stored(pendingReplacement=True)]})
 
-    assert world.recovered() == {"adopted": "full/slice-g2"}
+    assert world.recovered() == {"adopted": f"{PLACE}/slice-g2"}
 
     (new,) = resources(world.state)
-    assert (new["id"], new["outputs"]["lifecycle"]) == ("full/slice-g2", "active")
+    assert (new["id"], new["outputs"]["lifecycle"]) == (f"{PLACE}/slice-g2", "active")
     assert "pendingReplacement" not in new
 
 
@@ -211,9 +212,13 @@ def test_a_lost_state_with_a_slice_of_a_later_generation() -> None:
     world.recovered()
 
     old, new = resources(world.state)
-    assert (old["id"], old["delete"], old["inputs"]) == ("full/slice-g4", True, asked["slice-g4"])
+    assert (old["id"], old["delete"], old["inputs"]) == (
+        f"{PLACE}/slice-g4",
+        True,
+        asked["slice-g4"],
+    )
     assert (new["id"], new.get("delete"), new["inputs"]) == (
-        "full/slice-g5",
+        f"{PLACE}/slice-g5",
         None,
         asked["slice-g5"],
     )

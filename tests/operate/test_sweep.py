@@ -17,7 +17,7 @@ from marked_things import (
     request,
 )
 from tpuflex.errors import AccessError
-from tpuflex.gcp.marked import Listing, Marked, list_marked
+from tpuflex.gcp.marked import Listing, Marked, list_marked, list_tpu
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.operate.sweep import Standing, leftovers
 
@@ -93,6 +93,26 @@ class TestListing:
         ]
         assert found.found[0].id == f"{ZONE}/queuedResources/a"
         assert found.unseen == ()
+
+    def test_other_zones(self) -> None:
+        """What is in none of the zones is listed beside, in its own; a refusal adds nothing."""
+        path = "GET /v2alpha1/projects/p/locations/{}/queuedResources"
+        there: JsonObject = {**labelled("a"), "name": "projects/p/locations/y/queuedResources/a"}
+        tpu = Api(
+            {
+                path.format("z"): {"queuedResources": [labelled("a")]},
+                path.format("-"): {"queuedResources": [labelled("a"), there]},
+                "GET /v2alpha1/projects/p/locations/-/nodes": AccessError("no permission"),
+            }
+        )
+
+        for found in (
+            list_marked(clients(tpu=tpu), "p", ("z",), {}),
+            list_tpu(clients(tpu=tpu), "p", ("z",)),
+        ):
+            assert [item.id for item in found.found] == [f"{ZONE}/queuedResources/a", there["name"]]
+            assert [item.location for item in found.found] == ["z", "y"]
+            assert found.unseen == ()
 
     def test_what_did_not_answer(self) -> None:
         """A refused zone and an unreachable location are named; the rest is listed."""

@@ -52,8 +52,7 @@ def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
         "Figure 4 judges I2 and I6 after each faulted step, and all while it settles without",
         "faults, but for I3 right after `recover` (only `refresh` finds what was deleted behind",
         "our back), and I2 while a replaced request stands in the state as to be deleted (the next",
-        "`up` deletes it); so does figure 1r right after `recover`. A state is lost there only",
-        "while all that exists is in zones that the program names: elsewhere `sweep` looks.",
+        "`up` deletes it); so does figure 1r right after `recover`.",
         "",
     ]
     head += beside.section(records)

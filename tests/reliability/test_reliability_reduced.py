@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from reliability import records, report, run
-from reliability.figures import faults, histories, kills, teardown
+from reliability.figures import faults, histories, history_plans, kills, teardown
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
 from reliability.figures.pool import judged
 from reliability.rig import SliceRig
@@ -61,9 +61,9 @@ def test_random_histories_violate_nothing(servicer: ServicerRig) -> None:
 
 def test_a_plan_is_told_by_its_seed() -> None:
     """Same seed, same steps; and they survive being a file."""
-    assert histories.plan(7) == histories.plan(7)
-    assert histories.plan(7) != histories.plan(8)
-    assert json.loads(json.dumps(histories.plan(7))) == histories.plan(7)
+    assert history_plans.plan(7) == history_plans.plan(7)
+    assert history_plans.plan(7) != history_plans.plan(8)
+    assert json.loads(json.dumps(history_plans.plan(7))) == history_plans.plan(7)
 
 
 @pytest.mark.engine
@@ -189,7 +189,7 @@ def test_a_budget_is_a_number_and_a_unit(capsys: pytest.CaptureFixture[str]) -> 
 
 def test_a_failed_case_is_told_again(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """The reproduction file holds the steps themselves."""
-    facts = {"seed": 3, "steps": histories.plan(3)}
+    facts = {"seed": 3, "steps": history_plans.plan(3)}
     file = tmp_path / "case.json"
     file.write_text(json.dumps({"figure": "4", "name": "history 3", "facts": facts}))
     assert run.main(["--again", str(file)]) == 0

@@ -152,6 +152,28 @@ class TestCompleteness:
         assert found.unseen == ("nodes: locations/us-east5-a is unreachable",)
         assert not found.empty
 
+    def test_other_zones(self) -> None:
+        """What an earlier program had asked for in another zone is found, and once."""
+        names = [f"projects/p/locations/{zone}/nodes/odd" for zone in ("us-east5-a", "us-west1-c")]
+        nodes: list[JsonValue] = [{"name": name, "labels": labels()} for name in names]
+        anywhere = "/v2alpha1/projects/p/locations/-/nodes"
+        found = inventory({f"{ZONE}/nodes": {"nodes": nodes[:1]}, anywhere: {"nodes": nodes}})
+
+        assert [(i.name, i.location) for i in found.items] == [
+            ("odd", "us-east5-a"),
+            ("odd", "us-west1-c"),
+        ]
+
+    @pytest.mark.parametrize(
+        "answer",
+        [AccessError("no right"), ApiError("broken"), {"unreachable": ["locations/us-west1-c"]}],
+    )
+    def test_zones_that_nobody_named_are_no_proof(self, answer: Answer) -> None:
+        """Whether all zones can be listed at once is not documented: it only ever adds."""
+        anywhere = "/v2alpha1/projects/p/locations/-/queuedResources"
+
+        assert inventory({anywhere: answer}).empty
+
     @pytest.mark.parametrize("error", [AccessError("no right"), ApiError("broken")])
     def test_refusal(self, error: TpuflexError) -> None:
         """A service that refuses is reported; the others are still asked."""

@@ -18,10 +18,9 @@ def recover(invocation: Invocation) -> None:
 
     Breaks the state's lock if the process that holds it is dead, and looks in the cloud for
     everything that the killed run had begun: what exists is taken into the state, what does
-    not is cleared. A state that was lost is made anew from what exists in the zones of the
-    stack file (`tpuflex sweep` looks in every zone). The cloud itself is not changed. Exit
-    code 0: the state is whole, and `tpuflex up` or `tpuflex down` go on; 8: something has to
-    be decided by hand.
+    not is cleared. A state that was lost is made anew from what exists. The cloud itself is
+    not changed. Exit code 0: the state is whole, and `tpuflex up` or `tpuflex down` go on; 8:
+    something has to be decided by hand.
 
     \b
     After a crash or kill -9:

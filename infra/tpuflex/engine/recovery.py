@@ -4,7 +4,8 @@ A killed run leaves operations pending: the engine had begun them and never lear
 ended. Names are deterministic, so the cloud can be asked: what exists and is ours is taken into
 the state under its id and read through its plugin, what does not exist is cleared. The same is
 done for what the program would create and the cloud already has, because the gcp plugin's
-create of it would fail with 409; and for requests in zones that only the program names.
+create of it would fail with 409; and for requests in zones that the state
+does not name.
 
 Safe to be killed itself: an operation stays pending until what it made is whole in the state.
 """
@@ -12,7 +13,7 @@ Safe to be killed itself: an operation stays pending until what it made is whole
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.recovery_look import Answer, Finding, Look
@@ -31,14 +32,7 @@ from tpuflex.engine.recovery_reading import (
 from tpuflex.engine.recovery_report import Outcome, Recovery, counted
 from tpuflex.engine.recovery_successor import successors
 from tpuflex.engine.recovery_table import TYPES
-from tpuflex.engine.recovery_zones import (
-    Zones,
-    begun_zones,
-    new_zones,
-    program_zones,
-    strays,
-    with_requests,
-)
+from tpuflex.engine.recovery_zones import series_zones, strays, with_requests
 from tpuflex.engine.state import (
     Stored,
     is_cloud,
@@ -82,17 +76,10 @@ def recover(
     found = Recovery()
     stack = RememberedStack(stack)
     means = Means(stack, look, say, timing)
-    deployment = stack.deployment()
-    begun = begun_zones(pending(deployment))
-    settle_pending(means, found, successors(deployment, look))
-    take_strays(means, found, begun)
+    settle_pending(means, found, successors(stack.deployment(), look))
     try:
-        named = program_zones(from_program(means, found, new_id))
-        deployment = stack.deployment()
-        made = successors(deployment, look, new_zones(deployment, named))
-        if made:
-            settle_pending(means, found, made)
-        take_strays(means, found, named)
+        _settle_elsewhere(means, found)
+        from_program(means, found, new_id)
     except TpuflexError as error:
         found.unfinished = error
     return found
@@ -153,15 +140,20 @@ def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
     return found
 
 
-def take_strays(means: Means, found: Recovery, zones: Mapping[str, Zones]) -> None:
-    """Have the state know the requests of its resources in ``zones`` that it does not name."""
+def _settle_elsewhere(means: Means, found: Recovery) -> None:
+    """Have the state know of what its resources have in zones that it does not name."""
+    deployment = means.stack.deployment()
+    zones = series_zones(deployment, means.look)
+    made = successors(deployment, means.look, zones)
+    if made:
+        settle_pending(means, found, made)
     deployment = means.stack.deployment()
     there = strays(deployment, zones, means.look)
     if not there:
         return
     deployment = with_requests(deployment, there)
     means.stack.replace(deployment)
-    owners = [one for one in resources(deployment) if one["urn"] in there and not one.get("delete")]
+    owners = [one for urn in there if (one := living(deployment, urn)) is not None]
     read_in(means, deployment, [], owners)
     for owner in owners:
         for id_ in there[owner["urn"]]:

@@ -58,12 +58,12 @@ class Look(Protocol):
         """What there is of a resource of ``type_`` that was asked for with ``inputs``."""
 
     def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
-        """All generations of the queued resource of ``inputs`` of which anything that is ours is
-        left in its zones, be it only a node; oldest first. None while its names or zones are not
-        known.
+        """Everything of ours that was asked for as the queued resource of ``inputs``, in any
+        generation and any zone, be it only a node that is left of it; the oldest generation
+        first, and in it the zones of ``inputs`` first. None while its names are not known.
 
         Raises:
-            ApiError: they could not all be listed.
+            ApiError: the zones of ``inputs`` could not all be listed.
         """
 
 
@@ -86,22 +86,21 @@ class CloudLook:
 
     def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
         """As :meth:`Look.generations`."""
-        prefix = str(inputs.get("queuedResourceIdPrefix") or "")
         owner = owner_asked(QUEUED_RESOURCE, inputs)
-        if not (prefix and owner and places(QUEUED_RESOURCE, inputs)):
+        if not (owner and places(QUEUED_RESOURCE, inputs)):
             return ()
         listing = list_tpu(self._apis, inputs["project"], tuple(inputs["zones"]))
         if listing.unseen:
             raise ApiError("; ".join(listing.unseen))
-        found = dict[int, Finding]()
+        found = dict[tuple[int, str], Finding]()
         for item in listing.found:
             id_ = (item.holder or item.name).rpartition("/")[2]
-            generation = generation_of(prefix, id_)
+            generation = _generation(id_, inputs)
             if item.owner == owner and generation is not None:
                 here = {**inputs, "zones": [item.location], "queuedResourceId": id_}
                 (place,) = places(QUEUED_RESOURCE, here)
-                found.setdefault(generation, Finding(Answer.OURS, place.id))
-        return tuple(found[generation] for generation in sorted(found))
+                found.setdefault((generation, place.id), Finding(Answer.OURS, place.id))
+        return tuple(found[key] for key in sorted(found, key=lambda key: key[0]))
 
     def _at(self, type_: str, inputs: Inputs, place: Place) -> Finding:
         row = TYPES[type_]
@@ -132,6 +131,15 @@ def judged(type_: str, inputs: Inputs, found: Mapping[str, Any], place: Place) -
             f"it is marked {has!r}" if has else "it carries no mark of ours",
         )
     return Finding(Answer.OURS, place.id, going=_state(found) == "DELETING")
+
+
+def _generation(id_: str, inputs: Inputs) -> int | None:
+    """Which generation of the queued resource of ``inputs`` the id names; None if it is none. An
+    id that was given and not made has no other generations."""
+    prefix = inputs.get("queuedResourceIdPrefix")
+    if prefix:
+        return generation_of(str(prefix), id_)
+    return 0 if id_ == inputs["queuedResourceId"] else None
 
 
 def _state(found: Mapping[str, Any]) -> object:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 from tpuflex.engine.recovery_look import Answer, Finding
 from tpuflex.engine.recovery_reading import (
@@ -21,6 +21,7 @@ from tpuflex.engine.recovery_reading import (
 )
 from tpuflex.engine.recovery_report import Outcome, Recovery
 from tpuflex.engine.recovery_table import QUEUED_RESOURCE, TYPES, Inputs, unknown
+from tpuflex.engine.recovery_zones import joined_zones
 from tpuflex.engine.state import (
     PROVIDER_TYPE,
     Stored,
@@ -86,10 +87,18 @@ def _there(creations: list[Step], means: Means, vain: set[str]) -> Found:
 def _looked(step: Step, means: Means) -> list[tuple[Inputs, Finding]]:
     """What there is of what ``step`` creates, with the inputs that it was asked for with. Of a
     queued resource that is each generation: whoever has no state begins to count anew."""
-    if step.type == QUEUED_RESOURCE and (found := means.look.generations(step.inputs)):
-        ids = ((finding.id.rpartition("/")[2], finding) for finding in found)
-        return [({**step.inputs, "queuedResourceId": id_}, finding) for id_, finding in ids]
-    return [(step.inputs, means.look(step.type, step.inputs))]
+    if step.type != QUEUED_RESOURCE:
+        return [(step.inputs, means.look(step.type, step.inputs))]
+    series: dict[str, list[Finding]] = {}
+    for finding in means.look.generations(step.inputs):
+        series.setdefault(finding.id.rpartition("/")[2], []).append(finding)
+    if not series:
+        return [(step.inputs, means.look(step.type, step.inputs))]
+    zones = tuple(map(str, cast("list[object]", step.inputs["zones"])))
+    return [
+        ({**step.inputs, "queuedResourceId": id_, "zones": joined_zones(zones, found)}, found[0])
+        for id_, found in series.items()
+    ]
 
 
 def _take(

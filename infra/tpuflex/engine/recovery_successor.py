@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from types import MappingProxyType
 
 from tpuflex.engine.recovery_look import Answer, Look
 from tpuflex.engine.recovery_table import QUEUED_RESOURCE
@@ -21,7 +20,7 @@ _SERIES = re.compile(r"(.+)-g\d+")
 
 
 def successors(
-    deployment: Stored, look: Look, zones: Mapping[str, Zones] = MappingProxyType({})
+    deployment: Stored, look: Look, zones: Mapping[str, Zones] | None = None
 ) -> list[Stored]:
     """For each queued resource of which the cloud has the next generation, a pending creation of
     it, as the engine would have left one; none where an operation is pending anyhow.
@@ -29,7 +28,8 @@ def successors(
     Args:
         deployment: the stack's state.
         look: looks into the cloud.
-        zones: by URN, where to look instead of in the zones that the state names.
+        zones: by URN, where to look instead of in the zones that the state names; then only
+            those resources count.
     """
     busy = {operation["resource"]["urn"] for operation in pending(deployment)}
     found = []
@@ -37,9 +37,11 @@ def successors(
         urn = resource["urn"]
         if resource["type"] != QUEUED_RESOURCE or resource.get("delete") or urn in busy:
             continue
+        if zones is not None and urn not in zones:
+            continue
         inputs = {**(resource.get("inputs") or {}), "queuedResourceId": _next_id(resource)}
-        if urn in zones:
-            inputs["zones"] = list(zones[urn])
+        if zones is not None:
+            inputs["zones"] = [*zones[urn]]
         if inputs["queuedResourceId"] and look(QUEUED_RESOURCE, inputs).answer is Answer.OURS:
             begun = {key: value for key, value in resource.items() if key not in _OF_ITS_OWN}
             found.append({"resource": {**begun, "inputs": inputs}, "type": "creating"})

@@ -1,56 +1,62 @@
-"""Requests in zones that the state does not name.
+"""Requests of a resource that its state does not know of, in whatever zone.
 
-A slice that still waits can be given other zones without being replaced. Killed in the middle of
-that, the state keeps the old zones: what was asked for in a new one is in no state. The pending
-update names it, or, if only the plugin died and the engine took its update for failed, nothing but
-the program.
+A slice that waits can be given other zones without being replaced. Killed in the middle of that,
+the state keeps the old zones; and when only the plugin was killed, its engine took the update for
+failed and keeps no operation either. By now the program may name yet other zones: only the cloud
+knows.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tpuflex.engine.recovery_look import Answer, Look
-from tpuflex.engine.recovery_table import QUEUED_RESOURCE, places, unknown
-from tpuflex.engine.state import Stored, living, resources
-
-if TYPE_CHECKING:
-    from tpuflex.engine.plan import Plan
+from tpuflex.engine.recovery_look import Answer, Finding, Look
+from tpuflex.engine.recovery_table import QUEUED_RESOURCE, places
+from tpuflex.engine.state import Stored, is_reminder, living, resources
 
 Zones = tuple[str, ...]
 
 
-def begun_zones(operations: Iterable[Stored]) -> dict[str, Zones]:
-    """By URN, the zones of queued resources whose change is pending."""
-    begun = (operation["resource"] for operation in operations if operation["type"] == "updating")
-    return _zones((one["urn"], one["type"], one.get("inputs") or {}) for one in begun)
+def series_zones(deployment: Stored, look: Look) -> dict[str, Zones]:
+    """By URN, the zones in which something was asked for as that queued resource, in whatever
+    generation, and which ``deployment`` does not name.
 
-
-def program_zones(plan: Plan) -> dict[str, Zones]:
-    """By URN, the zones that the program names for queued resources."""
-    return _zones((step.urn, step.type, step.inputs) for step in plan.steps)
-
-
-def new_zones(deployment: Stored, zones: Mapping[str, Zones]) -> dict[str, Zones]:
-    """Those of ``zones`` that ``deployment`` does not name for the same resource; without those
-    that have none such, or that ``deployment`` does not have."""
+    Raises:
+        ApiError: the zones that it names could not be listed.
+    """
     found = {}
-    for urn, named in zones.items():
-        resource = living(deployment, urn)
-        known = set(((resource or {}).get("inputs") or {}).get("zones") or ())
-        new = tuple(zone for zone in named if zone not in known)
-        if resource is not None and new:
-            found[urn] = new
+    for resource in resources(deployment):
+        if resource["type"] != QUEUED_RESOURCE or resource.get("delete"):
+            continue
+        inputs = resource.get("inputs") or {}
+        there = (zone_of(finding) for finding in look.generations(inputs))
+        new = tuple(dict.fromkeys(zone for zone in there if zone not in inputs["zones"]))
+        if new:
+            found[resource["urn"]] = new
     return found
+
+
+def joined_zones(asked: Zones, found: Iterable[Finding]) -> list[str]:
+    """The zones in which something is to be looked for: those that were ``asked`` for, behind
+    those of ``found`` if any of them is another."""
+    there = [zone_of(finding) for finding in found]
+    return [*asked] if set(there) <= set(asked) else [*dict.fromkeys((*there, *asked))]
+
+
+def zone_of(finding: Finding) -> str:
+    """The zone of a queued resource that was found."""
+    return finding.id.split("/")[3]
 
 
 def strays(deployment: Stored, zones: Mapping[str, Zones], look: Look) -> dict[str, list[str]]:
     """By URN, the ids of what the cloud has in ``zones`` under the name of the resource in
     ``deployment``, is ours, and is not known to ``deployment``."""
     found: dict[str, list[str]] = {}
-    for urn, named in new_zones(deployment, zones).items():
-        resource = living(deployment, urn) or {}
+    for urn, named in zones.items():
+        resource = living(deployment, urn)
+        if resource is None:
+            continue
         inputs, known = resource["inputs"], _requests(resource)
         for zone in named:
             there = {**inputs, "zones": [zone]}
@@ -65,7 +71,7 @@ def with_requests(deployment: Stored, found: Mapping[str, list[str]]) -> Stored:
 
     def knowing(resource: Stored) -> Stored:
         more = found.get(resource["urn"])
-        if not more or resource.get("delete"):
+        if not more or resource.get("delete") or is_reminder(resource):
             return resource
         outputs = resource.get("outputs") or {}
         known = outputs.get("requests") or [resource["id"]]
@@ -74,14 +80,5 @@ def with_requests(deployment: Stored, found: Mapping[str, list[str]]) -> Stored:
     return {**deployment, "resources": [knowing(one) for one in resources(deployment)]}
 
 
-def _zones(named: Iterable[tuple[str, str, Mapping[str, Any]]]) -> dict[str, Zones]:
-    found = {}
-    for urn, type_, inputs in named:
-        zones = inputs.get("zones")
-        if type_ == QUEUED_RESOURCE and isinstance(zones, list) and not unknown(zones):
-            found[urn] = tuple(str(zone) for zone in zones)
-    return found
-
-
-def _requests(resource: Stored) -> set[str]:
+def _requests(resource: Mapping[str, Any]) -> set[str]:
     return {str(resource["id"]), *((resource.get("outputs") or {}).get("requests") or ())}

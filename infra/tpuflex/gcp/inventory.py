@@ -7,11 +7,12 @@ Pulumi's state. What could not be looked at is reported, never taken for empty.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.listing import entries, objects, pages
+from tpuflex.gcp.listing import ANY_ZONE, entries, objects, pages, zone_of
 from tpuflex.gcp.transport import Api, JsonObject
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 
@@ -147,6 +148,9 @@ def _places(scope: Scope, apis: Apis) -> Iterator[tuple[str, Look]]:
     for zone in scope.zones:
         yield f"queued resources in {zone}", _tpu(scope, apis, zone, "queuedResources")
         yield f"nodes in {zone}", _tpu(scope, apis, zone, "nodes")
+    # An earlier program, or a run that was killed, may have asked in other zones.
+    yield "queued resources elsewhere", _elsewhere(scope, apis, "queuedResources")
+    yield "nodes elsewhere", _elsewhere(scope, apis, "nodes")
     yield "buckets", lambda _: _buckets(scope, apis)
     yield "secrets", lambda _: _secrets(scope, apis)
     yield "service accounts", lambda _: _accounts(scope, apis)
@@ -174,7 +178,18 @@ def _tpu(scope: Scope, apis: Apis, zone: str, collection: str) -> Look:
             for entry in objects(page, collection):
                 name = str(entry.get("name", "")).rpartition("/")[2]
                 if scope.owns(name, _tpu_labels(entry)):
-                    yield Item(kind, name, zone, _tpu_state(entry))
+                    there = zone_of(entry) if zone == ANY_ZONE else zone
+                    yield Item(kind, name, there, _tpu_state(entry))
+
+    return look
+
+
+def _elsewhere(scope: Scope, apis: Apis, collection: str) -> Look:
+    everywhere = _tpu(scope, apis, ANY_ZONE, collection)
+
+    def look(_unseen: list[str]) -> Iterator[Item]:
+        with suppress(AccessError, ApiError):
+            yield from (item for item in everywhere([]) if item.location not in scope.zones)
 
     return look
 

@@ -14,7 +14,7 @@ from typing import Literal
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.inventory import Apis
-from tpuflex.gcp.listing import entries, objects, pages
+from tpuflex.gcp.listing import ANY_ZONE, entries, objects, pages, zone_of
 from tpuflex.gcp.transport import Api, JsonObject
 from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK
 
@@ -145,7 +145,8 @@ def list_marked(
     Args:
         apis: clients.
         project: Google Cloud project id.
-        zones: where queued resources and nodes are looked for; networks in their regions.
+        zones: where queued resources and nodes must be looked for (elsewhere as in
+            :func:`list_tpu`); networks in their regions.
         accounts: owner marker by service account email, for the roles in the project's policy:
             a binding carries no marker but the account's name.
 
@@ -159,15 +160,28 @@ def list_marked(
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         answers = [pool.submit(_listed, apis, kind, project, place) for kind, place in looks]
+        answers.append(pool.submit(_elsewhere, apis, project, zones))
         answers.append(pool.submit(_bindings, apis, project, accounts))
         listings = [answer.result() for answer in answers]
     return _joined(listings)
 
 
 def list_tpu(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:
-    """The queued resources, then the nodes, in ``zones`` that carry our marker; otherwise as
-    :func:`list_marked`."""
-    return _joined(_listed(apis, kind, project, zone) for kind, zone in _tpu_looks(zones))
+    """The queued resources, then the nodes, that carry our marker, in whatever zone.
+
+    Args:
+        apis: clients.
+        project: Google Cloud project id.
+        zones: those that must be looked into: what cannot be listed in one of them is in
+            ``unseen``. Elsewhere it is as for :data:`tpuflex.gcp.listing.ANY_ZONE`.
+    """
+    listed = (_listed(apis, kind, project, zone) for kind, zone in _tpu_looks(zones))
+    return _joined((*listed, _elsewhere(apis, project, zones)))
+
+
+def _elsewhere(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:
+    listed = _joined(_listed(apis, kind, project, zone) for kind, zone in _tpu_looks((ANY_ZONE,)))
+    return Listing(tuple(item for item in listed.found if item.location not in zones), ())
 
 
 def _tpu_looks(zones: tuple[str, ...]) -> list[tuple[Kind, str]]:
@@ -232,6 +246,7 @@ def _marked(
     stack: str,
 ) -> Marked:
     name = str(entry.get("email") or str(entry.get("name", "")).rpartition("/")[2])
+    place = zone_of(entry) if place == ANY_ZONE else place
     where = {"project": project, "place": place, "name": name}
     location = str(entry.get("location") or place).lower()
     state = entry.get("state", "")

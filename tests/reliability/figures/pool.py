@@ -205,7 +205,7 @@ def _end_with_parent() -> None:
 
 def _write(directory: Path, figure: Figure, seed: int, case: Case, result: Result) -> Path:
     """The file that tells a failed case again."""
-    from reliability.figures.histories import plan
+    from reliability.figures.history_plans import plan
 
     facts = dict(case.facts)
     if figure.key == "4" and "steps" not in facts:
