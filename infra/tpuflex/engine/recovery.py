@@ -4,8 +4,8 @@ A killed run leaves operations pending: the engine had begun them and never lear
 ended. Names are deterministic, so the cloud can be asked: what exists and is ours is taken into
 the state under its id and read through its plugin, what does not exist is cleared. The same is
 done for what the program would create and the cloud already has, because the gcp plugin's
-create of it would fail with 409; and for requests in zones that the state
-does not name.
+create of it would fail with 409; and for whatever the cloud has of a queued
+resource and the state does not know.
 
 Safe to be killed itself: an operation stays pending until what it made is whole in the state.
 """
@@ -30,9 +30,8 @@ from tpuflex.engine.recovery_reading import (
     whole,
 )
 from tpuflex.engine.recovery_report import Outcome, Recovery, counted
-from tpuflex.engine.recovery_successor import successors
+from tpuflex.engine.recovery_series import unknown, with_unknown
 from tpuflex.engine.recovery_table import TYPES
-from tpuflex.engine.recovery_zones import series_zones, strays, with_requests
 from tpuflex.engine.state import (
     Stored,
     is_cloud,
@@ -45,7 +44,7 @@ from tpuflex.engine.state import (
     with_pending,
     without_pending,
 )
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import ApiError, TpuflexError
 from tpuflex.lifecycle import Lifecycle
 
 if TYPE_CHECKING:
@@ -76,9 +75,12 @@ def recover(
     found = Recovery()
     stack = RememberedStack(stack)
     means = Means(stack, look, say, timing)
-    settle_pending(means, found, successors(stack.deployment(), look))
     try:
-        _settle_elsewhere(means, found)
+        made = _take_unknown(means, found)
+    except ApiError as error:
+        made, found.unfinished = [], error
+    settle_pending(means, found, made)
+    try:
         from_program(means, found, new_id)
     except TpuflexError as error:
         found.unfinished = error
@@ -140,24 +142,23 @@ def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
     return found
 
 
-def _settle_elsewhere(means: Means, found: Recovery) -> None:
-    """Have the state know of what its resources have in zones that it does not name."""
+def _take_unknown(means: Means, found: Recovery) -> list[Stored]:
+    """Have the state know of all that the cloud has of its queued resources; gives what is still
+    to be taken in, as pending creations."""
     deployment = means.stack.deployment()
-    zones = series_zones(deployment, means.look)
-    made = successors(deployment, means.look, zones)
-    if made:
-        settle_pending(means, found, made)
-    deployment = means.stack.deployment()
-    there = strays(deployment, zones, means.look)
-    if not there:
-        return
-    deployment = with_requests(deployment, there)
-    means.stack.replace(deployment)
-    owners = [one for urn in there if (one := living(deployment, urn)) is not None]
-    read_in(means, deployment, [], owners)
-    for owner in owners:
-        for id_ in there[owner["urn"]]:
-            found.note(owner, "updating", Outcome.ADOPTED, id_)
+    series = unknown(deployment, means.look)
+    deployment = with_unknown(deployment, series)
+    strayed = [each.resource for each in series if each.strays]
+    if strayed or any(each.earlier for each in series):
+        means.stack.replace(deployment)
+        read_in(means, deployment, [], strayed)
+    for each in series:
+        for stray in each.strays:
+            found.note(each.resource, "updating", Outcome.ADOPTED, stray)
+        for entry in each.earlier:
+            detail = f"{entry['id']}, which was replaced: the next `up` deletes it"
+            found.note(each.resource, "creating", Outcome.ADOPTED, detail)
+    return [each.latest for each in series if each.latest is not None]
 
 
 def _note_newcomer(newcomer: Stored, deployment: Stored, found: Recovery) -> None:

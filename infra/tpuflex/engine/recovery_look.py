@@ -17,11 +17,12 @@ from tpuflex.engine.recovery_table import (
     places,
 )
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.gcp.marked import list_tpu
+from tpuflex.gcp.marked import NODE, list_tpu
 from tpuflex.naming import generation_of
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Apis
+    from tpuflex.gcp.marked import Marked
 
 
 class Answer(StrEnum):
@@ -94,7 +95,7 @@ class CloudLook:
             raise ApiError("; ".join(listing.unseen))
         found = dict[tuple[int, str], Finding]()
         for item in listing.found:
-            id_ = (item.holder or item.name).rpartition("/")[2]
+            id_ = _request_of(item, inputs)
             generation = _generation(id_, inputs)
             if item.owner == owner and generation is not None:
                 here = {**inputs, "zones": [item.location], "queuedResourceId": id_}
@@ -131,6 +132,13 @@ def judged(type_: str, inputs: Inputs, found: Mapping[str, Any], place: Place) -
             f"it is marked {has!r}" if has else "it carries no mark of ours",
         )
     return Finding(Answer.OURS, place.id, going=_state(found) == "DELETING")
+
+
+def _request_of(item: Marked, inputs: Inputs) -> str:
+    """Id of the queued resource that ``item`` is, or is a node of."""
+    if item.kind == NODE.name and not item.holder and isinstance(inputs.get("multiNode"), Mapping):
+        return item.name.rpartition("-")[0]  # of several nodes, PREFIX-0, PREFIX-1, …
+    return (item.holder or item.name).rpartition("/")[2]
 
 
 def _generation(id_: str, inputs: Inputs) -> int | None:

@@ -20,8 +20,8 @@ from tpuflex.engine.recovery_reading import (
     whole,
 )
 from tpuflex.engine.recovery_report import Outcome, Recovery
+from tpuflex.engine.recovery_series import joined_zones
 from tpuflex.engine.recovery_table import QUEUED_RESOURCE, TYPES, Inputs, unknown
-from tpuflex.engine.recovery_zones import joined_zones
 from tpuflex.engine.state import (
     PROVIDER_TYPE,
     Stored,

@@ -1,23 +1,28 @@
-"""What a recovery finds in zones that the state does not name."""
+"""What a recovery finds of a slice that the state does not know of."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import pytest
 
+from marked_things import NAMES, STRANGER, ZONE, Api, clients, labelled
 from tpuflex.engine.events import Step
 from tpuflex.engine.plan import Plan, merge
 from tpuflex.engine.recovery import recover
-from tpuflex.engine.recovery_look import Answer, Finding
-from tpuflex.engine.recovery_table import places
+from tpuflex.engine.recovery_look import Answer, CloudLook, Finding
+from tpuflex.engine.recovery_table import UNKNOWN, places
 from tpuflex.engine.state import pending, resources
+from tpuflex.errors import AccessError, ApiError
 from tpuflex.gcp.timing import Timing
 
 TYPE = "tpuflex:tpu:QueuedResource"
 URN = f"urn:pulumi:dev::p::{TYPE}::slice"
 A, B, C = "us-east5-a", "us-east5-b", "us-east5-c"
+
+
+_TIMING = Timing(lambda: 0.0, lambda: 0.0, lambda _: False, lambda: 0.5)
 
 
 def inputs(*zones: str, generation: int = 1) -> dict[str, Any]:
@@ -82,12 +87,13 @@ class World:
 
     def generations(self, inputs: Any) -> tuple[Finding, ...]:
         prefix = inputs["queuedResourceIdPrefix"]
-        ours = sorted(each for each in self.there if prefix in each)
+        ours = sorted(
+            (each for each in self.there if prefix in each), key=lambda id_: (id_[-1], id_)
+        )
         return tuple(Finding(Answer.OURS, each) for each in ours)
 
     def recovered(self) -> list[tuple[str, str]]:
-        timing = Timing(lambda: 0.0, lambda: 0.0, lambda _: False, lambda: 0.5)
-        found = recover(self, self, self.said.append, timing=timing)
+        found = recover(self, self, self.said.append, timing=_TIMING)
         assert found.clean
         assert pending(self.state) == []
         return [(item.outcome.value, item.detail) for item in found.settled]
@@ -118,6 +124,53 @@ def test_a_replacement_in_a_zone_that_the_state_does_not_name() -> None:
     old, new = resources(world.state)
     assert (old["id"], old["delete"]) == (name(A), True)
     assert (new["id"], new.get("delete")) == (name(B, 2), None)
+
+
+def test_generations_that_nobody_remembers() -> None:
+    """Whoever went on without a `recover` may have skipped some: the latest is the slice, and all
+    others are to be deleted."""
+    world = World({name(A), name(B, 2), name(A, 4), name(C, 3)})
+
+    assert world.recovered() == [
+        ("adopted", f"{name(B, 2)}, which was replaced: the next `up` deletes it"),
+        ("adopted", f"{name(C, 3)}, which was replaced: the next `up` deletes it"),
+        ("adopted", name(A, 4)),
+    ]
+    entries = {one["id"]: bool(one.get("delete")) for one in resources(world.state)}
+    assert entries == {name(A): True, name(B, 2): True, name(C, 3): True, name(A, 4): False}
+    assert world.recovered() == []
+
+
+def test_a_generation_before_that_of_the_state() -> None:
+    """It is to be deleted, and the slice stays what it is."""
+    world = World({name(A, 2), name(C)})
+    (known,) = resources(world.state)
+    known |= {"id": name(A, 2), "inputs": inputs(A, generation=2)}
+    known["outputs"]["requests"] = [name(A, 2)]
+
+    world.recovered()
+
+    entries = {one["id"]: bool(one.get("delete")) for one in resources(world.state)}
+    assert entries == {name(A, 2): False, name(C): True}
+
+
+def test_what_cannot_be_listed_is_no_proof() -> None:
+    """Everything else is settled all the same, and the recovery says that it is not done."""
+
+    class Away(World):
+        def generations(self, inputs: Any) -> tuple[Finding, ...]:
+            raise ApiError(f"nodes in {inputs['zones'][0]}: no permission")
+
+    world = Away({name(A)})
+    world.state["pending_operations"] = [
+        {"resource": resources(world.state)[0], "type": "updating"}
+    ]
+
+    found = recover(world, world, world.said.append, timing=_TIMING)
+
+    assert not found.clean
+    assert str(found.unfinished) == f"nodes in {A}: no permission"
+    assert pending(world.state) == []
 
 
 def test_nothing_elsewhere() -> None:
@@ -154,3 +207,72 @@ def test_a_replacement_is_planned_with_the_new_inputs(operations: tuple[str, ...
         merge(steps, step(operation, inputs(A if "delete" in operation else B)))
 
     assert (steps[URN].operation, steps[URN].inputs) == ("replace", inputs(B))
+
+
+class TestListed:
+    """What :class:`CloudLook` takes for a generation of a slice."""
+
+    ASKED: ClassVar[dict[str, Any]] = {
+        "project": "p",
+        "zones": ["z"],
+        "queuedResourceIdPrefix": NAMES.prefix,
+        "queuedResourceId": NAMES.queued_resource_id(1),
+        "labels": NAMES.labels(),
+    }
+
+    def found(self, asked: dict[str, Any], **answers: Any) -> list[str]:
+        api = Api({f"GET /v2alpha1/projects/p/locations/{k}": v for k, v in answers.items()})
+        return [finding.id for finding in CloudLook(clients(tpu=api)).generations(asked)]
+
+    def listed(self, asked: dict[str, Any], *names: str, **nodes: str) -> list[str]:
+        """``names`` are requests in zone z; ``nodes`` are nodes there and who holds them."""
+        held = [
+            {**labelled(name), "name": f"projects/p/locations/z/nodes/{name}", "queuedResource": by}
+            for name, by in nodes.items()
+        ]
+        return self.found(
+            asked,
+            **{
+                "z/queuedResources": {"queuedResources": [*map(labelled, names)]},
+                "z/nodes": {"nodes": [{**each, "labels": NAMES.labels()} for each in held]},
+            },
+        )
+
+    def test_by_generation(self) -> None:
+        """The oldest first, whatever else of the same owner is there."""
+        ids = [NAMES.queued_resource_id(number) for number in (10, 9)]
+
+        found = self.listed(self.ASKED, *ids, "other-g1")
+
+        assert found == [f"{ZONE}/queuedResources/{id_}" for id_ in reversed(ids)]
+
+    def test_somebody_elses(self) -> None:
+        """The same names with another marker are another stack's."""
+        asked = {**self.ASKED, "labels": STRANGER.labels()}
+
+        assert self.listed(asked, NAMES.queued_resource_id(1)) == []
+
+    def test_a_node_that_is_left(self) -> None:
+        """It counts as its request, which it names; of several nodes also by its own name."""
+        id_ = NAMES.queued_resource_id(3)
+        several = {**self.ASKED, "multiNode": {"nodeCount": 2}}
+
+        assert self.listed(self.ASKED, odd=f"{ZONE}/queuedResources/{id_}") == [
+            f"{ZONE}/queuedResources/{id_}"
+        ]
+        assert self.listed(several, **{f"{id_}-1": ""}) == [f"{ZONE}/queuedResources/{id_}"]
+
+    def test_an_id_that_was_given(self) -> None:
+        """It has no other generations."""
+        asked = {**self.ASKED, "queuedResourceIdPrefix": "", "queuedResourceId": "mine"}
+
+        assert self.listed(asked, "mine", "mine-g2") == [f"{ZONE}/queuedResources/mine"]
+
+    def test_a_name_that_is_not_known_yet(self) -> None:
+        """Nothing is listed for it."""
+        assert self.found({**self.ASKED, "zones": [UNKNOWN]}) == []
+
+    def test_a_zone_that_does_not_answer(self) -> None:
+        """Of the zones that were asked for, each has to."""
+        with pytest.raises(ApiError, match="queued resources in z: no right"):
+            self.found(self.ASKED, **{"z/queuedResources": AccessError("no right")})
