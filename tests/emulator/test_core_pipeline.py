@@ -4,6 +4,10 @@ from __future__ import annotations
 
 import http.client
 import json
+import socket
+import struct
+import time
+from collections.abc import Callable
 from urllib.parse import urlsplit
 
 import pytest
@@ -11,7 +15,10 @@ import requests
 
 from emulator_api import TOKEN, Api, error_of, flex_start
 from tpuflex.emulator.arrival import Arrival
+from tpuflex.emulator.clock import ManualClock
 from tpuflex.emulator.errors import cloud_error
+from tpuflex.emulator.faults.effect import Delay
+from tpuflex.emulator.faults.rule import Rule, Stage, Where
 from tpuflex.emulator.pipeline import NoFaults
 from tpuflex.emulator.routing import Match, Reply
 from tpuflex.emulator.server import EmbeddedCloud
@@ -74,6 +81,37 @@ def test_a_body_that_is_not_the_methods_is_refused(
     status, code, message = error_of(answer)
     assert (status, code) == (400, "INVALID_ARGUMENT")
     assert said in message
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """Wait for something that the server is about to do."""
+    deadline = time.monotonic() + 10
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.MID_BODY])
+def test_who_hangs_up_leaves_no_traceback(
+    cloud: EmbeddedCloud, clock: ManualClock, caplog: pytest.LogCaptureFixture, stage: Stage
+) -> None:
+    """A client that is killed while it is being answered is its own affair: nothing is logged."""
+    path = "/v2alpha1/projects/p/locations"
+    cloud.cloud.faults.book.add(
+        Rule(id="slow", where=Where(path=path), stage=stage, effect=Delay(seconds=1))
+    )
+    address = urlsplit(cloud.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as client:
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        client.sendall(head.encode())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: cloud.cloud.faults.book.struck > 0)
+    clock.advance(1)
+    until(lambda: len(cloud.cloud.history.entries()) > 0)
+
+    assert cloud.cloud.history.entries()[-1]["path"] == path
+    assert Api(cloud.url).call("GET", path).status_code == 200  # it goes on, and had time to log
+    assert [record for record in caplog.records if record.exc_info] == []
 
 
 def test_the_standard_parameters_of_googles_clients_are_accepted(api: Api) -> None:

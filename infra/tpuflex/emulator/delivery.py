@@ -7,6 +7,7 @@ import json
 import socket
 import struct
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 
 from aiohttp import web
@@ -28,13 +29,14 @@ async def send(request: web.Request, reply: Reply, mid_body: MidBody) -> web.Str
         reply: the answer.
         mid_body: awaited in the middle of a body that does not come in one piece.
     """
-    match reply.delivery:
-        case Delivery.WHOLE:
-            return await _whole(request, reply)
-        case Delivery.HALTING | Delivery.CUT:
-            return await _halves(request, reply, mid_body)
-        case Delivery.SILENT:
-            await _silence(request, reply.silent_s)
+    with suppress(ConnectionResetError):  # the client has hung up: there is nobody to tell
+        match reply.delivery:
+            case Delivery.WHOLE:
+                return await _whole(request, reply)
+            case Delivery.HALTING | Delivery.CUT:
+                return await _halves(request, reply, mid_body)
+            case Delivery.SILENT:
+                await _silence(request, reply.silent_s)
     reset(request)
     return web.Response(status=reply.status)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import inspect
 import json
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
 
@@ -131,10 +132,11 @@ class Pipeline:
         finally:
             self._record(passage, status)
         if passage.faults is not None and _reaches(reply):
-            # Out before whatever happens after the answer.
-            await response.prepare(request)
-            if reply.delivery is not Delivery.CUT:
-                await response.write_eof()
+            # Out before whatever happens after the answer; who has hung up misses it.
+            with suppress(ConnectionResetError):
+                await response.prepare(request)
+                if reply.delivery is not Delivery.CUT:
+                    await response.write_eof()
             await passage.faults.answered()
         return response
 
