@@ -51,6 +51,36 @@ class TestKind:
 
         assert "run `tpuflex up` again to go on waiting" in found.hint
 
+    @pytest.mark.parametrize(
+        ("operation", "command", "hint"),
+        [
+            ("up", "up", "Mend the state first: tpuflex recover"),
+            ("destroy", "down", "Mend the state first: tpuflex recover"),
+            ("preview", "preview", "Nothing was changed: run it again."),
+        ],
+    )
+    def test_a_plugin_that_died(self, operation: str, command: str, hint: str) -> None:
+        """The engine keeps nothing of what it had begun, so the next command is `recover`; what the
+        plugin printed at its end is shown."""
+        told = (
+            "Detected that /home/me/.pulumi/plugins/gcp-v9/pulumi-resource-gcp exited prematurely. "
+            "\n       This is *always* a bug in the provider. Please report the issue to the "
+            "provider author as appropriate.\n       To assist with debugging we have dumped the "
+            "STDOUT and STDERR streams of the plugin:\npanic: nil\n"
+        )
+
+        found = failure(
+            operation, [error("error reading from server: EOF", "net"), error(told)], ""
+        )
+
+        assert type(found) is EngineError
+        assert found.message.startswith(
+            f"pulumi-resource-gcp ended in the middle of `{command}`: it crashed or was killed"
+            " (for want of memory, say).\npanic: nil"
+        )
+        assert ("in the cloud and not in the state" in found.message) is (operation != "preview")
+        assert found.hint == hint
+
     @pytest.mark.parametrize(("operation", "outcome"), [("up", STUCK_UP), ("destroy", STUCK_DOWN)])
     def test_what_does_not_go(self, operation: str, outcome: Outcome) -> None:
         """A teardown that has to leave something is incomplete; an `up` is in conflict. Neither

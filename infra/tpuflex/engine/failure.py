@@ -48,6 +48,11 @@ _PENDING = re.compile(r"pending operations? from previous deployment")
 #: What the engine says of a stack that its backend does not hold any more.
 _REMOVED = re.compile(r"no stack named '([^']+)' found")
 _RECOVER = "An earlier run was killed. Mend its state first: tpuflex recover"
+#: What the engine says when a plugin has died under it, and what that had printed.
+_DIED = re.compile(
+    r"Detected that \S*?(?P<plugin>[^\s/]+) exited prematurely(?:[\s\S]*?streams of the plugin:)?"
+    r"(?P<printed>[\s\S]*)"
+)
 _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
 
 
@@ -124,6 +129,9 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             f"The Pulumi program failed: {crash['error']}",
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
+    died = next((match for p in problems if (match := _DIED.search(p))), None)
+    if died is not None:
+        return _death(operation, died["plugin"], died["printed"].strip())
     text = "\n".join(problems)
     kind = _kind(text)
     if operation == "destroy" and kind is ConflictError and _STUCK.search(text):
@@ -131,6 +139,20 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             text, hint="Run `tpuflex down` again: it goes on where this one stopped."
         )
     return kind(text, hint=hint or _hint(text, operation))
+
+
+def _death(operation: str, plugin: str, printed: str) -> EngineError:
+    """The error for a plugin that died. The engine takes what it was doing for failed, and keeps
+    nothing of it (docs/adr/0010)."""
+    command = "down" if operation == "destroy" else operation
+    message = f"{plugin} ended in the middle of `{command}`: it crashed or was killed"
+    message = f"{message} (for want of memory, say)." + (f"\n{printed}" if printed else "")
+    if operation == "preview":
+        return EngineError(message, hint="Nothing was changed: run it again.")
+    return EngineError(
+        f"{message}\nWhat it had begun may be in the cloud and not in the state.",
+        hint="Mend the state first: tpuflex recover",
+    )
 
 
 def without_traceback(text: str) -> str:
