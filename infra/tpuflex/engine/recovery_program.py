@@ -35,7 +35,6 @@ from tpuflex.engine.state import (
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Step
-    from tpuflex.engine.plan import Plan
 
 #: Rounds at most. Each makes more names known: networks, then what lies in them, then what
 #: refers to that.
@@ -44,9 +43,8 @@ _ROUNDS = 6
 Found = list[tuple["Step", Finding]]
 
 
-def from_program(means: Means, found: Recovery, new_id: Callable[[], str]) -> Plan:
-    """Take in what the program would create and the cloud already has; gives what the program
-    then still would do.
+def from_program(means: Means, found: Recovery, new_id: Callable[[], str]) -> None:
+    """Take in what the program would create and the cloud already has.
 
     Raises:
         TpuflexError: the program or the engine failed.
@@ -55,17 +53,15 @@ def from_program(means: Means, found: Recovery, new_id: Callable[[], str]) -> Pl
     vain: set[str] = set()
     progress = False
     for _ in range(_ROUNDS):
-        plan = means.stack.preview()
-        creations = [step for step in plan.steps if step.operation == "create"]
+        creations = [step for step in means.stack.preview().steps if step.operation == "create"]
         there = [(s, f) for s, f in _there(creations, means, vain) if s.urn not in vain]
         # Whether a role or an API is there only its plugin can tell, and its create does not
         # mind: not worth a round before something is found that would be in the way.
         if not there or not (progress or any(f.answer is Answer.OURS for _, f in there)):
-            break
+            return
         before = len(found.settled)
         _take(means, there, creations, found, new_id, vain)
         progress = len(found.settled) > before
-    return plan
 
 
 def _there(creations: list[Step], means: Means, vain: set[str]) -> Found:
