@@ -156,6 +156,6 @@ STACK_FIGURE = Figure(
     rig="stack",
     cases=stack_cases,
     judge=judge,
-    share=7,
+    share=12,
     spare=60,
 )
