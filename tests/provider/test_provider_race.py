@@ -52,6 +52,18 @@ def test_loser_in_provisioning_is_deleted_once_that_is_possible() -> None:
     assert "cannot be deleted yet: PROVISIONING" in run.said.text
 
 
+def test_a_run_that_ends_while_a_loser_is_being_deleted() -> None:
+    """What won has no hosts any more when the loser is gone at last: `up` says so, and fails."""
+    won = {**granted(600, 60), 5000.0: "SUSPENDED"}
+    run = race(a=Zone(won), b=Zone(granted(600, 5000)))
+
+    with pytest.raises(UnreadyError, match=r"the run of .*us-east5-a.* is over") as ended:
+        run.go()
+
+    assert ended.value.observation.lifecycle is Lifecycle.ENDED
+    assert run.zones.running() == [A]  # what it has left, which the state keeps
+
+
 def test_unsupported_zone_is_out_with_its_reason_and_the_race_goes_on() -> None:
     """A zone that rejects the request is named with the reason; the others go on waiting."""
     rejected: JsonObject = {
