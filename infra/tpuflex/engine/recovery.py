@@ -4,8 +4,8 @@ A killed run leaves operations pending: the engine had begun them and never lear
 ended. Names are deterministic, so the cloud can be asked: what exists and is ours is taken into
 the state under its id and read through its plugin, what does not exist is cleared. The same is
 done for what the program would create and the cloud already has, because the gcp plugin's
-create of it would fail with 409; and for whatever the cloud has of a queued
-resource and the state does not know.
+create of it would fail with 409; and for whatever the cloud has of a queued resource and the
+state does not know.
 
 Safe to be killed itself: an operation stays pending until what it made is whole in the state.
 """

@@ -20,12 +20,13 @@ from tpuflex.engine.recovery_reading import (
     whole,
 )
 from tpuflex.engine.recovery_report import Outcome, Recovery
-from tpuflex.engine.recovery_series import joined_zones
+from tpuflex.engine.recovery_series import by_id, joined_zones
 from tpuflex.engine.recovery_table import QUEUED_RESOURCE, TYPES, Inputs, unknown
 from tpuflex.engine.state import (
     PROVIDER_TYPE,
     Stored,
     adopted,
+    begun,
     provider_urn,
     resources,
     settled,
@@ -85,9 +86,7 @@ def _looked(step: Step, means: Means) -> list[tuple[Inputs, Finding]]:
     queued resource that is each generation: whoever has no state begins to count anew."""
     if step.type != QUEUED_RESOURCE:
         return [(step.inputs, means.look(step.type, step.inputs))]
-    series: dict[str, list[Finding]] = {}
-    for finding in means.look.generations(step.inputs):
-        series.setdefault(finding.id.rpartition("/")[2], []).append(finding)
+    series = by_id(means.look.generations(step.inputs))
     if not series:
         return [(step.inputs, means.look(step.type, step.inputs))]
     zones = tuple(map(str, cast("list[object]", step.inputs["zones"])))
@@ -112,8 +111,8 @@ def _take(
     frame = _frame([*replaced, *newcomers], creations, deployment, new_id)
     framed = adopted(deployment, [*frame, *replaced])
     # Pending until it was read: should this run be killed, the next one goes on.
-    begun = with_pending(framed, [_begun(one) for one in newcomers])
-    deployment = read_in(means, begun, newcomers, [])
+    deployment = with_pending(framed, [begun(one) for one in newcomers])
+    deployment = read_in(means, deployment, newcomers, [])
     for one in replaced:
         detail = f"{one['id']}, which was replaced: the next `up` deletes it"
         found.note(one, "", Outcome.ADOPTED, detail)
@@ -151,11 +150,6 @@ def _replaced(step: Step, id_: str) -> Stored:
     """The entry of an earlier generation, which is only there to be deleted."""
     known = {key: value for key, value in step.inputs.items() if not unknown(value)}
     return {**_newcomer(step, id_), "inputs": known}
-
-
-def _begun(newcomer: Stored) -> Stored:
-    resource = {key: value for key, value in newcomer.items() if key != "id"}
-    return {"resource": resource, "type": "creating"}
 
 
 def _frame(

@@ -8,12 +8,15 @@ be told by its name and its marker alone, so all of a series is listed, in every
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from tpuflex.engine.recovery_look import Finding, Look
 from tpuflex.engine.recovery_table import QUEUED_RESOURCE, places
-from tpuflex.engine.state import Stored, is_reminder, pending, resources
+from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
+from tpuflex.gcp.queued_resources import RequestName
+from tpuflex.naming import generation_of
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,19 +48,25 @@ def unknown(deployment: Stored, look: Look) -> list[Unknown]:
         if resource["type"] != QUEUED_RESOURCE or resource.get("delete"):
             continue
         known = _known(deployment, resource["urn"])
-        series: dict[str, list[Finding]] = {}
-        for finding in look.generations(resource.get("inputs") or {}):
-            if finding.id not in known:
-                series.setdefault(finding.id.rpartition("/")[2], []).append(finding)
+        there = look.generations(resource.get("inputs") or {})
+        series = by_id(finding for finding in there if finding.id not in known)
         if series:
             found.append(_sorted(resource, series))
+    return found
+
+
+def by_id(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """``findings`` in whatever zones, by the id of the queued resource, in their order."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(RequestName.parse(finding.id).id, []).append(finding)
     return found
 
 
 def joined_zones(asked: Sequence[str], found: Iterable[Finding]) -> list[str]:
     """The zones in which something is to be looked for: those that were ``asked`` for, behind
     those of ``found`` if any of them is another."""
-    there = [finding.id.split("/")[3] for finding in found]
+    there = [RequestName.parse(finding.id).zone for finding in found]
     return [*asked] if set(there) <= set(asked) else [*dict.fromkeys((*there, *asked))]
 
 
@@ -87,22 +96,26 @@ _OF_ITS_OWN = frozenset(
 )
 
 
-def _sorted(resource: Stored, series: dict[str, list[Finding]]) -> Unknown:
+def _sorted(resource: Stored, series: Mapping[str, list[Finding]]) -> Unknown:
     """Which of ``series``, the oldest generation first, has replaced ``resource``."""
-    present = resource["inputs"]["queuedResourceId"]
-    strays = [] if is_reminder(resource) else series.pop(present, [])
-    entries = [_entry(resource, id_, found) for id_, found in series.items()]
-    latest = None
-    if series and (is_reminder(resource) or _later([*series][-1], present)):
-        made = entries.pop()
-        latest = {"resource": {k: v for k, v in made.items() if k != "id"}, "type": "creating"}
-    earlier = tuple({**entry, "outputs": {}, "delete": True} for entry in entries)
-    return Unknown(resource, tuple(stray.id for stray in strays), earlier, latest)
+    inputs, gone = resource["inputs"], is_reminder(resource)
+    present = inputs["queuedResourceId"]
+    strays = [] if gone else series.get(present, [])
+    others = [id_ for id_ in series if gone or id_ != present]
+    replaced = bool(others) and (gone or _later(others[-1], present, inputs))
+    entries = [_entry(resource, id_, series[id_]) for id_ in others]
+    latest, earlier = (entries[-1], entries[:-1]) if replaced else (None, entries)
+    return Unknown(
+        resource,
+        tuple(stray.id for stray in strays),
+        tuple({**entry, "outputs": {}, "delete": True} for entry in earlier),
+        None if latest is None else begun(latest),
+    )
 
 
-def _later(id_: str, present: str) -> bool:
-    """Whether ``id_`` is of a later generation than ``present``: both are of one series."""
-    return int(id_.rpartition("-g")[2]) > int(present.rpartition("-g")[2])
+def _later(id_: str, present: str, inputs: Mapping[str, Any]) -> bool:
+    prefix = str(inputs.get("queuedResourceIdPrefix") or "")
+    return (generation_of(prefix, id_) or 0) > (generation_of(prefix, present) or 0)
 
 
 def _entry(resource: Stored, id_: str, found: list[Finding]) -> Stored:
@@ -115,9 +128,9 @@ def _entry(resource: Stored, id_: str, found: list[Finding]) -> Stored:
 
 def _known(deployment: Stored, urn: str) -> set[str]:
     """Full names of all that ``deployment`` says of ``urn``, and has pending."""
-    begun = [operation["resource"] for operation in pending(deployment)]
+    waiting = [operation["resource"] for operation in pending(deployment)]
     found: set[str] = set()
-    for one in (*resources(deployment), *begun):
+    for one in (*resources(deployment), *waiting):
         if one["urn"] != urn or is_reminder(one):
             continue
         found.add(str(one.get("id") or ""))

@@ -92,6 +92,12 @@ def with_pending(deployment: Stored, operations: Iterable[Stored]) -> Stored:
     return {**deployment, "pending_operations": [*pending(deployment), *operations]}
 
 
+def begun(newcomer: Stored) -> Stored:
+    """The pending creation of ``newcomer``, as the engine writes one down: without an id."""
+    resource = {key: value for key, value in newcomer.items() if key != "id"}
+    return {"resource": resource, "type": "creating"}
+
+
 def settled(deployment: Stored, asked: Mapping[str, Mapping[str, Any]]) -> Stored:
     """``deployment`` with what the program asked for, where an import cannot know it.
 

@@ -12,11 +12,12 @@ from reliability.snapshot import stored_resources
 DELETE = f"{TPU}queuedResources.delete"
 #: Where the run was killed that `recover` is to settle: (command, call).
 BEGUN = {"up": Call(CREATE, 1), "down": Call(DELETE, 1)}
+LOST = "after its node was lost"
 #: The program of a replacement, beside the rig's own arguments.
 PROGRAMS: dict[str, Json] = {
     "one zone": {},
     "race over two zones": {"zones": ["us-east5-a", "us-east5-b"], "strategy": "race"},
-    (LOST := "after its node was lost"): {},
+    LOST: {},
 }
 
 
