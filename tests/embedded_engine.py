@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tpuflex.emulator.environment import client_environment
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.plugin.server import serve
-from tpuflex.emulator.server import EmbeddedCloud
-from tpuflex.emulator.tpu.capacity import Capacity
+from embedded_cloud.environment import client_environment
+from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.engine.find import Engine, ensure
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings

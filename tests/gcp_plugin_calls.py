@@ -12,11 +12,11 @@ import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
+from embedded_cloud.gcp_plugin import RunningPlugin, serve
+from embedded_cloud.gcp_plugin.values import decode, encode
+from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import with_token
-from tpuflex.emulator.json_types import JsonObject, JsonValue
-from tpuflex.emulator.plugin import RunningPlugin, serve
-from tpuflex.emulator.plugin.values import decode, encode
-from tpuflex.emulator.server import EmbeddedCloud
 
 PROJECT = "plugin-project"
 REGION = "us-east5"

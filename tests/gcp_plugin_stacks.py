@@ -15,9 +15,9 @@ import pytest
 import requests
 from pulumi import automation
 
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.server import EmbeddedCloud
 from gcp_plugin_calls import PROJECT, REGION, embedded
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.server import EmbeddedCloud
 from tpuflex.engine.find import search
 
 ROOT = Path(__file__).parents[1]

@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from embedded_cloud.faults.effect import Kill
+from embedded_cloud.faults.processes import Roles
+from embedded_cloud.faults.rule import Rule, Stage, Where
 from embedded_engine import Embedded
-from tpuflex.emulator.faults.effect import Kill
-from tpuflex.emulator.faults.processes import Roles
-from tpuflex.emulator.faults.rule import Rule, Stage, Where
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import Engine
 from tpuflex.engine.run import StackRun

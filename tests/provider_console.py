@@ -19,12 +19,12 @@ from provider_fakes import (
     sequence,
 )
 from provider_transcript import A, B, ByZone, transcript
+from pulumi_plugin.values import Properties
 from tpuflex.errors import ApiError
-from tpuflex.provider.arguments import input_properties
 from tpuflex.provider.call import Call
-from tpuflex.provider.codec import Properties
 from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.refresh import Found
+from tpuflex.request.arguments import input_properties
 
 BORN = "2026-11-21T08:00:00.123456789Z"
 WAITS = queued("WAITING_FOR_RESOURCES")

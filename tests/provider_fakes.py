@@ -11,11 +11,11 @@ from pydantic import JsonValue
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.tpu_models import Node
-from tpuflex.provider.arguments import QueuedResourceArgs, parse
 from tpuflex.provider.call import Call
-from tpuflex.provider.nodes import Nodes
-from tpuflex.provider.request import request_body
+from tpuflex.request.arguments import QueuedResourceArgs, parse
+from tpuflex.request.body import request_body
+from tpuflex.request.model import Node
+from tpuflex.request.nodes import Nodes
 
 JsonObject = dict[str, JsonValue]
 

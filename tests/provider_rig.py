@@ -14,8 +14,8 @@ import psutil
 import pulumi
 from pulumi import automation
 
-from tpuflex.emulator.server import EmbeddedCloud
-from tpuflex.emulator.tpu.capacity import Capacity
+from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.provider.resource import Provider, QueuedResource
 
 PROJECT = "cloud-project"

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from provider_fakes import NAME, Answer, Sent, args, missing, node, queued
+from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
-from tpuflex.provider.arguments import input_properties
-from tpuflex.provider.codec import Properties
+from tpuflex.request.arguments import input_properties
 
 THREE = args(multiNode={"nodeCount": 3})
 KNOWN: Properties = input_properties(THREE)

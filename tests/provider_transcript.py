@@ -11,7 +11,7 @@ from provider_fakes import Answer, Cloud, FakeTime, Handler, Script, Sent
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.observation import Observation
+from tpuflex.request.snapshot import Observation
 
 A, B = "us-east5-a", "us-east5-b"
 

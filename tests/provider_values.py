@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from provider_fakes import INPUTS
-from tpuflex.provider.arguments import with_defaults
-from tpuflex.provider.codec import Properties
+from pulumi_plugin.values import Properties
+from tpuflex.request.arguments import with_defaults
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 RESERVATION = "projects/p/locations/us-east5-a/reservations/r"

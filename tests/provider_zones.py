@@ -21,11 +21,11 @@ from provider_fakes import (
     scripted,
 )
 from tpuflex.errors import ConflictError, TpuflexError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.provider.arguments import QueuedResourceArgs
 from tpuflex.provider.deadlines import Deadlines
-from tpuflex.provider.observation import Observation
 from tpuflex.provider.race import obtain
+from tpuflex.request.arguments import QueuedResourceArgs
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import Observation
 
 HOUR = 3600.0
 A, B, C = "us-east5-a", "us-east5-b", "us-east5-c"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-from tpuflex.emulator.json_types import JsonObject
+from embedded_cloud.json_types import JsonObject
 
 
 def error(status: int, reason: str, message: str = "no") -> tuple[int, JsonObject]:

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from tpuflex.cli import lifecycle_reference
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status_fields import STATUS_FIELDS
-from tpuflex.standing import TABLE
-from tpuflex.transitions import EDGES
+from tpuflex.request.edges import EDGES
+from tpuflex.request.outcomes import TABLE
+from tpuflex.request.states import Lifecycle
 
 
 def test_document() -> None:

@@ -15,8 +15,8 @@ from tpuflex.cli.prepare import ensure_weights
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.weights_report import PushReport, StoredWeights, WeightsProblem
+from tpuflex.project import open_project
 from tpuflex.settings.model import WeightsSettings
-from tpuflex.workdir import open_project
 
 MANIFEST = manifest((), model="m", revision="1", created="2026-11-21T12:00:00+00:00")
 

@@ -10,26 +10,26 @@ from pathlib import Path
 import pytest
 
 from cli_typing import NOON
-from tpuflex.cli.bring_up import host_log
+from tpuflex.catalog.cost import RunCost
 from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.live import LiveProgress
 from tpuflex.cli.output import Output, one_line, table_lines
 from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.question import reach, summary
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.standing import show_status
+from tpuflex.cli.steps.ask import reach, summary
+from tpuflex.cli.steps.up import host_log
 from tpuflex.engine.events import Failed, Finished, Note, Started, Step
 from tpuflex.engine.plan import Plan
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.planning.cost import RunCost
-from tpuflex.standing import PREVIEWS, TABLE, Standing
-from tpuflex.standing import Plan as Planned
-from tpuflex.workdir import open_project
+from tpuflex.project import open_project
+from tpuflex.request.outcomes import PREVIEWS, TABLE, Standing
+from tpuflex.request.outcomes import Plan as Planned
+from tpuflex.request.states import Lifecycle
 
 NODE = "projects/p/locations/us-east5-a/nodes/n"
 

@@ -12,9 +12,9 @@ import pytest
 import yaml
 from pulumi import automation
 
-from tpuflex.emulator.environment import client_environment
-from tpuflex.emulator.plugin.server import serve
-from tpuflex.emulator.server import EmbeddedCloud
+from embedded_cloud.environment import client_environment
+from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.server import EmbeddedCloud
 from tpuflex.engine.find import ensure
 from tpuflex.errors import WeightsError
 from tpuflex.program import deploy, main

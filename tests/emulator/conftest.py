@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from compute_api import GLOBAL, NETWORK, insert
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import Api, with_token
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.server import EmbeddedCloud
 
 
 @pytest.fixture

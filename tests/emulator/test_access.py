@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import requests
 
+from embedded_cloud.access import keep_token, read_token
+from embedded_cloud.peer import owner
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import TOKEN, Api, error_of, flex_start
-from tpuflex.emulator.access import keep_token, read_token
-from tpuflex.emulator.peer import owner
-from tpuflex.emulator.server import EmbeddedCloud
 from tpuflex.errors import EmulatorError
 
 _AT_ONCE = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from compute_api import FIREWALL, GLOBAL, NETWORK, REGION, ROOT, SUBNETWORK, insert, refusal
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, Api
-from tpuflex.emulator.server import EmbeddedCloud
 
 
 def test_an_operation_is_done_and_leads_to_its_target(api: Api, cloud: EmbeddedCloud) -> None:

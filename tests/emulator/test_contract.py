@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.contract import Contract, documents_directory
+from embedded_cloud.errors import CloudError
 from emulator_api import FLEX_START
-from tpuflex.emulator.contract import Contract, documents_directory
-from tpuflex.emulator.errors import CloudError
 
 _TPU = "tpu.projects.locations"
 _CREATE = f"{_TPU}.queuedResources.create"
@@ -243,7 +243,7 @@ def test_visible_keeps_only_what_the_version_has() -> None:
 def test_the_documents_are_found_without_importing_their_package() -> None:
     """Importing googleapiclient costs most of a second; the emulator must start in one."""
     code = (
-        "import sys; from tpuflex.emulator.contract import Contract;"
+        "import sys; from embedded_cloud.contract import Contract;"
         "Contract.load('tpu', 'v2'); print('googleapiclient' in sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import requests
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import RUN_S, Api, error_of
-from tpuflex.emulator.server import EmbeddedCloud
 
 
 def _control(cloud: EmbeddedCloud, method: str, name: str, body: object = None) -> object:

@@ -13,15 +13,15 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.errors import cloud_error
+from embedded_cloud.faults.effect import Delay
+from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.inbound_request import Arrival
+from embedded_cloud.pipeline import NoFaults
+from embedded_cloud.routing import Match, Reply
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import TOKEN, Api, error_of, flex_start
-from tpuflex.emulator.arrival import Arrival
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.errors import cloud_error
-from tpuflex.emulator.faults.effect import Delay
-from tpuflex.emulator.faults.rule import Rule, Stage, Where
-from tpuflex.emulator.pipeline import NoFaults
-from tpuflex.emulator.routing import Match, Reply
-from tpuflex.emulator.server import EmbeddedCloud
 
 
 @pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer  ", "Basic dTpw", "ya29.x"])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tpuflex.emulator.routing import Call, Reply, Route, Router, Service
+from embedded_cloud.routing import Call, Reply, Route, Router, Service
 
 
 def _answer(_call: Call) -> Reply:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.emulator.store import Store
+from embedded_cloud.store import Store
 
 
 @pytest.fixture(params=["memory", "file"])

@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
+from embedded_cloud import daemon
+from embedded_cloud.access import read_token
+from embedded_cloud.environment import client_environment
 from emulator_api import Api, flex_start
-from tpuflex.emulator import daemon
-from tpuflex.emulator.access import read_token
-from tpuflex.emulator.environment import client_environment
 from tpuflex.errors import EmulatorError
 
 _AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
@@ -40,7 +40,7 @@ def _boot_host(api: Api) -> None:
 
 def _sleepers(state_dir: Path) -> list[psutil.Process]:
     """The processes of the host, once both are there."""
-    from tpuflex.emulator.hosts.processes import processes_of
+    from embedded_cloud.hosts.processes import processes_of
 
     deadline = time.monotonic() + 10
     while True:
@@ -188,7 +188,7 @@ def test_reset_empties_the_state_of_a_stopped_emulator(state_dir: Path) -> None:
 
 def test_it_is_up_within_a_second(tmp_path: Path) -> None:
     """From the command to a served request, with nothing heavy imported on the way."""
-    command = [sys.executable, "-X", "importtime", "-m", "tpuflex.emulator.daemon"]
+    command = [sys.executable, "-X", "importtime", "-m", "embedded_cloud.daemon"]
     process = subprocess.Popen(
         [*command, "--state-dir", str(tmp_path / "emulator"), "--port", "0"],
         stdout=subprocess.PIPE,

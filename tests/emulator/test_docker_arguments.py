@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.emulator.docker.arguments import DockerError, parse_run
+from embedded_cloud.docker.arguments import DockerError, parse_run
 
 IMAGE = "tpuflex/vllm-cpu@sha256:" + "0" * 64
 

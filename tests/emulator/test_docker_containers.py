@@ -13,11 +13,11 @@ from typing import Any
 import psutil
 import pytest
 
-from tpuflex.emulator.docker.arguments import DockerError
-from tpuflex.emulator.docker.commands import Docker
-from tpuflex.emulator.docker.containers import Containers
-from tpuflex.emulator.image_lock import read_lock
-from tpuflex.emulator.images import embedded_image, image_directory
+from embedded_cloud.docker.arguments import DockerError
+from embedded_cloud.docker.commands import Docker
+from embedded_cloud.docker.containers import Containers
+from embedded_cloud.image_lock import read_lock
+from embedded_cloud.images import embedded_image, image_directory
 
 IMAGE = embedded_image()
 RUN = ["run", "-d", "--network", "host"]

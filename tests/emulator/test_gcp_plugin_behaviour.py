@@ -10,6 +10,9 @@ import grpc
 import pytest
 import requests
 
+from embedded_cloud.gcp_plugin import RunningPlugin
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import TOKEN
 from gcp_plugin_calls import (
     PROJECT,
@@ -21,9 +24,6 @@ from gcp_plugin_calls import (
     make,
     refusal,
 )
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.plugin import RunningPlugin
-from tpuflex.emulator.server import EmbeddedCloud
 
 CUSTOM: JsonObject = {"autoCreateSubnetworks": False}
 

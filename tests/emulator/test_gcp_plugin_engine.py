@@ -10,10 +10,10 @@ import pulumi_gcp as gcp
 import pytest
 from pulumi import automation
 
+from embedded_cloud.gcp_plugin.types import TYPES
+from embedded_cloud.json_types import JsonObject
 from gcp_plugin_calls import PROJECT, REGION
 from gcp_plugin_stacks import Deployment, Endpoint, deployment, workspace
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.plugin.types import TYPES
 
 __all__ = ["deployment", "workspace"]
 

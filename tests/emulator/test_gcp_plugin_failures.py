@@ -11,6 +11,10 @@ from google.protobuf import any_pb2
 from google.rpc import status_pb2
 from pulumi.runtime.proto import provider_pb2
 
+from embedded_cloud.gcp_plugin import serve
+from embedded_cloud.gcp_plugin.provider import Timing
+from embedded_cloud.gcp_plugin.values import decode
+from embedded_cloud.json_types import JsonObject, JsonValue
 from emulator_api import TOKEN
 from gcp_plugin_calls import (
     NETWORK_ID,
@@ -23,10 +27,6 @@ from gcp_plugin_calls import (
     refusal,
 )
 from scripted_cloud import Script, error, scripted
-from tpuflex.emulator.json_types import JsonObject, JsonValue
-from tpuflex.emulator.plugin import serve
-from tpuflex.emulator.plugin.provider import Timing
-from tpuflex.emulator.plugin.values import decode
 
 NETWORK = f"/compute/v1/{NETWORK_ID}"
 POLICY = "/storage/v1/b/plugin-bucket-1/iam"

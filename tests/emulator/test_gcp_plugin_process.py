@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from pulumi.runtime.proto import provider_pb2
 
+from embedded_cloud.gcp_plugin import protocol, serve
+from embedded_cloud.json_types import JsonObject
 from emulator_api import TOKEN, with_token
 from gcp_plugin_calls import connected
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.plugin import protocol, serve
 from tpuflex.errors import EmulatorError
 
 CUSTOM: JsonObject = {"name": "net", "autoCreateSubnetworks": False}
@@ -37,7 +37,7 @@ def test_a_taken_port_is_named() -> None:
 
 def module(*arguments: str) -> list[str]:
     """The command line of the plugin as a process."""
-    return [sys.executable, "-m", "tpuflex.emulator.plugin", *arguments]
+    return [sys.executable, "-m", "embedded_cloud.gcp_plugin", *arguments]
 
 
 def test_the_process_says_its_port_and_ends_with_its_parent(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_the_process_refuses_other_hosts_with_a_message(tmp_path: Path) -> None:
 
 def test_the_plugin_does_not_load_the_pulumi_sdk() -> None:
     """Starting costs a fraction of a second because the protocol is loaded alone."""
-    code = "import sys, tpuflex.emulator.plugin; sys.exit('pulumi' in sys.modules)"
+    code = "import sys, embedded_cloud.gcp_plugin; sys.exit('pulumi' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == 0
 

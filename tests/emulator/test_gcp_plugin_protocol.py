@@ -10,11 +10,11 @@ import pytest
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
+from embedded_cloud.gcp_plugin import serve
+from embedded_cloud.gcp_plugin.values import decode, encode
+from embedded_cloud.json_types import JsonObject
 from emulator_api import TOKEN
 from gcp_plugin_calls import REGION, TOKENS, Calls, connected, refusal, urn
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.plugin import serve
-from tpuflex.emulator.plugin.values import decode, encode
 
 CUSTOM: JsonObject = {"name": "net", "autoCreateSubnetworks": False}
 

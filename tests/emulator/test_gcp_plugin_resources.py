@@ -7,6 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from embedded_cloud.gcp_plugin import RunningPlugin
+from embedded_cloud.gcp_plugin.values import UNKNOWN
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.server import EmbeddedCloud
 from gcp_plugin_calls import (
     EMAIL,
     NETWORK_ID,
@@ -20,10 +24,6 @@ from gcp_plugin_calls import (
     embedded,
     make,
 )
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.plugin import RunningPlugin
-from tpuflex.emulator.plugin.values import UNKNOWN
-from tpuflex.emulator.server import EmbeddedCloud
 
 ROUTER_ID = f"projects/{PROJECT}/regions/{REGION}/routers/router"
 

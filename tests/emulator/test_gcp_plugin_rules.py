@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import pytest
 
+from embedded_cloud.gcp_plugin.changes import known_after
+from embedded_cloud.gcp_plugin.check import check
+from embedded_cloud.gcp_plugin.diff import diff
+from embedded_cloud.gcp_plugin.fields import Group, Groups
+from embedded_cloud.gcp_plugin.resource_type import InvalidIdError, ResourceType
+from embedded_cloud.gcp_plugin.settings import ProviderSettings
+from embedded_cloud.gcp_plugin.shapes import Flag, Number, Shape, TextMap, Texts
+from embedded_cloud.gcp_plugin.types import TYPES, NotServedError, row_of
+from embedded_cloud.gcp_plugin.values import UNKNOWN
+from embedded_cloud.json_types import JsonObject, JsonValue
 from gcp_plugin_calls import NETWORK_ID, PROJECT, REGION, SAMPLES, SUBNETWORK_ID, TOKENS
-from tpuflex.emulator.json_types import JsonObject, JsonValue
-from tpuflex.emulator.plugin.changes import known_after
-from tpuflex.emulator.plugin.check import check
-from tpuflex.emulator.plugin.diff import diff
-from tpuflex.emulator.plugin.fields import Group, Groups
-from tpuflex.emulator.plugin.rows import InvalidIdError, ResourceType
-from tpuflex.emulator.plugin.settings import ProviderSettings
-from tpuflex.emulator.plugin.shapes import Flag, Number, Shape, TextMap, Texts
-from tpuflex.emulator.plugin.types import TYPES, NotServedError, row_of
-from tpuflex.emulator.plugin.values import UNKNOWN
 
 SETTINGS = ProviderSettings(project=PROJECT, region=REGION)
 SEED = b"seed"

@@ -14,10 +14,10 @@ from typing import get_args
 import pytest
 from pulumi._types import input_type_py_to_pulumi_names, input_type_types
 
-from tpuflex.emulator.json_types import JsonObject, child, text
-from tpuflex.emulator.plugin.fields import Fields, Group, Groups, Use
-from tpuflex.emulator.plugin.schema import package_schema
-from tpuflex.emulator.plugin.types import TYPES, VERSION
+from embedded_cloud.gcp_plugin.fields import Fields, Group, Groups, Use
+from embedded_cloud.gcp_plugin.schema import package_schema
+from embedded_cloud.gcp_plugin.types import TYPES, VERSION
+from embedded_cloud.json_types import JsonObject, child, text
 
 #: Which discovery document and schema each type's resource is, where it has one.
 RESOURCES = {

@@ -7,8 +7,7 @@ from google.protobuf import struct_pb2
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.emulator.json_types import JsonObject, JsonValue
-from tpuflex.emulator.plugin.values import (
+from embedded_cloud.gcp_plugin.values import (
     UNKNOWN,
     Properties,
     ProtocolError,
@@ -16,6 +15,7 @@ from tpuflex.emulator.plugin.values import (
     encode,
     has_unknown,
 )
+from embedded_cloud.json_types import JsonObject, JsonValue
 
 SIGNATURE = "4dabf18193072939515e22adb298388d"
 SECRET = "1b47061264138c4ac30d75fd1eb44270"

@@ -12,10 +12,10 @@ from typing import Any
 import psutil
 import pytest
 
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.hosts.processes import processes_of, same_process
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import Api, flex_start, with_token
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.hosts.processes import processes_of, same_process
-from tpuflex.emulator.server import EmbeddedCloud
 
 #: Says what it sees, reports through the metadata server, and leaves one process behind in
 #: each way that could escape: another session, an emptied environment, an orphan.

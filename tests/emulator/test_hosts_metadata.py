@@ -8,11 +8,11 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
-from tpuflex.emulator.hosts.metadata_server import MetadataServer
-from tpuflex.emulator.hosts.metadata_tree import metadata_tree
-from tpuflex.emulator.hosts.spec import HostSpec
-from tpuflex.emulator.store import Store
+from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.hosts.metadata_server import MetadataServer
+from embedded_cloud.hosts.metadata_tree import metadata_tree
+from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.store import Store
 
 _SPEC = HostSpec(
     key="n1",

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.iam.policies import merged_bindings
 from emulator_api import PROJECT, Api, error_of
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.iam.policies import merged_bindings
 
 _ACCOUNTS = f"v1/projects/{PROJECT}/serviceAccounts"
 _EMAIL = f"host-sa@{PROJECT}.iam.gserviceaccount.com"

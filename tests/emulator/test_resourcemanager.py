@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from embedded_cloud.cloud import project_number
 from emulator_api import PROJECT, Api, error_of
-from tpuflex.emulator.cloud import project_number
 
 _PROJECT = f"v1/projects/{PROJECT}"
 

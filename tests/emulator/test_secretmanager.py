@@ -9,10 +9,10 @@ from typing import Any
 import google_crc32c
 import pytest
 
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.cloud import project_number
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, TOKEN, Api, error_of
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.cloud import project_number
-from tpuflex.emulator.server import EmbeddedCloud
 
 _SECRETS = f"v1/projects/{PROJECT}/secrets"
 _CANARY = b"canary-payload-7f3a"

@@ -9,8 +9,8 @@ from typing import Any
 
 import requests
 
+from embedded_cloud.contract import documents_directory
 from emulator_api import PROJECT, TOKEN, Api
-from tpuflex.emulator.contract import documents_directory
 
 _DOCUMENTS = {
     name: json.loads((documents_directory() / f"{name}.v1.json").read_bytes())

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import pytest
 
-from tpuflex.emulator.server import EmbeddedCloud
+from embedded_cloud.server import EmbeddedCloud
 
 pytestmark = [
     pytest.mark.gcloud,

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from embedded_cloud.cloud import project_number
 from emulator_api import PROJECT, Api, error_of
-from tpuflex.emulator.cloud import project_number
 
 _SERVICES = f"v1/projects/{PROJECT}/services"
 

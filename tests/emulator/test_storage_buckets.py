@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import requests
 
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, Api
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.server import EmbeddedCloud
 
 _ROOT = "storage/v1/b"
 

@@ -13,8 +13,8 @@ from google.api_core.exceptions import Conflict, NotFound, PreconditionFailed
 from google.cloud.storage import Bucket, Client, transfer_manager  # type: ignore[import-untyped]
 from google.oauth2.credentials import Credentials
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, TOKEN
-from tpuflex.emulator.server import EmbeddedCloud
 
 _EXAMPLE = Path(__file__).parents[2] / "docs" / "examples" / "embedded_bucket.py"
 

@@ -9,9 +9,9 @@ from urllib.parse import quote
 import pytest
 import requests
 
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, TOKEN, Api, with_token
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.server import EmbeddedCloud
 
 _AUTH = {"Authorization": f"Bearer {TOKEN}"}
 _BUCKET = "storage/v1/b/bk-1"

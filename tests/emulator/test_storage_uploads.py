@@ -13,8 +13,8 @@ from urllib.parse import urlsplit
 import pytest
 import requests
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, TOKEN, Api, with_token
-from tpuflex.emulator.server import EmbeddedCloud
 
 _AUTH = {"Authorization": f"Bearer {TOKEN}"}
 _QUANTUM = 256 * 1024

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, ZONE, Api, error_of, flex_start
-from tpuflex.emulator.server import EmbeddedCloud
 
 
 def test_capacity_can_come_by_polls_and_differ_by_zone(api: Api, cloud: EmbeddedCloud) -> None:

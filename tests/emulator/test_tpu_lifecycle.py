@@ -9,10 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.emulator.errors import CloudError
-from tpuflex.emulator.tpu import lifecycle
-from tpuflex.emulator.tpu.capacity import CapacityRule
-from tpuflex.emulator.tpu.records import Initiator, QueuedResource, QueuedState
+from embedded_cloud.errors import CloudError
+from embedded_cloud.tpu import lifecycle
+from embedded_cloud.tpu.capacity import CapacityRule
+from embedded_cloud.tpu.records import Initiator, QueuedResource, QueuedState
 
 S = QueuedState
 _RULE = CapacityRule(

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, ZONE, Api, error_of, flex_start
-from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
-from tpuflex.emulator.server import EmbeddedCloud
 
 _PLACE = f"projects/{PROJECT}/locations/{ZONE}"
 

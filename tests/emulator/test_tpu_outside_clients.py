@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import FLEX_START, PROJECT, TOKEN, ZONE, Api
-from tpuflex.emulator.server import EmbeddedCloud
 
 _PARENT = f"projects/{PROJECT}/locations/{ZONE}"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, RUN_S, ZONE, Api, error_of, flex_start
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.server import EmbeddedCloud
 
 _PLACE = f"projects/{PROJECT}/locations/{ZONE}"
 

@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import RUN_S, ZONE, Api, error_of, flex_start
-from tpuflex.emulator.server import EmbeddedCloud
-from tpuflex.lifecycle import Cause, classify
+from tpuflex.request.causes import Cause, classify
 
 _FLEX = "TPUV6EPreemptiblePerProjectPerZoneForTPUAPI"
 

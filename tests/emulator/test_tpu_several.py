@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 import requests
 
+from embedded_cloud.contract import Contract
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, ZONE, Api, error_of, flex_start
-from tpuflex.emulator.contract import Contract
-from tpuflex.emulator.server import EmbeddedCloud
 
 _PLACE = f"projects/{PROJECT}/locations/{ZONE}"
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import PROJECT, Api, error_of
-from tpuflex.emulator.server import EmbeddedCloud
 
 
 @pytest.fixture

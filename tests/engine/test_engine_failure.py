@@ -18,7 +18,7 @@ from tpuflex.errors import (
     SettingsError,
     TpuflexError,
 )
-from tpuflex.standing import PROTECTED, STUCK_DOWN, STUCK_UP, TABLE, Outcome, Standing
+from tpuflex.request.outcomes import PROTECTED, STUCK_DOWN, STUCK_UP, TABLE, Outcome, Standing
 
 
 def error(text: str, name: str = "") -> Note:

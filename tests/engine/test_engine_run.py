@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterator
 import pulumi
 import pytest
 
+from embedded_cloud.json_types import JsonObject
 from embedded_engine import Embedded
-from tpuflex.emulator.json_types import JsonObject
 from tpuflex.engine.events import Finished, Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import StackRun

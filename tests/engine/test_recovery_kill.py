@@ -7,17 +7,17 @@ import json
 import pytest
 import requests
 
+from embedded_cloud.faults.rule import Stage
 from embedded_engine import Embedded
 from killed_engine import kill_at, killed, refused, stack_run
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.recovering import recover_stack
 from tpuflex.cli.stack import OpenStack
-from tpuflex.emulator.faults.rule import Stage
+from tpuflex.cli.steps.recover import recover_stack
 from tpuflex.engine.run import StackRun
 from tpuflex.engine.state import pending
 from tpuflex.naming import ENDPOINT_NAME, Names
-from tpuflex.workdir import open_project
+from tpuflex.project import open_project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.engine.recovery_turn import sole_recovery
+from tpuflex.engine.recovery.lock import sole_recovery
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import Owner, ThisMachine, break_locks, locks, owner
 from tpuflex.errors import EngineError
@@ -213,7 +213,7 @@ class TestFiles:
 HOLDER = """
 import sys, time
 from pathlib import Path
-from tpuflex.engine.recovery_turn import sole_recovery
+from tpuflex.engine.recovery.lock import sole_recovery
 with sole_recovery(Path(sys.argv[1]), "p", "dev"):
     print("inside", flush=True)
     time.sleep(60)

@@ -10,11 +10,11 @@ import pytest
 from marked_things import NAMES, STRANGER, ZONE, Api, clients, labelled
 from tpuflex.engine.events import Step
 from tpuflex.engine.plan import Plan, merge
-from tpuflex.engine.recovery import recover
-from tpuflex.engine.recovery_look import Answer, CloudLook, Finding
-from tpuflex.engine.recovery_table import UNKNOWN, places
+from tpuflex.engine.recovery.look import Answer, CloudLook, Finding
+from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
 from tpuflex.errors import AccessError, ApiError
+from tpuflex.gcp.kinds import UNKNOWN, places
 from tpuflex.gcp.timing import Timing
 
 TYPE = "tpuflex:tpu:QueuedResource"

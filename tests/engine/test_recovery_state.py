@@ -9,10 +9,10 @@ import pytest
 from embedded_engine import ROOT
 from pulumi_plan import run_program
 from tpuflex.engine.known import known_ids
-from tpuflex.engine.recovery_look import Answer, best, judged
-from tpuflex.engine.recovery_look import Finding as Seen
-from tpuflex.engine.recovery_table import TYPES, UNKNOWN, places, unknown
+from tpuflex.engine.recovery.look import Answer, best, judged
+from tpuflex.engine.recovery.look import Finding as Seen
 from tpuflex.engine.state import adopted, lacking, referenced, settled, without_pending
+from tpuflex.gcp.kinds import TYPES, UNKNOWN, places, unknown
 from tpuflex.program import deploy
 from tpuflex.settings.load import load_stack_file
 

@@ -8,16 +8,16 @@ import shutil
 import pytest
 import requests
 
+from embedded_cloud.faults.effect import Answer
+from embedded_cloud.faults.rule import Rule, Where
 from embedded_engine import Embedded
 from killed_engine import stack_run
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.sweeping import sweep_cloud
-from tpuflex.emulator.faults.effect import Answer
-from tpuflex.emulator.faults.rule import Rule, Where
+from tpuflex.cli.steps.sweep import sweep_cloud
 from tpuflex.errors import IncompleteTeardownError
-from tpuflex.workdir import open_project
+from tpuflex.project import open_project
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 

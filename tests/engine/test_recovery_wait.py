@@ -7,13 +7,13 @@ from typing import Any
 
 from tpuflex.engine.events import Step
 from tpuflex.engine.plan import Plan
-from tpuflex.engine.recovery import recover
-from tpuflex.engine.recovery_look import Answer, Finding
-from tpuflex.engine.recovery_reading import GOING_S
+from tpuflex.engine.recovery.import_state import GOING_S
+from tpuflex.engine.recovery.look import Answer, Finding
+from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
 from tpuflex.gcp.timing import Timing
-from tpuflex.provider.arguments import parse
-from tpuflex.provider.request import spec_hash
+from tpuflex.request.arguments import parse
+from tpuflex.request.body import spec_hash
 
 TYPE = "tpuflex:tpu:QueuedResource"
 PLACE = "projects/cloud-project/locations/us-east5-a/queuedResources"

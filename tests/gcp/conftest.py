@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.emulator.server import EmbeddedCloud
+from embedded_cloud.server import EmbeddedCloud
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.secrets import SecretClient
 from tpuflex.gcp.session import authorized_session

@@ -10,15 +10,15 @@ import pytest
 from tpuflex.cli.standing import headline
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.queued_resources import Listing, NodeListing
-from tpuflex.gcp.tpu_models import Node, QueuedResource
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
+from tpuflex.request.model import Node, QueuedResource
+from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.states import Lifecycle
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
-from tpuflex.standing import TABLE, Standing
 
 NAMES = Names("tpuflex", "dev", ENDPOINT_NAME)
 PARENT = "projects/tpuflex-dev/locations/us-east5-a"

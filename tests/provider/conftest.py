@@ -12,8 +12,8 @@ import pulumi
 import pytest
 from pulumi import automation
 
+from embedded_cloud.server import EmbeddedCloud
 from provider_rig import PROJECT, SWIFT, ZONE, Rig
-from tpuflex.emulator.server import EmbeddedCloud
 from tpuflex.engine.find import ensure
 from tpuflex.engine.process import EngineProcess
 

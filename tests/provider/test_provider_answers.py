@@ -6,10 +6,10 @@ import grpc
 import pytest
 
 from provider_direct import Provider
+from pulumi_plugin.protocol import provider_pb2
 from reliability.servicer_context import CallFailedError, Context
 from tpuflex.provider.answers import check_failures, diff_response
-from tpuflex.provider.diff import Change, Diff, Kind
-from tpuflex.provider.protocol import provider_pb2
+from tpuflex.request.diff import Change, Diff, Kind
 
 TOKEN = "ya29.a0Canary_token-123"
 Difference = provider_pb2.PropertyDiff

@@ -17,13 +17,13 @@ from provider_fakes import (
     queued,
     sequence,
 )
+from pulumi_plugin.protocol import plugin_pb2, provider_pb2
+from pulumi_plugin.values import UNKNOWN, decode, encode, secret_keys
 from reliability.servicer_context import CallFailedError
 from tpuflex import __version__
-from tpuflex.provider.arguments import DEFAULTS
-from tpuflex.provider.codec import UNKNOWN, decode, encode, secret_keys
 from tpuflex.provider.configuration import Configuration
-from tpuflex.provider.protocol import plugin_pb2, provider_pb2
 from tpuflex.provider.schema import QUEUED_RESOURCE
+from tpuflex.request.arguments import DEFAULTS
 
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
 TOKEN = "ya29.a0Canary_token-123"

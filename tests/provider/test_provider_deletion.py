@@ -18,9 +18,9 @@ from provider_fakes import (
     sequence,
 )
 from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.provider.deletion import delete
-from tpuflex.standing import TABLE, Standing
+from tpuflex.provider.delete import delete
+from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import TABLE, Standing
 
 DAY = 86400.0
 TARGET = RequestName.parse(NAME)

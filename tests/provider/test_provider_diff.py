@@ -9,12 +9,12 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from provider_values import OTHER, changed, filled
-from tpuflex.lifecycle import Lifecycle
+from pulumi_plugin.values import UNKNOWN, Properties
 from tpuflex.naming import LABEL_OWNER
-from tpuflex.provider.arguments import DEFAULTS, QueuedResourceArgs, failures, input_properties
-from tpuflex.provider.codec import UNKNOWN, Properties
-from tpuflex.provider.diff import LOCAL, PATCHABLE, Kind, diff, with_next_generation
-from tpuflex.provider.request import BOOT_METADATA
+from tpuflex.request.arguments import DEFAULTS, QueuedResourceArgs, failures, input_properties
+from tpuflex.request.body import BOOT_METADATA
+from tpuflex.request.diff import LOCAL, PATCHABLE, Kind, diff, with_next_generation
+from tpuflex.request.states import Lifecycle
 
 #: What the id is made of makes no difference while the id stays.
 SETTABLE = sorted(set(OTHER) - {"queuedResourceIdPrefix"})

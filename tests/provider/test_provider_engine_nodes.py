@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from embedded_cloud.tpu.incidents import befall
 from provider_rig import NAME, Rig, outputs
-from tpuflex.emulator.tpu.mishaps import befall
 
 pytestmark = [pytest.mark.engine]
 

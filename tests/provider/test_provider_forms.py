@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from golden_texts import assert_golden
 from provider_fakes import NAME, args, missing, queued
 from pulumi_plan import run_program
+from pulumi_plugin.values import UNKNOWN, Value
 from tpuflex import __version__
 from tpuflex.errors import (
     AccessError,
@@ -21,21 +22,20 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.gcp.tpu_models import QueuedResource as Found
-from tpuflex.provider.arguments import DEFAULTS, INNER_DEFAULTS, QueuedResourceArgs
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.codec import UNKNOWN, Value
 from tpuflex.provider.configuration import Configuration, configuration, endpoints
-from tpuflex.provider.disk_args import BootDisk, DataDisk
 from tpuflex.provider.elapsed import elapsed
-from tpuflex.provider.entrant import Entrant, reason
-from tpuflex.provider.observation import Observation
 from tpuflex.provider.pace import pause_for
 from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.provider.schema import package_schema
 from tpuflex.provider.scrub import scrub
-from tpuflex.provider.values import defaults, moment, object_type
+from tpuflex.provider.zone_attempt import Entrant, reason
+from tpuflex.request.arguments import DEFAULTS, INNER_DEFAULTS, QueuedResourceArgs
+from tpuflex.request.disk_args import BootDisk, DataDisk
+from tpuflex.request.model import QueuedResource as Found
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import Observation
+from tpuflex.request.values import defaults, moment, object_type
 
 NAMED = RequestName.parse(NAME)
 APIS = "TPU STORAGE SECRETMANAGER COMPUTE IAM CLOUDRESOURCEMANAGER SERVICEUSAGE"

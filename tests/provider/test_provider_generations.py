@@ -7,11 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from provider_fakes import INPUTS, NAME
+from pulumi_plugin.values import UNKNOWN
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.naming import QUEUED_RESOURCE_ID_LIMIT, generation_id, generation_of
-from tpuflex.provider.codec import UNKNOWN
 from tpuflex.provider.generations import Generations
+from tpuflex.request.name import RequestName
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 HELD = RequestName.parse(NAME)

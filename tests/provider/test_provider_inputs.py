@@ -9,10 +9,10 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from provider_values import DISK, NOW, OTHER, RESERVATION, URN, changed, filled, given
+from pulumi_plugin.values import UNKNOWN, Properties
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC, Names
-from tpuflex.provider.arguments import failures, with_defaults
-from tpuflex.provider.codec import UNKNOWN, Properties
-from tpuflex.provider.values import moment
+from tpuflex.request.arguments import failures, with_defaults
+from tpuflex.request.values import moment
 
 
 @hypothesis_given(

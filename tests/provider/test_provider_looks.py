@@ -24,10 +24,11 @@ from provider_fakes import (
 )
 from provider_several import IDS, PLACE, Zone
 from tpuflex.errors import InterruptedByUser
-from tpuflex.gcp.queued_resources import RequestName, TpuClient
+from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import DEFAULT_BUDGET
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.provider.call import Call
+from tpuflex.request.name import RequestName
+from tpuflex.request.states import Lifecycle
 
 REQUEST = RequestName.parse(NAME)
 

@@ -6,16 +6,16 @@ import pytest
 
 from provider_fakes import NAME, Answer, Sent, queued, scripted
 from provider_several import IDS, KNOWN, PLACE, STATE, THREE, Zone
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.gcp.tpu_models import Node, QueuedResource
-from tpuflex.lifecycle import Lifecycle
+from pulumi_plugin.values import Properties
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.codec import Properties
-from tpuflex.provider.nodes import Nodes
-from tpuflex.provider.observation import Observation, outputs
 from tpuflex.provider.operations import create
 from tpuflex.provider.planning import plan
 from tpuflex.provider.refresh import read
+from tpuflex.request.model import Node, QueuedResource
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import Nodes
+from tpuflex.request.snapshot import Observation, outputs
+from tpuflex.request.states import Lifecycle
 
 
 @pytest.mark.parametrize(

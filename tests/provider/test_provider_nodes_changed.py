@@ -8,14 +8,14 @@ import pytest
 
 from provider_fakes import INPUTS, NAME, Answer, Sent, scripted
 from provider_several import IDS, KNOWN, STATE, Zone
+from pulumi_plugin.values import Properties
 from tpuflex.errors import AccessError, ApiError
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.codec import Properties
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.refresh import read
+from tpuflex.request.states import Lifecycle
 
 
 def deletions(script: Any) -> list[str]:

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from provider_fakes import INPUTS, args
 from provider_values import filled
-from tpuflex.gcp.tpu_models import QueuedResource
-from tpuflex.lifecycle import Lifecycle
+from pulumi_plugin.values import Value
 from tpuflex.naming import generation_id
-from tpuflex.provider.arguments import failures
-from tpuflex.provider.codec import Value
-from tpuflex.provider.diff import diff
-from tpuflex.provider.nodes import ids_of
-from tpuflex.provider.request import node_ids, request_body
+from tpuflex.request.arguments import failures
+from tpuflex.request.body import node_ids, request_body
+from tpuflex.request.diff import diff
+from tpuflex.request.model import QueuedResource
+from tpuflex.request.nodes import ids_of
+from tpuflex.request.states import Lifecycle
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"
 _PREFIX = st.text(_LETTERS, min_size=1, max_size=70).map(lambda text: f"a{text}z")

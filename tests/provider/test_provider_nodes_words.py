@@ -6,9 +6,9 @@ import pytest
 
 from provider_fakes import node
 from provider_several import PLACE
-from tpuflex.gcp.tpu_models import Node
-from tpuflex.provider.codec import Value
-from tpuflex.provider.nodes import Nodes, ids_of
+from pulumi_plugin.values import Value
+from tpuflex.request.model import Node
+from tpuflex.request.nodes import Nodes, ids_of
 
 
 def nodes(*states: str, health: tuple[str, ...] = ()) -> Nodes:

@@ -7,11 +7,11 @@ import pytest
 from provider_fakes import NAME, Answer, Script, Sent, missing, scripted
 from provider_several import IDS, PLACE
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.gcp.tpu_models import Node
 from tpuflex.provider.call import POLL_BUDGET
-from tpuflex.provider.nodes import Nodes
 from tpuflex.provider.orphans import Orphans, orphaned
+from tpuflex.request.model import Node
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import Nodes
 
 
 def nodes(*states: str) -> list[Node]:

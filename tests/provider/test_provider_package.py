@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tpuflex.engine.find import ensure
-from tpuflex.provider.arguments import INPUTS
 from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
+from tpuflex.request.arguments import INPUTS
 
 ROOT = Path(__file__).parents[2]
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 
-from tpuflex.provider.arguments import (
+from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
+from tpuflex.request.arguments import (
     INPUTS,
     QueuedResourceArgs,
 )
-from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
 
 
 class TestPackageSchema:

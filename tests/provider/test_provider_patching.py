@@ -19,12 +19,12 @@ from provider_fakes import (
     sequence,
 )
 from provider_values import filled
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.gcp.tpu_models import Node, QueuedResource
-from tpuflex.provider.codec import UNKNOWN, Properties
-from tpuflex.provider.diff import Change, Kind, diff
-from tpuflex.provider.observation import Observation
-from tpuflex.provider.patching import node_patch, patch
+from pulumi_plugin.values import UNKNOWN, Properties
+from tpuflex.provider.patch import node_patch, patch
+from tpuflex.request.diff import Change, Kind, diff
+from tpuflex.request.model import Node, QueuedResource
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import Observation
 
 HERE = RequestName.parse(NAME)
 SEVERAL = [{"network": "a"}, {"network": "b"}]

@@ -24,8 +24,8 @@ from tpuflex.errors import (
 )
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.placement import place
-from tpuflex.provider.request import request_body, spec_hash
+from tpuflex.provider.place import place
+from tpuflex.request.body import request_body, spec_hash
 
 DAY = 86400.0
 

@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from provider_fakes import NAME, Cloud, args, missing, node, queued, scripted, sequence
+from pulumi_plugin.values import UNKNOWN, Properties
 from tpuflex.errors import ConflictError
-from tpuflex.provider.arguments import input_properties, with_defaults
-from tpuflex.provider.codec import UNKNOWN, Properties
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import plan
-from tpuflex.standing import TABLE, Standing
+from tpuflex.request.arguments import input_properties, with_defaults
+from tpuflex.request.outcomes import TABLE, Standing
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 EXPIRES = "2026-11-21T12:05:00Z"

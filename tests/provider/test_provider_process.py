@@ -12,12 +12,12 @@ import psutil
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
+from pulumi_plugin.protocol import provider_pb2_grpc
+from pulumi_plugin.values import UNKNOWN, UNKNOWN_STRING, decode, encode, secret_keys
 from tpuflex import __version__
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.provider.codec import UNKNOWN, UNKNOWN_STRING, decode, encode, secret_keys
 from tpuflex.provider.configuration import Configuration, endpoints
-from tpuflex.provider.protocol import provider_pb2_grpc
 from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.provider.scrub import scrub
 

@@ -10,14 +10,14 @@ import pytest
 from provider_fakes import FakeTime, args, missing, queued, scripted
 from provider_zones import A, B, Zone, race
 from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.tpu_models import QueuedResource
 from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.contest import Field
 from tpuflex.provider.deadlines import Deadlines
-from tpuflex.provider.field import Field
-from tpuflex.provider.observation import Observation
 from tpuflex.provider.pace import HEARTBEAT, Waits, pause_for
 from tpuflex.provider.progress import Progress
-from tpuflex.provider.waiting import Watch
+from tpuflex.provider.watch import Watch
+from tpuflex.request.model import QueuedResource
+from tpuflex.request.snapshot import Observation
 
 HOUR = 3600.0
 LIMITS = Deadlines(queue=24 * HOUR, provisioning=HOUR, deletion=HOUR)

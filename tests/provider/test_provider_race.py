@@ -12,9 +12,9 @@ from provider_fakes import (
 )
 from provider_zones import HOUR, QUOTA, A, B, C, Zone, granted, name, race
 from tpuflex.errors import AccessError, ApiError, QuotaError
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.entrant import Entrant
+from tpuflex.provider.zone_attempt import Entrant
+from tpuflex.request.states import Lifecycle
 
 
 def test_first_to_grant_wins_and_the_loser_is_gone() -> None:

@@ -20,21 +20,21 @@ from provider_fakes import (
     sequence,
 )
 from provider_values import at, filled
+from pulumi_plugin.values import UNKNOWN, Properties, decode, encode
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.gcp.tpu_models import Node, QueuedResource
-from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.codec import UNKNOWN, Properties, decode, encode
-from tpuflex.provider.diff import Change, Kind, diff
-from tpuflex.provider.importing import imported_inputs
 from tpuflex.provider.marshalling import previewed_creation
-from tpuflex.provider.nodes import Nodes
-from tpuflex.provider.observation import Observation, observed_inputs
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import plan
 from tpuflex.provider.protection import refuse_deletion, refuse_replacement
 from tpuflex.provider.refresh import names_of
-from tpuflex.provider.request import request_body
+from tpuflex.request.body import request_body
+from tpuflex.request.diff import Change, Kind, diff
+from tpuflex.request.importing import imported_inputs
+from tpuflex.request.model import Node, QueuedResource
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import Nodes
+from tpuflex.request.snapshot import Observation, observed_inputs
+from tpuflex.request.states import Lifecycle
 
 HERE = RequestName.parse(NAME)
 LABELS: dict[str, str] = INPUTS["labels"]

@@ -9,8 +9,8 @@ from typing import Any
 from golden_texts import assert_golden
 from provider_values import DISK, NOW, OTHER, URN, changed, filled, given
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC
-from tpuflex.provider.arguments import INPUTS, failures, with_defaults
-from tpuflex.provider.values import moment
+from tpuflex.request.arguments import INPUTS, failures, with_defaults
+from tpuflex.request.values import moment
 
 #: Values that are wrong for nearly every input, each in its own way.
 WRONG: tuple[Any, ...] = ("?", -1, ["?"], {"?": "?"})

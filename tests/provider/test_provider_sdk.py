@@ -13,14 +13,14 @@ from pydantic.alias_generators import to_camel
 from provider_values import OTHER
 from pulumi_plan import run_program
 from tpuflex.provider import resource, resource_args
-from tpuflex.provider.arguments import REQUIRED, QueuedResourceArgs
-from tpuflex.provider.disk_args import BootDisk, DataDisk
-from tpuflex.provider.network_args import NetworkConfig
-from tpuflex.provider.node_args import AcceleratorConfig
-from tpuflex.provider.queue_args import Guaranteed, Interval, MultiNode
 from tpuflex.provider.resource import QueuedResource
 from tpuflex.provider.schema import FILLED
-from tpuflex.provider.values import Group
+from tpuflex.request.arguments import REQUIRED, QueuedResourceArgs
+from tpuflex.request.disk_args import BootDisk, DataDisk
+from tpuflex.request.network_args import NetworkConfig
+from tpuflex.request.node_args import AcceleratorConfig
+from tpuflex.request.queue_args import Guaranteed, Interval, MultiNode
+from tpuflex.request.values import Group
 
 SLICE = "tpuflex:tpu:QueuedResource slice"
 PARAMETERS = {

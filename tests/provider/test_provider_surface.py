@@ -23,20 +23,20 @@ from provider_values import (
     google_schemas,
     leaves,
 )
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.gcp.tpu_models import QueuedResource
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC
-from tpuflex.provider.arguments import (
+from tpuflex.request.arguments import (
     INPUTS,
     failures,
     parse,
     with_defaults,
 )
-from tpuflex.provider.diff import LOCAL
-from tpuflex.provider.importing import imported_inputs
-from tpuflex.provider.nodes import Nodes
-from tpuflex.provider.request import node_ids, request_body, spec_hash
-from tpuflex.provider.values import moment
+from tpuflex.request.body import node_ids, request_body, spec_hash
+from tpuflex.request.diff import LOCAL
+from tpuflex.request.importing import imported_inputs
+from tpuflex.request.model import QueuedResource
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import Nodes
+from tpuflex.request.values import moment
 
 SCHEMAS = google_schemas()
 #: Inputs that make other inputs, and are not sent themselves.

@@ -22,14 +22,14 @@ from provider_fakes import (
     scripted,
     sequence,
 )
+from pulumi_plugin.values import Properties
 from tpuflex.errors import AccessError, ApiError, TpuflexError
-from tpuflex.provider.arguments import input_properties
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.codec import Properties
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.refresh import read
-from tpuflex.standing import TABLE, Plan, Standing
+from tpuflex.request.arguments import input_properties
+from tpuflex.request.outcomes import TABLE, Plan, Standing
 
 KNOWN: Properties = input_properties(args())
 BORN = "2026-11-21T08:00:00.123456789Z"

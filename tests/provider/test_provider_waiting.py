@@ -19,12 +19,12 @@ from provider_fakes import (
     sequence,
 )
 from tpuflex.errors import AccessError, ApiError, QuotaError
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.deadlines import Deadlines
-from tpuflex.provider.observation import Observation
 from tpuflex.provider.pace import pause_for
 from tpuflex.provider.race import obtain
+from tpuflex.request.snapshot import Observation
+from tpuflex.request.states import Lifecycle
 
 HOUR = 3600.0
 DAY = 24 * HOUR

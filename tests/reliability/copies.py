@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tpuflex.emulator.store import Store
+from embedded_cloud.store import Store
 
 #: What the embedded cloud knows of itself and not of its resources: its clock, its rules.
 _OWN = "_emulator"

@@ -14,17 +14,17 @@ from urllib.parse import urlsplit
 
 import requests
 
-from tpuflex.emulator.arrival import handed_in
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.cloud import Cloud
-from tpuflex.emulator.delivery import payload_of
-from tpuflex.emulator.faults.effect import Kill, Signal
-from tpuflex.emulator.faults.injector import FaultInjector
-from tpuflex.emulator.faults.rule import CallFacts, Rule
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.routing import Delivery, Reply
-from tpuflex.emulator.store import Store
-from tpuflex.emulator.tpu.capacity import Capacity
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.cloud import Cloud
+from embedded_cloud.delivery import payload_of
+from embedded_cloud.faults.effect import Kill, Signal
+from embedded_cloud.faults.injector import FaultInjector
+from embedded_cloud.faults.rule import CallFacts, Rule
+from embedded_cloud.inbound_request import handed_in
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.routing import Delivery, Reply
+from embedded_cloud.store import Store
+from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.gcp.timing import Timing
 
 T = TypeVar("T")

@@ -17,17 +17,18 @@ from typing import Any
 
 import requests
 
+from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.tpu.records import Initiator, Node, Place, QueuedResource, QueuedState
 from reliability.direct import DirectSession
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
 from reliability.small_state import NAME, PROJECT, STACK
-from tpuflex.emulator.hosts.guest_attributes import GuestAttributes
-from tpuflex.emulator.tpu.records import Initiator, Node, Place, QueuedResource, QueuedState
-from tpuflex.gcp.queued_resources import RequestName, TpuClient
+from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 from tpuflex.naming import LABEL_OWNER, LABEL_STACK, Names
 from tpuflex.operate.host import NAMESPACE, READY
 from tpuflex.provider.engine_log import EngineLog
+from tpuflex.request.name import RequestName
 
 Json = dict[str, Any]
 

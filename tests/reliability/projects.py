@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from tpuflex.emulator.image_lock import read_lock
+from embedded_cloud.image_lock import read_lock
 
 Json = dict[str, Any]
 

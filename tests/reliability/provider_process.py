@@ -19,17 +19,17 @@ import psutil
 from google.protobuf.empty_pb2 import Empty
 from google.protobuf.struct_pb2 import Struct
 
-from reliability.control import Control
-from reliability.projects import SWIFT, slice_arguments
-from reliability.small_state import PROJECT, STACK
-from tpuflex.emulator.server import EmbeddedCloud
-from tpuflex.provider.codec import encode
-from tpuflex.provider.protocol import (
+from embedded_cloud.server import EmbeddedCloud
+from pulumi_plugin.protocol import (
     engine_pb2,
     engine_pb2_grpc,
     provider_pb2,
     provider_pb2_grpc,
 )
+from pulumi_plugin.values import encode
+from reliability.control import Control
+from reliability.projects import SWIFT, slice_arguments
+from reliability.small_state import PROJECT, STACK
 from tpuflex.provider.schema import QUEUED_RESOURCE
 
 Json = dict[str, Any]

@@ -17,13 +17,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from embedded_cloud import daemon
+from embedded_cloud.environment import client_environment
+from embedded_cloud.server import EmbeddedCloud
 from reliability import processes
 from reliability.command_rig import ROOT, TIMEOUT_S, Rig
 from reliability.control import Control
 from reliability.projects import SWIFT, write_slice, write_stack
-from tpuflex.emulator import daemon
-from tpuflex.emulator.environment import client_environment
-from tpuflex.emulator.server import EmbeddedCloud
 from tpuflex.naming import ENDPOINT_NAME, Names
 
 __all__ = ["TIMEOUT_S", "Control", "Rig", "SliceRig", "StackRig"]

@@ -21,7 +21,7 @@ from reliability import processes
 from reliability.processes import Ended
 from reliability.rig import TIMEOUT_S, StackRig
 from tpuflex.naming import LABEL_OWNER, LABEL_STACK
-from tpuflex.standing import Standing
+from tpuflex.request.outcomes import Standing
 
 Json = dict[str, Any]
 Documents = dict[tuple[str, str], Json]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import grpc
 from google.rpc import status_pb2
 
-from tpuflex.provider.protocol import provider_pb2
+from pulumi_plugin.protocol import provider_pb2
 
 
 class CallFailedError(Exception):

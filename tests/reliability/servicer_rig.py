@@ -11,14 +11,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+from embedded_cloud.faults.rule import Rule, parse_rule
 from reliability.direct import DirectCloud, DirectSession, Killed
 from reliability.invariants import Command, Evidence, Violation, violations
 from reliability.projects import SWIFT, slice_arguments
 from reliability.small_engine import SmallEngine
 from reliability.small_state import NAME, PROJECT, STACK
-from tpuflex.emulator.faults.rule import Rule, parse_rule
-from tpuflex.engine.recovery import recover
-from tpuflex.engine.recovery_look import CloudLook
+from tpuflex.engine.recovery.look import CloudLook
+from tpuflex.engine.recovery.recover import recover
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.inventory import Apis
 from tpuflex.gcp.queued_resources import TpuClient

@@ -101,7 +101,7 @@ def _program(arguments: dict[str, Any]) -> None:
 
 def _recover(stack: StackRun) -> None:
     """What ``tpuflex recover`` does, for this program."""
-    from tpuflex.engine.recovery_turn import sole_recovery
+    from tpuflex.engine.recovery.lock import sole_recovery
     from tpuflex.engine.state_files import file_backend
 
     backend = file_backend(os.environ["PULUMI_BACKEND_URL"])
@@ -110,8 +110,8 @@ def _recover(stack: StackRun) -> None:
 
 
 def _recover_alone(stack: StackRun, backend: Path | None) -> None:
-    from tpuflex.engine.recovery import recover
-    from tpuflex.engine.recovery_look import CloudLook
+    from tpuflex.engine.recovery.look import CloudLook
+    from tpuflex.engine.recovery.recover import recover
     from tpuflex.engine.state_files import mend_files
     from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
     from tpuflex.gcp.endpoints import Endpoints

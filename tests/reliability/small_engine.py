@@ -13,6 +13,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from pulumi_plugin.protocol import provider_pb2
+from pulumi_plugin.values import encode
 from reliability.direct import Killed
 from reliability.servicer_context import CallFailedError, Context
 from reliability.small_state import (
@@ -29,8 +31,6 @@ from reliability.small_state import (
 )
 from tpuflex.engine.events import Step
 from tpuflex.engine.plan import Plan
-from tpuflex.provider.codec import encode
-from tpuflex.provider.protocol import provider_pb2
 from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.provider.servicer import Servicer
 

@@ -8,18 +8,18 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.tpu.records import QueuedState
 from reliability.edge_rig import NAMES, EdgeRig
 from reliability.figures import edge_steps, edges
 from reliability.figures.edge_ways import WAYS
 from reliability.figures.figure import sample
 from reliability.figures.pool import judged
 from reliability.servicer_rig import ZONE
-from tpuflex.emulator.json_types import JsonObject
-from tpuflex.emulator.tpu.records import QueuedState
 from tpuflex.errors import TpuflexError
-from tpuflex.lifecycle import describe
-from tpuflex.standing import Standing
-from tpuflex.transitions import COMMANDS, EDGES, UNKNOWN_STATE, Point
+from tpuflex.request.edges import COMMANDS, EDGES, UNKNOWN_STATE, Point
+from tpuflex.request.outcomes import Standing
+from tpuflex.request.states import describe
 
 SEED = 1
 #: A change that takes time takes this long, on the cloud's clock.

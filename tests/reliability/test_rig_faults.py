@@ -13,10 +13,10 @@ from typing import Any
 import pytest
 import requests
 
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import Api, with_token
 from reliability.control import Control
-from tpuflex.emulator.clock import ManualClock
-from tpuflex.emulator.server import EmbeddedCloud
 
 CREATE = "tpu.projects.locations.queuedResources.create"
 Rule = dict[str, Any]

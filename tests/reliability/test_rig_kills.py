@@ -12,10 +12,10 @@ import psutil
 import pytest
 import requests
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import Api, with_token
 from reliability.control import Control
 from reliability.families import FAMILY, POLITE, Spawn
-from tpuflex.emulator.server import EmbeddedCloud
 
 CREATE = "tpu.projects.locations.queuedResources.create"
 

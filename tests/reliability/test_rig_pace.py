@@ -9,11 +9,11 @@ from pathlib import Path
 import pytest
 import requests
 
+from embedded_cloud.clock import ManualClock, OffsetClock
+from embedded_cloud.cloud import Cloud
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import Api, with_token
 from reliability.control import Control
-from tpuflex.emulator.clock import ManualClock, OffsetClock
-from tpuflex.emulator.cloud import Cloud
-from tpuflex.emulator.server import EmbeddedCloud
 from tpuflex.errors import EmulatorError
 from tpuflex.gcp.timing import Timing
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import psutil
 import pytest
 
+from embedded_cloud.faults.processes import Roles, find
 from reliability import processes
 from reliability.families import FAMILY, Spawn
-from tpuflex.emulator.faults.processes import Roles, find
 
 
 def test_neither_the_emulator_nor_who_started_it_is_ever_meant(spawn: Spawn) -> None:

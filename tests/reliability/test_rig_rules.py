@@ -6,10 +6,10 @@ from typing import Any
 
 import pytest
 
-from tpuflex.emulator.errors import CloudError
-from tpuflex.emulator.faults.book import FaultBook
-from tpuflex.emulator.faults.catalogue import FAULTS, fits, random_rules
-from tpuflex.emulator.faults.rule import CallFacts, Rule, parse_rule
+from embedded_cloud.errors import CloudError
+from embedded_cloud.faults.book import FaultBook
+from embedded_cloud.faults.catalogue import FAULTS, fits, random_rules
+from embedded_cloud.faults.rule import CallFacts, Rule, parse_rule
 
 PLACE = "/v2alpha1/projects/p/locations/us-east5-a"
 GET = "tpu.projects.locations.queuedResources.get"

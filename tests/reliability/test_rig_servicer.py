@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.faults.catalogue import random_rules
 from reliability.servicer_rig import ZONE, ServicerRig
-from tpuflex.emulator.faults.catalogue import random_rules
-from tpuflex.gcp.queued_resources import RequestName
+from tpuflex.request.name import RequestName
 
 CREATE = "tpu.projects.locations.queuedResources.create"
 GET = "tpu.projects.locations.queuedResources.get"

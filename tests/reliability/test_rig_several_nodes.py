@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from embedded_cloud.tpu.incidents import befall
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
-from tpuflex.emulator.tpu.mishaps import befall
 
 _PLACE = f"projects/{CLOUD_PROJECT}/locations/{ZONE}"
 _TPU = "tpu.projects.locations"

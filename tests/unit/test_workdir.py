@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tpuflex.errors import NotFoundError, SettingsError
-from tpuflex.workdir import home, open_project, project_root
+from tpuflex.project import home, open_project, project_root
 
 
 def write_project(root: Path, text: str = "name: demo\nstackConfigDir: stacks\n") -> Path:

@@ -27,7 +27,7 @@ def ask(
     import time
 
     from tpuflex.cli.cloud import connect_running
-    from tpuflex.cli.question import api_key, question_for, summary
+    from tpuflex.cli.steps.ask import api_key, question_for, summary
     from tpuflex.operate import ask as operation
 
     stack = invocation.open_stack()

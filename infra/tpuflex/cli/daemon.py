@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from tpuflex.errors import EmulatorError, NotFoundError
 
 if TYPE_CHECKING:
+    from embedded_cloud.daemon import Address
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.emulator.daemon import Address
 
 _TIMEOUT = 30.0
 
@@ -24,7 +24,7 @@ class Daemon:
 
     def address(self) -> Address | None:
         """Where it runs, or None when it does not."""
-        from tpuflex.emulator import daemon
+        from embedded_cloud import daemon
 
         return daemon.status(self.state)
 
@@ -34,8 +34,8 @@ class Daemon:
         Raises:
             EmulatorError: it cannot start; names the port in use and its holder.
         """
-        from tpuflex.emulator import daemon
-        from tpuflex.emulator.environment import DEFAULT_PORT
+        from embedded_cloud import daemon
+        from embedded_cloud.environment import DEFAULT_PORT
 
         if port is not None:
             return daemon.start(self.state, port=port)
@@ -47,13 +47,13 @@ class Daemon:
 
     def stop(self) -> bool:
         """Stop it; returns whether it ran."""
-        from tpuflex.emulator import daemon
+        from embedded_cloud import daemon
 
         return daemon.stop(self.state)
 
     def reset(self) -> None:
         """Forget all state, running or not."""
-        from tpuflex.emulator import daemon
+        from embedded_cloud import daemon
 
         daemon.reset(self.state)
 
@@ -77,8 +77,8 @@ class Daemon:
         Raises:
             EmulatorError: it does not run.
         """
-        from tpuflex.emulator.daemon import wait_for_plugin
-        from tpuflex.emulator.environment import DEFAULT_PROJECT, client_environment
+        from embedded_cloud.daemon import wait_for_plugin
+        from embedded_cloud.environment import DEFAULT_PROJECT, client_environment
 
         self.require()
         address = wait_for_plugin(self.state)

@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from tpuflex.errors import IncompleteTeardownError, TpuflexError
-from tpuflex.workdir import HOME_VARIABLE, home, project_root
+from tpuflex.project import HOME_VARIABLE, home, project_root
 
 #: Whatever rule an earlier experiment left behind: the demo's slice is granted after 2 seconds.
 GRANTED = '{"grant_after_s": 2}'

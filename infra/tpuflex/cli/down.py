@@ -24,7 +24,7 @@ def down(invocation: Invocation, dry_run: bool) -> None:
     slice serves, nothing is deleted (exit code 1): set it to false and run `tpuflex up` first.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.take_down import take_down
+    from tpuflex.cli.steps.down import take_down
 
     stack = invocation.open_stack()
     take_down(invocation, connect(invocation, stack), dry_run=dry_run)

@@ -163,7 +163,7 @@ def image(invocation: Invocation) -> None:
 
     Once: about 1 GB of downloads and 3 GB on disk, under .tpuflex/vllm.
     """
-    from tpuflex.emulator.images import embedded_image, ensure_image
+    from embedded_cloud.images import embedded_image, ensure_image
 
     found = ensure_image(embedded_image(), invocation.home, invocation.output.progress)
     invocation.output.result(f"The serving image is installed: {found.reference}")

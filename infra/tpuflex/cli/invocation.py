@@ -14,7 +14,7 @@ from tpuflex.cli.output import Output
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.workdir import Project
+    from tpuflex.project import Project
 
 
 @dataclass
@@ -43,7 +43,7 @@ class Invocation:
     @property
     def stack(self) -> str:
         """The stack: ``--stack``, ``$TPUFLEX_STACK``, or ``dev``."""
-        from tpuflex.workdir import DEFAULT_STACK, STACK_VARIABLE
+        from tpuflex.project import DEFAULT_STACK, STACK_VARIABLE
 
         return self.chosen_stack or self.environ.get(STACK_VARIABLE, "") or DEFAULT_STACK
 
@@ -59,14 +59,14 @@ class Invocation:
         Raises:
             NotFoundError: there is no project.
         """
-        from tpuflex.workdir import open_project
+        from tpuflex.project import open_project
 
         return open_project(self.directory, self.environ)
 
     @cached_property
     def home(self) -> Path:
         """The state directory."""
-        from tpuflex.workdir import home, project_root
+        from tpuflex.project import home, project_root
 
         return home(project_root(self.directory), self.environ)
 

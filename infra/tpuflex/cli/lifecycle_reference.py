@@ -7,7 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from tpuflex.operate.status_fields import STATUS_FIELDS
-from tpuflex.standing import (
+from tpuflex.request.edges import COMMANDS, EDGES
+from tpuflex.request.outcomes import (
     BOOTING,
     HOST_FAILED,
     KEPT,
@@ -17,14 +18,13 @@ from tpuflex.standing import (
     TABLE,
     Outcome,
 )
-from tpuflex.transitions import COMMANDS, EDGES
 
 FILE = Path(__file__).parents[3] / "docs" / "lifecycle.md"
 
 _HEAD = """\
 # The life of a queued resource
 
-Made from `tpuflex.standing`, `tpuflex.transitions` and `tpuflex.operate.status_fields` by
+Made from `tpuflex.request.outcomes`, `tpuflex.request.edges` and `tpuflex.operate.status_fields` by
 `make docs`; do not edit. Figures 5 and 5p of [reliability.md](reliability.md) walk along every
 edge and compare what each command says, and its exit code, with these tables.
 """

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.workdir import DEFAULT_STACK, STACK_VARIABLE
+from tpuflex.project import DEFAULT_STACK, STACK_VARIABLE
 
 F = TypeVar("F", bound=Callable[..., Any])
 

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from tpuflex.errors import InterruptedByUser, TpuflexError
-from tpuflex.workdir import DEFAULT_STACK
+from tpuflex.project import DEFAULT_STACK
 
 if TYPE_CHECKING:
     from rich.console import Console

@@ -8,15 +8,15 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.live import QUEUED_RESOURCE
+from tpuflex.cli.engine_progress import QUEUED_RESOURCE
 from tpuflex.cli.output import Output
+from tpuflex.request.outcomes import PREVIEWS, TABLE, Standing
 from tpuflex.settings.duration import format_duration
-from tpuflex.standing import PREVIEWS, TABLE, Standing
 
 if TYPE_CHECKING:
+    from tpuflex.catalog.cost import RunCost
     from tpuflex.cli.stack import OpenStack
     from tpuflex.engine.plan import Plan
-    from tpuflex.planning.cost import RunCost
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
 _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}

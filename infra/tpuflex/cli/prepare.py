@@ -120,7 +120,7 @@ def weights_directory(cloud: Cloud, source: str, say: Say) -> Path:
     Raises:
         WeightsError: the source is missing or cannot be read.
     """
-    from tpuflex.emulator.images import embedded_image, ensure_image
+    from embedded_cloud.images import embedded_image, ensure_image
     from tpuflex.operate.model_source import resolve_source
 
     project = cloud.stack.project

@@ -19,7 +19,7 @@ def preview(invocation: Invocation) -> None:
     Nothing is created. A stack of the embedded cloud starts it when it does not run.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.deployment import Deployment
+    from tpuflex.cli.stack_run import Deployment
 
     stack = invocation.open_stack()
     deployment = Deployment(invocation, connect(invocation, stack))

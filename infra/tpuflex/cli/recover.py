@@ -27,7 +27,7 @@ def recover(invocation: Invocation) -> None:
       tpuflex recover && tpuflex up
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.recovering import recover_stack
+    from tpuflex.cli.steps.recover import recover_stack
 
     stack = invocation.open_stack()
     recover_stack(invocation, connect(invocation, stack))

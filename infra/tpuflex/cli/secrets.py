@@ -24,8 +24,8 @@ def secrets() -> None:
 def ensure(invocation: Invocation) -> None:
     """Make the API key of the pinned version if it does not exist."""
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.containers import ensure_containers
     from tpuflex.cli.prepare import ensure_secrets
+    from tpuflex.cli.secret_containers import ensure_containers
 
     cloud = connect(invocation, invocation.open_stack())
     ensure_containers(invocation, cloud)
@@ -45,7 +45,7 @@ def put(invocation: Invocation, role: str) -> None:
     then created by Pulumi, with everything it needs.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.containers import ensure_containers, read_value, require_role
+    from tpuflex.cli.secret_containers import ensure_containers, read_value, require_role
 
     stack = invocation.open_stack()
     require_role(stack, role)

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.project import Project
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
-from tpuflex.workdir import Project
 
 
 @dataclass(frozen=True, slots=True)

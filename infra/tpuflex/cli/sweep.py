@@ -32,7 +32,7 @@ def sweep(invocation: Invocation, all_stacks: bool) -> None:
     tpuflex sweep --all-stacks --yes    delete it, also what forgotten stacks left
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.sweeping import sweep_cloud
+    from tpuflex.cli.steps.sweep import sweep_cloud
 
     stack = invocation.open_stack()
     sweep_cloud(invocation, connect(invocation, stack), all_stacks=all_stacks)

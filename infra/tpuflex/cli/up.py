@@ -28,8 +28,8 @@ def up(invocation: Invocation) -> None:
       rerun: monday              any other word makes a new slice at the next `up`
       deletion_protection: true  a slice that serves is neither deleted nor replaced
     """
-    from tpuflex.cli.bring_up import bring_up
     from tpuflex.cli.cloud import connect
+    from tpuflex.cli.steps.up import bring_up
 
     stack = invocation.open_stack()
     bring_up(invocation, connect(invocation, stack))

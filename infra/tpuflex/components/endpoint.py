@@ -10,12 +10,12 @@ import pulumi_gcp as gcp
 from tpuflex.boot.config import boot_config
 from tpuflex.boot.metadata import node_metadata
 from tpuflex.catalog.accelerators import accelerator
+from tpuflex.catalog.cost import RunCost, run_cost
 from tpuflex.catalog.zones import region_of
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.components.endpoint_args import VllmEndpointArgs
-from tpuflex.components.surroundings import API_KEY, HF_TOKEN, Surroundings
+from tpuflex.components.prerequisites import API_KEY, HF_TOKEN, Prerequisites
 from tpuflex.naming import Names
-from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.settings.duration import google_duration
 from tpuflex.settings.model import SliceSettings, StackSettings
@@ -57,7 +57,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.model = settings.model.name
         self.cost = run_cost(settings)
 
-        around = Surroundings(name, settings, names, self._with_gcp(name, settings))
+        around = Prerequisites(name, settings, names, self._with_gcp(name, settings))
         self.bucket = around.weights.bucket_name
         self.api_key_secret = around.version(API_KEY, settings.secrets.api_key_version)
         metadata = _metadata(settings, names, around)
@@ -76,7 +76,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         name: str,
         settings: StackSettings,
         names: Names,
-        around: Surroundings,
+        around: Prerequisites,
         metadata: pulumi.Input[dict[str, str]],
     ) -> QueuedResource:
         wanted = settings.slice
@@ -171,7 +171,7 @@ def _capacity(wanted: SliceSettings) -> dict[str, Any]:
     }
 
 
-def _metadata(settings: StackSettings, names: Names, around: Surroundings) -> dict[str, str]:
+def _metadata(settings: StackSettings, names: Names, around: Prerequisites) -> dict[str, str]:
     """The node's metadata: the startup script and what it is to do."""
     token_version = settings.secrets.hf_token_version
     return node_metadata(

@@ -21,7 +21,7 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.standing import PROTECTED, TABLE, Standing
+from tpuflex.request.outcomes import PROTECTED, TABLE, Standing
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -183,10 +183,10 @@ def _problems(notes: Iterable[Note]) -> Iterable[str]:
             yield f"{note.name}: {text}" if note.name else text
 
 
-#: The provider's words for what does not go although it should (tpuflex.provider.deletion).
+#: The provider's words for what does not go although it should (tpuflex.provider.delete).
 _STUCK = re.compile(r"is not gone after")
 _KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
-    # The provider's own words (tpuflex.provider.waiting), then Google's.
+    # The provider's own words (tpuflex.provider.watch), then Google's.
     (re.compile(r"is not active after|\(cause: (?:stock-out|expired)\)"), CapacityError),
     (re.compile(r"nothing is bought again unasked|the run of \S+ is over"), BootError),
     (re.compile(re.escape(PROTECTED.text)), ConflictError),

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tpuflex.engine.recovery_table import QUEUED_RESOURCE, places
 from tpuflex.engine.state import Stored, is_cloud, pending, resources
+from tpuflex.gcp.kinds import QUEUED_RESOURCE, places
 
 
 def known_ids(deployment: Stored) -> frozenset[str]:

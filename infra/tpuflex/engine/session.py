@@ -80,7 +80,7 @@ class Session:
         from pulumi.automation import LocalWorkspace, StackNotFoundError
         from pulumi.automation.errors import StackAlreadyExistsError
 
-        from tpuflex.engine.terse_stack import StackInitMode, TerseStack
+        from tpuflex.engine.quiet_stack import StackInitMode, TerseStack
 
         if self._stack is not None:
             return self._stack

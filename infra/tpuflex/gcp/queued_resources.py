@@ -6,16 +6,15 @@ neither `provisioningModel` nor `runDuration`.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel, JsonValue, ValidationError
 
-from tpuflex.errors import ApiError, NotFoundError, TpuflexError
+from tpuflex.errors import ApiError, NotFoundError
 from tpuflex.gcp.timing import DEFAULT_BUDGET
-from tpuflex.gcp.tpu_models import (
+from tpuflex.request.model import (
     GuestAttributesAnswer,
     Node,
     NodeList,
@@ -23,6 +22,7 @@ from tpuflex.gcp.tpu_models import (
     QueuedResource,
     QueuedResourceList,
 )
+from tpuflex.request.name import RequestName
 
 if TYPE_CHECKING:
     # Not needed to run: importing requests is put off until there is something to send.
@@ -30,61 +30,8 @@ if TYPE_CHECKING:
 
 JsonObject = dict[str, JsonValue]
 
-_NAME = re.compile(
-    r"projects/(?P<project>[^/]+)/locations/(?P<zone>[^/]+)/queuedResources/(?P<id>[^/]+)"
-)
 _VERSION = "/v2alpha1/"
 _Answer = TypeVar("_Answer", bound=BaseModel)
-
-
-@dataclass(frozen=True, slots=True)
-class RequestName:
-    """The full name of a queued resource, taken apart.
-
-    Attributes:
-        project: Google Cloud project id.
-        zone: zone, such as us-east5-a.
-        id: id within the zone.
-        nodes: ids of its nodes as far as they are known beforehand; empty for one node that has
-            the same id. Two names are equal whatever is known of the nodes.
-    """
-
-    project: str
-    zone: str
-    id: str
-    nodes: tuple[str, ...] = field(default=(), compare=False)
-
-    @classmethod
-    def parse(cls, text: str) -> RequestName:
-        """Read ``projects/P/locations/Z/queuedResources/ID``.
-
-        Raises:
-            TpuflexError: ``text`` is not such a name.
-        """
-        match = _NAME.fullmatch(text)
-        if match is None:
-            raise TpuflexError(
-                f"{text!r} is not the name of a queued resource",
-                hint="Write projects/PROJECT/locations/ZONE/queuedResources/ID.",
-            )
-        return cls(match["project"], match["zone"], match["id"])
-
-    @property
-    def parent(self) -> str:
-        """``projects/P/locations/Z``."""
-        return f"projects/{self.project}/locations/{self.zone}"
-
-    @property
-    def node_ids(self) -> tuple[str, ...]:
-        """Ids of its nodes, of which there may be none yet."""
-        return self.nodes or (self.id,)
-
-    def node(self, id_: str) -> str:
-        """Full name of the node ``id_``."""
-        return f"{self.parent}/nodes/{id_}"
-
-    def __str__(self) -> str:
-        return f"{self.parent}/queuedResources/{self.id}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,7 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.gcp.endpoints import is_loopback
-from tpuflex.lifecycle import Cause, classify, remedy
+from tpuflex.request.causes import Cause, classify, remedy
 
 _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 _RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", re.IGNORECASE)

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-from tpuflex.lifecycle import Lifecycle
+from tpuflex.request.states import Lifecycle
 
 QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
-from tpuflex.lifecycle import NOT_FOUND, Lifecycle
 from tpuflex.operate.host import HostReport
-from tpuflex.standing import BOOTING, HOST_FAILED, TABLE, Outcome, Standing, standing
+from tpuflex.request.outcomes import BOOTING, HOST_FAILED, TABLE, Outcome, Standing, standing
+from tpuflex.request.states import NOT_FOUND, Lifecycle
 
 _SECONDS_PER_HOUR = 3600
 _CENT = Decimal("0.01")

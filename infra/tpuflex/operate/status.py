@@ -11,17 +11,18 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Protocol
 
+from tpuflex.catalog.cost import expiry
 from tpuflex.errors import NotFoundError
-from tpuflex.lifecycle import NOT_FOUND, Lifecycle, classify, describe, lifecycle
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.planning.cost import expiry
-from tpuflex.standing import TABLE, Standing
+from tpuflex.request.causes import classify
+from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
 
 if TYPE_CHECKING:
     from tpuflex.gcp.queued_resources import Listing, NodeListing
-    from tpuflex.gcp.tpu_models import Node, QueuedResource
+    from tpuflex.request.model import Node, QueuedResource
     from tpuflex.settings.model import StackSettings
 
 #: Which of several requests is the endpoint: the further along, the better.

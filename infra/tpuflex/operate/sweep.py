@@ -13,8 +13,8 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
-from tpuflex.lifecycle import Lifecycle, describe, lifecycle
 from tpuflex.naming import ENDPOINT_NAME, Names, fit, slug
+from tpuflex.request.states import Lifecycle, describe, lifecycle
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Apis

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import IncompleteTeardownError
-from tpuflex.standing import KEPT
+from tpuflex.request.outcomes import KEPT
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Inventory

@@ -12,10 +12,10 @@ import grpc
 from google.protobuf.message import Message
 from google.protobuf.struct_pb2 import Struct
 
+from pulumi_plugin.protocol import provider_pb2
 from tpuflex.errors import TpuflexError
-from tpuflex.provider.diff import Diff, Kind
-from tpuflex.provider.protocol import provider_pb2
 from tpuflex.provider.scrub import scrub
+from tpuflex.request.diff import Diff, Kind
 
 _Request = TypeVar("_Request")
 _Answer = TypeVar("_Answer")

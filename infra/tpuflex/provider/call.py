@@ -8,13 +8,14 @@ from typing import Protocol
 from uuid import uuid4
 
 from tpuflex.errors import InterruptedByUser, TpuflexError
-from tpuflex.gcp.queued_resources import RequestName, TpuClient
+from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
-from tpuflex.gcp.tpu_models import Node
-from tpuflex.lifecycle import Lifecycle, lifecycle
-from tpuflex.provider.nodes import Nodes
-from tpuflex.provider.observation import Observation
 from tpuflex.provider.pace import Waits
+from tpuflex.request.model import Node
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import Nodes
+from tpuflex.request.snapshot import Observation
+from tpuflex.request.states import Lifecycle, lifecycle
 
 #: Seconds that the retries of one question may take in a wait, which asks again by itself.
 POLL_BUDGET = 15.0

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.provider.codec import Properties, Value
 
 #: The engine hands every key of the `tpuflex:` configuration namespace to the default provider,
 #: because package and Pulumi project share that name. Only these two are the provider's.

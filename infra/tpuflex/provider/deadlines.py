@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from tpuflex.provider.capacity_args import CapacityArgs, seconds
+from tpuflex.request.provider_options import CapacityArgs, seconds
 
 
 @dataclass(frozen=True, slots=True)

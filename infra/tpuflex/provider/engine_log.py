@@ -6,7 +6,7 @@ from threading import Lock
 
 import grpc
 
-from tpuflex.provider.protocol import engine_pb2, engine_pb2_grpc
+from pulumi_plugin.protocol import engine_pb2, engine_pb2_grpc
 from tpuflex.provider.scrub import scrub
 
 #: Seconds after which a line that the engine does not take is dropped.

@@ -12,10 +12,10 @@ from __future__ import annotations
 
 import threading
 
+from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.queued_resources import RequestName
 from tpuflex.naming import generation_id, generation_of
-from tpuflex.provider.codec import Properties, Value
+from tpuflex.request.name import RequestName
 
 
 class Generations:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tpuflex.errors import AccessError, ApiError, QuotaError, TpuflexError
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.field import Field
+from tpuflex.provider.contest import Field
 
 
 def without_hope(field: Field) -> TpuflexError | None:

@@ -15,11 +15,11 @@ from concurrent.futures import ThreadPoolExecutor
 
 import grpc
 
+from pulumi_plugin.protocol import provider_pb2_grpc
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.configuration import Configuration, endpoints
 from tpuflex.provider.engine_log import EngineLog
-from tpuflex.provider.protocol import provider_pb2_grpc
 from tpuflex.provider.servicer import Servicer
 
 #: A wait for capacity holds its thread for days: enough of them that none waits for another.

@@ -7,17 +7,17 @@ from contextlib import contextmanager
 
 from google.protobuf.struct_pb2 import Struct
 
+from pulumi_plugin.values import Properties, decode, encode, has_unknown, secret_keys
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.provider.answers import KeptError
-from tpuflex.provider.arguments import input_properties, parse
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.codec import Properties, decode, encode, has_unknown, secret_keys
-from tpuflex.provider.diff import INPUTS
-from tpuflex.provider.nodes import ids_of
-from tpuflex.provider.observation import Observation, outputs
 from tpuflex.provider.schema import QUEUED_RESOURCE
+from tpuflex.request.arguments import input_properties, parse
+from tpuflex.request.diff import INPUTS
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import ids_of
+from tpuflex.request.snapshot import Observation, outputs
+from tpuflex.request.states import Lifecycle
 
 
 def require_known_type(urn: str) -> None:

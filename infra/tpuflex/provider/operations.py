@@ -6,22 +6,22 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
+from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import InterruptedByUser, TpuflexError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.arguments import QueuedResourceArgs, parse
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.codec import Properties, Value
 from tpuflex.provider.deadlines import Deadlines
-from tpuflex.provider.deletion import Removal, delete_all
-from tpuflex.provider.entrant import Entrant
-from tpuflex.provider.observation import Observation
-from tpuflex.provider.patching import patch
-from tpuflex.provider.placement import refuse_foreign
+from tpuflex.provider.delete import Removal, delete_all
+from tpuflex.provider.patch import patch
+from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.protection import refuse_deletion
 from tpuflex.provider.race import obtain
 from tpuflex.provider.refresh import labels_of, names_of, read
 from tpuflex.provider.renewal import RUN_OVER_AND_GONE, RUN_OVER_AND_NOW
+from tpuflex.provider.zone_attempt import Entrant
+from tpuflex.request.arguments import QueuedResourceArgs, parse
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import Observation
+from tpuflex.request.states import Lifecycle
 
 __all__ = ["create", "delete_resource", "read", "update"]
 

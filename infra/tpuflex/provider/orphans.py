@@ -7,10 +7,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.gcp.tpu_models import Node
 from tpuflex.provider.call import POLL_BUDGET, Call
-from tpuflex.provider.nodes import Nodes
+from tpuflex.request.model import Node
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import Nodes
 
 
 @dataclass

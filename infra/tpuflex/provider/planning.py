@@ -1,6 +1,6 @@
 """What the next `up` does: what changed inputs mean, and what time and the cloud have changed.
 
-:mod:`tpuflex.provider.diff` compares the inputs that describe the request. This adds those that
+:mod:`tpuflex.request.diff` compares the inputs that describe the request. This adds those that
 steer the provider, zones (a list to choose from, not a place), and runs that are over. Pure.
 """
 
@@ -8,14 +8,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from tpuflex.lifecycle import NOT_FOUND, Lifecycle
-from tpuflex.provider.capacity_args import STEERING
-from tpuflex.provider.codec import Properties, has_unknown
-from tpuflex.provider.diff import Change, Diff, Kind, diff, with_next_generation
+from pulumi_plugin.values import Properties, has_unknown
 from tpuflex.provider.marshalling import stands
 from tpuflex.provider.protection import refuse_replacement
 from tpuflex.provider.renewal import due
-from tpuflex.standing import TABLE, Standing
+from tpuflex.request.diff import Change, Diff, Kind, diff, with_next_generation
+from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.provider_options import STEERING
+from tpuflex.request.states import NOT_FOUND, Lifecycle
 
 _HAS_A_PLACE = frozenset({Lifecycle.ACTIVE, Lifecycle.ENDED})
 #: What is replaced because of where it stands, and its row in the table.

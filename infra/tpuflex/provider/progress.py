@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from tpuflex.provider.call import Call
+from tpuflex.provider.contest import Field
 from tpuflex.provider.elapsed import elapsed
-from tpuflex.provider.field import Field
 from tpuflex.provider.pace import HEARTBEAT, pause_for
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import replace
 
+from pulumi_plugin.values import Properties
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.lifecycle import Lifecycle
 from tpuflex.naming import generation_id, generation_of
 from tpuflex.provider.call import Call
-from tpuflex.provider.codec import Properties
-from tpuflex.standing import PROTECTED
+from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import PROTECTED
+from tpuflex.request.states import Lifecycle
 
 _HINT = (
     "First set deletion_protection to false (in a stack file: tpuflex:slice.deletion_protection)"

@@ -16,20 +16,20 @@ from tpuflex.errors import (
     InterruptedByUser,
     TpuflexError,
 )
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.arguments import QueuedResourceArgs
 from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.contest import Field
 from tpuflex.provider.deadlines import Deadlines
-from tpuflex.provider.deletion import withdraw
+from tpuflex.provider.delete import withdraw
 from tpuflex.provider.elapsed import elapsed
-from tpuflex.provider.entrant import Entrant
-from tpuflex.provider.field import Field
 from tpuflex.provider.hopeless import without_hope
-from tpuflex.provider.observation import Observation
-from tpuflex.provider.placement import Verdict, place, refusal, verdict
+from tpuflex.provider.place import Verdict, place, refusal, verdict
 from tpuflex.provider.progress import Progress
-from tpuflex.provider.waiting import GO_ON, Watch
+from tpuflex.provider.watch import GO_ON, Watch
+from tpuflex.provider.zone_attempt import Entrant
+from tpuflex.request.arguments import QueuedResourceArgs
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import Observation
+from tpuflex.request.states import Lifecycle
 
 
 def obtain(

@@ -5,15 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import datetime
 
+from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.queued_resources import RequestName
-from tpuflex.lifecycle import Lifecycle, classify
 from tpuflex.provider.call import Call
-from tpuflex.provider.codec import Properties
-from tpuflex.provider.nodes import ids_of
-from tpuflex.provider.observation import Observation, observed_inputs, outputs
-from tpuflex.provider.waiting import failure_of
-from tpuflex.standing import TABLE, Plan, Standing
+from tpuflex.provider.watch import failure_of
+from tpuflex.request.causes import classify
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import ids_of
+from tpuflex.request.outcomes import TABLE, Plan, Standing
+from tpuflex.request.snapshot import Observation, observed_inputs, outputs
+from tpuflex.request.states import Lifecycle
 
 #: The further along, the more it is the resource; the rest are requests that lost.
 _RANK = (

@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import datetime
 
-from tpuflex.lifecycle import Lifecycle
-from tpuflex.provider.capacity_args import seconds
-from tpuflex.provider.codec import Properties
+from pulumi_plugin.values import Properties
 from tpuflex.provider.elapsed import elapsed
-from tpuflex.standing import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.provider_options import seconds
+from tpuflex.request.states import Lifecycle
 
 #: Said whenever a run is found to be over and nobody asked for another: with what to do then,
 #: alone, and where nothing is left to clean up.

@@ -12,8 +12,8 @@ from pydantic import BaseModel, JsonValue
 from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
-from tpuflex.provider.arguments import REQUIRED, QueuedResourceArgs
-from tpuflex.provider.nodes import NodeStatus
+from tpuflex.request.arguments import REQUIRED, QueuedResourceArgs
+from tpuflex.request.nodes import NodeStatus
 
 JsonObject = dict[str, JsonValue]
 

@@ -10,14 +10,14 @@ from datetime import UTC, datetime
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
+from pulumi_plugin.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi_plugin.values import decode, encode, secret_keys
 from tpuflex import __version__
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider import configuration
 from tpuflex.provider.answers import check_failures, diff_response, reported
-from tpuflex.provider.arguments import failures, with_defaults
 from tpuflex.provider.call import Call
-from tpuflex.provider.codec import decode, encode, secret_keys
 from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.generations import Generations
 from tpuflex.provider.marshalling import (
@@ -31,8 +31,8 @@ from tpuflex.provider.marshalling import (
 from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.pace import Waits
 from tpuflex.provider.planning import plan
-from tpuflex.provider.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from tpuflex.provider.schema import package_schema
+from tpuflex.request.arguments import failures, with_defaults
 
 Context = grpc.ServicerContext
 Connect = Callable[[configuration.Configuration, Timing], TpuClient]

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from embedded_cloud.tpu.records import Initiator, QueuedState
 from reliability.edge_rig import FOR_EVER, NAMES, EdgeRig
 from reliability.servicer_rig import ZONE
-from tpuflex.emulator.tpu.records import Initiator, QueuedState
 
 Step = Callable[[EdgeRig], None]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from reliability.edge_rig import FOR_EVER
 from reliability.figures import edge_steps as at
 from reliability.figures.edge_steps import Step
-from tpuflex.transitions import UNKNOWN_STATE
+from tpuflex.request.edges import UNKNOWN_STATE
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,9 +1,9 @@
 """Figure 5: every edge of the state machine x up, refresh, preview, down, status.
 
-After each edge of :data:`tpuflex.transitions.EDGES` each command says the words, and ends with the
-exit code, of the row of :data:`tpuflex.standing.TABLE` that the edge leads to. Here the provider,
-the client and the code of the command line run in this process; figure 5p runs every row of the
-table as processes.
+After each edge of :data:`tpuflex.request.edges.EDGES` each command says the words, and ends with
+the exit code, of the row of :data:`tpuflex.request.outcomes.TABLE` that the edge leads to. Here the
+provider, the client and the code of the command line run in this process; figure 5p runs every row
+of the table as processes.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.projects import SWIFT
 from reliability.servicer_rig import CLOUD_PROJECT
 from reliability.small_state import PROJECT, STACK
-from tpuflex.cli.bring_up import require_active
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import slice_plan
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.standing import show_status
+from tpuflex.cli.steps.up import require_active
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import TpuflexError
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.status_fields import STATUS_FIELDS
+from tpuflex.project import Project
+from tpuflex.request.edges import COMMANDS, EDGES, Command, Edge
+from tpuflex.request.outcomes import TABLE, Standing
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
-from tpuflex.standing import TABLE, Standing
-from tpuflex.transitions import COMMANDS, EDGES, Command, Edge
-from tpuflex.workdir import Project
 
 #: What is on its way arrives within ten minutes; nothing is granted.
 PASSING: Json = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import random
 
+from embedded_cloud.faults.catalogue import FAULTS, fits
+from embedded_cloud.faults.rule import Rule, Where
 from reliability.figures.figure import (
     Call,
     Case,
@@ -15,8 +17,6 @@ from reliability.figures.figure import (
 )
 from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
-from tpuflex.emulator.faults.catalogue import FAULTS, fits
-from tpuflex.emulator.faults.rule import Rule, Where
 
 #: Exit codes of the tree of errors, but for the one of a traceback that nobody caught.
 TYPED = frozenset({1, 3, 4, 5, 6, 7, 8, 9, 10})

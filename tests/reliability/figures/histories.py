@@ -13,15 +13,16 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
+from embedded_cloud.tpu.incidents import befall
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.figures.history_plans import plan
 from reliability.invariants import Command, Violation
 from reliability.servicer_rig import ServicerRig
 from reliability.snapshot import is_over, stored_resources
-from tpuflex.emulator.tpu.mishaps import befall
 from tpuflex.errors import ConflictError
-from tpuflex.gcp.queued_resources import RequestName, TpuClient
+from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.provider.renewal import RUN_OVER
+from tpuflex.request.name import RequestName
 
 #: How many histories the full run has.
 COUNT = 10_000

@@ -6,9 +6,9 @@ import random
 
 from pydantic import JsonValue
 
+from embedded_cloud.faults.catalogue import random_rules
 from reliability.figures.figure import TPU, Json
 from reliability.figures.kills import STAGES
-from tpuflex.emulator.faults.catalogue import random_rules
 
 #: The calls that faults are chosen for, each about as often as a command makes it.
 CALLS = (

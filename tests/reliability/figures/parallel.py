@@ -12,6 +12,10 @@ from typing import Any
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
+from embedded_cloud.clock import parse_rfc3339
+from embedded_cloud.faults.effect import Delay
+from embedded_cloud.faults.rule import Rule, Where
+from pulumi_plugin.protocol import provider_pb2
 from reliability import processes
 from reliability.figures.figure import Case, Figure, Result
 from reliability.figures.waiting import GET, ZONES
@@ -19,10 +23,6 @@ from reliability.projects import SWIFT
 from reliability.provider_process import ProviderProcess, until, urn
 from reliability.rig import SliceRig
 from reliability.snapshot import pending_operations, stored_resources
-from tpuflex.emulator.clock import parse_rfc3339
-from tpuflex.emulator.faults.effect import Delay
-from tpuflex.emulator.faults.rule import Rule, Where
-from tpuflex.provider.protocol import provider_pb2
 
 #: Seconds: another resource's start, or the answer about it, may be late by less.
 LATE_S = 2.0

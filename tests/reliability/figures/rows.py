@@ -14,8 +14,8 @@ from reliability.figures.edges import Said
 from reliability.figures.figure import TPU, Case, Figure, Result
 from reliability.row_rig import RowRig
 from tpuflex.operate.status_fields import STATUS_FIELDS
-from tpuflex.standing import TABLE, Outcome, Plan, Standing
-from tpuflex.transitions import COMMANDS
+from tpuflex.request.edges import COMMANDS
+from tpuflex.request.outcomes import TABLE, Outcome, Plan, Standing
 
 _WORDS = {
     "up": ("up", "--yes"),

@@ -17,12 +17,12 @@ from tempfile import TemporaryDirectory
 from types import SimpleNamespace
 from unittest.mock import patch
 
+from embedded_cloud.faults.catalogue import FAULTS
+from embedded_cloud.faults.rule import Rule, Where
 from reliability import snapshot
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.servicer_rig import ServicerRig
 from reliability.token_server import TokenServer, session, write_credentials
-from tpuflex.emulator.faults.catalogue import FAULTS
-from tpuflex.emulator.faults.rule import Rule, Where
 from tpuflex.provider.engine_log import EngineLog
 
 HOUR = 3600.0

@@ -15,11 +15,11 @@ from typing import Any
 
 import grpc
 
+from embedded_cloud.faults.catalogue import FAULTS
+from embedded_cloud.faults.rule import Rule, Where
 from reliability.figures.figure import Case, Figure, Result
 from reliability.figures.waiting import FLAKY, GET, HOUR, POLL_S, RETRIES_S, WEEK_H, ZONES
 from reliability.provider_process import ProviderProcess, Weight
-from tpuflex.emulator.faults.catalogue import FAULTS
-from tpuflex.emulator.faults.rule import Rule, Where
 
 #: Real seconds that a wait takes.
 REAL_S = 90.0

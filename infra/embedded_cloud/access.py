@@ -1,0 +1,126 @@
+"""Who may call the emulated APIs: a token per state directory, and a lesser one per host.
+
+Whoever can create a node has its startup script run as the emulator's user, and every user
+of a machine can reach its loopback ports. So the token is random, in a file that only its
+owner can read. A host's metadata server hands out a token that opens what a host needs.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import hmac
+import os
+import secrets
+import stat
+from pathlib import Path
+
+from embedded_cloud.errors import CloudError, permission_denied, unauthenticated
+from tpuflex.errors import EmulatorError
+
+TOKEN_FILE = "token"  # noqa: S105 - a file's name
+
+#: What clients know the embedded cloud's tokens by: none of them is ever sent to Google.
+_PREFIX = "ya29.tpuflex-embedded."
+_HOST_PREFIX = "ya29.tpuflex-embedded-host."
+_RANDOM_BYTES = 32
+
+#: What a host may do, as roles/storage.objectViewer and roles/secretmanager.secretAccessor.
+_HOST_METHODS = frozenset(
+    {
+        "storage.objects.get",
+        "storage.objects.list",
+        "secretmanager.projects.secrets.versions.access",
+    }
+)
+
+_EXPECTED = (
+    "Expected OAuth 2 access token, login cookie or other valid authentication credential. See "
+    "https://developers.google.com/identity/sign-in/web/devconsole-project."
+)
+
+
+class Access:
+    """Checks the credentials of calls.
+
+    Args:
+        token: the token that opens everything.
+    """
+
+    def __init__(self, token: str) -> None:
+        self.token = token
+
+    def host_token(self, host_key: str) -> str:
+        """The token of one host; the same for as long as :attr:`token` is."""
+        digest = hmac.new(self.token.encode(), host_key.encode(), hashlib.sha256).hexdigest()
+        return f"{_HOST_PREFIX}{host_key}.{digest}"
+
+    def check(self, authorization: str, method_id: str) -> None:
+        """Let a call with this ``Authorization`` header through to ``method_id``.
+
+        Raises:
+            CloudError: 401 without a token or with one that is not this cloud's; 403 for what
+                a host may not do.
+        """
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token:
+            raise _refused("Request is missing required authentication credential.")
+        if _same(token, self.token):
+            return
+        key = token.removeprefix(_HOST_PREFIX).rpartition(".")[0]
+        if not _same(token, self.host_token(key)):
+            raise _refused("Request had invalid authentication credentials.", "invalid_token")
+        if method_id not in _HOST_METHODS:
+            raise permission_denied(
+                f"Permission denied: the service account of host {key!r} may not call"
+                f" {method_id or 'this method'}."
+            )
+
+
+def keep_token(state_dir: Path) -> str:
+    """The token of ``state_dir``, made at its first use; nobody else can read its file.
+
+    One that others could read, or that was not made here, is replaced.
+    """
+    path = state_dir / TOKEN_FILE
+    with contextlib.suppress(OSError):
+        found = path.read_text(encoding="utf-8", errors="replace")
+        private = stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
+        if private and found.startswith(_PREFIX) and len(found) > len(_PREFIX):
+            return found
+    token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+    partial = state_dir / f"{TOKEN_FILE}.partial"
+    partial.unlink(missing_ok=True)
+    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+        file.write(token)
+    partial.replace(path)
+    return token
+
+
+def read_token(state_dir: Path) -> str:
+    """The token of the embedded cloud of ``state_dir``.
+
+    Raises:
+        EmulatorError: there is none: the embedded cloud never ran there.
+    """
+    path = state_dir / TOKEN_FILE
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise EmulatorError(
+            f"the embedded cloud's token cannot be read from {path}: {error.strerror}",
+            hint="Start it: tpuflex emulator start",
+        ) from error
+
+
+def _same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(), expected.encode())
+
+
+def _refused(what: str, error: str = "") -> CloudError:
+    refusal = unauthenticated(f"{what} {_EXPECTED}")
+    if error:
+        refusal.headers["WWW-Authenticate"] += f', error="{error}"'
+    return refusal

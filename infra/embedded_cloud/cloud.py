@@ -1,0 +1,177 @@
+"""One embedded cloud put together: its state, its clock, its services and its hosts."""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from embedded_cloud import tpu
+from embedded_cloud.access import Access, keep_token
+from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
+from embedded_cloud.history import History
+from embedded_cloud.hosts.supervisor import HostSupervisor
+from embedded_cloud.inventory import inventory
+from embedded_cloud.json_types import JsonObject, JsonValue, number
+from embedded_cloud.pipeline import Pipeline
+from embedded_cloud.routing import Context, Service
+from embedded_cloud.store import Store
+from embedded_cloud.tpu.capacity import CapacityBook
+
+if TYPE_CHECKING:
+    from embedded_cloud.faults.injector import FaultInjector
+
+#: Packages under ``embedded_cloud`` that have a ``service(context)``, beside ``tpu``.
+SERVICE_PACKAGES = (
+    "storage",
+    "secretmanager",
+    "compute",
+    "iam",
+    "resourcemanager",
+    "serviceusage",
+)
+
+_SETTINGS = "_emulator"
+
+
+def project_number(project: str) -> str:
+    """The twelve-digit number of ``project``: a pure function of its id."""
+    digest = hashlib.sha256(project.encode()).digest()
+    return str(100_000_000_000 + int.from_bytes(digest[:8]) % 900_000_000_000)
+
+
+class Cloud:
+    """One embedded cloud: its state directory, its clock and its services.
+
+    Args:
+        state_dir: where everything it knows is kept.
+        clock: its time; by default the system's time plus the offset that was reached
+            through the control API in this state directory.
+        launch_hosts: whether nodes that are READY get an emulated host.
+        stub_hosts: whether those hosts run nothing and are READY at once, for tests.
+        store: its memory; by default a file in ``state_dir``.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        *,
+        clock: MovableClock | None = None,
+        launch_hosts: bool = True,
+        stub_hosts: bool = False,
+        store: Store | None = None,
+    ) -> None:
+        state_dir.mkdir(parents=True, exist_ok=True)
+        # Payloads of secrets are in it.
+        state_dir.chmod(0o700)
+        self.state_dir = state_dir
+        self.base_url = ""
+        self.access = Access(keep_token(state_dir))
+        self.store = store or Store(state_dir / "store.sqlite")
+        self.clock: MovableClock = clock or self._stored_clock()
+        self.history = History(state_dir / "history.jsonl", self.clock)
+        self.capacity = CapacityBook(self.store, self.clock)
+        self.hosts = HostSupervisor(
+            state_dir,
+            self.store,
+            base_url=lambda: self.base_url,
+            token=self.access.host_token,
+            enabled=launch_hosts,
+            stub_clock=self.clock if stub_hosts else None,
+        )
+        context = Context(
+            store=self.store,
+            clock=self.clock,
+            objects_dir=state_dir / "objects",
+            base_url=lambda: self.base_url,
+            project_number=project_number,
+            hosts=self.hosts,
+        )
+        self.tpu = tpu.TpuState(context, self.capacity)
+        self.services: tuple[Service, ...] = (
+            *tpu.services(context, self.tpu),
+            *_other_services(context),
+        )
+        self.pipeline = Pipeline(self.services, self.history, self.access)
+
+    @cached_property
+    def faults(self) -> FaultInjector:
+        """Fault injection; in the pipeline from the first time that somebody asks for it."""
+        from embedded_cloud.faults.injector import FaultInjector
+
+        injector = FaultInjector(self.clock, self.history)
+        self.pipeline.faults = injector
+        return injector
+
+    def tick(self) -> None:
+        """Bring every service up to the present time."""
+        for service in self.services:
+            if service.tick is not None:
+                service.tick()
+
+    async def settle(self) -> None:
+        """Tick, and bring the hosts in line with the nodes."""
+        self.tick()
+        await self.hosts.reconcile(self.tpu.wanted_hosts)
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock forward; the offset survives a restart."""
+        self.clock.advance(seconds)
+        self._store_clock()
+
+    def run_at(self, speed: float) -> None:
+        """Have the clock run at ``speed`` times the time; survives a restart.
+
+        Raises:
+            TypeError: this clock only moves by :meth:`advance`.
+            ValueError: below 1.
+        """
+        if not isinstance(self.clock, OffsetClock):
+            raise TypeError("this embedded cloud's clock stands still until it is advanced")
+        self.tick()
+        self.clock.run_at(speed)
+        self._store_clock()
+
+    async def reset(self) -> None:
+        """Forget everything but the clock: no resource, no host, no call is left."""
+        # First what hosts are launched from: none is launched while they are being ended.
+        self.store.clear()
+        self.history.clear()
+        if "faults" in self.__dict__:
+            self.faults.forget()
+        self._store_clock()
+        await self.hosts.forget()
+
+    def inventory(self) -> dict[str, dict[str, list[JsonObject]]]:
+        """Everything that exists now: service -> kind -> resources."""
+        self.tick()
+        return inventory(self.store)
+
+    def close(self) -> None:
+        """Release the files."""
+        self.history.close()
+        self.store.close()
+
+    def _stored_clock(self) -> OffsetClock:
+        settings = self.store.get(_SETTINGS, "clock") or {}
+        base = SystemClock()
+        return OffsetClock(
+            base,
+            number(settings, "offset"),
+            since=number(settings, "since", base.now()),
+            speed=number(settings, "speed", 1.0),
+        )
+
+    def _store_clock(self) -> None:
+        if isinstance(self.clock, OffsetClock):
+            self.store.put(_SETTINGS, "clock", dict[str, JsonValue](self.clock.settings()))
+
+
+def _other_services(context: Context) -> list[Service]:
+    services = []
+    for name in SERVICE_PACKAGES:
+        module = importlib.import_module(f"embedded_cloud.{name}")
+        services.append(module.service(context))
+    return services

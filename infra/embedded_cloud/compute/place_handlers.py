@@ -1,0 +1,120 @@
+"""Projects, regions, zones and operations: wire format only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from embedded_cloud.compute.errors import not_found
+from embedded_cloud.compute.filters import matches
+from embedded_cloud.compute.handlers import paged
+from embedded_cloud.compute.locations import REGIONS, region_of, zones_of
+from embedded_cloud.compute.operations import Operations, unique_id
+from embedded_cloud.compute.paths import Scope, linked
+from embedded_cloud.compute.wire import Wire
+from embedded_cloud.json_types import JsonObject, as_object
+from embedded_cloud.resourcemanager.projects import CREATED, require
+from embedded_cloud.routing import Call, Reply
+
+
+class PlaceHandlers:
+    """Answers about where things can be, and about what was done there."""
+
+    def __init__(
+        self, operations: Operations, wire: Wire, project_number: Callable[[str], str]
+    ) -> None:
+        self._operations = operations
+        self._wire = wire
+        self._project_number = project_number
+
+    def project(self, call: Call) -> Reply:
+        """projects.get."""
+        project = require(call.params["project"])
+        number = self._project_number(project)
+        return Reply(
+            body={
+                "kind": "compute#project",
+                "id": number,
+                "name": project,
+                "selfLink": f"{self._wire.base}/projects/{project}",
+                "creationTimestamp": CREATED,
+                "defaultServiceAccount": f"{number}-compute@developer.gserviceaccount.com",
+                "defaultNetworkTier": "PREMIUM",
+                "xpnProjectStatus": "UNSPECIFIED_XPN_PROJECT_STATUS",
+            }
+        )
+
+    def region(self, call: Call) -> Reply:
+        """regions.get."""
+        return Reply(body=self._region(call.params["project"], call.params["region"]))
+
+    def regions(self, call: Call) -> Reply:
+        """regions.list."""
+        project = call.params["project"]
+        return self._list(call, "region", [self._region(project, name) for name in REGIONS])
+
+    def zone(self, call: Call) -> Reply:
+        """zones.get."""
+        return Reply(body=self._zone(call.params["project"], call.params["zone"]))
+
+    def zones(self, call: Call) -> Reply:
+        """zones.list."""
+        project = call.params["project"]
+        names = [zone for region in REGIONS for zone in zones_of(region)]
+        return self._list(call, "zone", [self._zone(project, name) for name in names])
+
+    def operation(self, call: Call) -> Reply:
+        """globalOperations.get and regionOperations.get; wait answers the same at once."""
+        found = self._operations.require(_scope(call), call.params["operation"])
+        return Reply(body=self._wire.operation(found))
+
+    def operations(self, call: Call) -> Reply:
+        """globalOperations.list and regionOperations.list."""
+        scope = _scope(call)
+        expression = call.query.get("filter", "")
+        found = [self._wire.operation(each) for each in self._operations.all(scope)]
+        shown, token = paged(call, [each for each in found if matches(expression, each)])
+        path = f"{scope.path}/operations"
+        return Reply(body=self._wire.page("operation", path, shown, token))
+
+    def _list(self, call: Call, singular: str, found: list[JsonObject]) -> Reply:
+        expression = call.query.get("filter", "")
+        shown, token = paged(call, [each for each in found if matches(expression, each)])
+        path = f"projects/{call.params['project']}/{singular}s"
+        return Reply(body=self._wire.page(singular, path, shown, token))
+
+    def _region(self, project: str, name: str) -> JsonObject:
+        path = f"projects/{project}/regions/{name}"
+        if name not in REGIONS:
+            raise not_found(path)
+        region: JsonObject = {
+            "kind": "compute#region",
+            "id": unique_id(name),
+            "name": name,
+            "description": name,
+            "status": "UP",
+            "selfLink": path,
+            "zones": [f"projects/{project}/zones/{zone}" for zone in zones_of(name)],
+            "creationTimestamp": CREATED,
+        }
+        return as_object(linked(region, self._wire.base))
+
+    def _zone(self, project: str, name: str) -> JsonObject:
+        path = f"projects/{project}/zones/{name}"
+        region = region_of(name)
+        if region is None:
+            raise not_found(path)
+        zone: JsonObject = {
+            "kind": "compute#zone",
+            "id": unique_id(name),
+            "name": name,
+            "description": name,
+            "status": "UP",
+            "selfLink": path,
+            "region": f"projects/{project}/regions/{region}",
+            "creationTimestamp": CREATED,
+        }
+        return as_object(linked(zone, self._wire.base))
+
+
+def _scope(call: Call) -> Scope:
+    return Scope(call.params["project"], call.params.get("region", ""))

@@ -1,0 +1,83 @@
+"""Resources, operations and lists as Compute answers them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from embedded_cloud.compute.kinds import Kind, Resources
+from embedded_cloud.compute.paths import Scope, linked
+from embedded_cloud.json_types import JsonObject, JsonValue, as_object, text
+
+
+class Wire:
+    """Turns stored resources into answers.
+
+    Args:
+        resources: for what one resource says about others.
+        base_url: the emulator's address.
+    """
+
+    def __init__(self, resources: Resources, base_url: Callable[[], str]) -> None:
+        self._resources = resources
+        self._base_url = base_url
+
+    @property
+    def base(self) -> str:
+        """What links begin with."""
+        return f"{self._base_url()}/compute/v1"
+
+    def resource(self, kind: Kind, stored: JsonObject) -> JsonObject:
+        """A resource as answered."""
+        path = text(stored, "selfLink")
+        shown: JsonObject = {"kind": f"compute#{kind.singular}", **stored}
+        if kind.collection == "networks":
+            network_id = f"{path.rpartition('/')[0]}/{text(stored, 'id')}"
+            shown["selfLinkWithId"] = network_id
+            project = path.split("/")[1]
+            inside = [*self._resources.users("subnetworks", project, "network", path)]
+            if inside:
+                shown["subnetworks"] = [*inside]
+        if kind.collection == "addresses":
+            self._add_users(shown, path)
+        return as_object(linked(shown, self.base))
+
+    def operation(self, stored: JsonObject) -> JsonObject:
+        """An operation as answered."""
+        return as_object(linked(stored, self.base))
+
+    def page(
+        self, singular: str, scope_path: str, items: list[JsonObject], token: str | None
+    ) -> JsonObject:
+        """A list. ``scope_path`` is what was listed, such as ``projects/p/global/networks``."""
+        body: JsonObject = {
+            "kind": f"compute#{singular}List",
+            "id": scope_path,
+            "selfLink": f"{self.base}/{scope_path}",
+        }
+        if items:
+            body["items"] = [*items]
+        if token:
+            body["nextPageToken"] = token
+        return body
+
+    def aggregated(self, kind: Kind, project: str, items: list[JsonObject]) -> JsonObject:
+        """An aggregated list: by region; regions that hold nothing are left out."""
+        scopes: dict[str, list[JsonValue]] = {}
+        for item in items:
+            region = text(item, "region").rpartition("/")[2]
+            scopes.setdefault(f"regions/{region}" if region else "global", []).append(item)
+        path = f"projects/{project}/aggregated/{kind.collection}"
+        return {
+            "kind": f"compute#{kind.singular}AggregatedList",
+            "id": path,
+            "selfLink": f"{self.base}/{path}",
+            "items": {scope: {kind.collection: listed} for scope, listed in scopes.items()},
+        }
+
+    def _add_users(self, shown: JsonObject, path: str) -> None:
+        scope = Scope(path.split("/")[1], path.split("/")[3] if "/regions/" in path else "")
+        for router in self._resources.all("routers", f"{scope.path}/"):
+            nats = router.get("nats")
+            if isinstance(nats, list) and f"'{path}'" in repr(nats):
+                shown["status"] = "IN_USE"
+                shown["users"] = [text(router, "selfLink")]

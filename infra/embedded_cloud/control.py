@@ -1,0 +1,179 @@
+"""The control API under ``/_emulator/``: health, clock, capacity, faults, history, inventory,
+mishaps.
+
+It is not part of any Google API, needs no credential and is not recorded in the history.
+"""
+
+from __future__ import annotations
+
+import importlib.metadata
+import json
+import os
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias, TypeGuard
+
+from aiohttp import web
+
+from embedded_cloud.clock import rfc3339
+from embedded_cloud.errors import CloudError, invalid_argument, permission_denied
+from embedded_cloud.faults import control as faults
+from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.peer import is_stranger
+from embedded_cloud.tpu.capacity import Capacity
+from embedded_cloud.tpu.incidents import befall
+
+if TYPE_CHECKING:
+    from embedded_cloud.cloud import Cloud
+
+_HOSTS = frozenset({"127.0.0.1", "localhost"})
+
+_Action: TypeAlias = Callable[["Cloud", web.Request], Awaitable[JsonObject]]
+
+
+def add_routes(app: web.Application, cloud: Cloud) -> None:
+    """Add the control API of ``cloud`` to ``app``."""
+    for method, name, action in _ACTIONS:
+        app.router.add_route(method, f"/_emulator/{name}", _handler(cloud, action))
+
+
+def _handler(
+    cloud: Cloud, action: _Action
+) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
+    async def handle(request: web.Request) -> web.StreamResponse:
+        try:
+            _check_origin(request)
+            return web.json_response(await action(cloud, request))
+        except CloudError as error:
+            return web.json_response(error.body(), status=error.http_status)
+
+    return handle
+
+
+def _check_origin(request: web.Request) -> None:
+    """Refuse web pages, which a browser lets send simple requests, and other users."""
+    if "Origin" in request.headers or (request.url.host or "") not in _HOSTS:
+        raise permission_denied("The control API is not for web pages.")
+    if is_stranger(request):
+        raise permission_denied("The control API is only for the user who runs the emulator.")
+
+
+async def _health(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return {
+        "status": "ok",
+        "pid": os.getpid(),
+        "state_dir": str(cloud.state_dir.resolve()),
+        "version": importlib.metadata.version("tpuflex"),
+        "url": cloud.base_url,
+        "services": [f"{service.name}.{service.version}" for service in cloud.services],
+    }
+
+
+async def _get_clock(cloud: Cloud, _request: web.Request) -> JsonObject:
+    now = cloud.clock.now()
+    return {"now": rfc3339(now), "epoch": now, "speed": getattr(cloud.clock, "speed", 0.0)}
+
+
+async def _move_clock(cloud: Cloud, request: web.Request) -> JsonObject:
+    wanted = await _body(request)
+    seconds, speed = wanted.get("advance", 0), wanted.get("speed")
+    if not wanted or not wanted.keys() <= {"advance", "speed"} or not _is_number(seconds):
+        raise invalid_argument('expected {"advance": seconds, "speed": factor}')
+    if seconds < 0 or (speed is not None and (not _is_number(speed) or speed < 1)):
+        raise invalid_argument("advance must not be negative, and speed at least 1")
+    if speed is not None:
+        try:
+            cloud.run_at(speed)
+        except TypeError as error:
+            raise invalid_argument(str(error)) from None
+    cloud.advance(seconds)
+    await cloud.settle()
+    return await _get_clock(cloud, request)
+
+
+def _is_number(value: JsonValue) -> TypeGuard[float]:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+async def _get_capacity(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return cloud.capacity.current().to_json()
+
+
+async def _set_capacity(cloud: Cloud, request: web.Request) -> JsonObject:
+    capacity = Capacity.from_json(await _body(request))
+    # What was due under the old rules happens under the old rules.
+    cloud.tick()
+    cloud.capacity.set(capacity)
+    await cloud.settle()
+    return capacity.to_json()
+
+
+async def _history(cloud: Cloud, request: web.Request) -> JsonObject:
+    after = request.query.get("after", "0")
+    if not after.isdecimal():
+        raise invalid_argument("after must be a sequence number")
+    return {
+        "calls": list[JsonValue](cloud.history.entries(int(after))),
+        "events": list[JsonValue](cloud.history.events(int(after))),
+        "seq": cloud.history.seq,
+    }
+
+
+async def _inventory(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return {
+        service: {kind: list[JsonValue](resources) for kind, resources in kinds.items()}
+        for service, kinds in cloud.inventory().items()
+    }
+
+
+async def _hosts(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return {"hosts": list[JsonValue](cloud.hosts.describe())}
+
+
+async def _get_faults(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return faults.show(cloud)
+
+
+async def _set_faults(cloud: Cloud, request: web.Request) -> JsonObject:
+    return faults.put(cloud, await _body(request))
+
+
+async def _remove_faults(cloud: Cloud, request: web.Request) -> JsonObject:
+    return faults.remove(cloud, request.query.get("id"))
+
+
+async def _mishap(cloud: Cloud, request: web.Request) -> JsonObject:
+    befallen = befall(cloud.tpu, await _body(request))
+    await cloud.settle()
+    return befallen
+
+
+async def _reset(cloud: Cloud, _request: web.Request) -> JsonObject:
+    await cloud.reset()
+    return {}
+
+
+async def _body(request: web.Request) -> JsonObject:
+    try:
+        body = json.loads(await request.read() or b"{}")
+    except ValueError as error:
+        raise invalid_argument(f"not JSON: {error}") from None
+    if not isinstance(body, dict):
+        raise invalid_argument("expected a JSON object")
+    return body
+
+
+_ACTIONS: tuple[tuple[str, str, _Action], ...] = (
+    ("GET", "health", _health),
+    ("GET", "clock", _get_clock),
+    ("POST", "clock", _move_clock),
+    ("GET", "capacity", _get_capacity),
+    ("POST", "capacity", _set_capacity),
+    ("GET", "history", _history),
+    ("GET", "inventory", _inventory),
+    ("GET", "hosts", _hosts),
+    ("GET", "faults", _get_faults),
+    ("POST", "faults", _set_faults),
+    ("DELETE", "faults", _remove_faults),
+    ("POST", "mishap", _mishap),
+    ("POST", "reset", _reset),
+)

@@ -1,0 +1,277 @@
+"""The embedded cloud as a process of its own: start, stop, status, reset.
+
+``python -m embedded_cloud.daemon --state-dir DIR --port PORT`` is the process itself; it
+serves until SIGTERM. One process per state directory (a lock file says so), recorded in
+``address.json``. A process that was killed leaves its record behind: it is recognised by
+its start time, and whatever it left running is ended at the next start.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from embedded_cloud.environment import DEFAULT_PORT
+from embedded_cloud.json_types import JsonObject
+from tpuflex.errors import EmulatorError
+
+ADDRESS_FILE = "address.json"
+LOG_FILE = "emulator.log"
+
+_START_TIMEOUT_S = 20.0
+_STOP_TIMEOUT_S = 20.0
+_HEALTH_TIMEOUT_S = 2.0
+
+#: What :func:`reset` removes when no emulator runs; gcloud's own files stay.
+_STATE = ("store.sqlite", "store.sqlite-wal", "store.sqlite-shm", "history.jsonl", LOG_FILE)
+_STATE_DIRECTORIES = ("objects", "hosts")
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a running emulator is.
+
+    Attributes:
+        pid: its process.
+        create_time: when that process started, epoch seconds: tells it from another
+            process that got the same number later.
+        port: port on 127.0.0.1.
+        gcp_plugin_port: port of the stand-in for the gcp provider; ``None`` until it listens.
+        started_at: RFC 3339.
+        version: tpuflex version.
+    """
+
+    pid: int
+    create_time: float
+    port: int
+    gcp_plugin_port: int | None
+    started_at: str
+    version: str
+
+    @property
+    def url(self) -> str:
+        """Base address without trailing slash."""
+        return f"http://127.0.0.1:{self.port}"
+
+
+def start(
+    state_dir: Path,
+    *,
+    port: int = DEFAULT_PORT,
+    capacity: JsonObject | None = None,
+    stub_hosts: bool = False,
+    timeout_s: float = _START_TIMEOUT_S,
+) -> Address:
+    """Start the emulator of ``state_dir``, or give the one that runs already.
+
+    Args:
+        state_dir: its state directory; created if missing, continued if not.
+        port: port to listen on; 0 takes a free one.
+        capacity: capacity rules to put in force, as ``POST /_emulator/capacity`` takes them.
+        stub_hosts: for tests, when it is not running yet: hosts run nothing and are READY at
+            once.
+        timeout_s: how long it may take.
+
+    Raises:
+        EmulatorError: the port is taken (says by whom), or it does not come up.
+    """
+    running = status(state_dir)
+    if running is not None:
+        if port not in (0, running.port):
+            raise EmulatorError(
+                f"the embedded cloud already runs at {running.url} (process {running.pid})",
+                hint="Stop it first: tpuflex emulator stop",
+            )
+        if capacity is not None:
+            _request(running.port, "POST", "/_emulator/capacity", capacity)
+        return running
+    state_dir.mkdir(parents=True, exist_ok=True)
+    command = [sys.executable, "-m", "embedded_cloud.daemon"]
+    command += ["--state-dir", str(state_dir.resolve()), "--port", str(port)]
+    if capacity is not None:
+        command += ["--capacity", json.dumps(capacity)]
+    if stub_hosts:
+        command.append("--stub-hosts")
+    with (state_dir / LOG_FILE).open("ab") as log:
+        process = subprocess.Popen(
+            command,
+            cwd=state_dir,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+    try:
+        _await_first_line(process, state_dir, timeout_s)
+    except EmulatorError:
+        # Somebody else may have been faster: then there is what was asked for.
+        running = status(state_dir)
+        if running is None or port not in (0, running.port):
+            raise
+        return running
+    started = status(state_dir)
+    if started is None:
+        raise _did_not_come_up(state_dir)
+    return started
+
+
+def stop(state_dir: Path) -> bool:
+    """Stop the emulator of ``state_dir`` and everything on its hosts; false if none runs.
+
+    Raises:
+        EmulatorError: it does not end.
+    """
+    from embedded_cloud.hosts.processes import same_process
+
+    address = _read_address(state_dir)
+    process = None if address is None else same_process(address.pid, address.create_time)
+    if address is None or process is None:
+        (state_dir / ADDRESS_FILE).unlink(missing_ok=True)
+        return False
+    process.send_signal(signal.SIGTERM)
+    deadline = time.monotonic() + _STOP_TIMEOUT_S
+    while same_process(address.pid, address.create_time) is not None:
+        if time.monotonic() > deadline:
+            raise EmulatorError(
+                f"the embedded cloud (process {address.pid}) does not end",
+                hint=f"Its log is {state_dir / LOG_FILE}.",
+            )
+        time.sleep(0.02)
+    with contextlib.suppress(ChildProcessError):
+        os.waitpid(address.pid, os.WNOHANG)
+    return True
+
+
+def status(state_dir: Path) -> Address | None:
+    """The running emulator of ``state_dir``, or ``None``. A dead process's record is ignored.
+
+    Raises:
+        EmulatorError: its process lives but does not answer.
+    """
+    address = _read_address(state_dir)
+    if address is None:
+        return None
+    try:
+        health = _request(address.port, "GET", "/_emulator/health")
+    except ConnectionError:
+        return None
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise EmulatorError(
+            f"the embedded cloud at {address.url} (process {address.pid}) does not answer: {error}",
+            hint=f"Its log is {state_dir / LOG_FILE}. Stop it: tpuflex emulator stop",
+        ) from error
+    return address if health.get("pid") == address.pid else None
+
+
+def wait_for_plugin(state_dir: Path, *, timeout_s: float = 15.0) -> Address:
+    """The running emulator once its gcp plugin listens.
+
+    Raises:
+        EmulatorError: none runs, or the plugin does not come up in time.
+    """
+    deadline = time.monotonic() + timeout_s
+    while True:
+        address = status(state_dir)
+        if address is None:
+            raise EmulatorError(
+                "the embedded cloud does not run", hint="Start it: tpuflex emulator start"
+            )
+        if address.gcp_plugin_port is not None:
+            return address
+        if time.monotonic() > deadline:
+            raise EmulatorError(
+                "the embedded cloud's stand-in for the gcp provider did not come up",
+                hint=f"Its log is {state_dir / LOG_FILE}.",
+            )
+        time.sleep(0.02)
+
+
+def reset(state_dir: Path) -> None:
+    """Forget everything the embedded cloud of ``state_dir`` knows, running or not."""
+    address = status(state_dir)
+    if address is not None:
+        _request(address.port, "POST", "/_emulator/reset", {})
+        return
+    from embedded_cloud.hosts.host import power_off
+
+    for record in (state_dir.resolve() / "hosts").glob("*/host.json"):
+        power_off(record.parent, erase=True)
+    for name in _STATE:
+        (state_dir / name).unlink(missing_ok=True)
+    for name in _STATE_DIRECTORIES:
+        shutil.rmtree(state_dir / name, ignore_errors=True)
+
+
+def write_address(state_dir: Path, address: Address) -> None:
+    """Record the running emulator, in one step."""
+    partial = state_dir / f"{ADDRESS_FILE}.partial"
+    partial.write_text(json.dumps(asdict(address)) + "\n", encoding="utf-8")
+    partial.replace(state_dir / ADDRESS_FILE)
+
+
+def _read_address(state_dir: Path) -> Address | None:
+    try:
+        document = json.loads((state_dir / ADDRESS_FILE).read_text(encoding="utf-8"))
+        return Address(**document)
+    except (OSError, ValueError, TypeError):
+        return None
+
+
+def _await_first_line(process: subprocess.Popen[bytes], state_dir: Path, timeout_s: float) -> None:
+    """Wait until the new process says on stdout that it serves, or why it cannot."""
+    import selectors
+
+    stdout = process.stdout
+    if stdout is None:
+        raise _did_not_come_up(state_dir)
+    with stdout, selectors.DefaultSelector() as selector:
+        selector.register(stdout, selectors.EVENT_READ)
+        if not selector.select(timeout_s):
+            process.kill()
+            process.wait()
+            raise _did_not_come_up(state_dir)
+        line = stdout.readline()
+    try:
+        said = json.loads(line)
+    except ValueError:
+        process.wait()
+        raise _did_not_come_up(state_dir) from None
+    if "error" in said:
+        process.wait()
+        raise EmulatorError(said["error"], hint=said["hint"])
+    # It outlives us on purpose: nobody waits for it.
+    process.returncode = 0
+
+
+def _did_not_come_up(state_dir: Path) -> EmulatorError:
+    log = state_dir / LOG_FILE
+    return EmulatorError("the embedded cloud did not come up", hint=f"Its log is {log}.")
+
+
+def _request(port: int, method: str, path: str, body: JsonObject | None = None) -> JsonObject:
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_HEALTH_TIMEOUT_S)
+    try:
+        payload = None if body is None else json.dumps(body)
+        connection.request(method, path, body=payload)
+        response = connection.getresponse()
+        answer = json.loads(response.read())
+    finally:
+        connection.close()
+    if response.status != 200:
+        raise EmulatorError(answer["error"]["message"])
+    return answer if isinstance(answer, dict) else {}
+
+
+if __name__ == "__main__":
+    from embedded_cloud.process import main
+
+    sys.exit(main())

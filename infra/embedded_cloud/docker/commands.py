@@ -1,0 +1,263 @@
+"""The docker commands that a startup script and a person on the host use."""
+
+from __future__ import annotations
+
+import json
+import secrets
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TextIO
+
+from embedded_cloud.docker.arguments import DockerError, RunRequest, parse_run
+from embedded_cloud.docker.containers import Container, Containers, stop
+from embedded_cloud.images import InstalledImage, ensure_image, installed_image
+from tpuflex.errors import EmulatorError
+
+VERSION = "tpuflex stand-in 1"
+#: What the official serving image runs when it is given no command.
+DEFAULT_COMMAND = ("python3", "-m", "vllm.entrypoints.openai.api_server")
+
+
+@dataclass(frozen=True, slots=True)
+class Docker:
+    """One host's docker.
+
+    Attributes:
+        containers: the host's containers.
+        home: tpuflex's state directory, which holds the images.
+        out: where results are written.
+        err: where progress is written.
+    """
+
+    containers: Containers
+    home: Path
+    out: TextIO
+    err: TextIO
+
+    def run(self, arguments: Sequence[str]) -> None:
+        """`docker COMMAND …`.
+
+        Raises:
+            DockerError: the command failed, or is none of those known here.
+        """
+        table: dict[str, Callable[[Sequence[str]], None]] = {
+            "info": self._info,
+            "version": self._info,
+            "pull": self._pull,
+            "image": self._image,
+            "run": self._run,
+            "ps": self._ps,
+            "inspect": self._inspect,
+            "logs": self._logs,
+            "stop": self._stop,
+            "rm": self._rm,
+        }
+        command = arguments[0] if arguments else ""
+        if command not in table:
+            raise DockerError(
+                f"docker: {command!r} is not a command of this stand-in; it has {', '.join(table)}",
+                1,
+            )
+        try:
+            table[command](arguments[1:])
+        except EmulatorError as error:
+            raise DockerError(f"Error response from daemon: {error}", 1) from error
+
+    def _say(self, line: str) -> None:
+        self.out.write(f"{line}\n")
+
+    def _info(self, arguments: Sequence[str]) -> None:
+        _plain(arguments, 0, "info")
+        self._say(f"Server Version: {VERSION}")
+
+    def _pull(self, arguments: Sequence[str]) -> None:
+        (image,) = _plain([word for word in arguments if word not in ("-q", "--quiet")], 1, "pull")
+        self._pulled(image)
+        self._say(image)
+
+    def _pulled(self, image: str) -> InstalledImage:
+        def progress(line: str) -> None:
+            self.err.write(f"{line}\n")
+            self.err.flush()
+
+        return ensure_image(image, self.home, progress)
+
+    def _image(self, arguments: Sequence[str]) -> None:
+        if list(arguments[:1]) != ["inspect"]:
+            raise DockerError("docker: of `image`, only `image inspect` is known here", 1)
+        (image,) = _plain(arguments[1:], 1, "image inspect")
+        found = installed_image(image, self.home)
+        if found is None:
+            raise DockerError(f"Error response from daemon: No such image: {image}", 1)
+        digest = image.partition("@")[2]
+        self._say(json.dumps([{"Id": digest, "RepoDigests": [found.reference]}], indent=4))
+
+    def _run(self, arguments: Sequence[str]) -> None:
+        request = parse_run(arguments)
+        container_id = secrets.token_hex(32)
+        request.name = request.name or f"container-{container_id[:12]}"
+        taken = self.containers.get(request.name)
+        if taken is not None:
+            raise DockerError(
+                f'Error response from daemon: Conflict. The container name "/{request.name}" is'
+                f' already in use by container "{taken.id}".'
+            )
+        container = self._container(request, container_id, self._pulled(request.image))
+        self.containers.save(container)
+        self._start(container)
+        self._say(container_id)
+
+    def _container(
+        self, request: RunRequest, container_id: str, image: InstalledImage
+    ) -> Container:
+        files = self.containers.files(request.name)
+        for directory in ("home", "tmp"):
+            (files / directory).mkdir(parents=True, exist_ok=True)
+        if request.entrypoint:
+            command = [request.entrypoint, *request.arguments]
+        else:
+            command = list(request.arguments or DEFAULT_COMMAND)
+        environment = {
+            "HOSTNAME": container_id[:12],
+            "HOME": str(files / "home"),
+            # Sockets in here must fit into 107 characters, which a project's path may use up;
+            # all processes of the container share the directory they start in.
+            "TMPDIR": "/proc/self/cwd/tmp",
+            "LANG": "C.UTF-8",
+            **image.environment,
+            **request.environment,
+        }
+        return Container(
+            id=container_id,
+            name=request.name,
+            image=request.image,
+            command=command,
+            environment=environment,
+            labels=request.labels,
+            mounts=request.mounts,
+            restart=request.restart,
+        )
+
+    def _start(self, container: Container, within: float = 20.0) -> None:
+        program = [sys.executable, "-m", "embedded_cloud.docker.supervisor"]
+        where = [str(self.containers.host), str(self.containers.root), container.name]
+        supervisor = subprocess.Popen(
+            [*program, *where],
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        deadline = time.monotonic() + within
+        while time.monotonic() < deadline and supervisor.poll() is None:
+            started = self.containers.get(container.name)
+            if started is not None and started.status != "created":
+                # The supervisor outlives us on purpose: nobody waits for it.
+                supervisor.returncode = 0
+                return
+            time.sleep(0.02)
+        started = self.containers.get(container.name)
+        if started is None or started.status == "created":
+            raise DockerError("Error response from daemon: the container did not start", 125)
+
+    def _ps(self, arguments: Sequence[str]) -> None:
+        everything = _switch(arguments, ("-a", "--all"), "ps")
+        self._say(f"{'CONTAINER ID':<14}{'IMAGE':<34}{'STATUS':<14}NAMES")
+        for container in self.containers.all():
+            if everything or container.status == "running":
+                image = container.image[:32]
+                self._say(
+                    f"{container.id[:12]:<14}{image:<34}{container.status:<14}{container.name}"
+                )
+
+    def _inspect(self, arguments: Sequence[str]) -> None:
+        (name,) = _plain(arguments, 1, "inspect")
+        container = self.containers.get(name)
+        if container is None:
+            self._say("[]")
+            raise DockerError(f"Error: No such object: {name}", 1)
+        self._say(json.dumps([_inspected(container)], indent=4))
+
+    def _logs(self, arguments: Sequence[str]) -> None:
+        rest = list(arguments)
+        tail: int | None = None
+        if rest and rest[0] in ("--tail", "-n") and len(rest) > 1:
+            tail = int(rest[1])
+            rest = rest[2:]
+        (name,) = _plain(rest, 1, "logs")
+        container = self.containers.require(name)
+        log = self.containers.log(container.name)
+        lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
+        for line in lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]:
+            self._say(line)
+
+    def _stop(self, arguments: Sequence[str]) -> None:
+        rest = list(arguments)
+        grace = 10.0
+        if rest and rest[0] in ("-t", "--time", "--timeout") and len(rest) > 1:
+            grace = float(rest[1])
+            rest = rest[2:]
+        (name,) = _plain(rest, 1, "stop")
+        stop(self.containers, self.containers.require(name), grace)
+        self._say(name)
+
+    def _rm(self, arguments: Sequence[str]) -> None:
+        force = any(word in ("-f", "--force") for word in arguments)
+        rest = [word for word in arguments if word not in ("-f", "--force")]
+        (name,) = _plain(rest, 1, "rm")
+        container = self.containers.require(name)
+        if container.status in ("running", "restarting") and not force:
+            raise DockerError(
+                f"Error response from daemon: cannot remove container {name}: it is running", 1
+            )
+        self.containers.remove(container)
+        self._say(name)
+
+
+def _inspected(container: Container) -> dict[str, object]:
+    """What `docker inspect` tells, as far as startup scripts read it."""
+    started = datetime.fromtimestamp(container.started_at, UTC)
+    running = container.status in ("running", "restarting")
+    return {
+        "Id": container.id,
+        "Name": f"/{container.name}",
+        "RestartCount": container.restart_count,
+        "State": {
+            "Status": container.status,
+            "Running": running,
+            "Restarting": container.status == "restarting",
+            "ExitCode": container.exit_code,
+            "StartedAt": started.isoformat().replace("+00:00", "Z"),
+        },
+        "Config": {
+            "Image": container.image,
+            "Labels": container.labels,
+            "Env": [f"{key}={value}" for key, value in container.environment.items()],
+            "Cmd": container.command,
+        },
+        "HostConfig": {"RestartPolicy": {"Name": container.restart}, "NetworkMode": "host"},
+        "Mounts": [
+            {"Type": "bind", "Source": path, "Destination": path, "RW": not read_only}
+            for path, read_only in container.mounts.items()
+        ],
+    }
+
+
+def _plain(arguments: Sequence[str], count: int, command: str) -> tuple[str, ...]:
+    """``arguments`` if they are ``count`` words and no flag."""
+    for word in arguments:
+        if word.startswith("-"):
+            raise DockerError(f"unknown flag for docker {command}: {word}", 125)
+    if len(arguments) != count:
+        raise DockerError(f"docker {command} takes {count} argument(s), got {len(arguments)}", 1)
+    return tuple(arguments)
+
+
+def _switch(arguments: Sequence[str], names: tuple[str, ...], command: str) -> bool:
+    _plain([word for word in arguments if word not in names], 0, command)
+    return any(word in names for word in arguments)

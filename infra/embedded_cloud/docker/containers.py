@@ -1,0 +1,166 @@
+"""What is known of each container, in ``<host>/containers/<name>.json``.
+
+The emulator reads the same files to end a host's containers with it: ``pid`` is the process
+group that holds the supervisor and everything the container started.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import signal
+import time
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+
+import psutil
+
+from embedded_cloud.docker.arguments import DockerError
+
+
+@dataclass(slots=True)
+class Container:
+    """One container, running or not.
+
+    Attributes:
+        id: 64 hex digits, as docker's.
+        name: its name, unique on the host.
+        image: image reference with digest.
+        command: the argument list that is executed.
+        environment: all of its environment.
+        labels: its labels.
+        mounts: paths it was given, with whether read-only (not enforced).
+        restart: restart policy.
+        status: created, running, restarting, exited.
+        exit_code: of the last exit.
+        restart_count: how often the restart policy started it again.
+        pid: process group of the container, 0 before it has one.
+        create_time: epoch seconds at which that process's leader started.
+        started_at: epoch seconds of the last start.
+    """
+
+    id: str
+    name: str
+    image: str
+    command: list[str]
+    environment: dict[str, str]
+    labels: dict[str, str] = field(default_factory=dict)
+    mounts: dict[str, bool] = field(default_factory=dict)
+    restart: str = "no"
+    status: str = "created"
+    exit_code: int = 0
+    restart_count: int = 0
+    pid: int = 0
+    create_time: float = 0.0
+    started_at: float = 0.0
+
+    def alive(self) -> bool:
+        """Whether the supervisor runs; a process that only got its number again does not count."""
+        with contextlib.suppress(psutil.Error):
+            leader = psutil.Process(self.pid) if self.pid else None
+            if leader is not None and leader.status() != psutil.STATUS_ZOMBIE:
+                return abs(leader.create_time() - self.create_time) < 2.0
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Containers:
+    """The containers of one host.
+
+    Attributes:
+        host: the host's directory.
+        root: the root of the host's file system.
+    """
+
+    host: Path
+    root: Path
+
+    def record(self, name: str) -> Path:
+        """The file that holds what is known of ``name``."""
+        return self.host / "containers" / f"{name}.json"
+
+    def log(self, name: str) -> Path:
+        """Everything that ``name`` wrote to stdout and stderr."""
+        return self.host / "containers" / f"{name}.log"
+
+    def files(self, name: str) -> Path:
+        """The directory that ``name`` starts in: its home and its temporary files."""
+        return self.root / "var" / "lib" / "docker" / name
+
+    def get(self, name: str) -> Container | None:
+        """The container called ``name``, or whose id starts so; None if there is none."""
+        for container in self.all():
+            if container.name == name or (len(name) >= 12 and container.id.startswith(name)):
+                return container
+        return None
+
+    def require(self, name: str) -> Container:
+        """The container called ``name``.
+
+        Raises:
+            DockerError: there is none.
+        """
+        container = self.get(name)
+        if container is None:
+            raise DockerError(f"Error response from daemon: No such container: {name}", 1)
+        return container
+
+    def all(self) -> list[Container]:
+        """Every container, by name; one whose processes are gone is told as exited."""
+        found = []
+        for path in sorted((self.host / "containers").glob("*.json")):
+            known = {f.name for f in fields(Container)}
+            data = json.loads(path.read_text(encoding="utf-8"))
+            container = Container(**{key: value for key, value in data.items() if key in known})
+            if container.status in ("running", "restarting") and not container.alive():
+                # Killed with its supervisor, or the host was restarted.
+                container.status, container.exit_code = "exited", 137
+            found.append(container)
+        return found
+
+    def save(self, container: Container) -> None:
+        """Write ``container`` in one step, so that a reader never sees half of it."""
+        path = self.record(container.name)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}")
+        temporary.write_text(json.dumps(asdict(container), indent=1), encoding="utf-8")
+        temporary.replace(path)
+
+    def remove(self, container: Container) -> None:
+        """End ``container`` at once and forget it."""
+        kill(container)
+        shutil.rmtree(self.files(container.name), ignore_errors=True)
+        self.record(container.name).unlink(missing_ok=True)
+        self.log(container.name).unlink(missing_ok=True)
+
+
+def kill(container: Container, within: float = 10.0) -> None:
+    """Kill everything that ``container`` started and wait until it is gone."""
+    if not container.alive():
+        return
+    leader = psutil.Process(container.pid)
+    family = [leader]
+    with contextlib.suppress(psutil.Error):
+        family += leader.children(recursive=True)
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(container.pid, signal.SIGKILL)
+    for process in family:
+        with contextlib.suppress(psutil.Error):
+            process.kill()
+    psutil.wait_procs(family, timeout=within)
+
+
+def stop(containers: Containers, container: Container, grace: float) -> None:
+    """Ask ``container`` to end, and kill it after ``grace`` seconds."""
+    if container.alive():
+        os.kill(container.pid, signal.SIGTERM)
+        deadline = time.monotonic() + grace
+        while container.alive() and time.monotonic() < deadline:
+            time.sleep(0.05)
+        kill(container)
+    after = containers.get(container.name)
+    if after is not None and after.status != "exited":
+        after.status = "exited"
+        containers.save(after)

@@ -1,0 +1,112 @@
+"""Keep one container running: start its command, wait, start it again if its policy says so.
+
+Runs detached as ``python -m embedded_cloud.docker.supervisor HOST ROOT NAME``, leader of the
+container's session, as the shim of a container engine does.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from types import FrameType
+
+import psutil
+
+from embedded_cloud.docker.containers import Container, Containers
+
+#: Docker's own: the delay doubles from 100 ms to a minute, and starts anew after 10 s of life.
+FIRST_DELAY, LONGEST_DELAY, HEALTHY_AFTER = 0.1, 60.0, 10.0
+_PR_SET_CHILD_SUBREAPER = 36
+
+
+class Supervisor:
+    """Runs one container until it ends for good or is told to stop."""
+
+    def __init__(self, containers: Containers, container: Container) -> None:
+        self._containers = containers
+        self._container = container
+        self._stopped = threading.Event()
+        self._child: subprocess.Popen[bytes] | None = None
+
+    def stop(self, _signal: int, _frame: FrameType | None) -> None:
+        """Pass SIGTERM on to the container's first process and do not start it again."""
+        self._stopped.set()
+        if self._child is not None and self._child.poll() is None:
+            self._child.terminate()
+
+    def run(self) -> None:
+        """Start the command, and start it again according to the restart policy."""
+        container = self._container
+        container.pid = os.getpid()
+        container.create_time = psutil.Process().create_time()
+        delay = FIRST_DELAY
+        while True:
+            began = time.monotonic()
+            container.exit_code = self._run_once()
+            if self._stopped.is_set() or container.restart == "no":
+                break
+            if time.monotonic() - began >= HEALTHY_AFTER:
+                delay = FIRST_DELAY
+            container.status = "restarting"
+            container.restart_count += 1
+            self._containers.save(container)
+            if self._stopped.wait(delay):
+                break
+            delay = min(2 * delay, LONGEST_DELAY)
+        container.status = "exited"
+        self._containers.save(container)
+
+    def _run_once(self) -> int:
+        container = self._container
+        with self._containers.log(container.name).open("ab") as log:
+            try:
+                self._child = subprocess.Popen(
+                    container.command,
+                    cwd=self._containers.files(container.name),
+                    env=container.environment,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=subprocess.STDOUT,
+                )
+            except OSError as error:
+                log.write(f"exec {container.command[0]}: {error.strerror}\n".encode())
+                return 127
+        container.status, container.started_at = "running", time.time()
+        self._containers.save(container)
+        if self._stopped.is_set():
+            self._child.terminate()
+        code = self._child.wait()
+        _end_orphans()
+        # A shell's way to tell death by a signal, and docker's.
+        return code if code >= 0 else 128 - code
+
+
+def _end_orphans() -> None:
+    """A container ends with its first process: kill what that process left behind."""
+    orphans = psutil.Process().children(recursive=True)
+    for orphan in orphans:
+        with contextlib.suppress(psutil.Error):
+            orphan.kill()
+    psutil.wait_procs(orphans, timeout=10)
+
+
+def main(host: Path, root: Path, name: str) -> None:
+    """Supervise the container ``name`` of ``host``."""
+    # Processes whose parent died come to us instead of to init, so that none is lost.
+    ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+    containers = Containers(host, root)
+    supervisor = Supervisor(containers, containers.require(name))
+    signal.signal(signal.SIGTERM, supervisor.stop)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    supervisor.run()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3])

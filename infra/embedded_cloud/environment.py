@@ -1,0 +1,66 @@
+"""The environment that points clients at the embedded cloud.
+
+The same variables steer gcloud (``CLOUDSDK_*``), Google's Python libraries
+(``STORAGE_EMULATOR_HOST``), the Pulumi engine and our own clients.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from embedded_cloud.access import TOKEN_FILE, read_token
+
+#: Project that the embedded cloud's users get unless they name one.
+DEFAULT_PROJECT = "tpuflex-embedded"
+
+#: Where the daemon listens unless told otherwise.
+DEFAULT_PORT = 8470
+
+
+def client_environment(
+    *,
+    base_url: str,
+    state_dir: Path,
+    project: str = DEFAULT_PROJECT,
+    gcp_plugin_port: int | None = None,
+) -> dict[str, str]:
+    """Variables for clients of the embedded cloud at ``base_url``.
+
+    Args:
+        base_url: address of the emulator without trailing slash.
+        state_dir: the emulator's state directory; its parent is tpuflex's home.
+        project: project id that clients use by default.
+        gcp_plugin_port: port of the stand-in for the gcp provider; without it the engine
+            is not told about one.
+
+    Raises:
+        EmulatorError: the embedded cloud never ran in ``state_dir``: there is no token.
+    """
+    home = state_dir.parent
+    environment = {
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": f"{base_url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{base_url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{base_url}/storage/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{base_url}/compute/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM": f"{base_url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{base_url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{base_url}/",
+        "STORAGE_EMULATOR_HOST": base_url,
+        "CLOUDSDK_CORE_PROJECT": project,
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(state_dir / TOKEN_FILE),
+        "CLOUDSDK_CONFIG": str(state_dir / "gcloud"),
+        "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
+        "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
+        "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
+        "GOOGLE_OAUTH_ACCESS_TOKEN": read_token(state_dir),
+        "GOOGLE_CLOUD_PROJECT": project,
+        "TPUFLEX_EMULATOR": base_url,
+        "PULUMI_BACKEND_URL": f"file://{home / 'backend'}",
+        "PULUMI_CONFIG_PASSPHRASE": "tpuflex-embedded",
+        "PULUMI_HOME": str(home / "pulumi-home"),
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_SKIP_UPDATE_CHECK": "true",
+    }
+    if gcp_plugin_port is not None:
+        environment["PULUMI_DEBUG_PROVIDERS"] = f"gcp:{gcp_plugin_port}"
+    return environment

@@ -1,0 +1,173 @@
+"""What an update changes, and what the state says after it. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from embedded_cloud.gcp_plugin import labels
+from embedded_cloud.gcp_plugin.fields import Property, read, unchanged
+from embedded_cloud.gcp_plugin.resource_type import Made, MissingSettingError, ResourceType
+from embedded_cloud.gcp_plugin.settings import ProviderSettings
+from embedded_cloud.json_types import JsonObject, JsonValue
+
+#: Reading an id that is canonical already needs no defaults.
+NO_DEFAULTS = ProviderSettings()
+
+
+class Spelt(dict[str, str]):
+    """Values as a format string shows them: an absent one is empty."""
+
+    def __init__(self, values: JsonObject) -> None:
+        super().__init__({key: _spell(value) for key, value in values.items()})
+
+    def __missing__(self, key: str) -> str:
+        return ""
+
+
+def located(row: ResourceType, inputs: JsonObject, settings: ProviderSettings) -> JsonObject:
+    """``inputs`` with project and region.
+
+    Raises:
+        MissingSettingError: the type needs one and neither resource nor provider says it.
+    """
+    values = row.scoped(inputs, settings)
+    for name in ("project", "region"):
+        if row.property(name) is not None and not values.get(name):
+            raise MissingSettingError(f"{name}: required field is not set", hint=_set(name))
+    return values
+
+
+def named(row: ResourceType, text: str, settings: ProviderSettings) -> Made:
+    """What the id to import ``text`` says by itself: the canonical id and its parts.
+
+    Raises:
+        InvalidIdError: it has none of the forms of its type.
+        MissingSettingError: it leaves out a part that the provider does not say either.
+    """
+    parts = row.identity.parse(text, settings)
+    identity = row.identify({**parts})
+    if identity is None:
+        missing = next(part for part in row.identity.parts if part not in parts)
+        raise MissingSettingError(f"import of {text!r} needs a {missing}", hint=_set(missing))
+    # A bucket's id has no project in it; the provider's is the best guess there is.
+    return Made(identity, {key: value for key, value in parts.items() if row.property(key)})
+
+
+def identified(row: ResourceType, values: JsonObject, settings: ProviderSettings) -> Made:
+    """The resource that ``values`` will make: its id and what is known of it beforehand.
+
+    Raises:
+        MissingSettingError: a part of the id is missing.
+    """
+    identity = row.identify(values)
+    if identity is None:
+        missing = next((part for part in row.identity.parts if not values.get(part)), "part")
+        raise MissingSettingError(f"{missing}: required field is not set", hint=_set(missing))
+    return Made(identity, known_after(row, {}, values, settings))
+
+
+def sent_changes(
+    row: ResourceType,
+    state: JsonObject,
+    inputs: JsonObject,
+    only: Collection[str],
+    besides: Collection[str],
+) -> JsonObject:
+    """The properties that the API must be told about; one to be cleared is ``None``.
+
+    Args:
+        row: the type.
+        state: what is.
+        inputs: what is wanted.
+        only: limit to these properties; empty means all but ``besides``.
+        besides: what other requests carry.
+    """
+    maps = {managed.name for managed in row.maps}
+    return {
+        item.name: inputs.get(item.name)
+        for item in row.inputs
+        if item.place
+        and item.name not in maps
+        and (item.name in only if only else item.name not in besides)
+        and not unchanged(item, state.get(item.name), inputs.get(item.name))
+    }
+
+
+def map_changes(
+    row: ResourceType,
+    state: JsonObject,
+    inputs: JsonObject,
+    resource: JsonObject,
+    settings: ProviderSettings,
+) -> JsonObject:
+    """The managed maps that the API must be told about, ready to send."""
+    changes: JsonObject = {}
+    for managed in row.maps:
+        keys = labels.wanted(managed, inputs, settings, state)
+        before = state.get(managed.combined or managed.name) or {}
+        if isinstance(keys, dict) and keys != before:
+            changes[managed.name] = labels.changed(managed, resource.get(managed.name), state, keys)
+    return changes
+
+
+def known_after(
+    row: ResourceType, state: JsonObject, inputs: JsonObject, settings: ProviderSettings
+) -> JsonObject:
+    """What is known without asking the API once ``inputs`` hold: its own properties, its keys."""
+    known = dict(state)
+    for item in row.inputs:
+        if _not_answered(item):
+            value = inputs.get(item.name, item.default)
+            known[item.name] = known.get(item.name) if value is None else value
+    before = state if state else None
+    for managed in row.maps:
+        keys = labels.wanted(managed, inputs, settings, before)
+        known[managed.name] = inputs.get(managed.name) or {}
+        known[managed.effective] = known.get(managed.effective) or keys
+        if managed.combined:
+            known[managed.combined] = keys
+    return known
+
+
+def state_of(
+    row: ResourceType, identity: str, known: JsonObject, resource: JsonObject
+) -> JsonObject:
+    """The outputs of a resource.
+
+    Args:
+        row: its type.
+        identity: its canonical id.
+        known: what is known of it besides; empty for an import.
+        resource: what the API answers.
+    """
+    state: JsonObject = {}
+    for item in row.inputs:
+        if _not_answered(item):
+            value = known.get(item.name, item.default)
+            if value is not None:
+                state[item.name] = value
+    parts = row.identity.parse(identity, NO_DEFAULTS)
+    state |= {name: value for name, value in parts.items() if row.property(name)}
+    state |= read(row.properties, resource)
+    for managed in row.maps:
+        state |= labels.outputs(managed, resource.get(managed.name), known)
+    for item in row.properties:
+        if item.name in row.derived:
+            form = row.derived[item.name]
+            state[item.name] = item.shape.from_wire(form.format_map(Spelt(state)))
+    return state
+
+
+def _not_answered(item: Property) -> bool:
+    return not item.place or not item.answered
+
+
+def _spell(value: JsonValue) -> str:
+    if value is None:
+        return ""
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _set(name: str) -> str:
+    """How to give the provider a default ``name``."""
+    return f"set it on the resource or on the provider: pulumi config set gcp:{name} VALUE"

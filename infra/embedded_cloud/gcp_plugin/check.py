@@ -1,0 +1,57 @@
+"""Check: is what the program says something that this type takes? Pure."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+
+from embedded_cloud.gcp_plugin.fields import accept
+from embedded_cloud.gcp_plugin.resource_type import ResourceType
+from embedded_cloud.gcp_plugin.shapes import Misfit
+from embedded_cloud.json_types import JsonObject
+
+
+def check(
+    row: ResourceType, news: JsonObject, olds: JsonObject, logical_name: str, seed: bytes
+) -> tuple[JsonObject, list[Misfit]]:
+    """``news`` with defaults and, if need be, a generated name; and all that is wrong.
+
+    Args:
+        row: the type.
+        news: what the program says now.
+        olds: the inputs of the existing resource, if any: a generated name stays.
+        logical_name: the resource's name in the program.
+        seed: the engine's randomness for generated names.
+    """
+    misfits = [_unknown_name(row, name) for name in news if not _is_input(row, name)]
+    values = dict(news)
+    if row.autonamed and values.get(row.autonamed) is None:
+        values[row.autonamed] = olds.get(row.autonamed) or _generated(logical_name, seed)
+    inputs, wrong = accept(row.properties, values)
+    misfits += wrong
+    if not misfits:
+        misfits += [misfit for misfit in (rule(inputs) for rule in row.rules) if misfit]
+    return inputs, misfits
+
+
+def _is_input(row: ResourceType, name: str) -> bool:
+    item = row.property(name)
+    return item is not None and item.is_input
+
+
+def _unknown_name(row: ResourceType, name: str) -> Misfit:
+    if name in row.unserved:
+        return Misfit(
+            name,
+            "the embedded cloud's stand-in for the gcp plugin does not serve this property of "
+            f"{row.token}; leave it out on the embedded cloud",
+        )
+    if row.property(name) is not None:
+        return Misfit(name, f"{row.token} computes this property; it cannot be set")
+    return Misfit(name, f"{row.token} has no such property")
+
+
+def _generated(logical_name: str, seed: bytes) -> str:
+    # The published plugin's form: the logical name and seven hexadecimal digits.
+    letters = re.sub(r"[^a-z0-9-]", "-", logical_name.lower())
+    return f"{letters}-{hashlib.sha256(seed).hexdigest()[:7]}"

@@ -1,0 +1,228 @@
+"""Resources that are members of a REST collection of their own: most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from embedded_cloud.gcp_plugin import labels
+from embedded_cloud.gcp_plugin.changes import (
+    NO_DEFAULTS,
+    Spelt,
+    identified,
+    known_after,
+    located,
+    map_changes,
+    sent_changes,
+    state_of,
+)
+from embedded_cloud.gcp_plugin.fields import write
+from embedded_cloud.gcp_plugin.operations import Wait, at_once
+from embedded_cloud.gcp_plugin.resource_type import (
+    IncompleteCreateError,
+    Made,
+    ResourceType,
+    Work,
+    scope_of,
+)
+from embedded_cloud.json_types import JsonObject
+from tpuflex.errors import ApiError, TpuflexError
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One request of an update.
+
+    Attributes:
+        properties: the properties that it carries; empty means all that no other step has,
+            and the managed maps.
+        verb: its HTTP method.
+        suffix: what follows the resource's path.
+        mask: where the names of the changed fields go: ``query``, ``body`` or nowhere.
+        lock: a field of the present resource to send back, which proves that it was seen.
+        switch: suffixes for false and true when the one property has methods of its own.
+    """
+
+    properties: tuple[str, ...] = ()
+    verb: str = "PATCH"
+    suffix: str = ""
+    mask: str = ""
+    lock: str = ""
+    switch: tuple[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """A REST collection. Paths and texts are format strings over the resource's properties.
+
+    Attributes:
+        path: the collection.
+        item: the resource, over the parts of its id.
+        query: query parameters of the create call; an empty value is left out.
+        envelope: the field of a request that carries the resource; empty when the body is it.
+        beside: further fields of a create request that has an envelope.
+        wait: how to wait for the answer to a change.
+        steps: the requests of an update, in order.
+        adopts: the flag that makes an existing resource acceptable to create; or empty.
+        guard: refuses or prepares a delete, before it is sent.
+    """
+
+    path: str
+    item: str
+    query: Mapping[str, str] = field(default_factory=dict)
+    envelope: str = ""
+    beside: Mapping[str, str] = field(default_factory=dict)
+    wait: Wait = at_once
+    steps: tuple[Step, ...] = (Step(),)
+    adopts: str = ""
+    guard: Callable[[Made, Work], None] | None = None
+
+    def create(self, row: ResourceType, inputs: JsonObject, work: Work) -> Made:
+        """Make the resource and read it back."""
+        values = located(row, inputs, work.settings)
+        body = write(row.properties, values, scope_of(values))
+        for managed in row.maps:
+            body.pop(managed.name, None)
+            keys = labels.wanted(managed, inputs, work.settings, None)
+            if keys:
+                body[managed.name] = keys
+        made = identified(row, values, work.settings)
+        answer = self._post(row, values, body, work)
+        self._await_creation(row, made, answer, work)
+        return self._read_back(row, made, work)
+
+    def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
+        """The present state, or ``None`` when the resource is gone."""
+        resource = self._get(row, made, work)
+        if resource is None:
+            return None
+        return Made(made.id, state_of(row, made.id, made.state, resource))
+
+    def update(self, row: ResourceType, made: Made, inputs: JsonObject, work: Work) -> JsonObject:
+        """Send the steps that carry a change, and read back."""
+        resource = self._require(row, made, work)
+        carried = {name for step in self.steps for name in step.properties}
+        for step in self.steps:
+            changes = sent_changes(row, made.state, inputs, step.properties, carried)
+            maps: JsonObject = {}
+            if not step.properties:
+                maps = map_changes(row, made.state, inputs, resource, work.settings)
+            if changes or maps:
+                self._send(row, made, step, changes, maps, resource, work)
+                # The next step's lock is what this step left behind.
+                resource = self._require(row, made, work)
+        known = known_after(row, made.state, inputs, work.settings)
+        return state_of(row, made.id, known, resource)
+
+    def delete(self, row: ResourceType, made: Made, work: Work) -> None:
+        """Remove the resource; one that is gone already is fine."""
+        if self.guard is not None:
+            self.guard(made, work)
+        try:
+            answer = work.rest.call("DELETE", self._path(row, made), work.waiter)
+        except ApiError as error:
+            if error.status == 404:
+                return
+            raise while_doing(f"Error deleting {row.title}", error) from error
+        self.wait(work.rest, answer, work.waiter, f"Deleting {row.title}")
+
+    def _post(
+        self, row: ResourceType, values: JsonObject, body: JsonObject, work: Work
+    ) -> JsonObject:
+        spelt = Spelt(values)
+        query = {key: form.format_map(spelt) for key, form in self.query.items()}
+        if self.envelope:
+            beside = {key: form.format_map(spelt) for key, form in self.beside.items()}
+            body = {**beside, self.envelope: body}
+        try:
+            return work.rest.call(
+                "POST",
+                self.path.format_map(spelt),
+                work.waiter,
+                query={key: value for key, value in query.items() if value},
+                body=body,
+            )
+        except ApiError as error:
+            if error.status == 409 and self.adopts and values.get(self.adopts) is True:
+                return {"status": "DONE", "done": True}
+            raise while_doing(f"Error creating {row.title}", error) from error
+
+    def _await_creation(
+        self, row: ResourceType, made: Made, answer: JsonObject, work: Work
+    ) -> None:
+        try:
+            self.wait(work.rest, answer, work.waiter, f"Creating {row.title}")
+        except ApiError as error:
+            if error.status:
+                # The question failed, not the operation: the resource may be there.
+                raise IncompleteCreateError(made, error) from error
+            raise
+        except TpuflexError as error:
+            raise IncompleteCreateError(made, error) from error
+
+    def _read_back(self, row: ResourceType, made: Made, work: Work) -> Made:
+        try:
+            return Made(made.id, state_of(row, made.id, made.state, self._require(row, made, work)))
+        except TpuflexError as error:
+            raise IncompleteCreateError(made, error) from error
+
+    def _path(self, row: ResourceType, made: Made) -> str:
+        return self.item.format_map(row.identity.parse(made.id, NO_DEFAULTS))
+
+    def _get(self, row: ResourceType, made: Made, work: Work) -> JsonObject | None:
+        try:
+            return work.rest.call("GET", self._path(row, made), work.waiter)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise while_doing(
+                f"Error when reading or editing {row.title} {made.id!r}", error
+            ) from error
+
+    def _require(self, row: ResourceType, made: Made, work: Work) -> JsonObject:
+        resource = self._get(row, made, work)
+        if resource is None:
+            raise ApiError(f"{row.title} {made.id!r} does not exist", status=404)
+        return resource
+
+    def _send(
+        self,
+        row: ResourceType,
+        made: Made,
+        step: Step,
+        changes: JsonObject,
+        maps: JsonObject,
+        resource: JsonObject,
+        work: Work,
+    ) -> None:
+        carried = [item for item in row.properties if item.name in changes]
+        body = write(carried, changes, scope_of(made.state)) | maps
+        suffix = step.suffix
+        if step.switch is not None:
+            suffix, body = step.switch[bool(next(iter(changes.values())))], {}
+        mask = ",".join([".".join(item.place) for item in carried] + sorted(maps))
+        if step.lock and resource.get(step.lock):
+            body[step.lock] = resource[step.lock]
+        if self.envelope and step.switch is None:
+            body = {self.envelope: body}
+        if step.mask == "body":
+            body["updateMask"] = mask
+        query = {"updateMask": mask} if step.mask == "query" else {}
+        path = self._path(row, made) + suffix
+        try:
+            answer = work.rest.call(step.verb, path, work.waiter, query=query, body=body)
+        except ApiError as error:
+            raise while_doing(f"Error updating {row.title} {made.id!r}", error) from error
+        self.wait(work.rest, answer, work.waiter, f"Updating {row.title}")
+
+
+def while_doing(doing: str, error: ApiError) -> ApiError:
+    """``error`` with what was being done in front of its message."""
+    return ApiError(
+        f"{doing}: {error.message}",
+        status=error.status,
+        reason=error.reason,
+        method=error.method,
+        url=error.url,
+        hint=error.hint,
+    )

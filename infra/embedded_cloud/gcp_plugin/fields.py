@@ -1,0 +1,234 @@
+"""Properties: a name, a shape, how it is used, and its place in the REST resource.
+
+Also the two shapes that are made of properties: one object (:class:`Group`) and a list of
+objects (:class:`Groups`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+
+from embedded_cloud.gcp_plugin.shapes import Misfit, Scope, Shape, Text, blank
+from embedded_cloud.gcp_plugin.values import is_unknown
+from embedded_cloud.json_types import JsonObject, JsonValue
+
+
+class Use(Enum):
+    """How a program may use a property."""
+
+    REQUIRED = "the program must set it"
+    OPTIONAL = "the program may set it; unset means its default, or nothing"
+    CHOSEN = "the program may set it; unset means that the cloud chooses and the choice stays"
+    OUTPUT = "only the cloud sets it"
+
+
+@dataclass(frozen=True, slots=True)
+class Property:
+    """One property of a resource type, or of an object inside one.
+
+    Attributes:
+        name: Pulumi's name.
+        shape: what its value looks like.
+        use: who sets it.
+        immutable: a change replaces the resource.
+        default: what it is when the program does not say. For ``OPTIONAL`` the engine sees it
+            as an input; for ``CHOSEN`` it only appears in the state.
+        wire: dotted place in the REST resource; ``None`` means the same name at the top;
+            empty means that the API never sees it.
+        answered: the API answers it back; otherwise the state keeps what was sent.
+    """
+
+    name: str
+    shape: Shape = field(default_factory=Text)
+    use: Use = Use.OPTIONAL
+    immutable: bool = False
+    default: JsonValue = None
+    wire: str | None = None
+    answered: bool = True
+
+    @property
+    def place(self) -> tuple[str, ...]:
+        """The path into the REST resource; empty when the API never sees the property."""
+        path = self.name if self.wire is None else self.wire
+        return tuple(path.split(".")) if path else ()
+
+    @property
+    def is_input(self) -> bool:
+        """Whether a program may set it."""
+        return self.use is not Use.OUTPUT
+
+
+Fields = tuple[Property, ...]
+
+
+def accept(
+    fields: Fields, values: Mapping[str, JsonValue], prefix: str = ""
+) -> tuple[JsonObject, list[Misfit]]:
+    """``values`` in the shapes of ``fields`` with defaults, and everything wrong with them."""
+    accepted: JsonObject = {}
+    misfits: list[Misfit] = []
+    for item in fields:
+        if not item.is_input:
+            continue
+        path = f"{prefix}{item.name}"
+        value = values.get(item.name)
+        if value is None:
+            if item.use is Use.REQUIRED:
+                misfits.append(Misfit(path, "missing required property"))
+            elif item.use is Use.OPTIONAL and item.default is not None:
+                accepted[item.name] = item.default
+            continue
+        try:
+            accepted[item.name] = item.shape.accept(value, path)
+        except Misfit as misfit:
+            misfits.append(misfit)
+    return accepted, misfits
+
+
+def write(fields: Iterable[Property], values: Mapping[str, JsonValue], scope: Scope) -> JsonObject:
+    """The REST resource that says ``values``; a key whose value is ``None`` is cleared there."""
+    resource: JsonObject = {}
+    for item in fields:
+        if item.place and item.name in values:
+            _put(resource, item.place, item.shape.to_wire(values[item.name], scope))
+    return resource
+
+
+def read(fields: Iterable[Property], resource: JsonObject) -> JsonObject:
+    """The properties that the REST ``resource`` says; what it does not say is left out."""
+    values: JsonObject = {}
+    for item in fields:
+        if item.place:
+            value = item.shape.from_wire(_get(resource, item.place))
+            if value is not None:
+                values[item.name] = value
+    return values
+
+
+def unchanged(item: Property, old: JsonValue, new: JsonValue) -> bool:
+    """Whether wanting ``new`` (``None``: unset) where there is ``old`` changes nothing."""
+    if new is None and item.use in (Use.CHOSEN, Use.OUTPUT):
+        return True
+    return item.shape.same(old, new)
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One object with properties of its own.
+
+    Attributes:
+        fields: its properties.
+        switch: name of a boolean of the REST object that says whether the object is there at
+            all (``logConfig.enable``); empty when its presence says that.
+    """
+
+    fields: Fields
+    switch: str = ""
+    type_name: str = "object"
+
+    def accept(self, value: JsonValue, path: str) -> JsonValue:
+        """An object with these properties and no others."""
+        if is_unknown(value):
+            return value
+        if not isinstance(value, dict):
+            raise Misfit(path, "expected an object")
+        known = {item.name for item in self.fields if item.is_input}
+        for name in value:
+            if name not in known:
+                raise Misfit(f"{path}.{name}", "no such property is served")
+        accepted, misfits = accept(self.fields, value, f"{path}.")
+        if misfits:
+            raise misfits[0]
+        return accepted
+
+    def same(self, old: JsonValue, new: JsonValue) -> bool:
+        """No property changes."""
+        if not isinstance(old, dict) or not isinstance(new, dict):
+            return blank(old) and blank(new)
+        return all(unchanged(item, old.get(item.name), new.get(item.name)) for item in self.fields)
+
+    def to_wire(self, value: JsonValue, scope: Scope) -> JsonValue:
+        """The REST object; unset is null, or the switch turned off."""
+        if not isinstance(value, dict):
+            return {self.switch: False} if self.switch else None
+        on: JsonObject = {self.switch: True} if self.switch else {}
+        return on | write(self.fields, value, scope)
+
+    def from_wire(self, value: JsonValue) -> JsonValue:
+        """The object; absent when the API has none or its switch is off."""
+        if not isinstance(value, dict) or (self.switch and not value.get(self.switch)):
+            return None
+        return read(self.fields, value)
+
+
+@dataclass(frozen=True, slots=True)
+class Groups:
+    """A list of objects.
+
+    Attributes:
+        fields: the properties of each.
+        ordered: the order makes a difference.
+    """
+
+    fields: Fields
+    ordered: bool = False
+    type_name: str = "array"
+
+    def accept(self, value: JsonValue, path: str) -> JsonValue:
+        """A list of such objects."""
+        if is_unknown(value):
+            return value
+        if not isinstance(value, list):
+            raise Misfit(path, "expected a list")
+        one = Group(self.fields)
+        return [one.accept(item, f"{path}[{at}]") for at, item in enumerate(value)]
+
+    def same(self, old: JsonValue, new: JsonValue) -> bool:
+        """Pairwise the same; in any order unless order counts."""
+        before = old if isinstance(old, list) else []
+        after = new if isinstance(new, list) else []
+        if is_unknown(new) or len(before) != len(after):
+            return False
+        one = Group(self.fields)
+        if self.ordered:
+            return all(one.same(a, b) for a, b in zip(before, after, strict=True))
+        left = list(before)
+        for item in after:
+            match = next((at for at, other in enumerate(left) if one.same(other, item)), None)
+            if match is None:
+                return False
+            del left[match]
+        return True
+
+    def to_wire(self, value: JsonValue, scope: Scope) -> JsonValue:
+        """The list of REST objects; unset is the empty list."""
+        one = Group(self.fields)
+        return [one.to_wire(item, scope) for item in value] if isinstance(value, list) else []
+
+    def from_wire(self, value: JsonValue) -> JsonValue:
+        """The list."""
+        if not isinstance(value, list):
+            return None
+        one = Group(self.fields)
+        return [one.from_wire(item) for item in value]
+
+
+def _put(resource: JsonObject, place: tuple[str, ...], value: JsonValue) -> None:
+    inner = resource
+    for key in place[:-1]:
+        step = inner.setdefault(key, {})
+        if not isinstance(step, dict):
+            raise TypeError(f"{'.'.join(place)} crosses {key}, which is not an object")
+        inner = step
+    inner[place[-1]] = value
+
+
+def _get(resource: JsonObject, place: tuple[str, ...]) -> JsonValue:
+    value: JsonValue = resource
+    for key in place:
+        if not isinstance(value, dict):
+            return None
+        value = value.get(key)
+    return value

@@ -1,0 +1,105 @@
+"""One member of one role on one resource: a line of an IAM policy as a resource."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from embedded_cloud.gcp_plugin.changes import located
+from embedded_cloud.gcp_plugin.collection import while_doing
+from embedded_cloud.gcp_plugin.policies import (
+    Grant,
+    PolicyCall,
+    change,
+    fetch,
+    granted,
+    revoked,
+)
+from embedded_cloud.gcp_plugin.resource_type import Made, ResourceType, Work
+from embedded_cloud.json_types import JsonObject, JsonValue, text
+from tpuflex.errors import ApiError
+
+
+@dataclass(frozen=True, slots=True)
+class IamMember:
+    """Members of the policies of one kind of resource.
+
+    Attributes:
+        target: the property that names the resource.
+        prefix: what its id has in front of a bare name, over ``{project}``: ``b/`` for a
+            bucket. Ids and outputs have the prefix, paths have what ``reading`` says.
+        reading: reads the policy.
+        writing: writes it.
+    """
+
+    target: str
+    prefix: str
+    reading: PolicyCall
+    writing: PolicyCall
+
+    def create(self, row: ResourceType, inputs: JsonObject, work: Work) -> Made:
+        """Add the member to the policy."""
+        values = located(row, inputs, work.settings)
+        grant = _grant(values)
+        resource = self._full(values)
+        policy = change(
+            self.reading, self.writing, resource, lambda before: granted(before, grant), work
+        )
+        return Made(self._id(resource, grant), self._state(row, values, resource, policy))
+
+    def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
+        """The present state, or ``None`` when the policy does not grant this (any more)."""
+        grant, resource = _grant(made.state), self._full(made.state)
+        try:
+            policy = fetch(self.reading, resource, work)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise while_doing(f"Error when reading or editing {row.title}", error) from error
+        if not grant.within(policy):
+            return None
+        return Made(self._id(resource, grant), self._state(row, made.state, resource, policy))
+
+    def update(self, row: ResourceType, made: Made, inputs: JsonObject, work: Work) -> JsonObject:
+        """Nothing of a member can be changed in place."""
+        raise ApiError(f"Error updating {row.title} {made.id!r}: every change replaces it")
+
+    def delete(self, row: ResourceType, made: Made, work: Work) -> None:
+        """Take the member out of the policy; a resource that is gone already is fine."""
+        grant, resource = _grant(made.state), self._full(made.state)
+        try:
+            change(
+                self.reading, self.writing, resource, lambda before: revoked(before, grant), work
+            )
+        except ApiError as error:
+            if error.status != 404:
+                raise
+
+    def _full(self, values: JsonObject) -> str:
+        # A bare name, "project/name" and the full form are all accepted, as everywhere.
+        parts = text(values, self.target).split("/")
+        if len(parts) > self.prefix.count("/") > 0:
+            return "/".join(parts)
+        project = parts[0] if len(parts) > 1 else text(values, "project")
+        return self.prefix.format(project=project) + parts[-1]
+
+    def _id(self, resource: str, grant: Grant) -> str:
+        parts = [resource, grant.role, grant.member]
+        if isinstance(grant.condition, dict):
+            parts += [text(grant.condition, key) for key in ("title", "description", "expression")]
+        return "/".join(parts)
+
+    def _state(
+        self, row: ResourceType, values: JsonObject, resource: str, policy: JsonObject
+    ) -> JsonObject:
+        kept: JsonObject = {
+            item.name: values[item.name] for item in row.inputs if item.name in values
+        }
+        state = kept | {self.target: resource, "etag": text(policy, "etag")}
+        if "{project}" in self.prefix:
+            state["project"] = resource.split("/")[1]
+        return state
+
+
+def _grant(values: JsonObject) -> Grant:
+    condition: JsonValue = values.get("condition")
+    return Grant(text(values, "role"), text(values, "member"), condition)

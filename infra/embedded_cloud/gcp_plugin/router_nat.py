@@ -1,0 +1,131 @@
+"""Cloud NAT: a resource to Pulumi, an element of a router's ``nats`` to the API."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from embedded_cloud.gcp_plugin.changes import (
+    NO_DEFAULTS,
+    identified,
+    known_after,
+    located,
+    sent_changes,
+    state_of,
+)
+from embedded_cloud.gcp_plugin.collection import while_doing
+from embedded_cloud.gcp_plugin.fields import write
+from embedded_cloud.gcp_plugin.operations import compute_operation
+from embedded_cloud.gcp_plugin.resource_type import (
+    IncompleteCreateError,
+    Made,
+    ResourceType,
+    Work,
+    scope_of,
+)
+from embedded_cloud.json_types import JsonObject, JsonValue, children, text
+from tpuflex.errors import AlreadyExistsError, ApiError, TpuflexError
+
+#: The API has no lock on routers (no fingerprint to send), so writers in this process queue.
+_ONE_AT_A_TIME = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class RouterNats:
+    """The NATs of routers."""
+
+    def create(self, row: ResourceType, inputs: JsonObject, work: Work) -> Made:
+        """Add the NAT to its router."""
+        values = located(row, inputs, work.settings)
+        values = values | {"router": text(values, "router").rsplit("/", 1)[-1]}
+        made = identified(row, values, work.settings)
+        nat = write(row.properties, values, scope_of(values))
+
+        def add(nats: list[JsonObject]) -> list[JsonObject]:
+            if any(one.get("name") == nat["name"] for one in nats):
+                raise AlreadyExistsError(f"Error creating {row.title}: {made.id} already exists")
+            return [*nats, nat]
+
+        self._patch(row, made, add, work, f"Creating {row.title}")
+        present = self.read(row, made, work)
+        if present is None:
+            gone = ApiError(f"{row.title} {made.id} is not there after it was created", status=404)
+            raise IncompleteCreateError(made, gone)
+        return present
+
+    def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
+        """The present state, or ``None`` when the router or the NAT is gone."""
+        parts = row.identity.parse(made.id, NO_DEFAULTS)
+        try:
+            router = work.rest.call("GET", _router_path(parts), work.waiter)
+        except ApiError as error:
+            if error.status == 404:
+                return None
+            raise while_doing(
+                f"Error when reading or editing {row.title} {made.id!r}", error
+            ) from error
+        nat = next((n for n in children(router, "nats") if n.get("name") == parts["name"]), None)
+        return None if nat is None else Made(made.id, state_of(row, made.id, made.state, nat))
+
+    def update(self, row: ResourceType, made: Made, inputs: JsonObject, work: Work) -> JsonObject:
+        """Change the NAT within its router."""
+        name = row.identity.parse(made.id, NO_DEFAULTS)["name"]
+        changes = sent_changes(row, made.state, inputs, (), ())
+        carried = [item for item in row.properties if item.name in changes]
+        sent = write(carried, changes, scope_of(made.state))
+
+        def edit(nats: list[JsonObject]) -> list[JsonObject]:
+            if not any(nat.get("name") == name for nat in nats):
+                raise ApiError(f"{row.title} {made.id!r} does not exist", status=404)
+            return [nat | sent if nat.get("name") == name else nat for nat in nats]
+
+        if sent:
+            self._patch(row, made, edit, work, f"Updating {row.title}")
+        known = known_after(row, made.state, inputs, work.settings)
+        present = self.read(row, Made(made.id, known), work)
+        if present is None:
+            raise ApiError(f"{row.title} {made.id!r} does not exist", status=404)
+        return present.state
+
+    def delete(self, row: ResourceType, made: Made, work: Work) -> None:
+        """Take the NAT out of its router; a router or NAT that is gone already is fine."""
+        name = row.identity.parse(made.id, NO_DEFAULTS)["name"]
+        if self.read(row, made, work) is None:
+            return
+        self._patch(
+            row,
+            made,
+            lambda nats: [nat for nat in nats if nat.get("name") != name],
+            work,
+            f"Deleting {row.title}",
+        )
+
+    def _patch(
+        self,
+        row: ResourceType,
+        made: Made,
+        edit: Callable[[list[JsonObject]], list[JsonObject]],
+        work: Work,
+        doing: str,
+    ) -> None:
+        path = _router_path(row.identity.parse(made.id, NO_DEFAULTS))
+        with _ONE_AT_A_TIME:
+            try:
+                router = work.rest.call("GET", path, work.waiter)
+                nats: list[JsonValue] = [*edit(children(router, "nats"))]
+                answer = work.rest.call("PATCH", path, work.waiter, body={"nats": nats})
+            except ApiError as error:
+                raise while_doing(f"Error {doing}", error) from error
+            try:
+                compute_operation(work.rest, answer, work.waiter, doing)
+            except ApiError:
+                raise
+            except TpuflexError as error:
+                if doing.startswith("Creating"):
+                    raise IncompleteCreateError(made, error) from error
+                raise
+
+
+def _router_path(parts: dict[str, str]) -> str:
+    return "/compute/v1/projects/{project}/regions/{region}/routers/{router}".format_map(parts)

@@ -1,0 +1,174 @@
+"""One emulated host: a directory, a metadata server and the startup script's processes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from embedded_cloud.hosts import init
+from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.hosts.metadata_server import MetadataServer
+from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.json_types import JsonObject
+
+_ROOT_DIRECTORIES = ("run", "dev/shm", "var/log", "tmp", "home")
+
+_EXIT_CODE = "startup-script.exit-code"
+
+#: What a reboot empties.
+_VOLATILE = ("run", "dev", "tmp")
+
+
+class Host:
+    """A running host.
+
+    Args:
+        spec: what it is.
+        directory: its directory under ``hosts/``.
+        home: tpuflex's home, where images and the like are found.
+        base_url: address of the emulator.
+        guest: where guest attributes go.
+        token: access token of its service account.
+    """
+
+    def __init__(
+        self,
+        spec: HostSpec,
+        directory: Path,
+        *,
+        home: Path,
+        base_url: Callable[[], str],
+        guest: GuestAttributes,
+        token: str,
+    ) -> None:
+        self.spec = spec
+        self.directory = directory
+        self._home = home
+        self._base_url = base_url
+        self._metadata = MetadataServer(spec, guest, token)
+        self._init: subprocess.Popen[bytes] | None = None
+
+    @property
+    def root(self) -> Path:
+        """What the host sees as its file system root (``TPUFLEX_ROOT``)."""
+        return self.directory / "root"
+
+    async def boot(self) -> None:
+        """Start the metadata server, then the startup script."""
+        await self._metadata.start()
+        await asyncio.to_thread(self._prepare)
+        script = self.spec.metadata.get("startup-script")
+        if script is not None:
+            await asyncio.to_thread(self._launch, script)
+
+    async def power_off(self, *, erase: bool) -> None:
+        """Kill everything on the host at once, as pulling the plug does.
+
+        Args:
+            erase: also remove its file system (the node is gone); the serial log stays.
+        """
+        await asyncio.to_thread(power_off, self.directory, erase=erase)
+        if self._init is not None:
+            await asyncio.to_thread(self._init.wait)
+        await self._metadata.stop()
+
+    def describe(self) -> JsonObject:
+        """The host as the control API shows it."""
+        return {
+            "key": self.spec.key,
+            "node": self.spec.node_name,
+            "worker": self.spec.worker,
+            "address": self.spec.address,
+            "metadata_server": self._metadata.address,
+            "root": str(self.root),
+            "serial_log": str(self.directory / "serial.log"),
+            "pid": None if self._init is None else self._init.pid,
+            "startup_script_exit_code": self._exit_code(),
+        }
+
+    def environment(self) -> dict[str, str]:
+        """The only variables that processes on the host start with."""
+        return {
+            "PATH": ":".join(
+                (str(self.directory / "bin"), str(Path(sys.executable).parent), "/usr/bin", "/bin")
+            ),
+            "HOME": str(self.root / "home"),
+            "TMPDIR": str(self.root / "tmp"),
+            "LANG": "C.UTF-8",
+            "TPUFLEX_ROOT": str(self.root),
+            "TPUFLEX_HOST_DIR": str(self.directory),
+            "TPUFLEX_HOME": str(self._home),
+            "GCE_METADATA_HOST": self._metadata.address,
+            "STORAGE_EMULATOR_HOST": self._base_url(),
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{self._base_url()}/",
+        }
+
+    def _exit_code(self) -> int | None:
+        """What the startup script ended with; ``None`` while it runs."""
+        try:
+            return int((self.directory / _EXIT_CODE).read_text())
+        except (OSError, ValueError):
+            return None
+
+    def _prepare(self) -> None:
+        for name in _VOLATILE:
+            shutil.rmtree(self.root / name, ignore_errors=True)
+        for name in _ROOT_DIRECTORIES:
+            (self.root / name).mkdir(parents=True, exist_ok=True)
+        binaries = self.directory / "bin"
+        binaries.mkdir(exist_ok=True)
+        docker = binaries / "docker"
+        docker.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m embedded_cloud.docker "$@"\n')
+        docker.chmod(0o755)
+
+    def _launch(self, script: str) -> None:
+        import psutil  # an emulator without hosts starts faster without it
+
+        path = self.root / "run" / "startup-script"
+        path.write_text(script, encoding="utf-8")
+        path.chmod(0o700)
+        with (self.directory / "serial.log").open("ab") as serial:
+            self._init = subprocess.Popen(
+                [
+                    sys.executable,
+                    "-I",
+                    "-S",
+                    init.__file__,
+                    str(path),
+                    str(self.directory / _EXIT_CODE),
+                ],
+                env=self.environment(),
+                cwd=self.root,
+                stdin=subprocess.DEVNULL,
+                stdout=serial,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        record = {
+            "pid": self._init.pid,
+            "create_time": psutil.Process(self._init.pid).create_time(),
+            "node": self.spec.node_name,
+        }
+        _write_atomically(self.directory / "host.json", json.dumps(record))
+
+
+def power_off(directory: Path, *, erase: bool) -> None:
+    """Kill what runs on the host of ``directory``, and remove its file system if ``erase``."""
+    from embedded_cloud.hosts.processes import kill_host
+
+    kill_host(directory)
+    for record in ("host.json", _EXIT_CODE):
+        (directory / record).unlink(missing_ok=True)
+    for name in ("root", "containers") if erase else (f"root/{name}" for name in _VOLATILE):
+        shutil.rmtree(directory / name, ignore_errors=True)
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    partial = path.with_suffix(".partial")
+    partial.write_text(text, encoding="utf-8")
+    partial.replace(path)

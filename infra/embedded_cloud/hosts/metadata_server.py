@@ -1,0 +1,145 @@
+"""The metadata server of one emulated host.
+
+Bound to the host's own loopback address, it answers what a TPU VM reads at
+``metadata.google.internal``: the node's attributes, identity, a token, and it takes guest
+attributes (https://cloud.google.com/compute/docs/metadata/overview).
+"""
+
+from __future__ import annotations
+
+import json
+
+from aiohttp import web
+
+from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.hosts.metadata_tree import Tree, find, metadata_tree, render
+from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.peer import is_stranger
+
+_ROOT = "/computeMetadata/v1"
+_FLAVOR = {"Metadata-Flavor": "Google"}
+
+#: https://cloud.google.com/compute/docs/metadata/manage-guest-attributes#limitations
+_MAX_GUEST_VALUE = 256 * 1024
+
+
+class MetadataServer:
+    """Serves the metadata of ``spec``.
+
+    Args:
+        spec: the host.
+        guest: where guest attributes go.
+        token: access token of the host's service account.
+    """
+
+    def __init__(self, spec: HostSpec, guest: GuestAttributes, token: str) -> None:
+        self._spec = spec
+        self._guest = guest
+        self._tree = metadata_tree(spec, token)
+        self._runner: web.AppRunner | None = None
+        self.port = 0
+
+    @property
+    def address(self) -> str:
+        """``ip:port``, what ``GCE_METADATA_HOST`` is set to."""
+        return f"{self._spec.address}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen on the host's address at a free port."""
+        app = web.Application()
+        app.router.add_get("/", self._ping)
+        app.router.add_get(f"{_ROOT}/instance/guest-attributes/{{path:.*}}", self._get_guest)
+        app.router.add_put(
+            f"{_ROOT}/instance/guest-attributes/{{namespace}}/{{key}}", self._put_guest
+        )
+        app.router.add_get(f"{_ROOT}/{{path:.*}}", self._get)
+        self._runner = web.AppRunner(
+            app, handle_signals=False, access_log=None, shutdown_timeout=0.5
+        )
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._spec.address, 0)
+        await site.start()
+        self.port = int(self._runner.addresses[0][1])
+
+    async def stop(self) -> None:
+        """Stop listening."""
+        if self._runner is not None:
+            await self._runner.cleanup()
+            self._runner = None
+
+    async def _ping(self, _request: web.Request) -> web.Response:
+        return web.Response(text="computeMetadata/\n", headers=_FLAVOR)
+
+    async def _get(self, request: web.Request) -> web.Response:
+        if not _is_metadata_request(request):
+            return _forbidden()
+        return _answer(find(self._tree, request.match_info["path"]), request)
+
+    async def _get_guest(self, request: web.Request) -> web.Response:
+        if not _is_metadata_request(request):
+            return _forbidden()
+        if not self._guest_enabled():
+            return _guest_disabled()
+        path = request.match_info["path"]
+        tree: dict[str, Tree] = {}
+        for namespace, key, value in self._guest.query(self._spec.node_name, self._spec.worker, ""):
+            keys = tree.setdefault(namespace, {})
+            if isinstance(keys, dict):
+                keys[key] = value
+        return _answer(find(tree, path), request)
+
+    async def _put_guest(self, request: web.Request) -> web.Response:
+        if not _is_metadata_request(request):
+            return _forbidden()
+        if not self._guest_enabled():
+            return _guest_disabled()
+        value = await request.text()
+        if len(value.encode()) > _MAX_GUEST_VALUE:
+            return web.Response(status=400, text="guest attribute value is too large\n")
+        self._guest.put(
+            self._spec.node_name,
+            self._spec.worker,
+            request.match_info["namespace"],
+            request.match_info["key"],
+            value,
+        )
+        return web.Response(headers=_FLAVOR)
+
+    def _guest_enabled(self) -> bool:
+        return self._spec.metadata.get("enable-guest-attributes", "").upper() in ("TRUE", "1")
+
+
+def _is_metadata_request(request: web.Request) -> bool:
+    flavor = request.headers.get("Metadata-Flavor", "")
+    return (
+        flavor == "Google" and "X-Forwarded-For" not in request.headers and not is_stranger(request)
+    )
+
+
+def _answer(found: Tree | None, request: web.Request) -> web.Response:
+    if found is None:
+        return web.Response(status=404, text="not found\n", headers=_FLAVOR)
+    recursive = request.query.get("recursive", "").lower() == "true"
+    as_json = request.query.get("alt", "") == "json" or (
+        recursive and request.query.get("alt") != "text"
+    )
+    if as_json or (recursive and not isinstance(found, str)):
+        return web.Response(
+            text=json.dumps(found), content_type="application/json", headers=_FLAVOR
+        )
+    text, content_type = render(found)
+    return web.Response(text=text, content_type=content_type, headers=_FLAVOR)
+
+
+def _forbidden() -> web.Response:
+    return web.Response(
+        status=403,
+        text="Missing Metadata-Flavor:Google header.\n",
+        headers=_FLAVOR,
+    )
+
+
+def _guest_disabled() -> web.Response:
+    return web.Response(
+        status=403, text="Guest attributes endpoint access is disabled.\n", headers=_FLAVOR
+    )

@@ -1,0 +1,120 @@
+"""What a host's metadata says: a pure function of the host."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TypeAlias
+
+from embedded_cloud.hosts.spec import HostSpec
+
+#: A directory (mapping), a list, a JSON leaf or a text leaf.
+Tree: TypeAlias = "dict[str, Tree] | list[str] | str | int"
+
+#: How long a token is said to live, in seconds.
+TOKEN_LIFETIME_S = 3599
+
+
+def metadata_tree(spec: HostSpec, token: str) -> dict[str, Tree]:
+    """Everything under ``/computeMetadata/v1/`` except guest attributes.
+
+    Args:
+        spec: the host.
+        token: access token of its service account.
+    """
+    zone = f"projects/{spec.project_number}/zones/{spec.zone}"
+    account: dict[str, Tree] = {
+        "aliases": ["default"],
+        "email": spec.service_account,
+        "scopes": list(spec.scopes),
+        "token": _token(token),
+    }
+    return {
+        "instance": {
+            "id": spec.instance_id,
+            "name": hostname(spec),
+            "hostname": f"{hostname(spec)}.{spec.zone}.c.{spec.project}.internal",
+            "zone": zone,
+            "machine-type": f"projects/{spec.project_number}/machineTypes/{spec.machine_type}",
+            "description": spec.description or spec.node_id,
+            "attributes": dict[str, Tree](attributes(spec)),
+            "network-interfaces": {"0": {"ip": spec.address}},
+            "service-accounts": {"default": account, spec.service_account: account},
+        },
+        "project": {
+            "project-id": spec.project,
+            "numeric-project-id": spec.project_number,
+        },
+    }
+
+
+def attributes(spec: HostSpec) -> Mapping[str, str]:
+    """The node's metadata and what the TPU service adds to it."""
+    return {
+        **spec.metadata,
+        "accelerator-type": spec.accelerator_type,
+        "agent-worker-number": str(spec.worker),
+        "instance-id": spec.instance_id,
+        "worker-network-endpoints": ",".join(
+            f"unknown:unknown:{address}" for address in spec.addresses
+        ),
+        "tpu-env": tpu_env(spec),
+    }
+
+
+def tpu_env(spec: HostSpec) -> str:
+    """The ``tpu-env`` attribute: lines of ``KEY: 'value'`` that libtpu's callers read."""
+    values = {
+        "ACCELERATOR_TYPE": spec.accelerator_type,
+        "CONSUMER_PROJECT_ID": spec.project,
+        "CONSUMER_PROJECT_NUMBER": spec.project_number,
+        "NODE_ID": spec.node_id,
+        "TOPOLOGY": spec.topology,
+        "WORKER_ID": str(spec.worker),
+        "ZONE": spec.zone,
+    }
+    return "\n".join(f"{key}: '{value}'" for key, value in values.items())
+
+
+def hostname(spec: HostSpec) -> str:
+    """The VM's short name, as TPU VMs are called: ``t1v-n-<hex>-w-<worker>``."""
+    return f"t1v-n-{int(spec.instance_id) & 0xFFFFFFFF:08x}-w-{spec.worker}"
+
+
+def find(tree: dict[str, Tree], path: str) -> Tree | None:
+    """What is at ``path``; ``None`` if nothing is."""
+    node: Tree = tree
+    for part in filter(None, path.split("/")):
+        if not isinstance(node, dict) or part not in node:
+            return None
+        node = node[part]
+    return node
+
+
+def render(node: Tree) -> tuple[str, str]:
+    """``node`` as text, and its content type."""
+    if isinstance(node, dict):
+        if "access_token" in node:
+            return _token_text(node), "application/json"
+        entries = (
+            f"{key}/" if isinstance(value, dict) and "access_token" not in value else key
+            for key, value in node.items()
+        )
+        return "".join(f"{entry}\n" for entry in entries), "application/text"
+    if isinstance(node, list):
+        return "".join(f"{entry}\n" for entry in node), "application/text"
+    return str(node), "application/text"
+
+
+def _token(token: str) -> dict[str, Tree]:
+    return {
+        "access_token": token,
+        "expires_in": TOKEN_LIFETIME_S,
+        "token_type": "Bearer",
+    }
+
+
+def _token_text(token: dict[str, Tree]) -> str:
+    return (
+        f'{{"access_token":"{token["access_token"]}",'
+        f'"expires_in":{token["expires_in"]},"token_type":"Bearer"}}'
+    )

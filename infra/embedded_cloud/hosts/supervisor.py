@@ -1,0 +1,138 @@
+"""Keeps the emulated hosts in line with the nodes that are READY."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+from embedded_cloud.clock import Clock
+from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.hosts.host import Host, power_off
+from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.hosts.stub import StubHost
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.store import Store
+
+_log = logging.getLogger(__name__)
+
+
+class HostSupervisor:
+    """Launches, reboots and ends hosts.
+
+    Args:
+        state_dir: the emulator's state directory; hosts live in ``hosts/`` below.
+        store: the cloud's memory (for guest attributes).
+        base_url: address of the emulator.
+        token: access token of the service account of a host, by its key.
+        enabled: whether hosts are launched at all.
+        stub_clock: the cloud's time, for hosts that run nothing and are READY at once (see
+            :mod:`embedded_cloud.hosts.stub`); None for real ones.
+    """
+
+    def __init__(
+        self,
+        state_dir: Path,
+        store: Store,
+        *,
+        base_url: Callable[[], str],
+        token: Callable[[str], str],
+        enabled: bool,
+        stub_clock: Clock | None = None,
+    ) -> None:
+        self._directory = state_dir.resolve() / "hosts"
+        self._home = state_dir.resolve().parent
+        self._base_url = base_url
+        self._token = token
+        self._enabled = enabled
+        self._guest = GuestAttributes(store)
+        self._stub_clock = stub_clock
+        self._hosts: dict[str, Host | StubHost] = {}
+        self._lock = asyncio.Lock()
+        self._woken = asyncio.Event()
+        if enabled:
+            self._end_leftovers()
+
+    def wake(self) -> None:
+        """Nodes have changed: the ticker looks at once instead of at its next turn."""
+        self._woken.set()
+
+    async def wait_for_wake(self, timeout_s: float) -> None:
+        """Return when woken, at the latest after ``timeout_s``."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._woken.wait(), timeout_s)
+        self._woken.clear()
+
+    async def reconcile(self, wanted: Callable[[], Sequence[HostSpec]]) -> None:
+        """End hosts that are not wanted (any more, or not in this boot); launch the others.
+
+        Args:
+            wanted: the hosts that should be running; asked once no other change is under way.
+        """
+        async with self._lock:
+            if not self._enabled:
+                return
+            specs = {spec.key: spec for spec in wanted()}
+            for key, host in list(self._hosts.items()):
+                spec = specs.get(key)
+                if spec is None or spec.boot_id != host.spec.boot_id:
+                    del self._hosts[key]
+                    await host.power_off(erase=True)
+            for key, spec in specs.items():
+                if key not in self._hosts:
+                    await self._boot(spec)
+
+    async def shut_down(self) -> None:
+        """End all hosts, for good; their disks stay, so that they can boot again."""
+        async with self._lock:
+            self._enabled = False
+            await self._end_all()
+
+    async def forget(self) -> None:
+        """End all hosts and remove every host directory, serial logs included."""
+        async with self._lock:
+            await self._end_all()
+            shutil.rmtree(self._directory, ignore_errors=True)
+
+    def describe(self) -> list[JsonObject]:
+        """The running hosts as the control API shows them."""
+        return [host.describe() for host in self._hosts.values()]
+
+    async def _end_all(self) -> None:
+        hosts = list(self._hosts.values())
+        self._hosts.clear()
+        await asyncio.gather(*(host.power_off(erase=False) for host in hosts))
+
+    async def _boot(self, spec: HostSpec) -> None:
+        host = self._host(spec)
+        try:
+            await host.boot()
+        except OSError as error:
+            # Without its address or its disk a host cannot come up; the next tick tries again.
+            _log.warning("host %s did not boot: %s", spec.key, error)
+            await host.power_off(erase=False)
+            return
+        self._hosts[spec.key] = host
+
+    def _host(self, spec: HostSpec) -> Host | StubHost:
+        if self._stub_clock is not None:
+            return StubHost(spec, guest=self._guest, clock=self._stub_clock)
+        directory = self._directory / spec.key
+        directory.mkdir(parents=True, exist_ok=True)
+        return Host(
+            spec,
+            directory,
+            home=self._home,
+            base_url=self._base_url,
+            guest=self._guest,
+            token=self._token(spec.key),
+        )
+
+    def _end_leftovers(self) -> None:
+        """Kill what an emulator that was killed itself left running."""
+        for record in self._directory.glob("*/host.json"):
+            _log.warning("ending what was left running on host %s", record.parent.name)
+            power_off(record.parent, erase=False)

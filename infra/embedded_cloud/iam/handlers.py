@@ -1,0 +1,146 @@
+"""projects.serviceAccounts.*: wire format only."""
+
+from __future__ import annotations
+
+from embedded_cloud.contract import snake
+from embedded_cloud.errors import invalid_argument
+from embedded_cloud.iam.accounts import ServiceAccount, ServiceAccounts
+from embedded_cloud.iam.policies import Policies
+from embedded_cloud.json_types import JsonObject, JsonValue, child, items, text
+from embedded_cloud.paging import page
+from embedded_cloud.routing import Call, Reply
+
+_PATCHABLE = frozenset({"display_name", "description"})
+
+
+class AccountHandlers:
+    """Answers of the service account methods."""
+
+    def __init__(self, accounts: ServiceAccounts, policies: Policies) -> None:
+        self._accounts = accounts
+        self._policies = policies
+
+    def create(self, call: Call) -> Reply:
+        """POST /v1/projects/{project}/serviceAccounts."""
+        body = call.body or {}
+        wanted = child(body, "serviceAccount")
+        account = self._accounts.create(
+            call.params["project"],
+            text(body, "accountId"),
+            display_name=text(wanted, "displayName"),
+            description=text(wanted, "description"),
+        )
+        return Reply(body=_resource(account))
+
+    def get(self, call: Call) -> Reply:
+        """GET …/serviceAccounts/{account}."""
+        return Reply(body=_resource(self._account(call)))
+
+    def list(self, call: Call) -> Reply:
+        """GET …/serviceAccounts: 20 per page unless asked otherwise, at most 100."""
+        size = int(call.query.get("pageSize", "0")) or 20
+        try:
+            shown, token = page(
+                self._accounts.all(call.params["project"]),
+                key=lambda account: account.name,
+                size=min(size, 100),
+                token=call.query.get("pageToken"),
+            )
+        except ValueError as error:
+            raise invalid_argument("Invalid page token.") from error
+        body: JsonObject = {}
+        if shown:
+            body["accounts"] = [_resource(account) for account in shown]
+        if token:
+            body["nextPageToken"] = token
+        return Reply(body=body)
+
+    def patch(self, call: Call) -> Reply:
+        """PATCH …/serviceAccounts/{account}: only what updateMask names changes."""
+        body = call.body or {}
+        wanted = child(body, "serviceAccount")
+        mask = {snake(path.strip()) for path in text(body, "updateMask").split(",") if path}
+        if not mask or not mask <= _PATCHABLE:
+            raise invalid_argument(
+                "updateMask must name display_name, description or both: "
+                f"{text(body, 'updateMask')!r}"
+            )
+        account = self._account(call)
+        self._accounts.check_etag(account, text(wanted, "etag"))
+        changed = self._accounts.amend(
+            account,
+            display_name=text(wanted, "displayName") if "display_name" in mask else None,
+            description=text(wanted, "description") if "description" in mask else None,
+        )
+        return Reply(body=_resource(changed))
+
+    def update(self, call: Call) -> Reply:
+        """PUT …/serviceAccounts/{account}: the whole resource, its etag must be current."""
+        body = call.body or {}
+        account = self._account(call)
+        self._accounts.check_etag(account, text(body, "etag"))
+        changed = self._accounts.amend(
+            account,
+            display_name=text(body, "displayName"),
+            description=text(body, "description"),
+        )
+        return Reply(body=_resource(changed))
+
+    def enable(self, call: Call) -> Reply:
+        """POST …:enable."""
+        self._accounts.amend(self._account(call), disabled=False)
+        return Reply(body={})
+
+    def disable(self, call: Call) -> Reply:
+        """POST …:disable."""
+        self._accounts.amend(self._account(call), disabled=True)
+        return Reply(body={})
+
+    def delete(self, call: Call) -> Reply:
+        """DELETE …/serviceAccounts/{account}."""
+        account = self._account(call)
+        self._accounts.delete(account)
+        self._policies.forget(account.name)
+        return Reply(body={})
+
+    def get_policy(self, call: Call) -> Reply:
+        """POST …:getIamPolicy."""
+        return Reply(body=self._policies.get(self._account(call).name))
+
+    def set_policy(self, call: Call) -> Reply:
+        """POST …:setIamPolicy."""
+        name = self._account(call).name
+        wanted = child(call.body or {}, "policy")
+        return Reply(body=self._policies.set(name, wanted, public=False))
+
+    def test_permissions(self, call: Call) -> Reply:
+        """POST …:testIamPermissions."""
+        self._account(call)
+        return Reply(body=granted(call))
+
+    def _account(self, call: Call) -> ServiceAccount:
+        return self._accounts.require(call.params["project"], call.params["account"])
+
+
+def granted(call: Call) -> JsonObject:
+    """A testIamPermissions answer: the emulator's one user may do everything it asks about."""
+    asked: list[JsonValue] = items(call.body or {}, "permissions")
+    return {"permissions": asked} if asked else {}
+
+
+def _resource(account: ServiceAccount) -> JsonObject:
+    resource: JsonObject = {
+        "name": account.name,
+        "projectId": account.project,
+        "uniqueId": account.unique_id,
+        "email": account.email,
+        "etag": account.etag,
+        "oauth2ClientId": account.unique_id,
+    }
+    if account.display_name:
+        resource["displayName"] = account.display_name
+    if account.description:
+        resource["description"] = account.description
+    if account.disabled:
+        resource["disabled"] = True
+    return resource

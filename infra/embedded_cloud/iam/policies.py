@@ -1,0 +1,139 @@
+"""IAM policies of any resource: who may do what, changed by read-modify-write with an etag.
+
+https://cloud.google.com/iam/docs/reference/rest/v1/Policy
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import Sequence
+
+from embedded_cloud.clock import Clock
+from embedded_cloud.errors import CloudError, cloud_error, invalid_argument
+from embedded_cloud.iam.accounts import exists
+from embedded_cloud.json_types import (
+    JsonObject,
+    JsonValue,
+    as_object,
+    child,
+    children,
+    number,
+    text,
+    texts,
+)
+from embedded_cloud.store import Store
+
+COLLECTION = "_iam/policies"
+#: The etag that Google answers for a policy that was never set.
+UNSET_ETAG = "ACAB"
+PUBLIC_MEMBERS = frozenset({"allUsers", "allAuthenticatedUsers"})
+
+_MEMBER = re.compile(
+    r"(user|serviceAccount|group|domain|projectOwner|projectEditor|projectViewer"
+    r"|principal|principalSet|deleted):.+"
+)
+_ROLE = re.compile(r"roles/[\w.]+|(projects|organizations)/[^/]+/roles/[\w.]+")
+
+
+class Policies:
+    """The policies of all resources, by full resource name."""
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def get(self, resource: str, initial: Sequence[JsonObject] = ()) -> JsonObject:
+        """The policy of ``resource``; ``initial`` are its bindings while it was never set."""
+        found = self._store.get(COLLECTION, resource)
+        if found is not None:
+            return found
+        policy: JsonObject = {"version": 1, "etag": UNSET_ETAG}
+        if initial:
+            policy["bindings"] = list[JsonValue](initial)
+        return policy
+
+    def set(self, resource: str, wanted: JsonObject, *, public: bool = True) -> JsonObject:
+        """Replace the policy.
+
+        Args:
+            resource: full resource name.
+            wanted: the policy as sent; its etag, when there is one, must be the present one.
+            public: allUsers and allAuthenticatedUsers are allowed on this resource.
+
+        Raises:
+            CloudError: 400, a role or member is not allowed; 409 ABORTED, the etag is stale.
+        """
+        present = self.get(resource)
+        sent = text(wanted, "etag")
+        if sent and sent != text(present, "etag"):
+            raise concurrent_change()
+        bindings = merged_bindings(children(wanted, "bindings"))
+        version = int(number(wanted, "version", 1)) or 1
+        for binding in bindings:
+            self._check(binding, public=public)
+            if child(binding, "condition") and version != 3:
+                raise invalid_argument(
+                    "Conditions in bindings need a policy version of 3 in the request."
+                )
+        policy: JsonObject = {"version": version, "etag": self._next_etag(present)}
+        if bindings:
+            policy["bindings"] = list[JsonValue](bindings)
+        self._store.put(COLLECTION, resource, policy)
+        return policy
+
+    def forget(self, resource: str) -> None:
+        """Drop the policy together with its resource."""
+        self._store.delete(COLLECTION, resource)
+
+    def _check(self, binding: JsonObject, *, public: bool) -> None:
+        role = text(binding, "role")
+        if not _ROLE.fullmatch(role):
+            raise invalid_argument(f"Role {role} is not supported for this resource.")
+        for member in texts(binding, "members"):
+            if member in PUBLIC_MEMBERS and public:
+                continue
+            if not _MEMBER.fullmatch(member):
+                raise invalid_argument(
+                    f"The member {member} is of an unknown type. Please set a valid type prefix "
+                    "for the member."
+                )
+            kind, _, email = member.partition(":")
+            if kind == "serviceAccount" and not exists(self._store, email):
+                raise invalid_argument(f"Service account {email} does not exist.")
+
+    def _next_etag(self, present: JsonObject) -> str:
+        """A new etag in Google's form (``BwX…``): never one that was given before."""
+        before = base64.b64decode(text(present, "etag"))[1:]
+        micros = int(self._clock.now() * 1_000_000)
+        return _etag(max(micros, int.from_bytes(before, "big") + 1))
+
+
+def concurrent_change() -> CloudError:
+    """409 ABORTED: the policy has changed since it was read."""
+    return cloud_error(
+        "ABORTED",
+        "There were concurrent policy changes. Please retry the whole read-modify-write with "
+        "exponential backoff. The request's ETag did not match the current policy's ETag.",
+    )
+
+
+def merged_bindings(bindings: Sequence[JsonObject]) -> list[JsonObject]:
+    """One binding per role and condition, members sorted and unique, empty ones dropped."""
+    merged: dict[tuple[str, str], JsonObject] = {}
+    for binding in bindings:
+        condition = child(binding, "condition")
+        key = (text(binding, "role"), repr(sorted(condition.items(), key=str)))
+        before = texts(merged.get(key, {}), "members")
+        members = list[JsonValue](sorted({*before, *texts(binding, "members")}))
+        if not members:
+            continue
+        entry: JsonObject = {"role": text(binding, "role"), "members": members}
+        if condition:
+            entry["condition"] = as_object(condition)
+        merged[key] = entry
+    return [merged[key] for key in sorted(merged)]
+
+
+def _etag(value: int) -> str:
+    return base64.b64encode(b"\x07" + value.to_bytes(7, "big")).decode()

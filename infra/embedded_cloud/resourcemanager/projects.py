@@ -1,0 +1,40 @@
+"""Projects: every well-formed id exists, with an owner and a policy. No HTTP."""
+
+from __future__ import annotations
+
+import re
+
+from embedded_cloud.errors import permission_denied
+from embedded_cloud.json_types import JsonObject
+
+#: Who owns the embedded cloud's projects.
+OWNER = "user:owner@example.com"
+
+#: When every embedded project was made.
+CREATED = "2026-01-01T00:00:00.000Z"
+
+# https://cloud.google.com/resource-manager/docs/creating-managing-projects#before_you_begin
+_PROJECT_ID = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
+
+
+def require(project: str) -> str:
+    """``project`` if its id is well formed.
+
+    Raises:
+        CloudError: 403, as Google answers for a project that one may not see.
+    """
+    if not _PROJECT_ID.fullmatch(project):
+        raise permission_denied(
+            f"The caller does not have permission on project '{project}' (or it may not exist)."
+        )
+    return project
+
+
+def initial_bindings() -> list[JsonObject]:
+    """The policy that a project is born with."""
+    return [{"role": "roles/owner", "members": [OWNER]}]
+
+
+def policy_resource(project: str) -> str:
+    """A project's full resource name."""
+    return f"projects/{project}"

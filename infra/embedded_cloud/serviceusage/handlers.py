@@ -1,0 +1,143 @@
+"""services.* and their operations: wire format only."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Sequence
+
+from embedded_cloud.clock import Clock, rfc3339
+from embedded_cloud.errors import invalid_argument, not_found
+from embedded_cloud.json_types import JsonObject, texts
+from embedded_cloud.paging import page
+from embedded_cloud.resourcemanager.projects import require
+from embedded_cloud.routing import Call, Reply
+from embedded_cloud.serviceusage.services import KNOWN, ProjectService, ProjectServices
+from embedded_cloud.store import Store
+
+OPERATIONS = "_serviceusage/operations"
+_TYPE = "type.googleapis.com/google.api.serviceusage.v1."
+_BATCH_LIMIT = 20
+
+
+class ServiceHandlers:
+    """Answers of the Service Usage methods. Operations are done when they are answered."""
+
+    def __init__(self, store: Store, clock: Clock, project_number: Callable[[str], str]) -> None:
+        self._store = store
+        self._clock = clock
+        self._number_of = project_number
+        self._services = ProjectServices(store)
+
+    def get(self, call: Call) -> Reply:
+        """GET /v1/projects/{project}/services/{service}."""
+        found = self._services.get(self._number(call), call.params["service"])
+        return Reply(body=_resource(found))
+
+    def list(self, call: Call) -> Reply:
+        """GET /v1/projects/{project}/services: 50 per page unless asked, at most 200."""
+        size = int(call.query.get("pageSize", "0")) or 50
+        if size > 200:
+            raise invalid_argument("page_size must be at most 200.")
+        wanted = _state_filter(call.query.get("filter", ""))
+        found = [
+            each
+            for each in self._services.all(self._number(call))
+            if wanted in (None, each.enabled)
+        ]
+        try:
+            shown, token = page(
+                found, key=lambda each: each.name, size=size, token=call.query.get("pageToken")
+            )
+        except ValueError as error:
+            raise invalid_argument("Invalid page token.") from error
+        body: JsonObject = {}
+        if shown:
+            body["services"] = [_resource(each) for each in shown]
+        if token:
+            body["nextPageToken"] = token
+        return Reply(body=body)
+
+    def batch_get(self, call: Call) -> Reply:
+        """GET /v1/projects/{project}/services:batchGet."""
+        number = self._number(call)
+        names = [name.rpartition("/")[2] for name in call.request.query.getall("names", [])]
+        return Reply(
+            body={"services": [_resource(self._services.get(number, name)) for name in names]}
+        )
+
+    def enable(self, call: Call) -> Reply:
+        """POST …/services/{service}:enable."""
+        return self._switch(call, enabled=True, answer="EnableServiceResponse")
+
+    def disable(self, call: Call) -> Reply:
+        """POST …/services/{service}:disable."""
+        return self._switch(call, enabled=False, answer="DisableServiceResponse")
+
+    def batch_enable(self, call: Call) -> Reply:
+        """POST …/services:batchEnable: all of them, or none when one is not known."""
+        number = self._number(call)
+        names = texts(call.body or {}, "serviceIds")
+        if len(names) > _BATCH_LIMIT:
+            raise invalid_argument(f"At most {_BATCH_LIMIT} services can be enabled at once.")
+        for name in names:
+            self._services.get(number, name)
+        enabled = [self._services.set_enabled(number, name, True) for name in names]
+        return self._done(
+            enabled,
+            {
+                "@type": f"{_TYPE}BatchEnableServicesResponse",
+                "services": [_resource(each) for each in enabled],
+            },
+        )
+
+    def operation(self, call: Call) -> Reply:
+        """GET /v1/operations/{operation}."""
+        name = f"operations/{call.params['operation']}"
+        found = self._store.get(OPERATIONS, name)
+        if found is None:
+            raise not_found(f"Operation not found: {name}")
+        return Reply(body=found)
+
+    def _switch(self, call: Call, *, enabled: bool, answer: str) -> Reply:
+        found = self._services.set_enabled(self._number(call), call.params["service"], enabled)
+        return self._done([found], {"@type": f"{_TYPE}{answer}", "service": _resource(found)})
+
+    def _done(self, touched: Sequence[ProjectService], response: JsonObject) -> Reply:
+        seed = f"{rfc3339(self._clock.now())} {' '.join(each.resource for each in touched)}"
+        name = f"operations/acf.p2-{hashlib.sha256(seed.encode()).hexdigest()[:32]}"
+        operation: JsonObject = {
+            "name": name,
+            "metadata": {
+                "@type": f"{_TYPE}OperationMetadata",
+                "resourceNames": [each.resource for each in touched],
+            },
+            "done": True,
+            "response": response,
+        }
+        self._store.put(OPERATIONS, name, operation)
+        return Reply(body=operation)
+
+    def _number(self, call: Call) -> str:
+        """The project's number; a project may also be named by it."""
+        project = call.params["project"]
+        return project if project.isdecimal() else self._number_of(require(project))
+
+
+def _resource(found: ProjectService) -> JsonObject:
+    return {
+        "name": found.resource,
+        "parent": f"projects/{found.project_number}",
+        "config": {"name": found.name, "title": KNOWN[found.name]},
+        "state": "ENABLED" if found.enabled else "DISABLED",
+    }
+
+
+def _state_filter(expression: str) -> bool | None:
+    """True for ``state:ENABLED``, False for ``state:DISABLED``, None for no filter."""
+    if not expression:
+        return None
+    known = {"state:enabled": True, "state:disabled": False}
+    wanted = known.get(expression.replace(" ", "").lower())
+    if wanted is None:
+        raise invalid_argument(f"Invalid filter: {expression}")
+    return wanted

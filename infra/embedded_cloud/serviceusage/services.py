@@ -1,0 +1,104 @@
+"""APIs of a project: known ones, enabled ones. No HTTP."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from embedded_cloud.errors import cloud_error
+from embedded_cloud.store import Store
+
+COLLECTION = "_serviceusage/enabled"
+
+#: Service name -> title, from each API's own discovery document or console page.
+KNOWN: dict[str, str] = {
+    "aiplatform.googleapis.com": "Vertex AI API",
+    "artifactregistry.googleapis.com": "Artifact Registry API",
+    "bigquery.googleapis.com": "BigQuery API",
+    "billingbudgets.googleapis.com": "Cloud Billing Budget API",
+    "cloudapis.googleapis.com": "Google Cloud APIs",
+    "cloudbilling.googleapis.com": "Cloud Billing API",
+    "cloudbuild.googleapis.com": "Cloud Build API",
+    "cloudquotas.googleapis.com": "Cloud Quotas API",
+    "cloudresourcemanager.googleapis.com": "Cloud Resource Manager API",
+    "cloudtrace.googleapis.com": "Cloud Trace API",
+    "compute.googleapis.com": "Compute Engine API",
+    "container.googleapis.com": "Kubernetes Engine API",
+    "dns.googleapis.com": "Cloud DNS API",
+    "iam.googleapis.com": "Identity and Access Management (IAM) API",
+    "iamcredentials.googleapis.com": "IAM Service Account Credentials API",
+    "iap.googleapis.com": "Cloud Identity-Aware Proxy API",
+    "logging.googleapis.com": "Cloud Logging API",
+    "monitoring.googleapis.com": "Cloud Monitoring API",
+    "networkmanagement.googleapis.com": "Network Management API",
+    "oslogin.googleapis.com": "Cloud OS Login API",
+    "pubsub.googleapis.com": "Cloud Pub/Sub API",
+    "run.googleapis.com": "Cloud Run Admin API",
+    "secretmanager.googleapis.com": "Secret Manager API",
+    "servicemanagement.googleapis.com": "Service Management API",
+    "servicenetworking.googleapis.com": "Service Networking API",
+    "serviceusage.googleapis.com": "Service Usage API",
+    "storage-api.googleapis.com": "Google Cloud Storage JSON API",
+    "storage-component.googleapis.com": "Cloud Storage",
+    "storage.googleapis.com": "Cloud Storage API",
+    "tpu.googleapis.com": "Cloud TPU API",
+}
+
+#: Enabled in every new project
+#: (https://cloud.google.com/service-usage/docs/enabled-service#default).
+ENABLED_BY_DEFAULT = frozenset(
+    {
+        "bigquery.googleapis.com",
+        "cloudapis.googleapis.com",
+        "cloudtrace.googleapis.com",
+        "logging.googleapis.com",
+        "monitoring.googleapis.com",
+        "servicemanagement.googleapis.com",
+        "serviceusage.googleapis.com",
+        "storage-api.googleapis.com",
+        "storage-component.googleapis.com",
+        "storage.googleapis.com",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectService:
+    """One API in one project."""
+
+    project_number: str
+    name: str
+    enabled: bool
+
+    @property
+    def resource(self) -> str:
+        """Full resource name; Google answers with the project's number."""
+        return f"projects/{self.project_number}/services/{self.name}"
+
+
+class ProjectServices:
+    """Which APIs are enabled in which project (by number)."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+
+    def all(self, project_number: str) -> list[ProjectService]:
+        """Every known API in the project, by name."""
+        return [self.get(project_number, name) for name in sorted(KNOWN)]
+
+    def get(self, project_number: str, name: str) -> ProjectService:
+        """One API. Raises CloudError 403 for one that is not known, as Google does."""
+        if name not in KNOWN:
+            raise cloud_error(
+                "PERMISSION_DENIED", f"Not found or permission denied for service(s): {name}."
+            )
+        stored = self._store.get(COLLECTION, f"{project_number}/{name}")
+        enabled = name in ENABLED_BY_DEFAULT if stored is None else bool(stored["enabled"])
+        return ProjectService(project_number, name, enabled)
+
+    def set_enabled(self, project_number: str, name: str, enabled: bool) -> ProjectService:
+        """Turn one API on or off; nothing happens when it already is."""
+        found = self.get(project_number, name)
+        if found.enabled != enabled:
+            key = f"{project_number}/{name}"
+            self._store.put(COLLECTION, key, {"enabled": enabled})
+        return ProjectService(project_number, name, enabled)

@@ -1,0 +1,196 @@
+"""buckets.*: wire format only."""
+
+from __future__ import annotations
+
+from embedded_cloud.errors import CloudError, precondition_failed, unimplemented
+from embedded_cloud.iam.policies import PUBLIC_MEMBERS
+from embedded_cloud.json_types import JsonObject, JsonValue, children, texts
+from embedded_cloud.paging import page
+from embedded_cloud.routing import Call, Reply
+from embedded_cloud.storage.buckets import REFUSED, Bucket
+from embedded_cloud.storage.errors import (
+    NotModified,
+    condition_not_met,
+    invalid,
+    required,
+)
+from embedded_cloud.storage.preconditions import Preconditions
+from embedded_cloud.storage.state import StorageState, initial_bindings, policy_resource
+from embedded_cloud.storage.wire import bucket_resource
+
+
+class BucketHandlers:
+    """Answers of buckets.insert, get, list, patch, update, delete and their IAM methods."""
+
+    def __init__(self, state: StorageState) -> None:
+        self._state = state
+
+    def insert(self, call: Call) -> Reply:
+        """POST /b."""
+        project = call.query.get("project")
+        if not project:
+            raise required("project")
+        body = call.body or {}
+        refuse_unsupported(call, body)
+        bucket = self._state.buckets.create(project, body, self._state.objects.next_generation())
+        return self._reply(bucket)
+
+    def get(self, call: Call) -> Reply:
+        """GET /b/{bucket}."""
+        refuse_soft_deleted(call)
+        try:
+            bucket = self._bucket(call, read=True)
+        except NotModified:
+            return Reply(304)
+        return self._reply(bucket)
+
+    def list(self, call: Call) -> Reply:
+        """GET /b."""
+        project = call.query.get("project")
+        if not project:
+            raise required("project")
+        refuse_soft_deleted(call)
+        buckets = self._state.buckets.all(project, call.query.get("prefix", ""))
+        try:
+            shown, token = page(
+                buckets,
+                key=lambda bucket: bucket.name,
+                size=page_size(call),
+                token=call.query.get("pageToken"),
+            )
+        except ValueError as error:
+            raise invalid("Invalid value for pageToken") from error
+        items: list[JsonValue] = [self._resource(bucket) for bucket in shown]
+        body: JsonObject = {"kind": "storage#buckets"}
+        if items:
+            body["items"] = items
+        if token:
+            body["nextPageToken"] = token
+        return Reply(body=body)
+
+    def patch(self, call: Call) -> Reply:
+        """PATCH /b/{bucket}."""
+        body = call.body or {}
+        refuse_unsupported(call, body)
+        return self._reply(self._state.buckets.patch(self._bucket(call), body))
+
+    def update(self, call: Call) -> Reply:
+        """PUT /b/{bucket}."""
+        body = call.body or {}
+        refuse_unsupported(call, body)
+        return self._reply(self._state.buckets.update(self._bucket(call), body))
+
+    def delete(self, call: Call) -> Reply:
+        """DELETE /b/{bucket}; noncurrent generations count as content."""
+        bucket = self._bucket(call)
+        empty = not self._state.objects.all(bucket.name, versions=True)
+        self._state.buckets.delete(bucket, empty=empty)
+        self._state.policies.forget(policy_resource(bucket.name))
+        return Reply(204)
+
+    def get_policy(self, call: Call) -> Reply:
+        """GET /b/{bucket}/iam."""
+        return Reply(body=self._policy(self._state.buckets.require(call.params["bucket"])))
+
+    def set_policy(self, call: Call) -> Reply:
+        """PUT /b/{bucket}/iam."""
+        bucket = self._state.buckets.require(call.params["bucket"])
+        wanted = dict(call.body or {})
+        if bucket.public_access_prevented and _has_public_member(wanted):
+            raise precondition_failed(
+                "The member bindings allUsers and allAuthenticatedUsers are not allowed since "
+                "public access prevention is enforced."
+            )
+        resource = policy_resource(bucket.name)
+        try:
+            self._state.policies.set(resource, wanted)
+        except CloudError as error:
+            if error.reason == "ABORTED":
+                raise condition_not_met() from error
+            raise
+        return Reply(body=self._policy(bucket))
+
+    def test_permissions(self, call: Call) -> Reply:
+        """GET /b/{bucket}/iam/testPermissions: the one user of the emulator owns everything."""
+        self._state.buckets.require(call.params["bucket"])
+        asked: list[JsonValue] = [*call.request.query.getall("permissions", [])]
+        return Reply(body={"kind": "storage#testIamPermissionsResponse", "permissions": asked})
+
+    def storage_layout(self, call: Call) -> Reply:
+        """GET /b/{bucket}/storageLayout."""
+        resource = self._resource(self._state.buckets.require(call.params["bucket"]))
+        return Reply(
+            body={
+                "kind": "storage#storageLayout",
+                "bucket": resource["name"],
+                "location": resource["location"],
+                "locationType": resource["locationType"],
+                "hierarchicalNamespace": {"enabled": False},
+            }
+        )
+
+    def managed_folders(self, call: Call) -> Reply:
+        """GET /b/{bucket}/managedFolders: none can be made here, so none are there."""
+        self._state.buckets.require(call.params["bucket"])
+        return Reply(body={"kind": "storage#managedFolders"})
+
+    def service_account(self, call: Call) -> Reply:
+        """GET /projects/{projectId}/serviceAccount: the project's storage service agent."""
+        number = self._state.project_number(call.params["projectId"])
+        return Reply(
+            body={
+                "kind": "storage#serviceAccount",
+                "email_address": f"service-{number}@gs-project-accounts.iam.gserviceaccount.com",
+            }
+        )
+
+    def _bucket(self, call: Call, *, read: bool = False) -> Bucket:
+        conditions = Preconditions.from_query(call.query)
+        return self._state.buckets.require(call.params["bucket"], conditions, read=read)
+
+    def _policy(self, bucket: Bucket) -> JsonObject:
+        resource = policy_resource(bucket.name)
+        policy = self._state.policies.get(resource, initial_bindings(bucket))
+        return {"kind": "storage#policy", "resourceId": resource, **policy}
+
+    def _resource(self, bucket: Bucket) -> JsonObject:
+        return bucket_resource(
+            bucket,
+            base_url=self._state.base_url(),
+            project_number=self._state.project_number(bucket.project),
+        )
+
+    def _reply(self, bucket: Bucket) -> Reply:
+        return Reply(body=self._resource(bucket))
+
+
+def page_size(call: Call) -> int:
+    """maxResults, at most (and by default) 1000."""
+    text_size = call.query.get("maxResults", "1000")
+    size = int(text_size) if text_size.isdecimal() else 0
+    if size < 1:
+        raise invalid(f"Invalid value for maxResults: {text_size}")
+    return min(size, 1000)
+
+
+def refuse_unsupported(call: Call, body: JsonObject) -> None:
+    """Raises CloudError 501 for settings that the emulator would have to ignore."""
+    for name in REFUSED:
+        if body.get(name) not in (None, [], {}, False, {"enabled": False}):
+            raise unimplemented(f"{name} in {call.method_id}")
+    for name in ("predefinedAcl", "predefinedDefaultObjectAcl", "enableObjectRetention"):
+        if call.query.get(name, "").lower() not in ("", "false"):
+            raise unimplemented(f"{name} in {call.method_id}")
+
+
+def refuse_soft_deleted(call: Call) -> None:
+    """Raises CloudError 501: what was deleted cannot be looked at here."""
+    if call.query.get("softDeleted", "false").lower() == "true":
+        raise unimplemented(f"softDeleted in {call.method_id}")
+
+
+def _has_public_member(policy: JsonObject) -> bool:
+    return any(
+        PUBLIC_MEMBERS.intersection(texts(binding, "members"))
+        for binding in children(policy, "bindings")
+    )

@@ -1,0 +1,64 @@
+"""Object bytes going out: alt=media and /download, whole or by range."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from email.utils import formatdate
+from typing import BinaryIO
+
+from embedded_cloud.routing import Call, Reply
+from embedded_cloud.storage.content import PIECE
+from embedded_cloud.storage.errors import NotModified
+from embedded_cloud.storage.object_handlers import ObjectHandlers, require_object
+from embedded_cloud.storage.ranges import NotSatisfiable, requested_slice
+from embedded_cloud.storage.state import StorageState
+from embedded_cloud.storage.wire import media_headers
+
+
+class DownloadHandlers:
+    """Answers of objects.get: metadata, or with alt=media the bytes."""
+
+    def __init__(self, state: StorageState, objects: ObjectHandlers) -> None:
+        self._state = state
+        self._objects = objects
+
+    def get(self, call: Call) -> Reply:
+        """GET /b/{bucket}/o/{object}."""
+        if call.query.get("alt") == "media":
+            return self.media(call)
+        return self._objects.metadata(call)
+
+    def media(self, call: Call) -> Reply:
+        """GET /download/storage/v1/b/{bucket}/o/{object}."""
+        try:
+            found = require_object(self._state, call, read=True)
+        except NotModified:
+            return Reply(304)
+        headers = media_headers(found)
+        size = found.digest.size
+        try:
+            asked = requested_slice(call.headers.get("Range", ""), size)
+        except NotSatisfiable:
+            return Reply(
+                416,
+                b"Request range not satisfiable",
+                {"Content-Range": f"bytes */{size}", "Content-Type": "text/html; charset=UTF-8"},
+            )
+        headers["Content-Length"] = str(asked.length)
+        headers["Last-Modified"] = formatdate(found.updated, usegmt=True)
+        if asked.partial:
+            end = asked.start + asked.length - 1
+            headers["Content-Range"] = f"bytes {asked.start}-{end}/{size}"
+        # Opened before the answer begins: a delete or overwrite meanwhile does not cut it short.
+        file = self._state.files.path(found.content).open("rb")
+        stream = _read(file, asked.start, asked.length)
+        return Reply(206 if asked.partial else 200, stream, headers)
+
+
+async def _read(file: BinaryIO, start: int, length: int) -> AsyncIterator[bytes]:
+    with file:
+        file.seek(start)
+        while length and (piece := await asyncio.to_thread(file.read, min(PIECE, length))):
+            length -= len(piece)
+            yield piece

@@ -1,0 +1,222 @@
+"""objects.* except uploads and downloads: wire format only."""
+
+from __future__ import annotations
+
+from embedded_cloud.errors import unimplemented
+from embedded_cloud.json_types import JsonObject, JsonValue, child, children, flag, text
+from embedded_cloud.merge_patch import merge
+from embedded_cloud.paging import decode_token, encode_token
+from embedded_cloud.routing import Call, Reply
+from embedded_cloud.storage.bucket_handlers import (
+    page_size,
+    refuse_soft_deleted,
+    refuse_unsupported,
+)
+from embedded_cloud.storage.buckets import Bucket
+from embedded_cloud.storage.errors import NotModified, invalid, object_not_found
+from embedded_cloud.storage.listing import Query, select
+from embedded_cloud.storage.objects import SETTABLE, StoredObject
+from embedded_cloud.storage.preconditions import Preconditions, integer
+from embedded_cloud.storage.state import StorageState
+from embedded_cloud.storage.wire import object_resource
+
+MAX_COMPOSED = 32
+
+
+class ObjectHandlers:
+    """Answers of objects.get (metadata), list, patch, update, delete, compose, rewrite, copy."""
+
+    def __init__(self, state: StorageState) -> None:
+        self._state = state
+
+    def metadata(self, call: Call) -> Reply:
+        """GET /b/{bucket}/o/{object}."""
+        refuse_soft_deleted(call)
+        try:
+            return self._reply(self._object(call, read=True))
+        except NotModified:
+            return Reply(304)
+
+    def list(self, call: Call) -> Reply:
+        """GET /b/{bucket}/o."""
+        refuse_soft_deleted(call)
+        if call.query.get("filter"):
+            raise unimplemented("filter in storage.objects.list")
+        bucket = self._state.buckets.require(call.params["bucket"])
+        query = _list_query(call)
+        versions = call.query.get("versions", "false").lower() == "true"
+        found = self._state.objects.all(bucket.name, prefix=query.prefix, versions=versions)
+        listing = select(((each.order, each.name, each) for each in found), query)
+        body: JsonObject = {"kind": "storage#objects"}
+        if listing.items:
+            body["items"] = [self._resource(each) for each in listing.items]
+        if listing.prefixes:
+            body["prefixes"] = [*listing.prefixes]
+        if listing.last is not None:
+            body["nextPageToken"] = encode_token(listing.last)
+        return Reply(body=body)
+
+    def patch(self, call: Call) -> Reply:
+        """PATCH /b/{bucket}/o/{object}."""
+        found, body = self._object(call), _settable(call)
+        return self._reply(self._state.objects.amend(found, merge(found.settable, body)))
+
+    def update(self, call: Call) -> Reply:
+        """PUT /b/{bucket}/o/{object}."""
+        found, body = self._object(call), _settable(call)
+        kept: JsonObject = {"storageClass": found.settable.get("storageClass")}
+        return self._reply(self._state.objects.amend(found, merge(kept, body)))
+
+    def delete(self, call: Call) -> Reply:
+        """DELETE /b/{bucket}/o/{object}: a generation that is named goes for good."""
+        bucket = self._state.buckets.require(call.params["bucket"])
+        found = self._object(call)
+        keep = bucket.versioned and "generation" not in call.query
+        self._state.objects.remove(found, versioned=keep)
+        return Reply(204)
+
+    def compose(self, call: Call) -> Reply:
+        """POST /b/{bucket}/o/{object}/compose."""
+        body = call.body or {}
+        bucket = self._state.buckets.require(call.params["bucket"])
+        name = call.params["destinationObject"]
+        if flag(body, "deleteSourceObjects"):
+            raise unimplemented("deleteSourceObjects in storage.objects.compose")
+        sources = [self._component(bucket, source) for source in children(body, "sourceObjects")]
+        if not 1 <= len(sources) <= MAX_COMPOSED:
+            raise invalid(
+                f"The number of source components provided ({len(sources)}) must be between 1 "
+                f"and {MAX_COMPOSED}."
+            )
+        conditions = Preconditions.from_query(call.query)
+        self._state.objects.check_absent_or(bucket.name, name, conditions)
+        partial = self._state.files.join(source.content for source in sources)
+        return self._reply(
+            self._state.objects.create(
+                bucket.name,
+                name,
+                content=self._state.files.keep(partial),
+                digest=partial.digest(),
+                settable=_with_class(bucket, _only_settable(child(body, "destination"))),
+                versioned=bucket.versioned,
+                components=sum(source.components or 1 for source in sources),
+            )
+        )
+
+    def copy(self, call: Call) -> Reply:
+        """POST …/copyTo/…."""
+        return self._reply(self._copy(call))
+
+    def rewrite(self, call: Call) -> Reply:
+        """POST …/rewriteTo/…: always done in one call, as within one location on Google."""
+        copied = self._copy(call)
+        size = str(copied.digest.size)
+        return Reply(
+            body={
+                "kind": "storage#rewriteResponse",
+                "done": True,
+                "objectSize": size,
+                "totalBytesRewritten": size,
+                "resource": self._resource(copied),
+            }
+        )
+
+    def _copy(self, call: Call) -> StoredObject:
+        refuse_unsupported(call, {})
+        source = self._state.objects.require(
+            self._state.buckets.require(call.params["sourceBucket"]).name,
+            call.params["sourceObject"],
+            integer(call.query, "sourceGeneration"),
+            Preconditions.from_query(call.query, source=True),
+            read=False,
+        )
+        bucket = self._state.buckets.require(call.params["destinationBucket"])
+        name = call.params["destinationObject"]
+        conditions = Preconditions.from_query(call.query)
+        self._state.objects.check_absent_or(bucket.name, name, conditions)
+        body = merge({}, _only_settable(call.body or {}))
+        # A body replaces the metadata; without one it is the source's.
+        settable = body or {**source.settable}
+        if "storageClass" not in body:
+            settable.pop("storageClass", None)
+        return self._state.objects.create(
+            bucket.name,
+            name,
+            content=self._state.files.link(source.content),
+            digest=source.digest,
+            settable=_with_class(bucket, settable),
+            versioned=bucket.versioned,
+            components=source.components,
+        )
+
+    def _component(self, bucket: Bucket, source: JsonObject) -> StoredObject:
+        name = text(source, "name")
+        generation = text(source, "generation")
+        found = self._state.objects.find(bucket.name, name, int(generation) if generation else None)
+        if found is None:
+            raise object_not_found(bucket.name, name)
+        wanted = text(child(source, "objectPreconditions"), "ifGenerationMatch")
+        Preconditions(generation_match=int(wanted) if wanted else None).check(
+            found.generation, found.metageneration, read=False
+        )
+        return found
+
+    def _object(self, call: Call, *, read: bool = False) -> StoredObject:
+        return require_object(self._state, call, read=read)
+
+    def _resource(self, found: StoredObject) -> JsonValue:
+        return object_resource(found, base_url=self._state.base_url())
+
+    def _reply(self, found: StoredObject) -> Reply:
+        return Reply(body=object_resource(found, base_url=self._state.base_url()))
+
+
+def require_object(state: StorageState, call: Call, *, read: bool) -> StoredObject:
+    """The object that the path, ``generation`` and the preconditions name.
+
+    Raises:
+        CloudError: 404; 412.
+        NotModified: only when ``read``.
+    """
+    bucket = state.buckets.require(call.params["bucket"])
+    return state.objects.require(
+        bucket.name,
+        call.params["object"],
+        integer(call.query, "generation"),
+        Preconditions.from_query(call.query),
+        read=read,
+    )
+
+
+def _list_query(call: Call) -> Query:
+    token = call.query.get("pageToken")
+    try:
+        after = decode_token(token) if token else ""
+    except ValueError as error:
+        raise invalid("Invalid value for pageToken") from error
+    return Query(
+        prefix=call.query.get("prefix", ""),
+        delimiter=call.query.get("delimiter", ""),
+        include_trailing_delimiter=(
+            call.query.get("includeTrailingDelimiter", "false").lower() == "true"
+        ),
+        start_offset=call.query.get("startOffset", ""),
+        end_offset=call.query.get("endOffset", ""),
+        match_glob=call.query.get("matchGlob", ""),
+        after=after,
+        limit=page_size(call),
+    )
+
+
+def _settable(call: Call) -> JsonObject:
+    body = call.body or {}
+    refuse_unsupported(call, body)
+    return _only_settable(body)
+
+
+def _only_settable(body: JsonObject) -> JsonObject:
+    return {key: value for key, value in body.items() if key in SETTABLE}
+
+
+def _with_class(bucket: Bucket, settable: JsonObject) -> JsonObject:
+    return {"storageClass": bucket.settings.get("storageClass"), **settable}

@@ -1,0 +1,251 @@
+"""Object bytes coming in: media, multipart and resumable uploads.
+
+https://cloud.google.com/storage/docs/uploads-downloads
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Mapping
+from urllib.parse import urlencode
+
+from embedded_cloud.contract import Contract
+from embedded_cloud.errors import CloudError
+from embedded_cloud.json_types import JsonObject, text
+from embedded_cloud.routing import Call, Reply
+from embedded_cloud.storage.bucket_handlers import refuse_unsupported
+from embedded_cloud.storage.content import PIECE, Digest, PartialContent
+from embedded_cloud.storage.errors import invalid, required
+from embedded_cloud.storage.multipart import read_related
+from embedded_cloud.storage.objects import SETTABLE, StoredObject, check_name
+from embedded_cloud.storage.preconditions import Preconditions
+from embedded_cloud.storage.state import StorageState
+from embedded_cloud.storage.uploads import ContentRange, Session, bytes_to_skip, persisted
+from embedded_cloud.storage.wire import object_resource
+
+_UPLOAD_PATH = "/upload/storage/v1/b"
+
+
+class UploadHandlers:
+    """Answers of objects.insert in its three upload protocols."""
+
+    def __init__(self, state: StorageState) -> None:
+        self._state = state
+
+    async def start(self, call: Call) -> Reply:
+        """POST /upload/storage/v1/b/{bucket}/o."""
+        refuse_unsupported(call, {})
+        self._state.buckets.require(call.params["bucket"])
+        kind = call.query.get("uploadType", "")
+        if kind == "media":
+            return await self._media(call)
+        if kind == "multipart":
+            return await self._multipart(call)
+        if kind == "resumable":
+            return await self._resumable(call)
+        raise invalid(f"Invalid upload type: {kind or '(none)'}")
+
+    async def resume(self, call: Call) -> Reply:
+        """PUT to a session's URI: a chunk, the rest, or a question how far it got."""
+        session = self._session(call)
+        if session.done:
+            return self._finished(session)
+        async with self._state.uploads.lock(session):
+            # Another request may have finished it while this one waited.
+            session = self._state.uploads.require(session.upload_id)
+            if session.done:
+                return self._finished(session)
+            return await self._take(call, session)
+
+    def cancel(self, call: Call) -> Reply:
+        """DELETE a session's URI."""
+        self._state.uploads.cancel(self._session(call))
+        return Reply(499, b"")
+
+    async def _media(self, call: Call) -> Reply:
+        metadata: JsonObject = {"contentType": call.headers.get("Content-Type", "")}
+        session = self._open(call, metadata)
+        return await self._whole(session, _body(call), call.headers)
+
+    async def _multipart(self, call: Call) -> Reply:
+        related = await read_related(call.headers.get("Content-Type", ""), _body(call))
+        metadata = _checked_metadata(related.metadata)
+        metadata.setdefault("contentType", related.content_type)
+        return await self._whole(self._open(call, metadata), related.media, call.headers)
+
+    async def _resumable(self, call: Call) -> Reply:
+        metadata = _checked_metadata(await call.request.read())
+        metadata.setdefault("contentType", call.headers.get("X-Upload-Content-Type", ""))
+        session = self._open(call, metadata)
+        query = urlencode(
+            {"uploadType": "resumable", "name": session.name, "upload_id": session.upload_id}
+        )
+        location = f"{self._state.base_url()}{_UPLOAD_PATH}/{session.bucket}/o?{query}"
+        return Reply(200, b"", {"Location": location, "X-GUploader-UploadID": session.upload_id})
+
+    def _open(self, call: Call, metadata: JsonObject) -> Session:
+        name = text(metadata, "name") or call.query.get("name", "")
+        if not name:
+            raise required("name")
+        check_name(name)
+        if encoding := call.query.get("contentEncoding"):
+            metadata["contentEncoding"] = encoding
+        bucket = call.params["bucket"]
+        # Told at once, not after a gigabyte; checked again when the object is made.
+        conditions = Preconditions.from_query(call.query)
+        self._state.objects.check_absent_or(bucket, name, conditions)
+        kept = {key: value for key, value in call.query.items() if key.startswith("if")}
+        return self._state.uploads.start(bucket, name, metadata, kept)
+
+    async def _whole(
+        self, session: Session, body: AsyncIterator[bytes], headers: Mapping[str, str]
+    ) -> Reply:
+        """An upload that is one request: all of it, or nothing."""
+        try:
+            partial = self._state.uploads.partial(session)
+            async for piece in _grouped(body):
+                await asyncio.to_thread(partial.append, piece)
+            created = self._finish(session, partial, headers)
+        finally:
+            self._state.uploads.cancel(session)
+        return self._reply(created)
+
+    async def _take(self, call: Call, session: Session) -> Reply:
+        partial = self._state.uploads.partial(session)
+        header = call.headers.get("Content-Range")
+        # Without the header the body is the whole object.
+        span = ContentRange.parse(header) if header else ContentRange(0, None, None)
+        if span.first is not None:
+            await _receive(partial, _body(call), bytes_to_skip(partial.size, span.first))
+        if header and partial.size != span.total:
+            return self._incomplete(call, session, partial, span)
+        try:
+            created = self._finish(session, partial, call.headers)
+        except CloudError:
+            self._state.uploads.cancel(session)
+            raise
+        self._state.uploads.finish(session, created.key)
+        return self._reply(created)
+
+    def _incomplete(
+        self, call: Call, session: Session, partial: PartialContent, span: ContentRange
+    ) -> Reply:
+        if span.total is not None and partial.size > span.total:
+            self._state.uploads.cancel(session)
+            raise invalid("The upload has more bytes than its Content-Range header says.")
+        partial.cut(persisted(partial.size))
+        headers = {"X-GUploader-UploadID": session.upload_id}
+        if partial.size:
+            headers["Range"] = f"bytes=0-{partial.size - 1}"
+        if call.headers.get("X-GUploader-No-308") == "yes":
+            return Reply(200, b"", headers | {"X-HTTP-Status-Code-Override": "308"})
+        return Reply(308, b"", headers)
+
+    def _finish(
+        self, session: Session, partial: PartialContent, headers: Mapping[str, str]
+    ) -> StoredObject:
+        """Check hashes and preconditions, then make the object."""
+        digest = partial.digest()
+        wanted = _hashes(session.metadata, headers)
+        _check_hashes(wanted, digest)
+        bucket = self._state.buckets.require(session.bucket)
+        conditions = Preconditions.from_query(session.query)
+        self._state.objects.check_absent_or(session.bucket, session.name, conditions)
+        settable: JsonObject = {
+            key: value for key, value in session.metadata.items() if key in SETTABLE and value
+        }
+        settable.setdefault("contentType", "application/octet-stream")
+        settable.setdefault("storageClass", bucket.settings.get("storageClass"))
+        return self._state.objects.create(
+            session.bucket,
+            session.name,
+            content=self._state.files.keep(partial),
+            digest=digest,
+            settable=settable,
+            versioned=bucket.versioned,
+        )
+
+    def _finished(self, session: Session) -> Reply:
+        bucket, _, rest = session.done.partition("/")
+        name, _, generation = rest.rpartition("#")
+        found = self._state.objects.find(bucket, name, int(generation))
+        if found is None:
+            raise invalid("The upload session has ended and its object is gone.")
+        return self._reply(found)
+
+    def _session(self, call: Call) -> Session:
+        upload_id = call.query.get("upload_id")
+        if not upload_id:
+            raise required("upload_id")
+        return self._state.uploads.require(upload_id)
+
+    def _reply(self, found: StoredObject) -> Reply:
+        return Reply(
+            body=object_resource(found, base_url=self._state.base_url()),
+        )
+
+
+def _checked_metadata(payload: bytes) -> JsonObject:
+    """The object resource that begins an upload, checked as any other body."""
+    if not payload.strip():
+        return {}
+    try:
+        body = json.loads(payload)
+    except ValueError as error:
+        raise invalid("Parse Error") from error
+    if not isinstance(body, dict):
+        raise invalid("Parse Error")
+    return Contract.load("storage", "v1").check_body("storage.objects.insert", body)
+
+
+def _body(call: Call) -> AsyncIterator[bytes]:
+    return call.request.content.iter_any()
+
+
+async def _grouped(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
+    """The same bytes in pieces large enough to be worth a thread each.
+
+    When the sender goes away, what came before is still handed on.
+    """
+    held = bytearray()
+    try:
+        async for piece in body:
+            held += piece
+            if len(held) >= PIECE:
+                yield bytes(held)
+                held.clear()
+    except ConnectionError:
+        if held:
+            yield bytes(held)
+        raise
+    if held:
+        yield bytes(held)
+
+
+async def _receive(partial: PartialContent, body: AsyncIterator[bytes], skip: int) -> None:
+    async for piece in _grouped(body):
+        fresh = piece[skip:]
+        skip = max(0, skip - len(piece))
+        if fresh:
+            await asyncio.to_thread(partial.append, fresh)
+
+
+def _hashes(metadata: JsonObject, headers: Mapping[str, str]) -> dict[str, str]:
+    """What the caller says the hashes are: in the metadata, or in X-Goog-Hash or Content-MD5."""
+    wanted = {"crc32c": text(metadata, "crc32c"), "md5": text(metadata, "md5Hash")}
+    wanted["md5"] = headers.get("Content-MD5") or wanted["md5"]
+    for item in headers.get("X-Goog-Hash", "").split(","):
+        name, _, value = item.strip().partition("=")
+        if name in wanted:
+            wanted[name] = value
+    return wanted
+
+
+def _check_hashes(wanted: Mapping[str, str], digest: Digest) -> None:
+    for name, found in (("crc32c", digest.crc32c), ("md5", digest.md5)):
+        if wanted[name] and wanted[name] != found:
+            title = {"crc32c": "CRC32C", "md5": "MD5 hash"}[name]
+            raise invalid(
+                f'Provided {title} "{wanted[name]}" doesn\'t match calculated {title} "{found}".'
+            )

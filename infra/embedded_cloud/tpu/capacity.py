@@ -1,0 +1,218 @@
+"""When a queued resource is granted: the rules that a user of the embedded cloud sets."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from embedded_cloud.clock import Clock
+from embedded_cloud.errors import CODES, CloudError, cloud_error, invalid_argument
+from embedded_cloud.json_types import JsonObject, JsonValue, as_object, child, number, text
+from embedded_cloud.store import Store
+
+
+@dataclass(frozen=True, slots=True)
+class CapacityRule:
+    """How requests of one zone fare. Times are seconds on the cloud's clock.
+
+    Attributes:
+        admission_s: from the request to its place in the queue (or its rejection).
+        grant_after_s: waiting in the queue until capacity is granted.
+        grant_after_polls: instead of a time: granted at the n-th GET of the request.
+        never: no capacity at all.
+        provisioning_s: from the grant to ACTIVE (also: a node's creation, start and stop).
+        suspending_s: how long SUSPENDING lasts.
+        deleting_s: how long DELETING lasts.
+        failure: provisioning fails with this canonical code and message.
+    """
+
+    admission_s: float = 0.3
+    grant_after_s: float = 2.0
+    grant_after_polls: int | None = None
+    never: bool = False
+    provisioning_s: float = 1.0
+    suspending_s: float = 1.0
+    deleting_s: float = 0.5
+    failure: tuple[str, str] | None = None
+
+    def node_failure(self, zone: str) -> tuple[str, str] | None:
+        """What a node that is created without the queue fails of, if it does."""
+        if self.never:
+            return "RESOURCE_EXHAUSTED", f'There is no more capacity in the zone "{zone}"'
+        return self.failure
+
+    def to_json(self) -> JsonObject:
+        """The rule as the control API shows it."""
+        shown: JsonObject = {name: getattr(self, name) for name in (*_SECONDS, "never")}
+        if self.grant_after_polls is not None:
+            shown["grant_after_polls"] = self.grant_after_polls
+        if self.failure is not None:
+            shown["failure"] = {"code": self.failure[0], "message": self.failure[1]}
+        return shown
+
+
+#: Chips of v5e and v6e that a project gets in every zone unless it asks for more
+#: (https://docs.cloud.google.com/tpu/docs/request-using-flex-start, preemptible quota).
+DEFAULT_QUOTA = 64
+
+#: In the ``quota`` of the rules: every zone that is not named.
+EVERY_ZONE = "*"
+
+
+@dataclass(frozen=True, slots=True)
+class Capacity:
+    """The rules of all zones.
+
+    Attributes:
+        default: the rule of zones without one of their own.
+        zones: rules of single zones, complete.
+        unsupported_zones: zones that refuse FLEX_START whatever the table of zones says.
+        quota: how much of every quota a project has in a zone; ``*`` is every other zone.
+    """
+
+    default: CapacityRule = CapacityRule()
+    zones: Mapping[str, CapacityRule] = field(default_factory=dict)
+    unsupported_zones: frozenset[str] = frozenset()
+    quota: Mapping[str, int] = field(default_factory=dict)
+
+    def rule(self, zone: str) -> CapacityRule:
+        """The rule that holds in ``zone``."""
+        return self.zones.get(zone, self.default)
+
+    def limit(self, zone: str) -> int:
+        """How much of every quota a project has in ``zone``, in the quota's own unit."""
+        return self.quota.get(zone, self.quota.get(EVERY_ZONE, DEFAULT_QUOTA))
+
+    def to_json(self) -> JsonObject:
+        """The form that :meth:`from_json` reads."""
+        return {
+            **self.default.to_json(),
+            "zones": {zone: rule.to_json() for zone, rule in self.zones.items()},
+            "unsupported_zones": list[JsonValue](sorted(self.unsupported_zones)),
+            "quota": {EVERY_ZONE: DEFAULT_QUOTA, **self.quota},
+        }
+
+    @classmethod
+    def from_json(cls, document: JsonObject) -> Capacity:
+        """Read ``{"grant_after_s": 2, "zones": {...}, "quota": {"us-east5-a": 0}}``.
+
+        What a zone does not say, it takes from the rule outside of ``zones``.
+
+        Raises:
+            CloudError: 400 naming what is not understood.
+        """
+        outer = {
+            key: value
+            for key, value in document.items()
+            if key not in ("zones", "unsupported_zones", "quota")
+        }
+        default = _rule(outer, CapacityRule())
+        zones = document.get("zones", {})
+        unsupported = document.get("unsupported_zones", [])
+        if not isinstance(zones, dict) or not isinstance(unsupported, list):
+            raise invalid_argument("zones must be an object and unsupported_zones a list")
+        if not all(isinstance(rule, dict) for rule in zones.values()):
+            raise invalid_argument("zones: the rule of a zone must be an object")
+        return cls(
+            default=default,
+            zones={zone: _rule(as_object(rule), default) for zone, rule in zones.items()},
+            unsupported_zones=frozenset(str(zone) for zone in unsupported),
+            quota=_quota(document.get("quota", {})),
+        )
+
+
+class CapacityBook:
+    """The capacity rules in force and since when, kept over restarts."""
+
+    _COLLECTION = "_emulator"
+    _KEY = "capacity"
+
+    def __init__(self, store: Store, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+        self._read: tuple[JsonObject, Capacity] = ({}, Capacity())
+
+    def current(self) -> Capacity:
+        """The rules in force."""
+        stored = self._store.get(self._COLLECTION, self._KEY)
+        if stored is None:
+            return Capacity()
+        # Asked many times a call, and hardly ever set: read anew only when it is another.
+        known, capacity = self._read
+        if stored != known:
+            capacity = Capacity.from_json(child(stored, "rules"))
+            self._read = (stored, capacity)
+        return capacity
+
+    def since(self) -> float:
+        """When they were set: a grant under new rules never lies before this time."""
+        stored = self._store.get(self._COLLECTION, self._KEY)
+        return 0.0 if stored is None else number(stored, "since")
+
+    def set(self, capacity: Capacity) -> None:
+        """Put other rules in force from now on."""
+        self._store.put(
+            self._COLLECTION,
+            self._KEY,
+            {"rules": capacity.to_json(), "since": self._clock.now()},
+        )
+
+
+_SECONDS = ("admission_s", "grant_after_s", "provisioning_s", "suspending_s", "deleting_s")
+
+
+def _rule(document: JsonObject, base: CapacityRule) -> CapacityRule:
+    rule = base
+    for key, value in document.items():
+        rule = _with(rule, key, value)
+    # Naming one way of granting takes back another that was inherited.
+    if "never" not in document and {"grant_after_s", "grant_after_polls"} & document.keys():
+        rule = dataclasses.replace(rule, never=False)
+    if "grant_after_s" in document and "grant_after_polls" not in document:
+        rule = dataclasses.replace(rule, grant_after_polls=None)
+    return rule
+
+
+def _with(rule: CapacityRule, key: str, value: JsonValue) -> CapacityRule:
+    if key in _SECONDS and isinstance(value, int | float) and _is_count(value):
+        return dataclasses.replace(rule, **{key: float(value)})  # type: ignore[arg-type]  # a float field
+    if key == "grant_after_polls" and (value is None or (isinstance(value, int) and value > 0)):
+        return dataclasses.replace(rule, grant_after_polls=value)
+    if key == "never" and isinstance(value, bool):
+        return dataclasses.replace(rule, never=value)
+    if key == "failure":
+        return dataclasses.replace(rule, failure=_failure(value))
+    raise _not_understood(key, value)
+
+
+def _is_count(value: float) -> bool:
+    return not isinstance(value, bool) and 0 <= value < float("inf")
+
+
+def _quota(value: JsonValue) -> dict[str, int]:
+    limits = {
+        zone: limit
+        for zone, limit in (value.items() if isinstance(value, dict) else ())
+        if isinstance(limit, int) and _is_count(limit)
+    }
+    if limits != value:
+        raise invalid_argument('quota must be {"us-east5-a": 0, "*": 64}: chips by zone')
+    return limits
+
+
+def _failure(value: JsonValue) -> tuple[str, str] | None:
+    if value is None:
+        return None
+    if not isinstance(value, dict) or text(value, "code") not in CODES:
+        raise invalid_argument('failure must be {"code": "RESOURCE_EXHAUSTED", "message": "..."}')
+    return text(value, "code"), text(value, "message")
+
+
+def _not_understood(key: str, value: JsonValue) -> CloudError:
+    known = ", ".join(rule_field.name for rule_field in dataclasses.fields(CapacityRule))
+    return cloud_error(
+        "INVALID_ARGUMENT",
+        f"capacity: {key}={value!r} is not understood; known: {known}, zones, unsupported_zones, "
+        "quota",
+    )

@@ -1,0 +1,106 @@
+"""Handlers of what the TPU API says about zones: locations, accelerators, runtimes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from embedded_cloud.errors import not_found
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.routing import Call, Reply
+from embedded_cloud.tpu import validation
+from embedded_cloud.tpu.naming import service_agent
+from embedded_cloud.tpu.records import Place
+from embedded_cloud.tpu.requests import page_reply, place_of
+from embedded_cloud.tpu.zones import RUNTIME_VERSIONS, ZONES, Accelerator, accelerators_in
+
+
+class CatalogHandlers:
+    """Handlers that only read tables; the same for all versions of the API.
+
+    Args:
+        project_number: project id -> number.
+    """
+
+    def __init__(self, project_number: Callable[[str], str]) -> None:
+        self._project_number = project_number
+
+    def get_accelerator_type(self, call: Call) -> Reply:
+        """``acceleratorTypes.get``."""
+        place = _known_place(call)
+        for accelerator in accelerators_in(place.zone):
+            if accelerator.name == call.params["id"]:
+                return Reply(body=_accelerator(place)(accelerator))
+        name = f"{place.parent}/acceleratorTypes/{call.params['id']}"
+        raise not_found(f"Resource '{name}' was not found")
+
+    def list_accelerator_types(self, call: Call) -> Reply:
+        """``acceleratorTypes.list``."""
+        place = _known_place(call)
+        found = accelerators_in(place.zone)
+        return page_reply(
+            call, "acceleratorTypes", found, lambda entry: entry.name, _accelerator(place)
+        )
+
+    def get_runtime_version(self, call: Call) -> Reply:
+        """``runtimeVersions.get``."""
+        place = _known_place(call)
+        if call.params["id"] in RUNTIME_VERSIONS:
+            return Reply(body=_runtime(place)(call.params["id"]))
+        name = f"{place.parent}/runtimeVersions/{call.params['id']}"
+        raise not_found(f"Resource '{name}' was not found")
+
+    def list_runtime_versions(self, call: Call) -> Reply:
+        """``runtimeVersions.list``."""
+        place = _known_place(call)
+        return page_reply(call, "runtimeVersions", RUNTIME_VERSIONS, str, _runtime(place))
+
+    def get_location(self, call: Call) -> Reply:
+        """``locations.get``."""
+        place = place_of(call)
+        if place.zone not in ZONES:
+            raise not_found(f"Location '{place.parent}' was not found")
+        return Reply(body=_location(place.project)(place.zone))
+
+    def list_locations(self, call: Call) -> Reply:
+        """``locations.list``."""
+        show = _location(call.params["project"])
+        return page_reply(call, "locations", sorted(ZONES), str, show)
+
+    def generate_service_identity(self, call: Call) -> Reply:
+        """``generateServiceIdentity``."""
+        place = _known_place(call)
+        email = service_agent(self._project_number(place.project))
+        return Reply(body={"identity": {"email": email}})
+
+
+def _known_place(call: Call) -> Place:
+    place = place_of(call)
+    validation.check_zone(place)
+    return place
+
+
+def _accelerator(place: Place) -> Callable[[Accelerator], JsonObject]:
+    def show(accelerator: Accelerator) -> JsonObject:
+        config: JsonObject = {"type": accelerator.config_type, "topology": accelerator.topology}
+        return {
+            "name": f"{place.parent}/acceleratorTypes/{accelerator.name}",
+            "type": accelerator.name,
+            "acceleratorConfigs": [config],
+        }
+
+    return show
+
+
+def _runtime(place: Place) -> Callable[[str], JsonObject]:
+    return lambda version: {
+        "name": f"{place.parent}/runtimeVersions/{version}",
+        "version": version,
+    }
+
+
+def _location(project: str) -> Callable[[str], JsonObject]:
+    return lambda zone: {
+        "name": f"projects/{project}/locations/{zone}",
+        "locationId": zone,
+        "labels": {"cloud.googleapis.com/region": zone.rpartition("-")[0]},
+    }

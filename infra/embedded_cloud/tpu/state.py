@@ -1,0 +1,245 @@
+"""The TPU service's state: calls that change it, with time passing over it."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from embedded_cloud.errors import already_exists, failed_precondition
+from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.routing import Context
+from embedded_cloud.tpu import lifecycle, quota, validation
+from embedded_cloud.tpu.capacity import CapacityBook, CapacityRule
+from embedded_cloud.tpu.nodes import Nodes
+from embedded_cloud.tpu.operations import Operations
+from embedded_cloud.tpu.queue import Queue
+from embedded_cloud.tpu.records import (
+    Node,
+    NodeState,
+    Operation,
+    Outcome,
+    Place,
+    QueuedResource,
+    QueuedState,
+)
+
+
+class TpuState:
+    """Queued resources, nodes and operations of all projects and zones.
+
+    Every call first brings the state up to the clock's present time.
+    """
+
+    def __init__(self, context: Context, capacity: CapacityBook) -> None:
+        self._clock = context.clock
+        self._capacity = capacity
+        self.nodes = Nodes(context, capacity)
+        self.queue = Queue(context, capacity, self.nodes)
+        self.operations = Operations(context.store, context.clock)
+
+    def sync(self) -> None:
+        """Apply everything that is due by now."""
+        now = self._clock.now()
+        self.queue.sync(now)
+        # A node may have more than one change behind it: until there is none.
+        while self.nodes.sync(now):
+            pass
+
+    def now(self) -> float:
+        """The time, in epoch seconds."""
+        return self._clock.now()
+
+    def wanted_hosts(self) -> list[HostSpec]:
+        """The hosts that should be running now."""
+        self.sync()
+        return self.nodes.wanted_hosts()
+
+    def create_queued_resource(
+        self,
+        place: Place,
+        queued_id: str,
+        spec: JsonObject,
+        *,
+        api_version: str,
+        request_id: str = "",
+    ) -> Operation:
+        """Ask for TPUs. The operation is done when the request is in the queue.
+
+        Raises:
+            CloudError: 400 for what cannot be asked for, 409 if the id is taken (also by a
+                request that has ended), 429 if the quota is used up.
+        """
+        self._enter(place)
+        repeated = self.operations.repeated(place, "create", "queuedResources", request_id)
+        if repeated is not None:
+            return repeated
+        validation.check_id("queued_resource_id", queued_id)
+        validation.check_queued_resource(place, spec)
+        queued = self.queue.add(place, queued_id, spec)
+        return self.operations.begin(
+            place,
+            verb="create",
+            target=queued.name,
+            api_version=api_version,
+            takes_s=self._rule(place).admission_s,
+            outcome=Outcome.QUEUED_RESOURCE,
+            error=queued.rejection,
+            snapshot=queued.to_json(),
+            request_id=request_id,
+        )
+
+    def poll_queued_resource(self, place: Place, queued_id: str) -> QueuedResource:
+        """One queued resource, counted as a poll; 404 if there is none."""
+        self._enter(place)
+        queued = self.queue.get(place, queued_id)
+        if self.queue.poll(queued):
+            self.sync()
+            queued = self.queue.get(place, queued_id)
+        return queued
+
+    def list_queued_resources(self, place: Place) -> list[QueuedResource]:
+        """The queued resources of a place; zone ``-`` means all zones."""
+        self._enter(place, any_zone=True)
+        return self.queue.in_place(place)
+
+    def delete_queued_resource(
+        self, place: Place, queued_id: str, *, force: bool, api_version: str, request_id: str = ""
+    ) -> Operation:
+        """Withdraw a request, or with ``force`` end it. The operation is done when it is gone.
+
+        Raises:
+            CloudError: 404 if there is none, 400 code 9 if it cannot be deleted in its state.
+        """
+        self._enter(place)
+        repeated = self.operations.repeated(place, "delete", "queuedResources", request_id)
+        if repeated is not None:
+            return repeated
+        queued = self.queue.get(place, queued_id)
+        self.queue.enter(lifecycle.deleting(queued, self._clock.now(), force=force))
+        return self.operations.begin(
+            place,
+            verb="delete",
+            target=queued.name,
+            api_version=api_version,
+            takes_s=self._rule(place).deleting_s,
+            outcome=Outcome.EMPTY,
+            request_id=request_id,
+        )
+
+    def reset_queued_resource(self, place: Place, queued_id: str, *, api_version: str) -> Operation:
+        """Provision the nodes anew; 400 code 9 unless the request is ACTIVE."""
+        self._enter(place)
+        queued = self.queue.reset(self.queue.get(place, queued_id))
+        return self.operations.begin(
+            place,
+            verb="reset",
+            target=queued.name,
+            api_version=api_version,
+            takes_s=0.0,
+            outcome=Outcome.QUEUED_RESOURCE,
+            snapshot=queued.to_json(),
+        )
+
+    def node(self, place: Place, node_id: str) -> Node:
+        """One node; 404 if there is none."""
+        self._enter(place)
+        return self.nodes.get(place, node_id)
+
+    def list_nodes(self, place: Place) -> list[Node]:
+        """The nodes of a place; zone ``-`` means all zones."""
+        self._enter(place, any_zone=True)
+        return self.nodes.in_place(place)
+
+    def create_node(
+        self, place: Place, node_id: str, spec: JsonObject, *, api_version: str, request_id: str
+    ) -> Operation:
+        """Create a node on demand, without the queue. Without capacity the operation fails."""
+        self._enter(place)
+        repeated = self.operations.repeated(place, "create", "nodes", request_id)
+        if repeated is not None:
+            return repeated
+        validation.check_id("node_id", node_id)
+        validation.check_node(place, spec)
+        name = f"{place.parent}/nodes/{node_id}"
+        if self.nodes.find(name) is not None or node_id in self.queue.promised(place):
+            raise already_exists(f"Resource '{name}' already exists")
+        self.queue.check_quota(place, quota.of_node(place, spec))
+        error = self._rule(place).node_failure(place.zone)
+        snapshot = None
+        if error is None:
+            now = self._clock.now()
+            node = self.nodes.create(place, node_id, spec, api_version=api_version, at=now)
+            snapshot = node.to_json()
+        return self.operations.begin(
+            place,
+            verb="create",
+            target=name,
+            api_version=api_version,
+            takes_s=self._rule(place).provisioning_s,
+            outcome=Outcome.NODE,
+            error=error,
+            snapshot=snapshot,
+            request_id=request_id,
+        )
+
+    def delete_node(self, place: Place, node_id: str, *, api_version: str) -> Operation:
+        """Delete a node; a queued resource that it belongs to is suspended."""
+        node = self.node(place, node_id)
+        now = self._clock.now()
+        rule = self._rule(place)
+        queued = self.queue.find(node.queued_resource) if node.queued_resource else None
+        if queued is None:
+            alone = dataclasses.replace(node, queued_resource="")
+            self.nodes.enter(alone, NodeState.DELETING, now)
+            return self._begin(node, "delete", api_version, rule.deleting_s, Outcome.EMPTY)
+        if queued.state is not QueuedState.ACTIVE:
+            raise failed_precondition(
+                f"Node {node.name} cannot be deleted while its queued resource is {queued.state}"
+            )
+        self.queue.enter(lifecycle.suspended_by_user(queued, now))
+        return self._begin(node, "delete", api_version, rule.suspending_s, Outcome.EMPTY)
+
+    def stop_node(self, place: Place, node_id: str, *, api_version: str) -> Operation:
+        """Stop a READY node: its hosts are shut down."""
+        node = self.node(place, node_id)
+        self.nodes.require_state(node, "Stop", NodeState.READY)
+        self.nodes.enter(node, NodeState.STOPPING, self._clock.now())
+        takes_s = self._rule(place).provisioning_s
+        return self._begin(node, "stop", api_version, takes_s, Outcome.NODE)
+
+    def start_node(self, place: Place, node_id: str, *, api_version: str) -> Operation:
+        """Start a STOPPED node: its hosts boot again."""
+        node = self.node(place, node_id)
+        self.nodes.require_state(node, "Start", NodeState.STOPPED)
+        self.nodes.enter(node, NodeState.STARTING, self._clock.now())
+        takes_s = self._rule(place).provisioning_s
+        return self._begin(node, "start", api_version, takes_s, Outcome.NODE)
+
+    def patch_node(
+        self, place: Place, node_id: str, changes: JsonObject, *, mask: str, api_version: str
+    ) -> Operation:
+        """Change what can be changed of a node."""
+        node = self.nodes.patch(self.node(place, node_id), changes, mask)
+        return self._begin(node, "update", api_version, 0.0, Outcome.NODE)
+
+    def _enter(self, place: Place, *, any_zone: bool = False) -> None:
+        """What every call does first: time passes, and the zone must be one."""
+        self.sync()
+        if not (any_zone and place.zone == "-"):
+            validation.check_zone(place)
+
+    def _begin(
+        self, node: Node, verb: str, api_version: str, takes_s: float, outcome: Outcome
+    ) -> Operation:
+        return self.operations.begin(
+            node.place,
+            verb=verb,
+            target=node.name,
+            api_version=api_version,
+            takes_s=takes_s,
+            outcome=outcome,
+            snapshot=node.to_json() if outcome is Outcome.NODE else None,
+        )
+
+    def _rule(self, place: Place) -> CapacityRule:
+        return self._capacity.current().rule(place.zone)

@@ -1,0 +1,67 @@
+"""Secret containers before the first `up`, and how a value gets in."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING
+
+import click
+
+from tpuflex.errors import Finding, NotFoundError, SettingsError
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.stack import OpenStack
+
+
+def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
+    """Make sure that the stack's secret containers exist.
+
+    They belong to Pulumi, so it is Pulumi that makes them: an `up` of just these resources.
+
+    Raises:
+        TpuflexError: the engine failed.
+    """
+    from tpuflex.cli.stack_run import Deployment
+
+    roles = ["api-key"]
+    if cloud.stack.settings.secrets.hf_token_version is not None:
+        roles.append("hf-token")
+    try:
+        for role in roles:
+            cloud.secrets.list_versions(cloud.secret(role))
+    except NotFoundError:
+        invocation.output.progress("Creating the secret containers …")
+        Deployment(invocation, cloud).up_secrets()
+
+
+def require_role(stack: OpenStack, role: str) -> None:
+    """Refuse a secret that the stack does not use: it would have no container.
+
+    Raises:
+        SettingsError: the stack file pins no version of it.
+    """
+    if role == "hf-token" and stack.settings.secrets.hf_token_version is None:
+        finding = Finding(
+            "tpuflex:secrets.hf_token_version",
+            "is not set, so the stack has no such secret",
+            "Write hf_token_version: 1.",
+        )
+        raise SettingsError(stack.file.name, (finding,))
+
+
+def read_value(role: str) -> str:
+    """The value of a secret: asked for without echo, or standard input to its end.
+
+    Raises:
+        click.UsageError: it is empty, or more than one line.
+    """
+    if sys.stdin.isatty():
+        value = click.prompt(f"Value of {role}", hide_input=True, err=True)
+    else:
+        value = sys.stdin.read()
+    text = str(value).removesuffix("\n")
+    if not text or "\n" in text:
+        raise click.UsageError("The value must be one line that is not empty.")
+    return text

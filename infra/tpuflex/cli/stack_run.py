@@ -1,0 +1,190 @@
+"""One stack and the engine that works on it: plan, bring up, take down."""
+
+from __future__ import annotations
+
+import threading
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from tpuflex.catalog.cost import run_cost
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.engine_progress import LiveProgress
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.prepare import BUCKET, check_source
+from tpuflex.engine.events import Note, Progress
+from tpuflex.engine.failure import ProgramFailures
+from tpuflex.engine.find import ensure
+from tpuflex.engine.run import StackRun
+from tpuflex.engine.session import Target
+from tpuflex.naming import ENDPOINT_NAME
+from tpuflex.request.outcomes import TABLE, Standing
+
+if TYPE_CHECKING:
+    from tpuflex.engine.plan import Plan
+
+
+#: URN patterns of the secret containers and of what they hang on.
+SECRETS = (
+    "**VllmEndpoint::*",
+    "**pulumi:providers:gcp::*",
+    "**ApiServices::*",
+    "**gcp:projects/service:Service::*",
+    "**ServingSecrets::*",
+    "**gcp:secretmanager/secret:Secret::*",
+)
+
+
+#: What a plan says of a request whose run is over, in place of the engine's operation.
+_FORETOLD = TABLE[Standing.ENDED].preview.text
+
+
+class Deployment:
+    """What the command line does with a stack through the engine."""
+
+    def __init__(self, invocation: Invocation, cloud: Cloud) -> None:
+        self._invocation = invocation
+        self._cloud = cloud
+        self._stack = cloud.stack
+        self._failures = ProgramFailures()
+        self._progress: LiveProgress | None = None
+        self._partial = False
+        self._told: set[str] = set()
+
+    @cached_property
+    def target(self) -> Target:
+        """The engine, and what it works on."""
+        project = self._stack.project
+        output = self._invocation.output
+        return Target(
+            root=project.root,
+            stack=self._stack.name,
+            engine=ensure(project.home, self._invocation.environ, output.progress),
+            environ=self._cloud.environ,
+        )
+
+    @cached_property
+    def engine(self) -> StackRun:
+        """The engine on this stack."""
+        return StackRun(self.target, self._program, failures=self._failures, listener=self._listen)
+
+    @cached_property
+    def _loading(self) -> threading.Thread:
+        """Loads the program's classes, from the first look at this on."""
+        thread = threading.Thread(target=_load_program, daemon=True)
+        thread.start()
+        return thread
+
+    def plan(self) -> StackPlan:
+        """What ``up`` would do and cost.
+
+        Raises:
+            SettingsError: the weights that would be pushed are not there.
+            TpuflexError: the program or the engine failed.
+        """
+        # The program's classes take as long to load as the engine takes to start: side by side.
+        _ = self._loading
+        cost = run_cost(self._stack.settings)
+        preview = self.engine.preview()
+        plan = StackPlan(self._stack, preview, cost, run_over=_FORETOLD in self._told)
+        if any(step.type == BUCKET for step in plan.plan.changes):
+            # A new bucket is filled from the source: a misspelt one is told before consent.
+            check_source(self._stack)
+        return plan
+
+    def up(self, changes: int) -> dict[str, Any]:
+        """Bring the stack up and return its outputs.
+
+        Raises:
+            TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
+        """
+        with self._live(changes) as self._progress:
+            return self.engine.up()
+
+    def up_secrets(self) -> None:
+        """Create the secret containers, and nothing that costs anything.
+
+        Raises:
+            TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
+        """
+        self._partial = True
+        try:
+            with self._live(0) as self._progress:
+                self.engine.up(targets=SECRETS)
+        finally:
+            self._partial = False
+
+    def refresh(self) -> None:
+        """Adopt into the state what is really in the cloud.
+
+        Raises:
+            TpuflexError: a provider or the engine failed, or Ctrl-C.
+        """
+        with self._live(0) as self._progress:
+            self.engine.refresh()
+
+    def destroy(self, plan: Plan, *, spare_protected: bool = False) -> None:
+        """Delete every resource of the stack, but for protected ones if those are spared.
+
+        Raises:
+            TpuflexError: a provider or the engine failed, or Ctrl-C.
+        """
+        with self._live(len(plan.resources)) as self._progress:
+            self.engine.destroy(spare_protected=spare_protected)
+
+    def _program(self) -> None:
+        """The Pulumi program, run by the engine in this process."""
+        import pulumi
+
+        # To its end: a module of pulumi-gcp that two threads load at once is seen half loaded.
+        self._loading.join()
+        from tpuflex.cli.prepare import preparation
+        from tpuflex.program import deploy
+
+        prepare = preparation(
+            self._cloud, self._say, self._invocation.output, lambda: self.engine.cancelled
+        )
+        deploy(
+            self._stack.settings,
+            project=pulumi.get_project(),
+            stack=pulumi.get_stack(),
+            # Part of a stack has no chips, so nothing has to be there before them.
+            prepare=None if self._partial else self._failures.guard_async(prepare),
+            environ=self._cloud.environ,
+        )
+
+    def _live(self, total: int) -> LiveProgress:
+        output = self._invocation.output
+        return LiveProgress(
+            output,
+            total,
+            stopped=lambda: self.engine.cancelled,
+            told=frozenset(self._told),
+        )
+
+    def _listen(self, progress: Progress) -> None:
+        if self._progress is not None:
+            self._progress.listen(progress)
+        elif isinstance(progress, Note) and progress.name == ENDPOINT_NAME:
+            # A preview looks at the slice, too: what it finds must not wait for `up`.
+            self._tell(progress)
+
+    def _tell(self, note: Note) -> None:
+        if note.severity != "error" and not note.passing and note.text not in self._told:
+            self._told.add(note.text)
+            if note.text == _FORETOLD:
+                return  # the plan's own line says it
+            word = "warning" if note.severity == "warning" else ""
+            self._invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
+
+    def _say(self, text: str) -> None:
+        if self._progress is not None:
+            self._progress.say(text)
+        else:
+            self._invocation.output.progress(text)
+
+
+def _load_program() -> None:
+    from tpuflex.program import load
+
+    load()

@@ -1,0 +1,171 @@
+"""The steps of `tpuflex up`: plan, consent, resources, host, result."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.engine_progress import QUEUED_RESOURCE
+from tpuflex.cli.host_progress import HostProgress
+from tpuflex.cli.plan import number, price_text
+from tpuflex.cli.prepare import BUCKET, weights_directory
+from tpuflex.cli.stack_run import Deployment
+from tpuflex.cli.standing import expiry_text
+from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
+from tpuflex.operate.host import HostReport, await_ready
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.status import observe_host, slice_status
+from tpuflex.request.states import Lifecycle
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.plan import StackPlan
+
+
+def bring_up(invocation: Invocation, cloud: Cloud) -> None:
+    """Bring the stack of ``cloud`` up and show the endpoint.
+
+    Raises:
+        TpuflexError: any step failed; what was done so far is kept.
+    """
+    output = invocation.output
+    deployment = Deployment(invocation, cloud)
+    plan = deployment.plan()
+    if not plan.plan.changes and not slice_exists(cloud):
+        output.progress("The slice is in the stack's state but not in the cloud: refreshing …")
+        deployment.refresh()
+        plan = deployment.plan()
+    plan.show(output)
+    if plan.plan.changes:
+        if not invocation.yes:
+            output.confirm("Go ahead?")
+        _fetch(invocation, cloud, plan)
+        deployment.up(len(plan.plan.resources))
+    else:
+        output.progress("No changes: everything is as the stack file says.")
+    status = wait_ready(invocation, cloud)
+    show_result(invocation, cloud, plan, status)
+
+
+def slice_exists(cloud: Cloud) -> bool:
+    """Whether the cloud holds the stack's slice, in whatever state."""
+    try:
+        status = slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu)
+    except NotFoundError:
+        return False
+    return status.lifecycle is not Lifecycle.LOST
+
+
+def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
+    """Wait until the host has served a completion, showing its phases.
+
+    Raises:
+        CapacityError: the request still waits.
+        BootError: the host failed, took longer than ``timeouts.ready``, or its run is over.
+    """
+    stack = cloud.stack
+    status = slice_status(stack.settings, stack.names, cloud.tpu)
+    if status.ready:
+        return status
+    require_active(status)
+    with HostProgress(invocation.output) as progress:
+
+        def observe() -> HostReport | None:
+            progress.tick()
+            return observe_host(status.node, cloud.tpu)
+
+        try:
+            await_ready(
+                observe,
+                timeout=stack.settings.slice.timeouts.ready.total_seconds(),
+                now=cloud.timing.monotonic,
+                sleep=cloud.sleep,
+                changed=progress.changed,
+                log=host_log(cloud, status),
+            )
+        except KeyboardInterrupt as error:
+            raise InterruptedByUser(
+                "Stopped waiting; the slice runs and its host goes on booting.",
+                hint="`tpuflex up` waits on, `tpuflex status` looks, `tpuflex down` ends it.",
+            ) from error
+    return slice_status(stack.settings, stack.names, cloud.tpu)
+
+
+def require_active(status: SliceStatus) -> None:
+    """Check that there are hosts to wait for.
+
+    Raises:
+        CapacityError: the request still waits.
+        BootError: there are none, and none will come by itself.
+    """
+    said = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
+    advice = f"{status.advice[:1].upper()}{status.advice[1:]}."
+    if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
+        raise CapacityError(said, hint=advice)
+    if status.lifecycle is not Lifecycle.ACTIVE:
+        raise BootError(said, hint=advice)
+
+
+def host_log(cloud: Cloud, status: SliceStatus) -> str:
+    """Where the host's log is read."""
+    node = status.node.rpartition("/")[2]
+    if cloud.stack.embedded:
+        return str(cloud.stack.project.home / "emulator" / "hosts" / node / "serial.log")
+    return (
+        f"gcloud compute tpus tpu-vm ssh {node} --zone {status.zone} --tunnel-through-iap "
+        "--command 'sudo tail -50 /var/log/tpuflex/startup.log'"
+    )
+
+
+def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: SliceStatus) -> None:
+    """Print the endpoint, and what can be done with it."""
+    stack, output = cloud.stack, invocation.output
+    endpoint = status.endpoint(stack.settings.serving.port)
+    option = "" if stack.name == "dev" else f" --stack {stack.name}"
+    timeline = status.host.seconds_by_phase() if status.host else {}
+    output.document(
+        {
+            "endpoint": endpoint,
+            "model": stack.settings.model.name,
+            "usd_per_hour": number(plan.cost.per_hour),
+            "boot_seconds": timeline,
+            "slice": status.to_json(),
+        }
+    )
+    output.result()
+    output.heading("READY: a completion was served")
+    output.facts(
+        (
+            ("endpoint", endpoint),
+            ("model", stack.settings.model.name),
+            ("expires", expiry_text(status, invocation.now())),
+            ("price", price_text(plan.cost)),
+            ("boot", _wrapped(f"{phase} {seconds} s" for phase, seconds in timeline.items())),
+        )
+    )
+    output.result()
+    output.result(f'Next: tpuflex ask{option} "your question"')
+    output.result(f"      tpuflex status{option}")
+    output.result(f"      tpuflex down{option}")
+
+
+def _wrapped(words: Iterable[str]) -> str:
+    """``words`` with commas, on lines that fit an 80-column terminal below a fact's name."""
+    text = ", ".join(word.replace(" ", "\0") for word in words)
+    return "\n".join(wrap(text, 66)).replace("\0", " ")
+
+
+def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
+    """Fetch what the resources will need, before the first of them is made: what cannot be had
+    then costs nothing and leaves nothing behind."""
+    made = {step.type for step in plan.plan.changes}
+    stack, say = cloud.stack, invocation.output.progress
+    if stack.embedded and QUEUED_RESOURCE in made:
+        from embedded_cloud.images import ensure_image
+
+        ensure_image(stack.settings.serving.image, stack.project.home, say)
+    source = stack.settings.model.weights.source
+    if source is not None and BUCKET in made:
+        weights_directory(cloud, source, say)

@@ -1,0 +1,102 @@
+"""Everything that exists before the slice is asked for, and goes only after it is gone."""
+
+from __future__ import annotations
+
+import pulumi
+
+from tpuflex.catalog.zones import region_of
+from tpuflex.components.endpoint_args import Prepare
+from tpuflex.components.identity import HostIdentity, HostIdentityArgs
+from tpuflex.components.network import Network, NetworkArgs
+from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
+from tpuflex.components.services import ApiServices, ApiServicesArgs
+from tpuflex.components.weights import WeightsBucket, WeightsBucketArgs
+from tpuflex.errors import TpuflexError
+from tpuflex.naming import Names
+from tpuflex.settings.model import StackSettings
+
+API_KEY = "api-key"
+HF_TOKEN = "hf-token"  # noqa: S105 - the role's name, not a token
+
+
+class Prerequisites:
+    """Network, identity, weights bucket and secrets of one endpoint.
+
+    Attributes:
+        network: where the slice lives.
+        identity: whom its hosts run as.
+        weights: the bucket that they read.
+        secrets: the secrets that they read.
+    """
+
+    def __init__(
+        self, name: str, settings: StackSettings, names: Names, opts: pulumi.ResourceOptions
+    ) -> None:
+        project, region = settings.project, region_of(settings.slice.zones[0])
+        self._project = project
+        self._services = ApiServices(f"{name}-apis", ApiServicesArgs(project=project), opts)
+        after_services = pulumi.ResourceOptions.merge(
+            opts, pulumi.ResourceOptions(depends_on=[self._services])
+        )
+        self.network = Network(
+            f"{name}-network",
+            NetworkArgs(
+                names=names,
+                project=project,
+                region=region,
+                subnetwork_cidr=settings.network.subnetwork_cidr,
+                serving_port=settings.serving.port,
+                allowed_cidrs=settings.network.allowed_cidrs,
+            ),
+            after_services,
+        )
+        self.identity = HostIdentity(
+            f"{name}-host", HostIdentityArgs(names=names, project=project), after_services
+        )
+        self.weights = WeightsBucket(
+            f"{name}-weights",
+            WeightsBucketArgs(
+                names=names, project=project, region=region, reader=self.identity.member
+            ),
+            after_services,
+        )
+        roles = (API_KEY,) if settings.secrets.hf_token_version is None else (API_KEY, HF_TOKEN)
+        self.secrets = ServingSecrets(
+            f"{name}-secrets",
+            ServingSecretsArgs(
+                names=names,
+                project=project,
+                region=region,
+                roles=roles,
+                reader=self.identity.member,
+            ),
+            after_services,
+        )
+
+    def all(self) -> list[pulumi.Resource]:
+        """What must exist before the slice does, and must not go before it is gone."""
+        return [
+            self._services,
+            *self.network.barriers,
+            *self.identity.grants,
+            self.weights.grant,
+            *self.secrets.grants,
+        ]
+
+    def version(self, role: str, number: int) -> str:
+        """Resource name of a secret's version."""
+        return f"projects/{self._project}/secrets/{self.secrets.secret_ids[role]}/versions/{number}"
+
+    def prepared(self, prepare: Prepare | None) -> pulumi.Output[None] | None:
+        """Resolves when ``prepare`` is through; None when there is nothing to wait for."""
+        if prepare is None or pulumi.runtime.is_dry_run():
+            return None
+        existing = [item.id for item in (self.weights.grant, *self.secrets.grants)]
+
+        async def run(_: object) -> None:
+            try:
+                await prepare(self.weights.bucket_name, self.secrets.secret_ids)
+            except TpuflexError as error:
+                raise pulumi.RunError(str(error)) from error
+
+        return pulumi.Output.all(*existing).apply(run)

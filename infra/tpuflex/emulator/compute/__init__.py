@@ -1,7 +1,0 @@
-"""Compute Engine API v1: networks, subnetworks, routers, firewalls, addresses, places."""
-
-from __future__ import annotations
-
-from tpuflex.emulator.compute.routes import service
-
-__all__ = ["service"]

@@ -1,7 +1,0 @@
-"""Identity and Access Management API v1; also the policies that every service keeps."""
-
-from __future__ import annotations
-
-from tpuflex.emulator.iam.routes import service
-
-__all__ = ["service"]

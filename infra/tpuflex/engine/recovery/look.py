@@ -1,0 +1,166 @@
+"""Whether what was begun exists in the cloud, and whether it is ours."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import TYPE_CHECKING, Any, Protocol
+
+from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.gcp.kinds import (
+    QUEUED_RESOURCE,
+    TYPES,
+    Inputs,
+    Place,
+    owner_asked,
+    owner_found,
+    places,
+)
+from tpuflex.gcp.marked import NODE, list_tpu
+from tpuflex.naming import generation_of
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.inventory import Apis
+    from tpuflex.gcp.marked import Marked
+
+
+class Answer(StrEnum):
+    """What the cloud says about something that may have been made."""
+
+    OURS = "ours"
+    ABSENT = "absent"
+    FOREIGN = "foreign"
+    ASK_PLUGIN = "ask the plugin"  #: only a read through the plugin tells
+    UNKNOWN = "unknown"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One look.
+
+    Attributes:
+        answer: what was found.
+        id: the id under which it is (or would be) known to the plugin.
+        detail: why, for people.
+        going: whether it is being deleted.
+    """
+
+    answer: Answer
+    id: str = ""
+    detail: str = ""
+    going: bool = False
+
+
+class Look(Protocol):
+    """Looks for one resource in the cloud."""
+
+    def __call__(self, type_: str, inputs: Inputs) -> Finding:
+        """What there is of a resource of ``type_`` that was asked for with ``inputs``."""
+
+    def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
+        """Everything of ours that was asked for as the queued resource of ``inputs``, in any
+        generation and any zone, be it only a node that is left of it; the oldest generation
+        first, and in it the zones of ``inputs`` first. None while its names are not known.
+
+        Raises:
+            ApiError: the zones of ``inputs`` could not all be listed.
+        """
+
+
+class CloudLook:
+    """Looks with our own clients, so that what is not ours never gets near the state."""
+
+    def __init__(self, apis: Apis) -> None:
+        self._apis = apis
+
+    def __call__(self, type_: str, inputs: Inputs) -> Finding:
+        """What there is of a resource of ``type_`` that was asked for with ``inputs``."""
+        if type_ not in TYPES:
+            return Finding(Answer.UNKNOWN, detail=f"no rule says how a {type_} is found again")
+        where = places(type_, inputs)
+        if not where:
+            return Finding(Answer.UNKNOWN, detail="part of its name is not known")
+        if TYPES[type_].api is None:
+            return Finding(Answer.ASK_PLUGIN, where[0].id)
+        return best(self._at(type_, inputs, place) for place in where)
+
+    def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
+        """As :meth:`Look.generations`."""
+        owner = owner_asked(QUEUED_RESOURCE, inputs)
+        if not (owner and places(QUEUED_RESOURCE, inputs)):
+            return ()
+        listing = list_tpu(self._apis, inputs["project"], tuple(inputs["zones"]))
+        if listing.unseen:
+            raise ApiError("; ".join(listing.unseen))
+        found = dict[tuple[int, str], Finding]()
+        for item in listing.found:
+            id_ = _request_of(item, inputs)
+            generation = _generation(id_, inputs)
+            if item.owner == owner and generation is not None:
+                here = {**inputs, "zones": [item.location], "queuedResourceId": id_}
+                (place,) = places(QUEUED_RESOURCE, here)
+                found.setdefault((generation, place.id), Finding(Answer.OURS, place.id))
+        return tuple(found[key] for key in sorted(found, key=lambda key: key[0]))
+
+    def _at(self, type_: str, inputs: Inputs, place: Place) -> Finding:
+        row = TYPES[type_]
+        try:
+            found = getattr(self._apis, row.api or "").call("GET", place.path)
+        except NotFoundError:
+            return Finding(Answer.ABSENT, place.id)
+        except AccessError as error:
+            if row.elsewhere:
+                return Finding(Answer.FOREIGN, place.id, "the name is taken in another project")
+            return Finding(Answer.UNKNOWN, place.id, error.message)
+        except ApiError as error:
+            return Finding(Answer.UNKNOWN, place.id, error.message)
+        return judged(type_, inputs, found, place)
+
+
+def judged(type_: str, inputs: Inputs, found: Mapping[str, Any], place: Place) -> Finding:
+    """Whether ``found`` is what was asked for with ``inputs``: it carries the same marker."""
+    asked, has = owner_asked(type_, inputs), owner_found(type_, found)
+    if not asked:
+        return Finding(
+            Answer.UNKNOWN, place.id, "it exists, but nothing was asked for that marks it as ours"
+        )
+    if asked != has:
+        return Finding(
+            Answer.FOREIGN,
+            place.id,
+            f"it is marked {has!r}" if has else "it carries no mark of ours",
+        )
+    return Finding(Answer.OURS, place.id, going=_state(found) == "DELETING")
+
+
+def _request_of(item: Marked, inputs: Inputs) -> str:
+    """Id of the queued resource that ``item`` is, or is a node of."""
+    if item.kind == NODE.name and not item.holder and isinstance(inputs.get("multiNode"), Mapping):
+        return item.name.rpartition("-")[0]  # of several nodes, PREFIX-0, PREFIX-1, …
+    return (item.holder or item.name).rpartition("/")[2]
+
+
+def _generation(id_: str, inputs: Inputs) -> int | None:
+    """Which generation of the queued resource of ``inputs`` the id names; None if it is none. An
+    id that was given and not made has no other generations."""
+    prefix = inputs.get("queuedResourceIdPrefix")
+    if prefix:
+        return generation_of(str(prefix), id_)
+    return 0 if id_ == inputs["queuedResourceId"] else None
+
+
+def _state(found: Mapping[str, Any]) -> object:
+    """What a queued resource says of itself; nothing else has such a field."""
+    state = found.get("state")
+    return state.get("state") if isinstance(state, Mapping) else None
+
+
+#: Of the findings in several zones, the one that counts.
+_RANK = (Answer.OURS, Answer.UNKNOWN, Answer.FOREIGN, Answer.ABSENT)
+
+
+def best(findings: Iterable[Finding]) -> Finding:
+    """The finding that counts: what is ours in any of the zones. (The provider's own read finds
+    its way from there to the others.)"""
+    return min(findings, key=lambda finding: _RANK.index(finding.answer))

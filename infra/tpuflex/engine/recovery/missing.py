@@ -1,0 +1,139 @@
+"""What the cloud has of a queued resource and its state does not know.
+
+When only a plugin dies, its engine lives on, takes the operation for failed and keeps nothing of
+it: a replacement that was made, a request in a zone that a waiting slice was just given. Whoever
+goes on without a `recover`, or moves the program elsewhere, adds to that. What was asked for can
+be told by its name and its marker alone, so all of a series is listed, in every zone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from tpuflex.engine.recovery.look import Finding, Look
+from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
+from tpuflex.gcp.kinds import QUEUED_RESOURCE, places
+from tpuflex.naming import generation_of
+from tpuflex.request.name import RequestName
+
+
+@dataclass(frozen=True, slots=True)
+class Unknown:
+    """What a state does not know of one of its queued resources.
+
+    Attributes:
+        resource: its entry in the state.
+        strays: full names of requests under its present id, in other zones.
+        earlier: entries of what is only to be deleted.
+        latest: the entry of what has replaced it, as pending creation; None if nothing has.
+    """
+
+    resource: Stored
+    strays: tuple[str, ...]
+    earlier: tuple[Stored, ...]
+    latest: Stored | None
+
+
+def unknown(deployment: Stored, look: Look) -> list[Unknown]:
+    """What ``deployment`` does not know of its queued resources; those apart of which it knows
+    everything.
+
+    Raises:
+        ApiError: a zone that it names could not be listed.
+    """
+    found = []
+    for resource in resources(deployment):
+        if resource["type"] != QUEUED_RESOURCE or resource.get("delete"):
+            continue
+        known = _known(deployment, resource["urn"])
+        there = look.generations(resource.get("inputs") or {})
+        series = by_id(finding for finding in there if finding.id not in known)
+        if series:
+            found.append(_sorted(resource, series))
+    return found
+
+
+def by_id(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
+    """``findings`` in whatever zones, by the id of the queued resource, in their order."""
+    found: dict[str, list[Finding]] = {}
+    for finding in findings:
+        found.setdefault(RequestName.parse(finding.id).id, []).append(finding)
+    return found
+
+
+def joined_zones(asked: Sequence[str], found: Iterable[Finding]) -> list[str]:
+    """The zones in which something is to be looked for: those that were ``asked`` for, behind
+    those of ``found`` if any of them is another."""
+    there = [RequestName.parse(finding.id).zone for finding in found]
+    return [*asked] if set(there) <= set(asked) else [*dict.fromkeys((*there, *asked))]
+
+
+def with_unknown(deployment: Stored, found: Iterable[Unknown]) -> Stored:
+    """``deployment`` with the strays of ``found`` among what their resources have asked for, and
+    with what is only to be deleted."""
+    strays = {each.resource["urn"]: each.strays for each in found}
+    earlier = [entry for each in found for entry in each.earlier]
+
+    def knowing(resource: Stored) -> Stored:
+        more = strays.get(resource["urn"])
+        if not more or resource.get("delete"):
+            return resource
+        outputs = resource.get("outputs") or {}
+        known = outputs.get("requests") or [resource["id"]]
+        return {**resource, "outputs": {**outputs, "requests": [*known, *more]}}
+
+    return {
+        **deployment,
+        "resources": [*(knowing(one) for one in resources(deployment)), *earlier],
+    }
+
+
+#: What the engine says of one entry alone.
+_OF_ITS_OWN = frozenset(
+    {"id", "outputs", "created", "modified", "initErrors", "pendingReplacement"}
+)
+
+
+def _sorted(resource: Stored, series: Mapping[str, list[Finding]]) -> Unknown:
+    """Which of ``series``, the oldest generation first, has replaced ``resource``."""
+    inputs, gone = resource["inputs"], is_reminder(resource)
+    present = inputs["queuedResourceId"]
+    strays = [] if gone else series.get(present, [])
+    others = [id_ for id_ in series if gone or id_ != present]
+    replaced = bool(others) and (gone or _later(others[-1], present, inputs))
+    entries = [_entry(resource, id_, series[id_]) for id_ in others]
+    latest, earlier = (entries[-1], entries[:-1]) if replaced else (None, entries)
+    return Unknown(
+        resource,
+        tuple(stray.id for stray in strays),
+        tuple({**entry, "outputs": {}, "delete": True} for entry in earlier),
+        None if latest is None else begun(latest),
+    )
+
+
+def _later(id_: str, present: str, inputs: Mapping[str, Any]) -> bool:
+    prefix = str(inputs.get("queuedResourceIdPrefix") or "")
+    return (generation_of(prefix, id_) or 0) > (generation_of(prefix, present) or 0)
+
+
+def _entry(resource: Stored, id_: str, found: list[Finding]) -> Stored:
+    inputs = resource["inputs"]
+    zones = joined_zones(inputs["zones"], found)
+    shared = {key: value for key, value in resource.items() if key not in _OF_ITS_OWN}
+    asked = {**inputs, "queuedResourceId": id_, "zones": zones}
+    return {**shared, "id": found[0].id, "inputs": asked}
+
+
+def _known(deployment: Stored, urn: str) -> set[str]:
+    """Full names of all that ``deployment`` says of ``urn``, and has pending."""
+    waiting = [operation["resource"] for operation in pending(deployment)]
+    found: set[str] = set()
+    for one in (*resources(deployment), *waiting):
+        if one["urn"] != urn or is_reminder(one):
+            continue
+        found.add(str(one.get("id") or ""))
+        found |= set((one.get("outputs") or {}).get("requests") or ())
+        found |= {place.id for place in places(QUEUED_RESOURCE, one.get("inputs") or {})}
+    return found

@@ -1,1 +1,0 @@
-"""Pure calculators over catalog and settings."""

@@ -1,0 +1,249 @@
+"""Deletion: over only when the queued resource and all of its nodes are gone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    ConflictError,
+    InterruptedByUser,
+    NotFoundError,
+)
+from tpuflex.provider.call import POLL_BUDGET, Call
+from tpuflex.provider.elapsed import elapsed
+from tpuflex.provider.orphans import Orphans, orphaned
+from tpuflex.provider.pace import HEARTBEAT, pause_for
+from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import STUCK, TABLE, Standing
+from tpuflex.request.snapshot import Observation
+
+_REFUSALS = 3
+
+
+@dataclass
+class Removal:
+    """One deletion and its memory, driven step by step: several may go on side by side.
+
+    Attributes:
+        call: what is at hand.
+        name: the queued resource.
+        labels: labels that say whose it is; what carries another owner is left alone.
+        deadline: on the monotonic clock.
+        born: `createTime` of the one that is meant, if that is known.
+        where: what its lines begin with, where several are told.
+    """
+
+    call: Call
+    name: RequestName
+    labels: dict[str, str]
+    deadline: float
+    born: str = ""
+    where: str = ""
+    operation: str = ""
+    orphans: Orphans = field(init=False)
+    said: str = ""
+    refusals: int = 0
+    not_before: float = 0.0
+    stood: Standing | None = None
+    started: float = field(init=False)
+    said_at: float = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.started = self.said_at = self.call.timing.monotonic()
+        self.orphans = Orphans(self.call, self.name)
+
+    def step(self) -> bool:
+        """Look, and do what is to be done; True once nothing is left.
+
+        Raises:
+            ConflictError: it belongs to someone else, or is not gone at the deadline.
+            AccessError: a permission is missing.
+            InterruptedByUser: the engine cancelled; the deletion may go on in the cloud.
+        """
+        now = self.call.timing.monotonic()
+        if now < self.not_before:
+            return False
+        try:
+            seen = self._look()
+            if seen is not None and self._done(seen):
+                return True
+            if seen is not None:
+                self._act(seen)
+            self.refusals = 0
+        except AccessError:
+            self.refusals += 1
+            if self.refusals >= _REFUSALS:
+                raise
+        except InterruptedByUser as error:
+            raise self.interrupted() from error
+        if self.call.timing.monotonic() >= self.deadline:
+            raise ConflictError(
+                f"{self.name} is not gone after {elapsed(now - self.started)} ({self.said})",
+                hint=STUCK,
+            )
+        return False
+
+    def wait(self) -> float:
+        """Seconds until the next step is worth it."""
+        now = self.call.timing.monotonic()
+        age = now - self.started
+        pause = pause_for(age, self.call.timing.jitter(), self.call.waits.count)
+        pause = max(pause, self.not_before - now)
+        return max(0.0, min(pause, self.deadline - now, self.said_at + HEARTBEAT - now))
+
+    def interrupted(self) -> InterruptedByUser:
+        """What to raise when the engine cancels."""
+        return InterruptedByUser(f"stopped while deleting {self.name}", hint=STUCK)
+
+    def _look(self) -> Observation | None:
+        """What is there, looked for twice if nothing is; None if the API cannot be reached."""
+        try:
+            return self.call.look_twice(self.name, budget=POLL_BUDGET)
+        except ApiError as error:
+            self._no_answer(error)
+            return None
+
+    def _no_answer(self, error: ApiError) -> None:
+        self.not_before = self.call.timing.monotonic() + error.retry_after
+        self.call.report(f"no answer about {self.name} ({error.message})", passing=True)
+
+    def _done(self, seen: Observation) -> bool:
+        if self.stood is None:
+            self.stood = seen.standing(self.labels, self.born)
+        if seen.gone:
+            text = TABLE[self.stood].down.text
+            if self.where and self.stood is Standing.GONE:
+                text = "it is gone"  # one of several: the resource itself stays in the state
+            self.call.report(f"{self.where or f'{self.name}: '}{text}")
+            return True
+        if seen.belongs_to(self.labels):
+            return False
+        if seen.queued_resource is None or (seen.born and seen.born != self.born):
+            # Not the one that is meant: ours is gone, and somebody took the name (a node that
+            # has no request is nobody's but its owner's).
+            self.call.report(
+                f"{self.name} belongs to {seen.owner} now: {TABLE[Standing.FOREIGN].down.text}",
+                warning=True,
+            )
+            return True
+        raise ConflictError(
+            f"{self.name} belongs to {seen.owner} and was left alone",
+            hint="Remove it from this state with `pulumi state delete URN`.",
+        )
+
+    def _act(self, seen: Observation) -> None:
+        if self._in_progress(seen):
+            self._tell(seen, "")
+            return
+        try:
+            if seen.queued_resource is not None:
+                answer = self.call.client.delete_queued_resource(
+                    self.name, request_id=self.call.new_id(), force=True
+                )
+                self.operation = answer.name
+            else:
+                self.orphans.delete(seen.orphans(self.labels))
+            self._tell(seen, "deleting")
+        except NotFoundError:
+            return
+        except ApiError as error:
+            if isinstance(error, ConflictError):
+                # PROVISIONING cannot be deleted, for up to two hours: ask again until it can.
+                self._tell(seen, "cannot be deleted yet")
+            elif error.passing:
+                self._no_answer(error)
+            else:
+                raise
+
+    def _in_progress(self, seen: Observation) -> bool:
+        """Whether a deletion is under way, so that asking again would only be refused."""
+        if self.operation:
+            done = self._operation_done()
+            if done is False:
+                return True
+            self.operation = ""
+        if seen.queued_resource is not None:
+            return seen.state == "DELETING"
+        return not self.orphans.left(seen.orphans(self.labels))
+
+    def _operation_done(self) -> bool | None:
+        """Whether our delete operation is done; None if Google has forgotten it."""
+        try:
+            found = self.call.client.get_operation(self.operation, budget=POLL_BUDGET)
+        except ApiError:
+            return False
+        return found.done if found is not None else None
+
+    def _tell(self, seen: Observation, note: str) -> None:
+        now = self.call.timing.monotonic()
+        if seen.queued_resource is not None:
+            # What its state meant for the queue is beside the point while it is being deleted.
+            sentence = f"it was {seen.state}" if note == "deleting" else seen.sentence()
+        else:
+            sentence = f"the queued resource is gone, {orphaned(seen.nodes)}"
+        line = f"{self.where}{note}: {sentence}" if note else f"{self.where}{sentence}"
+        if line != self.said:
+            self.call.report(line)
+        elif now - self.said_at >= HEARTBEAT:
+            self.call.report(f"{line} ({elapsed(now - self.started)} so far)", passing=True)
+        else:
+            return
+        self.said, self.said_at = line, now
+
+
+def delete(
+    call: Call, name: RequestName, labels: dict[str, str], *, deadline: float, born: str = ""
+) -> None:
+    """Delete ``name`` with its nodes and wait until all are gone.
+
+    Args:
+        call: what is at hand.
+        name: the queued resource.
+        labels: labels that say whose it is; what carries another owner is left alone.
+        deadline: on the monotonic clock.
+        born: `createTime` of the one that is meant, if that is known.
+
+    Raises:
+        ConflictError: it belongs to someone else, or is not gone at the deadline.
+        AccessError: a permission is missing.
+        InterruptedByUser: the engine cancelled; the deletion may go on in the cloud.
+    """
+    delete_all([Removal(call, name, labels, deadline, born)])
+
+
+def delete_all(removals: list[Removal]) -> None:
+    """Drive ``removals`` side by side until all is gone; one that fails does not stop the others.
+
+    Raises:
+        As :meth:`Removal.step`; of several failures the first, when the others are over.
+    """
+    left, failures = list(removals), list[ConflictError | AccessError | ApiError]()
+    while left:
+        for removal in [*left]:
+            try:
+                if removal.step():
+                    left.remove(removal)
+            except (AccessError, ApiError) as error:
+                left.remove(removal)
+                failures.append(error)
+        if left and left[0].call.timing.pause(min(removal.wait() for removal in left)):
+            raise left[0].interrupted()
+    if failures:
+        raise failures[0]
+
+
+def withdraw(call: Call, name: RequestName) -> bool:
+    """Take a request back that still waits; False if it does not wait any more.
+
+    Without ``force`` Google itself decides between withdrawing and granting: a request that was
+    granted a moment ago is refused, and kept.
+    """
+    try:
+        call.client.delete_queued_resource(name, request_id=call.new_id(), force=False)
+    except NotFoundError:
+        return True
+    except ConflictError:
+        return False
+    return True

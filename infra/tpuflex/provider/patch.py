@@ -1,0 +1,162 @@
+"""Changing running nodes in place, as far as the API can."""
+
+from __future__ import annotations
+
+from pydantic import JsonValue
+
+from pulumi_plugin.values import Properties, Value
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.naming import LABEL_SPEC
+from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.request.arguments import QueuedResourceArgs
+from tpuflex.request.body import BOOT_METADATA, spec_hash
+from tpuflex.request.causes import classify, remedy
+from tpuflex.request.diff import PATCHABLE
+from tpuflex.request.model import Node, Operation
+from tpuflex.request.snapshot import Observation
+
+JsonObject = dict[str, JsonValue]
+_POLL = 1.0
+
+
+def node_patch(args: QueuedResourceArgs, old: Properties, asked: Node, node: Node) -> JsonObject:
+    """The fields of ``node`` that differ from what ``args`` ask for, by input name.
+
+    Args:
+        args: what is asked for now.
+        old: inputs as they were last applied.
+        asked: the node as it was asked for at first.
+        node: the node as it is.
+
+    Entries of maps that neither ``old`` nor ``asked`` had are Google's own, and stay.
+    """
+    wanted: JsonObject = {
+        "description": args.description or "",
+        "labels": _merged(node.labels, {*asked.labels, *_keys(old, "labels")}, _labels(args)),
+        "tags": [*args.tags],
+        "metadata": _merged(
+            node.metadata, {*asked.metadata, *_keys(old, "metadata")}, args.metadata
+        ),
+        "externalIps": args.external_ips,
+    }
+    if args.network_configs:
+        del wanted["externalIps"]  # can only be patched where there is one interface
+    present: JsonObject = {
+        "description": node.description,
+        "labels": {**node.labels},
+        "tags": [*node.tags],
+        "metadata": {**node.metadata},
+        "externalIps": node.network_config.enable_external_ips,
+    }
+    return {key: value for key, value in wanted.items() if value != present[key]}
+
+
+def patch(
+    call: Call, args: QueuedResourceArgs, old: Properties, seen: Observation, *, deadline: float
+) -> Observation:
+    """Bring every node of ``seen`` in line with ``args`` and look at them again.
+
+    All nodes are asked before any is waited for, and one that fails does not stop the others:
+    what was changed is right already when the next `up` does the rest.
+
+    Raises:
+        UnreadyError: a patch was not over at the deadline, or the engine cancelled.
+        AccessError, ApiError: the API refused a patch; says of which nodes.
+    """
+    if seen.queued_resource is None:
+        return seen
+    asked = seen.queued_resource.spec.node
+    wanted = {node.id: node_patch(args, old, asked, node) for node in seen.nodes.found}
+    wanted = {id_: changed for id_, changed in wanted.items() if changed}
+    if not wanted:
+        return seen
+    _tell(call, args, seen, wanted)
+    failures: dict[str, TpuflexError] = {}
+    operations: dict[str, Operation] = {}
+    for id_, changed in wanted.items():
+        mask = [PATCHABLE[key] for key in changed]
+        try:
+            operations[id_] = call.client.patch_node(seen.name.node(id_), _body(changed), mask=mask)
+        except (AccessError, ApiError, NotFoundError) as error:
+            failures[id_] = error
+    for id_, operation in operations.items():
+        failure = _result(call, seen, id_, operation, deadline)
+        if failure is not None:
+            failures[id_] = failure
+    if failures:
+        raise _failure(failures, len(seen.nodes.ids))
+    return call.look(seen.name)
+
+
+def _tell(
+    call: Call, args: QueuedResourceArgs, seen: Observation, wanted: dict[str, JsonObject]
+) -> None:
+    changed = dict.fromkeys(key for each in wanted.values() for key in each)
+    which = f"{len(wanted)} of {len(seen.nodes.ids)} nodes" if seen.nodes.several else "the node"
+    call.report(f"changing {', '.join(changed)} of {which}", passing=True)
+    stale = [
+        key
+        for key in sorted(BOOT_METADATA)
+        if any(args.metadata.get(key) != node.metadata.get(key) for node in seen.nodes.found)
+    ]
+    if stale:
+        call.report(
+            f"{' and '.join(stale)} changed: it takes effect when the hosts boot the next time",
+            warning=True,
+        )
+
+
+def _result(
+    call: Call, seen: Observation, id_: str, operation: Operation, deadline: float
+) -> TpuflexError | None:
+    """Wait for the end of one patch; what it failed of, if it did.
+
+    Raises:
+        UnreadyError: it was not over at the deadline, or the engine cancelled.
+    """
+    while operation.name and not operation.done:
+        if call.timing.monotonic() >= deadline or call.timing.pause(_POLL):
+            raise UnreadyError(f"the change of {seen.name.node(id_)} is not over", observation=seen)
+        found = call.client.get_operation(operation.name)
+        if found is None:
+            break
+        operation = found
+    if operation.error is None:
+        return None
+    failure = operation.error
+    return ApiError(
+        f"{seen.name.node(id_)} could not be changed (code {failure.code}): {failure.message}",
+        hint=remedy(classify(failure.code, failure.message)),
+    )
+
+
+def _failure(failures: dict[str, TpuflexError], nodes: int) -> TpuflexError:
+    """The first failure; of several nodes, which failed and how many."""
+    first = next(iter(failures.values()))
+    if nodes == 1:
+        return first
+    which = ", ".join(failures)
+    message = f"{len(failures)} of {nodes} nodes could not be changed ({which}): {first.message}"
+    kind = AccessError if isinstance(first, AccessError) else ApiError
+    return kind(message, hint=first.hint or "Run `pulumi up` again: it changes the rest.")
+
+
+def _body(changed: JsonObject) -> JsonObject:
+    body = {key: value for key, value in changed.items() if key != "externalIps"}
+    if "externalIps" in changed:
+        body["networkConfig"] = {"enableExternalIps": changed["externalIps"]}
+    return body
+
+
+def _labels(args: QueuedResourceArgs) -> dict[str, str]:
+    return {**args.labels, LABEL_SPEC: spec_hash(args)}
+
+
+def _merged(found: dict[str, str], ours: set[str], wanted: dict[str, str]) -> JsonObject:
+    theirs = {key: value for key, value in found.items() if key not in ours}
+    return {**theirs, **wanted}
+
+
+def _keys(inputs: Properties, name: str) -> set[str]:
+    value: Value = inputs.get(name)
+    return set(value) if isinstance(value, dict) else set()

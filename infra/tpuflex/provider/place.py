@@ -1,0 +1,158 @@
+"""Adopt or create: after this, exactly one queued resource of this name exists and is ours.
+
+Names are deterministic, so whatever was interrupted before, asking again finds it.
+"""
+
+from __future__ import annotations
+
+from enum import Enum, auto
+
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    InterruptedByUser,
+    NotFoundError,
+)
+from tpuflex.naming import LABEL_SPEC
+from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.delete import delete
+from tpuflex.request.arguments import QueuedResourceArgs
+from tpuflex.request.body import request_body, request_name, spec_hash
+from tpuflex.request.model import Operation
+from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.snapshot import Observation
+from tpuflex.request.states import is_settled
+
+#: How often "already exists" may be answered by a name that then cannot be found.
+_CONFLICTS = 3
+_CONFLICT_PAUSE = 2.0
+
+
+class Verdict(Enum):
+    """What to do about what is found under our name."""
+
+    CREATE = auto()
+    ADOPT = auto()
+    CLEAR = auto()
+    REFUSE_FOREIGN = auto()
+    REFUSE_DIFFERENT = auto()
+
+
+def verdict(args: QueuedResourceArgs, seen: Observation) -> Verdict:
+    """Judge what was found. Nothing is touched that does not carry our owner marker."""
+    if seen.gone:
+        return Verdict.CREATE
+    if not seen.belongs_to(args.labels):
+        return Verdict.REFUSE_FOREIGN
+    if seen.queued_resource is None or is_settled(seen.state):
+        return Verdict.CLEAR  # a leftover of ours: an orphaned node, ended, failed or deleting
+    if seen.labels.get(LABEL_SPEC) == spec_hash(args):
+        return Verdict.ADOPT
+    return Verdict.REFUSE_DIFFERENT
+
+
+def place(call: Call, args: QueuedResourceArgs, *, deadline: float) -> Operation | None:
+    """Make sure that the request is placed.
+
+    Args:
+        call: what is at hand.
+        args: what is asked for.
+        deadline: on the monotonic clock; bounds the wait for a leftover to go.
+
+    Returns:
+        The create operation to be watched, or None if a request was adopted.
+
+    Raises:
+        AlreadyExistsError: the name is taken by something else, which is named.
+        AccessError, QuotaError, ApiError: the API refuses.
+        UnreadyError: it cannot be told whether the request was placed.
+        InterruptedByUser: the engine cancelled before anything was placed.
+    """
+    name = request_name(args)
+    request_id = call.new_id()
+    for conflict in range(_CONFLICTS):
+        seen = call.look(name)
+        judged = verdict(args, seen)
+        if judged is Verdict.ADOPT:
+            call.report(f"found the request of an earlier run, {seen.sentence()}")
+            return None
+        if judged in (Verdict.REFUSE_FOREIGN, Verdict.REFUSE_DIFFERENT):
+            raise refusal(seen, judged)
+        if judged is Verdict.CLEAR:
+            call.report(f"clearing a leftover of an earlier run, {seen.sentence()}")
+            delete(call, name, args.labels, deadline=deadline)
+        call.pause(0)
+        try:
+            return _post(call, args, request_id)
+        except AlreadyExistsError:
+            if conflict == _CONFLICTS - 1:
+                raise
+            call.pause(_CONFLICT_PAUSE)
+    raise AssertionError("unreachable")
+
+
+def refuse_foreign(args: QueuedResourceArgs, seen: Observation) -> None:
+    """Check that what was found is ours.
+
+    Raises:
+        AlreadyExistsError: it carries another owner marker, or none.
+    """
+    if not seen.belongs_to(args.labels):
+        raise refusal(seen, Verdict.REFUSE_FOREIGN)
+
+
+def _post(call: Call, args: QueuedResourceArgs, request_id: str) -> Operation | None:
+    name = request_name(args)
+    call.report(f"asking for {args.accelerator_type} in {name.zone}", passing=True)
+    try:
+        return call.client.create_queued_resource(name, request_body(args), request_id=request_id)
+    except InterruptedByUser as error:
+        # The attempt before the interruption may have been committed: never forget it.
+        raise _uncertain(Observation(name)) from error
+    except NotFoundError as error:
+        raise ApiError(error.message, hint="Check project and zone.") from error
+    except ApiError as error:
+        if isinstance(error, AlreadyExistsError) or not (error.status == 0 or error.status >= 500):
+            raise
+        return _after_lost_answer(call, args, error)
+
+
+def _after_lost_answer(call: Call, args: QueuedResourceArgs, error: ApiError) -> Operation | None:
+    """The answer to the POST never came: find out whether it took effect."""
+    name = request_name(args)
+    try:
+        seen = call.look(name)
+    except (AccessError, ApiError, InterruptedByUser):
+        # Not to be allowed to look says nothing about what was placed.
+        raise _uncertain(Observation(name)) from error
+    if verdict(args, seen) in (Verdict.ADOPT, Verdict.CLEAR):
+        return None  # it took effect, and may have failed since: the name was free before
+    if seen.gone:
+        # Not to be seen is not the same as not there: it may still turn up.
+        raise _uncertain(seen) from error
+    raise error
+
+
+def _uncertain(seen: Observation) -> UnreadyError:
+    return UnreadyError(
+        f"it is not known whether {seen.name} was placed",
+        observation=seen,
+        hint="Run `pulumi up` again: it finds out and goes on.",
+    )
+
+
+def refusal(seen: Observation, judged: Verdict) -> AlreadyExistsError:
+    """The error for what stands in the way under our name."""
+    if judged is Verdict.REFUSE_FOREIGN:
+        return AlreadyExistsError(
+            f"{seen.name} belongs to {seen.owner}",
+            hint=TABLE[Standing.FOREIGN].up.text,
+        )
+    return AlreadyExistsError(
+        f"{seen.name} is ours, but it was asked for with other settings ({seen.state})",
+        hint=(
+            "Nothing was changed. Take it into the state with"
+            f" `pulumi import tpuflex:tpu:QueuedResource NAME {seen.name}`, or delete it."
+        ),
+    )

@@ -1,0 +1,257 @@
+"""Watching one request, poll by poll: until ACTIVE, or until it is clear that it never will be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    NotFoundError,
+    QuotaError,
+    TpuflexError,
+)
+from tpuflex.provider.call import POLL_BUDGET, Call, UnreadyError
+from tpuflex.provider.deadlines import Deadlines
+from tpuflex.provider.elapsed import elapsed
+from tpuflex.provider.pace import pause_for
+from tpuflex.request.causes import Cause, classify, remedy
+from tpuflex.request.model import Operation, Status
+from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.snapshot import Observation
+from tpuflex.request.states import Lifecycle, is_settled
+
+#: For so long after the request was accepted, a 404 means "not yet" (eventual consistency).
+_NOT_YET = 60.0
+#: Refusals in a row, and for how long, after which the permission counts as gone rather than in
+#: flux (IAM changes take minutes to be known everywhere).
+_REFUSALS = 3
+_REFUSED_FOR = 300.0
+#: Between questions that are refused.
+_REFUSED_PAUSE = 10.0
+_NOT_LISTED = "sent; not listed yet"
+GO_ON = TABLE[Standing.WAITING].up.text
+
+
+@dataclass
+class Watch:
+    """One request that is waited for, and what was seen of it.
+
+    Attributes:
+        call: what is at hand.
+        name: the queued resource.
+        operation: name of its create operation while that may still tell something.
+        seen: the last look.
+        granted: when it was first seen to be past the queue, on the monotonic clock.
+        failure: how the create operation failed, if it did.
+        listed: whether it was ever seen.
+        unanswered_since: from when on the API has not answered, on the monotonic clock.
+    """
+
+    call: Call
+    name: RequestName
+    operation: str = ""
+    seen: Observation = field(init=False)
+    started: float = field(init=False)
+    granted: float | None = None
+    failure: Status | None = None
+    refusals: int = 0
+    refused_since: float = 0.0
+    missing_since: float | None = None
+    not_before: float = 0.0
+    listed: bool = False
+    unanswered_since: float | None = None
+
+    def __post_init__(self) -> None:
+        self.seen = Observation(self.name)
+        self.started = self.call.timing.monotonic()
+
+    @classmethod
+    def placed(cls, call: Call, name: RequestName, operation: Operation | None) -> Watch:
+        """Watch what was just placed, or adopted if there is no ``operation``."""
+        return cls(call, name, operation.name if operation is not None else "")
+
+    @property
+    def active(self) -> bool:
+        """Whether the hosts run."""
+        return self.seen.lifecycle is Lifecycle.ACTIVE
+
+    @property
+    def age(self) -> float:
+        """Seconds since this call began to wait for it."""
+        return self.call.timing.monotonic() - self.started
+
+    def poll(self) -> None:
+        """Look once. An answer that does not come never ends the wait.
+
+        Raises:
+            UnreadyError: it exists, or may exist, and will not become active; says why.
+            AccessError, QuotaError, ApiError: it was rejected and does not exist.
+            InterruptedByUser: the engine cancelled.
+        """
+        if self.call.timing.monotonic() < self.not_before:
+            return
+        # While polls are frequent, retries keep their distance; later the next poll is the retry,
+        # and an API that is away for hours is not asked more often than one that answers.
+        budget = POLL_BUDGET if pause_for(self.age, 0.5) < POLL_BUDGET else 0.0
+        try:
+            if self.operation:
+                self.failure = self._operation_failure(budget)
+            self.seen = self.call.look(self.name, budget=budget)
+        except AccessError as error:
+            self._refused(error)
+        except ApiError as error:
+            self._unanswered(error)
+        else:
+            self.refusals = 0
+            self.unanswered_since = None
+            self._judge()
+
+    def overdue(self, deadlines: Deadlines, began: float) -> str:
+        """Which deadline is over, as ``24h in the queue``; empty while there is time left.
+
+        Args:
+            deadlines: how long each part may take.
+            began: when the wait in the queue began, in whatever zone.
+        """
+        if self.left(deadlines, began) > 0:
+            return ""
+        now = self.call.timing.monotonic()
+        if self.granted is None:
+            return f"{elapsed(now - began)} in the queue"
+        return f"{elapsed(now - self.granted)} in PROVISIONING"
+
+    def left(self, deadlines: Deadlines, began: float) -> float:
+        """Seconds until the next deadline of its own."""
+        now = self.call.timing.monotonic()
+        if self.granted is None:
+            return began + deadlines.queue - now
+        return self.granted + deadlines.provisioning - now
+
+    def silence(self) -> float:
+        """Seconds since when the API has not answered; 0 if it answered the last question."""
+        since = self.unanswered_since
+        return 0.0 if since is None else self.call.timing.monotonic() - since
+
+    def sentence(self) -> str:
+        """What was last seen, in plain words."""
+        if self.seen.queued_resource is not None:
+            return self.seen.sentence()
+        return "it cannot be found any more; looking again" if self.listed else _NOT_LISTED
+
+    def _refused(self, error: AccessError) -> None:
+        now = self.call.timing.monotonic()
+        if not self.refusals:
+            self.refused_since = now
+        self.refusals += 1
+        if self.refusals >= _REFUSALS and now - self.refused_since >= _REFUSED_FOR:
+            raise UnreadyError(error.message, observation=self.seen, hint=error.hint) from error
+        self.not_before = now + _REFUSED_PAUSE
+        if self.refusals == 1:
+            text = f"refused: {error.message}; asking again for {elapsed(_REFUSED_FOR)}"
+            self.call.report(text, passing=True)
+
+    def _unanswered(self, error: ApiError) -> None:
+        """Told once; from then on the signs of life tell for how long."""
+        now = self.call.timing.monotonic()
+        self.not_before = now + error.retry_after
+        if self.unanswered_since is None:
+            self.unanswered_since = now
+            self.call.report(
+                f"no answer about {self.name} ({error.message}); asking again", passing=True
+            )
+
+    def _operation_failure(self, budget: float) -> Status | None:
+        """How the create operation failed; None if it did not, is not over, or was forgotten."""
+        found = self.call.client.get_operation(self.operation, budget=budget)
+        if found is not None and not found.done:
+            return None
+        self.operation = ""  # the queued resource tells the rest
+        return found.error if found is not None else None
+
+    def _judge(self) -> None:
+        seen = self.seen
+        if self.failure is not None:
+            self._raise_rejected(self.failure)
+        if seen.queued_resource is None:
+            self._raise_if_missing()
+            return
+        self.missing_since, self.listed = None, True
+        where = seen.lifecycle
+        if where is Lifecycle.WAITING:
+            self.granted = None
+        elif self.granted is None:
+            self.granted = self.call.timing.monotonic()
+        self._raise_if_settled()
+
+    def _raise_rejected(self, failure: Status) -> None:
+        if self.seen.gone:
+            raise rejection(self.name, failure)
+        if not is_settled(self.seen.state):
+            raise self._unready(f"{self.name} was rejected: {failure.message}", failure)
+
+    def _raise_if_settled(self) -> None:
+        seen = self.seen
+        if seen.state == "FAILED":
+            failure = failure_of(seen)
+            raise self._unready(f"{self.name} FAILED: {failure.message}", failure)
+        if seen.state == "SUSPENDED" and seen.lifecycle is Lifecycle.ENDED:
+            raise UnreadyError(
+                f"the run of {self.name} is over (SUSPENDED); its hosts are gone",
+                observation=seen,
+                hint="For a new run: change `rerun`, or `pulumi destroy` and `pulumi up`.",
+            )
+        if seen.state == "DELETING":
+            raise UnreadyError(
+                f"{self.name} is being deleted by someone else",
+                observation=seen,
+                hint=f"Run `pulumi up` again: it {TABLE[Standing.DELETING].up.text}.",
+            )
+        if seen.lifecycle is Lifecycle.LOST:
+            trouble = seen.nodes.trouble() if seen.nodes.several else "its node is gone"
+            raise UnreadyError(
+                f"{self.name} is {seen.state} but {trouble}",
+                observation=seen,
+                hint="Run `pulumi up` again: it replaces it.",
+            )
+
+    def _raise_if_missing(self) -> None:
+        now = self.call.timing.monotonic()
+        if self.missing_since is None:
+            self.missing_since = now
+        if now - self.missing_since > _NOT_YET:
+            raise UnreadyError(
+                f"{self.name} was asked for, but cannot be found",
+                observation=self.seen,
+                hint="Someone may have deleted it. Run `pulumi up` again.",
+            )
+
+    def _unready(self, message: str, failure: Status) -> UnreadyError:
+        cause = classify(failure.code, failure.message)
+        return UnreadyError(
+            f"{message} (cause: {cause})",
+            observation=self.seen,
+            hint=f"{remedy(cause, failure.message)} `pulumi up` replaces it, `pulumi destroy`"
+            " removes it.",
+        )
+
+
+def failure_of(seen: Observation) -> Status:
+    """Why a FAILED request failed."""
+    found = seen.queued_resource
+    data = found.state.failed_data if found is not None else None
+    return data.error if data is not None else Status(message="no reason was given")
+
+
+def rejection(name: RequestName, failure: Status) -> TpuflexError:
+    """The error for a request that was rejected and does not exist."""
+    cause = classify(failure.code, failure.message)
+    message = f"{name} was rejected (code {failure.code}): {failure.message}"
+    if cause is Cause.QUOTA:
+        return QuotaError(message, hint=remedy(cause, message))
+    if cause is Cause.PERMISSION:
+        return AccessError(message, hint=remedy(cause))
+    if failure.code == 5:
+        return NotFoundError(message)
+    return ApiError(message, hint=remedy(cause))

@@ -1,0 +1,128 @@
+"""One zone in which capacity is asked for: its request, its deletion, and what came of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    QuotaError,
+    TpuflexError,
+)
+from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.delete import Removal
+from tpuflex.provider.elapsed import elapsed
+from tpuflex.provider.watch import Watch, failure_of
+from tpuflex.request.arguments import QueuedResourceArgs
+from tpuflex.request.body import request_name
+from tpuflex.request.causes import outcome
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import Observation
+from tpuflex.request.states import Lifecycle
+
+
+@dataclass
+class Entrant:
+    """What is known about one zone.
+
+    Attributes:
+        args: what is asked for, in this zone only.
+        name: the request's name here.
+        watch: the request while it is waited for.
+        removal: its deletion while that goes on.
+        error: why this zone is out.
+        exists: whether something of ours is, or may be, there.
+        note: what became of it, once that is decided.
+        share: when its turn ends (ordered), on the monotonic clock.
+    """
+
+    args: QueuedResourceArgs
+    name: RequestName
+    watch: Watch | None = None
+    removal: Removal | None = None
+    error: TpuflexError | None = None
+    exists: bool = False
+    note: str = ""
+    share: float | None = None
+
+    @classmethod
+    def in_zone(cls, args: QueuedResourceArgs, zone: str) -> Entrant:
+        """The zone ``zone`` of ``args``."""
+        there = args.model_copy(update={"zones": (zone,)})
+        return cls(there, request_name(there))
+
+    @property
+    def zone(self) -> str:
+        """Its zone."""
+        return self.name.zone
+
+    @property
+    def live(self) -> bool:
+        """Whether it may still become active."""
+        return self.watch is not None and self.error is None
+
+    @property
+    def fresh(self) -> bool:
+        """Whether this zone was not asked yet and can be."""
+        return self.watch is None and self.removal is None and self.error is None and not self.note
+
+    @property
+    def granted(self) -> bool:
+        """Whether it has left the queue."""
+        return self.live and self.watch is not None and self.watch.granted is not None
+
+    @property
+    def queued(self) -> bool:
+        """Whether it is still in the queue."""
+        return self.live and not self.granted
+
+    @property
+    def seen(self) -> Observation:
+        """The last look at it."""
+        if isinstance(self.error, UnreadyError):
+            return self.error.observation
+        return self.watch.seen if self.watch is not None else Observation(self.name)
+
+    def out(self, error: TpuflexError) -> None:
+        """It will not become active."""
+        self.error = error
+        # What does not exist was refused; anything else must be found again.
+        self.exists = isinstance(error, UnreadyError)
+        self.note = self.note or reason(error)
+
+    def outcome(self) -> str:
+        """What has become of it so far, in a few words: ``us-east5-b unsupported``."""
+        if self.note:
+            return f"{self.zone} {self.note}"
+        if self.watch is None:
+            return f"{self.zone} {'being cleared' if self.removal else 'not asked yet'}"
+        where = self.seen.lifecycle
+        word = "sent" if self.seen.queued_resource is None else where.value
+        if self.seen.queued_resource is not None and where is Lifecycle.WAITING:
+            # Google's own word, should it be one that this version does not know.
+            word = "waiting" if "does not know" not in self.seen.sentence() else self.seen.state
+        return f"{self.zone} {word} {elapsed(self.watch.age)}"
+
+
+def reason(error: TpuflexError) -> str:
+    """Why a zone is out, in a few words."""
+    if isinstance(error, UnreadyError):
+        seen = error.observation
+        if seen.state == "FAILED":
+            failure = failure_of(seen)
+            return outcome(failure.code, failure.message)
+        return seen.state if seen.queued_resource is not None else "cannot be found"
+    if isinstance(error, AlreadyExistsError):
+        return "name taken"
+    if isinstance(error, QuotaError):
+        return outcome(8, f"quota: {error.message}")
+    if isinstance(error, AccessError):
+        return "permission"
+    if isinstance(error, ConflictError):
+        return "not deletable"
+    if isinstance(error, ApiError) and error.passing and error.status:
+        return f"no answer (status {error.status})"
+    return outcome(3, error.message)

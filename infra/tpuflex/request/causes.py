@@ -1,0 +1,95 @@
+"""Why a request failed, by what can be done about it. Pure."""
+
+from __future__ import annotations
+
+import re
+from enum import StrEnum
+
+
+class Cause(StrEnum):
+    """Why a request failed, by what can be done about it."""
+
+    STOCKOUT = "stock-out"
+    QUOTA = "quota"
+    PERMISSION = "permission"
+    UNSUPPORTED = "unsupported"
+    EXPIRED = "expired"
+    INTERNAL = "internal"
+
+
+# In this order: a message names its cause more surely than its code does (code 8 is both
+# stock-out and quota, code 3 is both a bad request and an unsupported zone).
+_CAUSES = (
+    (Cause.EXPIRED, re.compile(r"not fulfilled while it was valid|valid.?until", re.IGNORECASE)),
+    (Cause.QUOTA, re.compile(r"quota|IN_USE_ADDRESSES", re.IGNORECASE)),
+    (
+        Cause.STOCKOUT,
+        re.compile(
+            r"no more capacity|stock-?out|RESOURCE_POOL_EXHAUSTED|insufficient capacity",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        Cause.PERMISSION,
+        re.compile(r"permission|billing|has not been used in project|disabled", re.IGNORECASE),
+    ),
+    (Cause.UNSUPPORTED, re.compile(r"not supported|not found in zone|unsupported", re.IGNORECASE)),
+)
+_CODES = {
+    3: Cause.UNSUPPORTED,
+    4: Cause.EXPIRED,
+    7: Cause.PERMISSION,
+    8: Cause.STOCKOUT,
+    12: Cause.UNSUPPORTED,
+    16: Cause.PERMISSION,
+}
+_NO_QUOTA = (
+    "The project has none of this quota there, and deleting leftovers will not change that:"
+    " choose another zone, or ask for quota (flex-start uses the preemptible TPU quota)."
+)
+_HINTS = {
+    Cause.STOCKOUT: "There is no capacity now: try again later, a smaller slice or another zone.",
+    Cause.QUOTA: (
+        "Flex-start uses the preemptible TPU quota, and ended or failed queued resources use it"
+        " up too: delete leftovers, or ask for more quota."
+    ),
+    Cause.PERMISSION: "Ask an administrator for the permission or service named above.",
+    Cause.UNSUPPORTED: "Choose another zone, accelerator type or runtime version.",
+    Cause.EXPIRED: "It was not granted while it was valid: let it wait longer, or in more zones.",
+    Cause.INTERNAL: "Google took the capacity back: try again, or try a smaller slice.",
+}
+
+
+def classify(code: int, message: str) -> Cause:
+    """The cause behind a google.rpc status of a failed request or operation."""
+    for cause, pattern in _CAUSES:
+        if pattern.search(message):
+            return cause
+    return _CODES.get(code, Cause.INTERNAL)
+
+
+_LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)
+
+
+def outcome(code: int, message: str) -> str:
+    """Why a zone is out, in a few words: ``unsupported``, ``quota 0 of 64`` (none is left),
+    ``no quota`` (there never was any), ``stock-out``."""
+    cause = classify(code, message)
+    if no_quota(message):
+        return "no quota"
+    if cause is Cause.QUOTA and (limit := _LIMIT.search(message)) is not None:
+        return f"quota 0 of {limit[1]}"
+    return f"internal error (code {code})" if cause is Cause.INTERNAL and code else cause.value
+
+
+def no_quota(message: str) -> bool:
+    """Whether ``message`` is of a quota of which there is none at all: waiting cannot help."""
+    limit = _LIMIT.search(message)
+    return limit is not None and int(limit[1]) == 0 and classify(0, message) is Cause.QUOTA
+
+
+def remedy(cause: Cause, message: str = "") -> str:
+    """What to do about ``cause``; ``message`` is Google's text, where there is one."""
+    if cause is Cause.QUOTA and no_quota(message):
+        return _NO_QUOTA
+    return _HINTS[cause]

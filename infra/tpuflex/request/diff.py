@@ -1,0 +1,199 @@
+"""What a changed input means: nothing, a change in place, or a replacement. Pure.
+
+The queued resource has no update in the API. Its node can be patched in description, labels,
+tags, metadata and external IPs (`nodes.patch`, `tpu.v2alpha1`, revision 20261001); everything
+else replaces.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from enum import Enum
+
+from pulumi_plugin.values import Properties, Value, has_unknown
+from tpuflex.naming import generation_id, generation_of
+from tpuflex.request.arguments import DEFAULTS, INNER_DEFAULTS, INPUTS
+from tpuflex.request.body import BOOT_METADATA
+from tpuflex.request.nodes import ids_of
+from tpuflex.request.provider_options import STEERING
+from tpuflex.request.states import Lifecycle
+
+__all__ = ["INPUTS", "LOCAL", "PATCHABLE", "Change", "Diff", "Kind", "diff", "with_next_generation"]
+
+#: Inputs that `nodes.patch` can change, and their names in its update mask.
+PATCHABLE = {
+    "description": "description",
+    "labels": "labels",
+    "tags": "tags",
+    "metadata": "metadata",
+    "externalIps": "network_config.enable_external_ips",
+}
+#: Inputs that no request carries: they steer this provider, and change in the state only.
+LOCAL = STEERING | {"onBootChange"}
+#: What an id is made of makes no difference while the id stays.
+_INDIFFERENT = frozenset({"queuedResourceIdPrefix"})
+#: Inputs that say where it is: in two places, one name can exist twice.
+_PLACE = ("project", "zones")
+#: Inputs that may be a bare name or a full path.
+_PATHS = frozenset({"network", "subnetwork"})
+#: What is not there any more, or never will be: the only way forward is a new one.
+_BEYOND_REPAIR = frozenset({Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING})
+_ON_ITS_WAY = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
+
+
+class Kind(Enum):
+    """How one property changes."""
+
+    ADD = "add"
+    DELETE = "delete"
+    UPDATE = "update"
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One changed property.
+
+    Attributes:
+        kind: added, deleted or updated.
+        replaces: whether the resource must be replaced for it.
+        is_input: whether it is an input; else it is the state of the resource itself.
+    """
+
+    kind: Kind
+    replaces: bool
+    is_input: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Diff:
+    """All changes.
+
+    Attributes:
+        changes: change by property path.
+        delete_before_replace: whether the old one must go first: because both have one name, or
+            because it serves nobody.
+    """
+
+    changes: Mapping[str, Change]
+    delete_before_replace: bool
+
+    @property
+    def replaces(self) -> bool:
+        """Whether anything needs a replacement."""
+        return any(change.replaces for change in self.changes.values())
+
+
+def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> Diff:
+    """What it takes to get from the inputs ``old`` to the inputs ``new``.
+
+    Args:
+        old: inputs as they were last applied.
+        new: inputs now; may hold unknown values, which never replace: the question is asked
+            again once they are known.
+        stands: where the resource stands according to the state. What failed or was lost is
+            replaced; what waits goes on waiting; what ended stays ended, because a new run
+            costs money that nobody asked for.
+    """
+    changes: dict[str, Change] = {}
+    for key in sorted(INPUTS - _INDIFFERENT):
+        before, after = _complete(key, old.get(key)), _complete(key, new.get(key))
+        if key in ("labels", "metadata"):
+            changes |= _map_changes(key, before, after, _replacing_entries(key, new))
+        elif key in _PATHS and _same_place(before, after):
+            continue
+        elif (change := _change(before, after, _replaces(key, new))) is not None:
+            changes[key] = change
+    if stands in _BEYOND_REPAIR:
+        changes["lifecycle"] = Change(Kind.UPDATE, replaces=True, is_input=False)
+    elif stands in _ON_ITS_WAY:
+        changes["lifecycle"] = Change(Kind.UPDATE, replaces=False, is_input=False)
+    # What does not run serves nobody: there is nothing to hand over, but its quota is needed,
+    # and what only waits might still be granted, and billed, beside the one that replaces it.
+    nobody_served = stands is not None and stands is not Lifecycle.ACTIVE
+    return Diff(changes, delete_before_replace=nobody_served or _shares_names(old, new))
+
+
+def with_next_generation(found: Diff, new: Properties) -> Diff:
+    """``found`` and, if that replaces, the change of an id that is made by us: the engine asks
+    for the id of the replacement only afterwards, and a preview should show it."""
+    if not found.replaces or "queuedResourceIdPrefix" not in new:
+        return found
+    changes = {"queuedResourceId": Change(Kind.UPDATE, replaces=True), **found.changes}
+    return replace(found, changes=changes)
+
+
+def _complete(key: str, value: Value) -> Value:
+    """``value`` with what is left out in it, so that it equals what says the same in full: states
+    of earlier versions, and imports, say more or less than the program does."""
+    if value is None:
+        return DEFAULTS.get(key)
+    inner = INNER_DEFAULTS.get(key)
+    if inner is None:
+        return value
+    if isinstance(value, list):
+        return [_complete(key, item) for item in value]
+    return {**inner, **value} if isinstance(value, dict) else value
+
+
+def _replaces(key: str, new: Properties) -> bool:
+    """Whether a change of ``key`` needs new hosts."""
+    if key == "externalIps":
+        # Only the one network's external IPs can be patched; of several, none can.
+        return bool(new.get("networkConfigs"))
+    return key not in PATCHABLE and key not in LOCAL
+
+
+def _replacing_entries(key: str, new: Properties) -> frozenset[str]:
+    """Entries of the map ``key`` whose change needs new hosts."""
+    if key == "metadata" and new.get("onBootChange") != "update":
+        return BOOT_METADATA
+    return frozenset()
+
+
+def _shares_names(old: Properties, new: Properties) -> bool:
+    """Whether what replaces the old one would be called the same, so that both cannot be."""
+    if any(old.get(key) != new.get(key) for key in _PLACE):
+        return False
+    before, after = old.get("queuedResourceId"), new.get("queuedResourceId")
+    series = new.get("queuedResourceIdPrefix")
+    if isinstance(series, str) and isinstance(before, str):
+        # The replacement is of the next generation, but may name its nodes by itself.
+        after = generation_id(series, (generation_of(series, before) or 0) + 1)
+    if not isinstance(before, str) or not isinstance(after, str):
+        return False
+    if has_unknown(new.get("multiNode")):
+        return True  # they may be the same: deleting first is always possible
+    nodes = (ids_of(before, old.get("multiNode")), ids_of(after, new.get("multiNode")))
+    return before == after or not set(nodes[0]).isdisjoint(nodes[1])
+
+
+def _change(old: Value, new: Value, replaces: bool) -> Change | None:
+    if old == new:
+        return None
+    kind = Kind.ADD if old is None else Kind.DELETE if new is None else Kind.UPDATE
+    return Change(kind, replaces and not has_unknown(new))
+
+
+def _same_place(old: Value, new: Value) -> bool:
+    """Whether a bare name and a full path mean the same; two full paths must be equal."""
+    if not isinstance(old, str) or not isinstance(new, str) or ("/" in old and "/" in new):
+        return False
+    return old.rsplit("/", 1)[-1] == new.rsplit("/", 1)[-1]
+
+
+def _map_changes(key: str, old: Value, new: Value, replacing: frozenset[str]) -> dict[str, Change]:
+    """Changes of a map, entry by entry."""
+    if has_unknown(new) and not isinstance(new, dict):
+        return {key: Change(Kind.UPDATE, replaces=False)}
+    before = old if isinstance(old, dict) else {}
+    after = new if isinstance(new, dict) else {}
+    found = {
+        _entry(key, name): _change(before.get(name), after.get(name), name in replacing)
+        for name in sorted(before.keys() | after.keys())
+    }
+    return {path: change for path, change in found.items() if change is not None}
+
+
+def _entry(key: str, name: str) -> str:
+    return f"{key}.{name}" if name.isidentifier() else f'{key}["{name}"]'

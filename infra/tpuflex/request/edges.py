@@ -1,0 +1,184 @@
+"""The state machine of a queued resource and its node: every edge that is known, with its source.
+
+A point is a pair of Google's words, one for the queued resource and one for its node. Pure data:
+docs/lifecycle.md is made of it, the reliability figures walk along it, and a test holds it
+against what the embedded cloud does.
+
+Sources: "discovery" is the discovery document `tpu.v2alpha1`, revision 20261001; "docs" is
+https://cloud.google.com/tpu/docs/queued-resources; "flex" is
+https://cloud.google.com/tpu/docs/request-using-flex-start; names with a number are issues.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from tpuflex.request.outcomes import STUCK_DOWN, STUCK_UP, TABLE, Outcome, Standing
+
+Command = Literal["up", "refresh", "preview", "down", "status"]
+COMMANDS: tuple[Command, ...] = ("up", "refresh", "preview", "down", "status")
+
+#: Stands for any word that this version does not know.
+UNKNOWN_STATE = "A_STATE_OF_TOMORROW"
+
+
+class Point(NamedTuple):
+    """Where a queued resource and its node are; an empty word where there is none."""
+
+    request: str
+    node: str
+
+    def __str__(self) -> str:
+        return f"{self.request or 'none'} / {self.node or 'none'}"
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """One edge, and the row of the refresh table that it leads to.
+
+    Attributes:
+        name: what happens, in a few words; unique.
+        before, after: where it leads from and to.
+        standing: the row of :data:`tpuflex.request.outcomes.TABLE` that holds afterwards.
+        source: where it is described.
+        emulated: whether the embedded cloud takes it by itself or by a call of its API.
+        stuck: whether what should pass on never does.
+    """
+
+    name: str
+    before: Point
+    after: Point
+    standing: Standing
+    source: str
+    emulated: bool = True
+    stuck: bool = False
+
+    def outcome(self, command: Command) -> Outcome:
+        """What ``command`` says and how it exits once the edge was taken."""
+        if self.stuck and command == "up":
+            return STUCK_UP
+        if self.stuck and command == "down":
+            return STUCK_DOWN
+        found: Outcome = getattr(TABLE[self.standing], command)
+        return found
+
+
+_NONE = Point("", "")
+_CREATING = Point("CREATING", "")
+_ACCEPTED = Point("ACCEPTED", "")
+_WAITING = Point("WAITING_FOR_RESOURCES", "")
+_PROVISIONING = Point("PROVISIONING", "CREATING")
+_ACTIVE = Point("ACTIVE", "READY")
+_SUSPENDING = Point("SUSPENDING", "DELETING")
+_SUSPENDED = Point("SUSPENDED", "")
+_FAILED = Point("FAILED", "")
+_DELETING = Point("DELETING", "")
+_DELETING_NODE = Point("DELETING", "DELETING")
+_ORPHAN = Point("", "READY")
+
+_WAIT, _PROV, _ON = Standing.WAITING, Standing.PROVISIONING, Standing.ACTIVE
+_OVER, _BAD, _LOST = Standing.ENDED, Standing.FAILED, Standing.NODE_MISSING
+_GOING, _GONE = Standing.DELETING, Standing.GONE
+
+
+def _node(state: str) -> Point:
+    return Point("ACTIVE", state)
+
+
+_QUEUE = (
+    Edge("asked for", _NONE, _CREATING, _WAIT, "docs"),
+    Edge("found valid", _CREATING, _WAITING, _WAIT, "docs"),
+    Edge("found valid, by the old name", _CREATING, _ACCEPTED, _WAIT, "docs", False),
+    Edge("rejected by its operation", _CREATING, _NONE, _GONE, "operation error code 3"),
+    Edge("found wrong late", _CREATING, _FAILED, _BAD, "discovery", False),
+    Edge("not granted while valid", _WAITING, _FAILED, _BAD, "docs"),
+    Edge("not granted while valid, by the old name", _ACCEPTED, _FAILED, _BAD, "docs", False),
+    Edge("granted", _WAITING, _PROVISIONING, _PROV, "docs"),
+    Edge("granted, by the old name", _ACCEPTED, _PROVISIONING, _PROV, "docs", False),
+    Edge("hosts made", _PROVISIONING, _ACTIVE, _ON, "docs"),
+    Edge("provisioning fails", _PROVISIONING, _SUSPENDING, _PROV, "field reports"),
+    Edge("provisioning failed", _SUSPENDING, _FAILED, _BAD, "field reports"),
+    Edge(
+        "a word of tomorrow while it waits",
+        _WAITING,
+        Point(UNKNOWN_STATE, ""),
+        _WAIT,
+        "v2alpha1 may change",
+        False,
+    ),
+)
+_RUN = (
+    Edge("run over", _ACTIVE, _SUSPENDING, _OVER, "flex"),
+    Edge("run over and hosts gone", _SUSPENDING, _SUSPENDED, _OVER, "flex"),
+    Edge("preempted", _ACTIVE, _SUSPENDING, _PROV, "docs", False),
+    Edge("preempted and hosts gone", _SUSPENDING, _SUSPENDED, _OVER, "docs", False),
+    Edge("node deleted by its user", _ACTIVE, _SUSPENDING, _LOST, "docs"),
+    Edge("node deleted by its user and gone", _SUSPENDING, _SUSPENDED, _LOST, "docs"),
+    Edge("reset", _ACTIVE, _WAITING, _WAIT, "discovery"),
+    Edge("node gone, queued resource not told", _ACTIVE, _node(""), _LOST, "#177", False),
+    *(
+        Edge(f"node {state}", _ACTIVE, _node(state), _LOST, source, False)
+        for state, source in (
+            ("PREEMPTED", "docs"),
+            ("TERMINATED", "discovery"),
+            ("DELETING", "discovery"),
+            ("HIDING", "discovery"),
+            ("HIDDEN", "discovery"),
+        )
+    ),
+    *(
+        Edge(f"node {state}", _ACTIVE, _node(state), _ON, "discovery", False)
+        for state in ("RESTARTING", "REIMAGING", "REPAIRING", "UNHIDING", "UNKNOWN", UNKNOWN_STATE)
+    ),
+    Edge("node repaired", _node("REPAIRING"), _ACTIVE, _ON, "discovery", False),
+    Edge("node being stopped", _ACTIVE, _node("STOPPING"), _LOST, "discovery"),
+    Edge("node stopped", _node("STOPPING"), _node("STOPPED"), _LOST, "discovery"),
+    Edge("node being started", _node("STOPPED"), _node("STARTING"), _PROV, "discovery"),
+    Edge("node started", _node("STARTING"), _ACTIVE, _ON, "discovery"),
+)
+_END = (
+    Edge("withdrawn by somebody", _WAITING, _DELETING, _GOING, "discovery"),
+    Edge("withdrawn, by the old name", _ACCEPTED, _DELETING, _GOING, "discovery", False),
+    Edge("deleted with its hosts", _ACTIVE, _DELETING_NODE, _GOING, "discovery"),
+    Edge("leftover of a run deleted", _SUSPENDED, _DELETING, _GOING, "discovery"),
+    Edge("leftover of a failure deleted", _FAILED, _DELETING, _GOING, "discovery"),
+    Edge("stuck in DELETING", _DELETING_NODE, _DELETING_NODE, _GOING, "#4764", False, True),
+    Edge("deleted and gone", _DELETING_NODE, _NONE, _GONE, "discovery"),
+    Edge("queued resource gone, node not", _ACTIVE, _ORPHAN, Standing.ORPHANED, "#1802", False),
+    Edge("orphan being deleted", _ORPHAN, Point("", "DELETING"), Standing.ORPHANED, "discovery"),
+    *(
+        Edge(
+            f"orphan deleted while {state}",
+            Point("", state),
+            Point("", "DELETING"),
+            Standing.ORPHANED,
+            "discovery",
+        )
+        for state in ("CREATING", "STOPPING", "STOPPED", "STARTING")
+    ),
+    Edge("orphan gone", Point("", "DELETING"), _NONE, _GONE, "discovery"),
+    Edge("orphan being made", _NONE, Point("", "CREATING"), Standing.ORPHANED, "discovery"),
+    Edge("orphan made", Point("", "CREATING"), _ORPHAN, Standing.ORPHANED, "discovery"),
+    Edge("orphan being stopped", _ORPHAN, Point("", "STOPPING"), Standing.ORPHANED, "discovery"),
+    Edge(
+        "orphan stopped",
+        Point("", "STOPPING"),
+        Point("", "STOPPED"),
+        Standing.ORPHANED,
+        "discovery",
+    ),
+    Edge(
+        "orphan being started",
+        Point("", "STOPPED"),
+        Point("", "STARTING"),
+        Standing.ORPHANED,
+        "discovery",
+    ),
+    Edge("orphan started", Point("", "STARTING"), _ORPHAN, Standing.ORPHANED, "discovery"),
+    Edge("name taken by somebody else", _NONE, _ACTIVE, Standing.FOREIGN, "lost names", False),
+    Edge("node's name taken", _NONE, _ORPHAN, Standing.FOREIGN, "lost names", False),
+)
+
+#: Every edge; names are unique.
+EDGES: tuple[Edge, ...] = (*_QUEUE, *_RUN, *_END)

@@ -1,0 +1,250 @@
+"""The refresh table: what each standing of a request means, and what each command makes of it.
+
+One table for the provider's texts, for `tpuflex status`, and for the tests that walk through it
+row by row. Pure data. Exit codes are those of :mod:`tpuflex.errors`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import Enum, StrEnum
+
+from tpuflex.errors import (
+    AlreadyExistsError,
+    BootError,
+    CapacityError,
+    ConflictError,
+    IncompleteTeardownError,
+    NotFoundError,
+)
+from tpuflex.request.states import Lifecycle
+
+
+class Standing(StrEnum):
+    """Where a request stands, told apart as finely as the remedy differs.
+
+    Finer than :class:`tpuflex.request.states.Lifecycle`, which is what the state shows: ``lost`` is
+    ``node missing`` or ``orphaned node`` here, and what is not there at all has its own words.
+    """
+
+    WAITING = "waiting"
+    PROVISIONING = "provisioning"
+    ACTIVE = "active"
+    ENDED = "ended"
+    FAILED = "failed"
+    NODE_MISSING = "node missing"
+    ORPHANED = "orphaned node"
+    DELETING = "deleting"
+    GONE = "gone"
+    FOREIGN = "foreign"
+
+
+class Plan(Enum):
+    """What a preview shows for the queued resource."""
+
+    NOTHING = "same"
+    UPDATE = "update"
+    REPLACE = "replace"
+    CREATE = "create"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a command says and how it exits when nothing changes meanwhile.
+
+    Attributes:
+        text: what is said, word for word; empty where nothing is said about the slice.
+        exit_code: exit code of the `tpuflex` command (of `pulumi refresh`, which has no twin).
+    """
+
+    text: str
+    exit_code: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One standing.
+
+    Attributes:
+        meaning: the standing in a sentence.
+        plan: what `preview` shows, and `up` does.
+        up: what `up` says.
+        refresh: what `pulumi refresh` says.
+        down: what `down` says.
+        status: what `status` says to do.
+        foretold: what `preview` says, where the plan alone does not say it.
+    """
+
+    meaning: str
+    plan: Plan
+    up: Outcome
+    refresh: Outcome
+    down: Outcome
+    status: Outcome
+    foretold: str = ""
+
+    @property
+    def preview(self) -> Outcome:
+        """What `preview` says: a preview looks and never fails for what it finds."""
+        return Outcome(self.foretold or PREVIEWS[self.plan])
+
+
+#: What a preview says about the request.
+PREVIEWS: Mapping[Plan, str] = {
+    Plan.NOTHING: "stays as it is",
+    Plan.UPDATE: "is kept: `up` changes it in place, or waits for it",
+    Plan.REPLACE: "is replaced: asked for anew, and what is left of the old one is removed",
+    Plan.CREATE: "is asked for",
+}
+_WAIT = CapacityError.exit_code
+_OVER = BootError.exit_code
+_ABSENT = NotFoundError.exit_code
+#: The state agrees with the cloud, or nothing is to be done: no word about the slice.
+_SILENT = Outcome("")
+_GO_ON = Outcome(
+    "It stays in the cloud and in the state: run `up` again to wait on, `down` to give it up.",
+    _WAIT,
+)
+_LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
+_ANEW = Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER)
+
+TABLE: Mapping[Standing, Row] = {
+    Standing.WAITING: Row(
+        "in the queue; costs nothing, counts toward quota",
+        Plan.UPDATE,
+        _GO_ON,
+        _SILENT,
+        Outcome("withdrawn from the queue: it has cost nothing"),
+        Outcome("`tpuflex up` waits on, `tpuflex down` gives up", _WAIT),
+    ),
+    Standing.PROVISIONING: Row(
+        "capacity was granted, the hosts are being made; billed once they run",
+        Plan.UPDATE,
+        _GO_ON,
+        _SILENT,
+        Outcome("deleted once Google allowed it, which is not while PROVISIONING"),
+        Outcome("`tpuflex up` waits on, `tpuflex down` deletes it once it can be deleted", _WAIT),
+    ),
+    Standing.ACTIVE: Row(
+        "the hosts run, and are billed",
+        Plan.NOTHING,
+        _SILENT,
+        _SILENT,
+        Outcome("deleted with its hosts: nothing is billed any more"),
+        Outcome("`tpuflex ask` talks to it, `tpuflex down` ends it"),
+    ),
+    Standing.ENDED: Row(
+        "the run is over and the hosts are gone: nothing is billed, the leftover still uses quota",
+        Plan.UPDATE,
+        Outcome(
+            "the run is over and nothing is bought again unasked: set renew_before, or change"
+            " rerun, for a new run; set on_run_end to delete, or destroy, to clean up",
+            _OVER,
+        ),
+        Outcome("the run is over"),
+        _LEFTOVER_DELETED,
+        Outcome(
+            "for a new run: change tpuflex:slice.rerun and run `tpuflex up`;"
+            " `tpuflex down` cleans up",
+            _OVER,
+        ),
+        foretold="the run is over: `up` asks for nothing, says so, and fails",
+    ),
+    Standing.FAILED: Row(
+        "the request failed and will never become active: nothing is billed, the leftover still"
+        " uses quota",
+        Plan.REPLACE,
+        Outcome("what failed is deleted, and capacity asked for anew"),
+        Outcome("the request failed; `up` replaces it"),
+        _LEFTOVER_DELETED,
+        _ANEW,
+    ),
+    Standing.NODE_MISSING: Row(
+        "the queued resource is there, but its node is gone or stopped for good: somebody deleted"
+        " or stopped it, or Google took it; the leftover still uses quota",
+        Plan.REPLACE,
+        Outcome("what is left of it is deleted, and capacity asked for anew"),
+        Outcome("its node was lost outside of Pulumi; `up` replaces it"),
+        _LEFTOVER_DELETED,
+        _ANEW,
+    ),
+    Standing.ORPHANED: Row(
+        "the node is there, and billed, but its queued resource is gone: somebody deleted it",
+        Plan.REPLACE,
+        Outcome("the node is deleted, and capacity asked for anew"),
+        Outcome(
+            "its queued resource was deleted outside of Pulumi and the node is still billed;"
+            " `up` replaces it, `down` deletes it"
+        ),
+        Outcome("the node is deleted: nothing is billed any more"),
+        Outcome("it is billed! `tpuflex up` asks anew, `tpuflex down` cleans up", _OVER),
+    ),
+    Standing.DELETING: Row(
+        "on its way out; billed until its hosts are gone",
+        Plan.REPLACE,
+        Outcome("waits until it is gone, and asks for capacity anew"),
+        Outcome("somebody deletes it; `up` asks anew"),
+        Outcome("it was on its way out already, and is gone now"),
+        Outcome("`tpuflex up` waits until it is gone and asks anew", _WAIT),
+    ),
+    Standing.GONE: Row(
+        "neither queued resource nor node is there; costs nothing",
+        Plan.CREATE,
+        Outcome("`up` asks for capacity anew"),
+        Outcome("it is gone, and taken out of the state; `up` asks for capacity anew"),
+        Outcome("it is gone, and taken out of the state"),
+        Outcome("`tpuflex up` asks for it", _ABSENT),
+    ),
+    Standing.FOREIGN: Row(
+        "the name belongs to somebody else, and ours is gone; costs us nothing",
+        Plan.CREATE,
+        Outcome(
+            "Nothing was changed. Ask its owner to delete it, or take another name: another"
+            " queuedResourceId in a program, another stack name with tpuflex.",
+            AlreadyExistsError.exit_code,
+        ),
+        Outcome("ours is gone, and taken out of the state; what is there is left alone"),
+        Outcome("ours is gone, and taken out of the state; what is there is left alone"),
+        Outcome("Ask its owner to delete it, or take another stack name", _ABSENT),
+    ),
+}
+#: ACTIVE is not yet serving: what `status` says while the host boots, and once that has failed.
+BOOTING = Outcome("`tpuflex up` waits until it serves", _WAIT)
+HOST_FAILED = Outcome(
+    "it is billed! When the cause is mended: `tpuflex down`, then `tpuflex up`", _OVER
+)
+#: What does not go although it should: said by `up` and `down` when their time is over.
+STUCK = "It stays in the state: run the same command again."
+STUCK_UP = Outcome(STUCK, ConflictError.exit_code)
+STUCK_DOWN = Outcome(STUCK, IncompleteTeardownError.exit_code)
+#: Refused while a protected endpoint is ACTIVE, and reported while Pulumi keeps something.
+PROTECTED = Outcome("deletion_protection is on", ConflictError.exit_code)
+KEPT = Outcome("left, and still billed", IncompleteTeardownError.exit_code)
+
+_BY_LIFECYCLE = {
+    Lifecycle.WAITING: Standing.WAITING,
+    Lifecycle.PROVISIONING: Standing.PROVISIONING,
+    Lifecycle.ACTIVE: Standing.ACTIVE,
+    Lifecycle.ENDED: Standing.ENDED,
+    Lifecycle.FAILED: Standing.FAILED,
+    Lifecycle.DELETING: Standing.DELETING,
+}
+
+
+def standing(where: Lifecycle, *, queued_resource: bool, node: bool, ours: bool = True) -> Standing:
+    """The row that fits.
+
+    Args:
+        where: where the request stands.
+        queued_resource: whether there is a queued resource.
+        node: whether there is a node.
+        ours: whether what is there carries our owner marker.
+    """
+    if not queued_resource and not node:
+        return Standing.GONE
+    if not ours:
+        return Standing.FOREIGN
+    if where is Lifecycle.LOST:
+        return Standing.NODE_MISSING if queued_resource else Standing.ORPHANED
+    return _BY_LIFECYCLE[where]
