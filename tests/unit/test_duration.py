@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.settings.duration import format_duration, google_duration, parse_duration
+from tpuflex.duration import format_duration, google_duration, google_seconds, parse_duration
 
 
 @pytest.mark.parametrize(
@@ -47,3 +47,10 @@ def test_what_is_written_is_read_back(seconds: int) -> None:
 
     assert parse_duration(format_duration(value)) == value
     assert google_duration(value) == f"{seconds}s"
+    assert google_seconds(google_duration(value)) == seconds
+
+
+@pytest.mark.parametrize("text", ["4h", "-1s", "1.5s", "s", "", 14400, None, " 1s"])
+def test_only_googles_form_has_google_seconds(text: object) -> None:
+    """What is not whole seconds with the suffix s is no duration of Google's."""
+    assert google_seconds(text) is None

@@ -32,6 +32,7 @@ RANKS: dict[str, int] = {
     "catalog": 1,
     "settings": 1,
     "naming": 1,
+    "duration": 1,
     "errors": 1,
     "request": 1,
     # Pulumi's plugin protocol knows nothing of tpuflex.

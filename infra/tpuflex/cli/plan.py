@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.engine_progress import QUEUED_RESOURCE
 from tpuflex.cli.output import Output
+from tpuflex.duration import format_duration
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Standing
-from tpuflex.settings.duration import format_duration
 
 if TYPE_CHECKING:
     from tpuflex.catalog.cost import RunCost

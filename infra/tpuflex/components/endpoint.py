@@ -15,9 +15,9 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.components.endpoint_args import VllmEndpointArgs
 from tpuflex.components.prerequisites import API_KEY, HF_TOKEN, Prerequisites
+from tpuflex.duration import google_duration
 from tpuflex.naming import Names
 from tpuflex.provider.resource import Provider, QueuedResource
-from tpuflex.settings.duration import google_duration
 from tpuflex.settings.model import SliceSettings, StackSettings
 
 

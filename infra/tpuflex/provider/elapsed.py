@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import timedelta
 
-from tpuflex.settings.duration import format_duration
+from tpuflex.duration import format_duration
 
 
 def elapsed(seconds: float) -> str:

@@ -12,6 +12,7 @@ from pydantic import BaseModel, ConfigDict
 from pydantic.alias_generators import to_camel
 
 from tpuflex import naming
+from tpuflex.duration import google_seconds
 
 
 class _Answer(BaseModel):
@@ -230,14 +231,14 @@ class QueuedResource(_Answer):
         Args:
             now: seconds since the epoch.
         """
-        length = self.run_duration.max_run_duration.removesuffix("s")
-        if not length.isdecimal():
+        length = google_seconds(self.run_duration.max_run_duration)
+        if length is None:
             return False
         try:
             asked = datetime.fromisoformat(self.create_time)
         except ValueError:
             return False
-        return asked.tzinfo is not None and now < asked.timestamp() + int(length)
+        return asked.tzinfo is not None and now < asked.timestamp() + length
 
 
 class QueuedResourceList(_Answer):

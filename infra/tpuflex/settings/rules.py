@@ -16,9 +16,9 @@ from tpuflex.catalog.zones import (
     nearest_zones,
     region_of,
 )
+from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.settings.draft import Draft
-from tpuflex.settings.duration import format_duration
 from tpuflex.settings.model import SliceSettings, StackSettings
 from tpuflex.settings.serving_rules import serving_findings
 

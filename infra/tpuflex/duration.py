@@ -9,6 +9,7 @@ from typing import Annotated
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
 _UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
+_GOOGLE = re.compile(r"(\d+)s")
 _PATTERN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 
 
@@ -47,6 +48,13 @@ def format_duration(value: timedelta) -> str:
 def google_duration(value: timedelta) -> str:
     """The JSON form of ``google.protobuf.Duration``: whole seconds with the suffix ``s``."""
     return f"{int(value.total_seconds())}s"
+
+
+def google_seconds(value: object) -> int | None:
+    """The number in ``14400s``, the way back from :func:`google_duration`; None if ``value`` is
+    anything else."""
+    match = _GOOGLE.fullmatch(value) if isinstance(value, str) else None
+    return None if match is None else int(match[1])
 
 
 Duration = Annotated[
