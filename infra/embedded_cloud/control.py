@@ -1,5 +1,4 @@
-"""The control API under ``/_emulator/``: health, clock, capacity, faults, history, inventory,
-mishaps.
+"""The control API under ``/_emulator/``: clock, capacity, faults, incidents, history and so on.
 
 It is not part of any Google API, needs no credential and is not recorded in the history.
 """
@@ -18,9 +17,9 @@ from embedded_cloud.clock import rfc3339
 from embedded_cloud.errors import CloudError, invalid_argument, permission_denied
 from embedded_cloud.faults import control as faults
 from embedded_cloud.json_types import JsonObject, JsonValue
-from embedded_cloud.peer import is_stranger
+from embedded_cloud.peer import is_other_user
 from embedded_cloud.tpu.capacity import Capacity
-from embedded_cloud.tpu.incidents import befall
+from embedded_cloud.tpu.incidents import inflict
 
 if TYPE_CHECKING:
     from embedded_cloud.cloud import Cloud
@@ -53,7 +52,7 @@ def _check_origin(request: web.Request) -> None:
     """Refuse web pages, which a browser lets send simple requests, and other users."""
     if "Origin" in request.headers or (request.url.host or "") not in _HOSTS:
         raise permission_denied("The control API is not for web pages.")
-    if is_stranger(request):
+    if is_other_user(request):
         raise permission_denied("The control API is only for the user who runs the emulator.")
 
 
@@ -141,10 +140,10 @@ async def _remove_faults(cloud: Cloud, request: web.Request) -> JsonObject:
     return faults.remove(cloud, request.query.get("id"))
 
 
-async def _mishap(cloud: Cloud, request: web.Request) -> JsonObject:
-    befallen = befall(cloud.tpu, await _body(request))
+async def _incident(cloud: Cloud, request: web.Request) -> JsonObject:
+    changed = inflict(cloud.tpu, await _body(request))
     await cloud.settle()
-    return befallen
+    return changed
 
 
 async def _reset(cloud: Cloud, _request: web.Request) -> JsonObject:
@@ -174,6 +173,6 @@ _ACTIONS: tuple[tuple[str, str, _Action], ...] = (
     ("GET", "faults", _get_faults),
     ("POST", "faults", _set_faults),
     ("DELETE", "faults", _remove_faults),
-    ("POST", "mishap", _mishap),
+    ("POST", "mishap", _incident),
     ("POST", "reset", _reset),
 )

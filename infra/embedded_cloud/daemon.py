@@ -1,9 +1,8 @@
-"""The embedded cloud as a process of its own: start, stop, status, reset.
+"""Start, stop, ask and reset the emulator of a state directory from another process.
 
-``python -m embedded_cloud.daemon --state-dir DIR --port PORT`` is the process itself; it
-serves until SIGTERM. One process per state directory (a lock file says so), recorded in
-``address.json``. A process that was killed leaves its record behind: it is recognised by
-its start time, and whatever it left running is ended at the next start.
+The process itself is :mod:`embedded_cloud.process`. There is one per state directory, recorded in
+``address.json``. A process that was killed leaves its record behind: the recorded start time tells
+that it is gone, and what it left running is ended at the next start.
 """
 
 from __future__ import annotations
@@ -17,14 +16,13 @@ import signal
 import subprocess
 import sys
 import time
-from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from embedded_cloud.address import ADDRESS_FILE, Address, read_address
 from embedded_cloud.environment import DEFAULT_PORT
 from embedded_cloud.json_types import JsonObject
 from tpuflex.errors import EmulatorError
 
-ADDRESS_FILE = "address.json"
 LOG_FILE = "emulator.log"
 
 _START_TIMEOUT_S = 20.0
@@ -34,33 +32,6 @@ _HEALTH_TIMEOUT_S = 2.0
 #: What :func:`reset` removes when no emulator runs; gcloud's own files stay.
 _STATE = ("store.sqlite", "store.sqlite-wal", "store.sqlite-shm", "history.jsonl", LOG_FILE)
 _STATE_DIRECTORIES = ("objects", "hosts")
-
-
-@dataclass(frozen=True, slots=True)
-class Address:
-    """Where a running emulator is.
-
-    Attributes:
-        pid: its process.
-        create_time: when that process started, epoch seconds: tells it from another
-            process that got the same number later.
-        port: port on 127.0.0.1.
-        gcp_plugin_port: port of the stand-in for the gcp provider; ``None`` until it listens.
-        started_at: RFC 3339.
-        version: tpuflex version.
-    """
-
-    pid: int
-    create_time: float
-    port: int
-    gcp_plugin_port: int | None
-    started_at: str
-    version: str
-
-    @property
-    def url(self) -> str:
-        """Base address without trailing slash."""
-        return f"http://127.0.0.1:{self.port}"
 
 
 def start(
@@ -95,7 +66,7 @@ def start(
             _request(running.port, "POST", "/_emulator/capacity", capacity)
         return running
     state_dir.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "embedded_cloud.daemon"]
+    command = [sys.executable, "-m", "embedded_cloud.process"]
     command += ["--state-dir", str(state_dir.resolve()), "--port", str(port)]
     if capacity is not None:
         command += ["--capacity", json.dumps(capacity)]
@@ -113,7 +84,7 @@ def start(
     try:
         _await_first_line(process, state_dir, timeout_s)
     except EmulatorError:
-        # Somebody else may have been faster: then there is what was asked for.
+        # Another caller may have started it meanwhile.
         running = status(state_dir)
         if running is None or port not in (0, running.port):
             raise
@@ -132,7 +103,7 @@ def stop(state_dir: Path) -> bool:
     """
     from embedded_cloud.hosts.processes import same_process
 
-    address = _read_address(state_dir)
+    address = read_address(state_dir)
     process = None if address is None else same_process(address.pid, address.create_time)
     if address is None or process is None:
         (state_dir / ADDRESS_FILE).unlink(missing_ok=True)
@@ -157,7 +128,7 @@ def status(state_dir: Path) -> Address | None:
     Raises:
         EmulatorError: its process lives but does not answer.
     """
-    address = _read_address(state_dir)
+    address = read_address(state_dir)
     if address is None:
         return None
     try:
@@ -211,23 +182,8 @@ def reset(state_dir: Path) -> None:
         shutil.rmtree(state_dir / name, ignore_errors=True)
 
 
-def write_address(state_dir: Path, address: Address) -> None:
-    """Record the running emulator, in one step."""
-    partial = state_dir / f"{ADDRESS_FILE}.partial"
-    partial.write_text(json.dumps(asdict(address)) + "\n", encoding="utf-8")
-    partial.replace(state_dir / ADDRESS_FILE)
-
-
-def _read_address(state_dir: Path) -> Address | None:
-    try:
-        document = json.loads((state_dir / ADDRESS_FILE).read_text(encoding="utf-8"))
-        return Address(**document)
-    except (OSError, ValueError, TypeError):
-        return None
-
-
 def _await_first_line(process: subprocess.Popen[bytes], state_dir: Path, timeout_s: float) -> None:
-    """Wait until the new process says on stdout that it serves, or why it cannot."""
+    """Wait for the new process's first line: that it serves, or why it cannot."""
     import selectors
 
     stdout = process.stdout
@@ -241,13 +197,13 @@ def _await_first_line(process: subprocess.Popen[bytes], state_dir: Path, timeout
             raise _did_not_come_up(state_dir)
         line = stdout.readline()
     try:
-        said = json.loads(line)
+        message = json.loads(line)
     except ValueError:
         process.wait()
         raise _did_not_come_up(state_dir) from None
-    if "error" in said:
+    if "error" in message:
         process.wait()
-        raise EmulatorError(said["error"], hint=said["hint"])
+        raise EmulatorError(message["error"], hint=message["hint"])
     # It outlives us on purpose: nobody waits for it.
     process.returncode = 0
 
@@ -269,9 +225,3 @@ def _request(port: int, method: str, path: str, body: JsonObject | None = None) 
     if response.status != 200:
         raise EmulatorError(answer["error"]["message"])
     return answer if isinstance(answer, dict) else {}
-
-
-if __name__ == "__main__":
-    from embedded_cloud.process import main
-
-    sys.exit(main())

@@ -1,8 +1,4 @@
-"""One request as it arrived, whichever door it came through.
-
-Over HTTP, or handed in directly by a program in the same process
-(:meth:`embedded_cloud.pipeline.Pipeline.exchange`).
-"""
+"""A request to the emulated APIs, over HTTP or from a program in the same process."""
 
 from __future__ import annotations
 
@@ -15,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class InboundRequest:
     """A request.
 
     Attributes:
@@ -25,7 +21,7 @@ class Arrival:
         headers: request headers, names matched without case.
         read: gives the whole body; may be called more than once.
         length: the body's length in bytes, 0 if not known.
-        request: the HTTP request; None when there is none. Handlers of uploads need it.
+        request: the HTTP request, which upload handlers need; None for a call in process.
     """
 
     method: str
@@ -37,9 +33,9 @@ class Arrival:
     request: web.Request | None = None
 
 
-def over_http(request: web.Request) -> Arrival:
-    """The arrival of an HTTP request."""
-    return Arrival(
+def from_http(request: web.Request) -> InboundRequest:
+    """An HTTP request."""
+    return InboundRequest(
         method=request.method,
         path=request.rel_url.raw_path,
         query=dict(request.query),
@@ -50,19 +46,19 @@ def over_http(request: web.Request) -> Arrival:
     )
 
 
-def handed_in(
+def in_process(
     method: str,
     path: str,
     *,
     query: Mapping[str, str],
     headers: Mapping[str, str],
     body: bytes = b"",
-) -> Arrival:
-    """The arrival of a call from within this process."""
+) -> InboundRequest:
+    """A call from within this process (:meth:`embedded_cloud.pipeline.Pipeline.exchange`)."""
 
     async def read() -> bytes:
         return body
 
     # Header names are matched without case, as HTTP has it.
     named = {key.title(): value for key, value in headers.items()}
-    return Arrival(method, path, dict(query), named, read, len(body))
+    return InboundRequest(method, path, dict(query), named, read, len(body))

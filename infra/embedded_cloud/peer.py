@@ -1,8 +1,8 @@
-"""Which user of this machine is calling, for doors on loopback that ask for no credential.
+"""Which user of this machine is calling, for endpoints that ask for no credential.
 
-A metadata server hands out a token to whoever asks, as Google's does, and the control API
-needs none. On a real network only the host reaches its metadata server; on loopback every
-user of the machine does, and Linux tells whose the other end of a connection is.
+A metadata server gives a token to every caller, as Google's does, and the control API needs
+none. On a real network only the host reaches its metadata server; on loopback every user of the
+machine does. Linux tells which user owns the other end of a connection.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ _TABLE = Path("/proc/net/tcp")
 _LOCAL, _REMOTE, _UID = 1, 2, 7
 
 
-def is_stranger(request: web.Request) -> bool:
+def is_other_user(request: web.Request) -> bool:
     """Whether the request is known to come from another user of this machine, root excepted.
 
-    Where the system does not tell (other than Linux, a connection that is gone), it is not.
+    False where the system does not tell (not Linux, or the connection is closed).
     """
     return _caller(request) not in (None, 0, os.getuid())
 
 
 def is_own_user(request: web.Request) -> bool:
-    """Whether the request is known to come from the user whose the embedded cloud is."""
+    """Whether the request is known to come from the user who runs the embedded cloud."""
     return _caller(request) == os.getuid()
 
 
@@ -48,10 +48,10 @@ def _caller(request: web.Request) -> int | None:
 
 def owner(table: Iterable[str], *, local: tuple[str, int], remote: tuple[str, int]) -> int | None:
     """The user id of the socket from ``local`` to ``remote`` in ``/proc/net/tcp``'s lines."""
-    wanted = [_entry(*local), _entry(*remote)]
+    connection = [_entry(*local), _entry(*remote)]
     for line in table:
         columns = line.split()
-        if columns[_LOCAL : _REMOTE + 1] == wanted:
+        if columns[_LOCAL : _REMOTE + 1] == connection:
             return int(columns[_UID])
     return None
 

@@ -25,7 +25,7 @@ from embedded_cloud.errors import (
     unimplemented,
 )
 from embedded_cloud.history import History
-from embedded_cloud.inbound_request import Arrival, over_http
+from embedded_cloud.inbound_request import InboundRequest, from_http
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.peer import is_own_user
 from embedded_cloud.routing import Call, Delivery, Match, Reply, Router, Service
@@ -62,7 +62,7 @@ class CallFaults(Protocol):
 class Faults(Protocol):
     """Where faults are injected into calls."""
 
-    async def arrived(self, match: Match, arrival: Arrival) -> CallFaults | None:
+    async def arrived(self, match: Match, inbound: InboundRequest) -> CallFaults | None:
         """The faults of a call that has just arrived; None if it has none."""
         ...
 
@@ -73,7 +73,7 @@ class NoFaults:
     async def arrived(
         self,
         match: Match,  # noqa: ARG002 - the protocol's signature
-        arrival: Arrival,  # noqa: ARG002 - the protocol's signature
+        inbound: InboundRequest,  # noqa: ARG002 - the protocol's signature
     ) -> CallFaults | None:
         """None."""
         return None
@@ -84,14 +84,14 @@ class _Passage:
     """One call on its way through the pipeline.
 
     Attributes:
-        arrival: the request.
+        inbound: the request.
         match: its route, if it has one.
         method_id: the API method, as far as known.
         faults: what was injected into it.
         done: whether the handler ran and refused nothing.
     """
 
-    arrival: Arrival
+    inbound: InboundRequest
     match: Match | None
     method_id: str
     faults: CallFaults | None = None
@@ -123,7 +123,7 @@ class Pipeline:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """The answer to an HTTP request, recorded."""
-        passage = self._passage(over_http(request))
+        passage = self._passage(from_http(request))
         status = 500
         try:
             reply = await self._reply(passage)
@@ -140,12 +140,12 @@ class Pipeline:
             await passage.faults.answered()
         return response
 
-    async def exchange(self, arrival: Arrival) -> Reply:
+    async def exchange(self, inbound: InboundRequest) -> Reply:
         """The answer to a call from within this process, recorded.
 
         What the answer's delivery means is up to the caller; a delay in mid-body is not.
         """
-        passage = self._passage(arrival)
+        passage = self._passage(inbound)
         status = 500
         try:
             reply = await self._reply(passage)
@@ -158,22 +158,22 @@ class Pipeline:
             await passage.faults.answered()
         return reply
 
-    def _passage(self, arrival: Arrival) -> _Passage:
-        match = self._router.find(arrival.method, arrival.path)
-        known = match.route.method_id if match else self._known(arrival.method, arrival.path)
-        return _Passage(arrival, match, known)
+    def _passage(self, inbound: InboundRequest) -> _Passage:
+        match = self._router.find(inbound.method, inbound.path)
+        known = match.route.method_id if match else self._known(inbound.method, inbound.path)
+        return _Passage(inbound, match, known)
 
     async def _reply(self, passage: _Passage) -> Reply:
         try:
             if not _storage_library(passage):
                 self._access.check(
-                    passage.arrival.headers.get("Authorization", ""), passage.method_id
+                    passage.inbound.headers.get("Authorization", ""), passage.method_id
                 )
             if passage.match is None:
-                raise _no_route(passage.arrival, passage.method_id)
+                raise _no_route(passage.inbound, passage.method_id)
         except CloudError as error:
             return _refusal(error)
-        passage.faults = await self.faults.arrived(passage.match, passage.arrival)
+        passage.faults = await self.faults.arrived(passage.match, passage.inbound)
         if passage.faults is None:
             return await self._handled(passage, passage.match)
         reply = await passage.faults.before_commit()
@@ -183,7 +183,7 @@ class Pipeline:
 
     async def _handled(self, passage: _Passage, match: Match) -> Reply:
         try:
-            call = await _call(passage.arrival, match)
+            call = await _call(passage.inbound, match)
             outcome = match.route.handler(call)
             reply = await outcome if inspect.isawaitable(outcome) else outcome
         except CloudError as error:
@@ -194,11 +194,11 @@ class Pipeline:
     def _record(self, passage: _Passage, status: int) -> None:
         faults = passage.faults
         self._history.append(
-            method=passage.arrival.method,
-            path=passage.arrival.path,
+            method=passage.inbound.method,
+            path=passage.inbound.path,
             method_id=passage.method_id,
             status=status,
-            request_id=passage.arrival.query.get("requestId", ""),
+            request_id=passage.inbound.query.get("requestId", ""),
             # Of a call with a fault, the status no longer tells whether it was done.
             committed=passage.done if faults is not None and faults.fired else None,
             faults=() if faults is None else faults.fired,
@@ -220,53 +220,53 @@ def _storage_library(passage: _Passage) -> bool:
     (google-cloud-storage 3.17, ``Client.__init__``); whose process it is, the kernel tells. A
     script that forgets its token names no library, and is refused as on Google.
     """
-    arrival = passage.arrival
+    inbound = passage.inbound
     return (
         passage.method_id.startswith("storage.")
-        and "Authorization" not in arrival.headers
-        and "gcloud-python/" in arrival.headers.get("X-Goog-API-Client", "")
-        and arrival.request is not None
-        and is_own_user(arrival.request)
+        and "Authorization" not in inbound.headers
+        and "gcloud-python/" in inbound.headers.get("X-Goog-API-Client", "")
+        and inbound.request is not None
+        and is_own_user(inbound.request)
     )
 
 
-def _no_route(arrival: Arrival, method_id: str) -> CloudError:
+def _no_route(inbound: InboundRequest, method_id: str) -> CloudError:
     if method_id:
         return unimplemented(method_id)
-    if "uploads" in arrival.query:
+    if "uploads" in inbound.query:
         # What google-cloud-storage's upload_chunks_concurrently begins with.
         return unimplemented("multipart uploads of Cloud Storage's XML API; use resumable uploads")
-    return not_found(f"The requested URL {arrival.path} was not found on this server.")
+    return not_found(f"The requested URL {inbound.path} was not found on this server.")
 
 
-async def _call(arrival: Arrival, match: Match) -> Call:
+async def _call(inbound: InboundRequest, match: Match) -> Call:
     """The request as a :class:`Call`, checked against the service's contract."""
     contract = Contract.load(*match.service.contract)
     method_id = match.route.method_id
-    query = dict(arrival.query)
+    query = dict(inbound.query)
     contract.check_query(method_id, query)
     body: JsonObject | None = None
-    if not arrival.path.startswith(("/upload/", "/resumable/upload/")) and contract.takes_body(
+    if not inbound.path.startswith(("/upload/", "/resumable/upload/")) and contract.takes_body(
         method_id
     ):
-        body = contract.check_body(method_id, await _json_body(arrival))
+        body = contract.check_body(method_id, await _json_body(inbound))
     return Call(
-        method=arrival.method,
-        path=arrival.path,
+        method=inbound.method,
+        path=inbound.path,
         method_id=method_id,
         params=match.params,
         query=query,
         body=body,
-        headers=arrival.headers,
+        headers=inbound.headers,
         # Only handlers of uploads look at it, and no upload is handed in.
-        request=cast("web.Request", arrival.request),
+        request=cast("web.Request", inbound.request),
     )
 
 
-async def _json_body(arrival: Arrival) -> JsonObject:
-    if arrival.length > MAX_JSON_BYTES:
+async def _json_body(inbound: InboundRequest) -> JsonObject:
+    if inbound.length > MAX_JSON_BYTES:
         raise CloudError(413, "INVALID_ARGUMENT", "Request payload size exceeds the limit.")
-    payload = await arrival.read()
+    payload = await inbound.read()
     if not payload.strip():
         return {}
     try:

@@ -1,4 +1,4 @@
-"""The emulator's own process: what ``python -m embedded_cloud.daemon`` runs."""
+"""The emulator's process: ``python -m embedded_cloud.process --state-dir DIR --port PORT``."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from pathlib import Path
 
 import psutil
 
+from embedded_cloud.address import ADDRESS_FILE, Address, write_address
 from embedded_cloud.clock import SystemClock, rfc3339
 from embedded_cloud.cloud import Cloud
-from embedded_cloud.daemon import ADDRESS_FILE, Address, write_address
 from embedded_cloud.errors import CloudError
 from embedded_cloud.plugin_process import PluginProcess
 from embedded_cloud.server import serving
@@ -29,7 +29,7 @@ from tpuflex.errors import EmulatorError
 
 
 def main() -> int:
-    """Serve until SIGTERM or SIGINT. Says on stdout in one line of JSON whether it serves."""
+    """Serve until SIGTERM or SIGINT. One line of JSON on stdout says whether it serves."""
     arguments = _arguments()
     state_dir: Path = arguments.state_dir
     logging.basicConfig(
@@ -40,7 +40,7 @@ def main() -> int:
             asyncio.run(_serve(arguments))
     except EmulatorError as error:
         logging.getLogger(__name__).error("%s", error)
-        _say({"error": error.message, "hint": error.hint})
+        _report({"error": error.message, "hint": error.hint})
         return error.exit_code
     return 0
 
@@ -65,7 +65,7 @@ async def _serve(arguments: argparse.Namespace) -> None:
             address = _address(bound)
             write_address(state_dir, address)
             stack.callback((state_dir / ADDRESS_FILE).unlink, missing_ok=True)
-            _say({"port": bound})
+            _report({"port": bound})
             await stack.enter_async_context(_plugin(state_dir, cloud.base_url, address))
             await stopped.wait()
     finally:
@@ -74,15 +74,17 @@ async def _serve(arguments: argparse.Namespace) -> None:
 
 @contextlib.asynccontextmanager
 async def _plugin(state_dir: Path, base_url: str, address: Address) -> AsyncIterator[None]:
-    """Run the gcp plugin beside the server; its port is recorded once it listens. One that was
-    killed is followed by another, on another port."""
+    """Run the gcp plugin beside the server and record its port once it listens.
+
+    If it is killed, another is started, on another port.
+    """
     plugin = PluginProcess(state_dir, base_url)
 
     async def keep() -> None:
         while (port := await plugin.start()) is not None:
             write_address(state_dir, replace(address, gcp_plugin_port=port))
             await plugin.ended()
-            # Whoever asks for the port from now on waits for the next one.
+            # From here on, callers that need the port wait for the next one.
             write_address(state_dir, address)
 
     task = asyncio.create_task(keep(), name="tpuflex-gcp-plugin")
@@ -175,10 +177,14 @@ def _command(process: psutil.Process) -> str:
         return "of another user"
 
 
-def _say(document: dict[str, object]) -> None:
-    """One line to whoever started this process; then stdout is of no more use."""
+def _report(document: dict[str, object]) -> None:
+    """Write one line to the process that started this one, then give up stdout."""
     with contextlib.suppress(OSError):
         sys.stdout.write(json.dumps(document) + "\n")
         sys.stdout.flush()
     with contextlib.suppress(OSError), Path(os.devnull).open("wb") as nowhere:
         os.dup2(nowhere.fileno(), 1)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

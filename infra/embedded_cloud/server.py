@@ -1,7 +1,7 @@
 """The embedded cloud served on loopback.
 
-Two doors: :mod:`embedded_cloud.daemon` runs it as a process of its own,
-:class:`EmbeddedCloud` runs it inside the caller's process on a thread and a free port.
+:mod:`embedded_cloud.process` runs it as a process of its own; :class:`EmbeddedCloud` runs it
+inside the caller's process, on a thread and a free port.
 """
 
 from __future__ import annotations

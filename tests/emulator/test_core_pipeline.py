@@ -17,7 +17,7 @@ from embedded_cloud.clock import ManualClock
 from embedded_cloud.errors import cloud_error
 from embedded_cloud.faults.effect import Delay
 from embedded_cloud.faults.rule import Rule, Stage, Where
-from embedded_cloud.inbound_request import Arrival
+from embedded_cloud.inbound_request import InboundRequest
 from embedded_cloud.pipeline import NoFaults
 from embedded_cloud.routing import Match, Reply
 from embedded_cloud.server import EmbeddedCloud
@@ -196,8 +196,8 @@ def test_a_fault_before_the_commit_leaves_no_trace_and_one_after_it_does(
         def __init__(self, kind: type[Struck]) -> None:
             self.kind = kind
 
-        async def arrived(self, match: Match, arrival: Arrival) -> Struck:
-            assert arrival.method == "POST"
+        async def arrived(self, match: Match, inbound: InboundRequest) -> Struck:
+            assert inbound.method == "POST"
             return self.kind(match)
 
     cloud.cloud.pipeline.faults = Faults(Before)

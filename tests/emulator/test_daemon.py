@@ -18,6 +18,7 @@ import pytest
 
 from embedded_cloud import daemon
 from embedded_cloud.access import read_token
+from embedded_cloud.address import ADDRESS_FILE
 from embedded_cloud.environment import client_environment
 from emulator_api import Api, flex_start
 from tpuflex.errors import EmulatorError
@@ -62,7 +63,7 @@ def test_it_starts_answers_and_stops(state_dir: Path) -> None:
     process = psutil.Process(address.pid)
     assert daemon.stop(state_dir) is True
     assert psutil.wait_procs([process], timeout=5)[1] == []
-    assert not (state_dir / daemon.ADDRESS_FILE).exists()
+    assert not (state_dir / ADDRESS_FILE).exists()
     assert daemon.status(state_dir) is None
     assert daemon.stop(state_dir) is False
 
@@ -161,15 +162,15 @@ def test_a_killed_emulator_is_replaced_and_its_leftovers_ended(state_dir: Path) 
 def test_a_record_of_a_dead_process_is_not_believed(state_dir: Path) -> None:
     """A stale address, even one whose number and port live on elsewhere, is not ours."""
     address = daemon.start(state_dir, port=0)
-    record = json.loads((state_dir / daemon.ADDRESS_FILE).read_text())
+    record = json.loads((state_dir / ADDRESS_FILE).read_text())
     other = state_dir.parent / "other"
     other.mkdir()
-    (other / daemon.ADDRESS_FILE).write_text(json.dumps({**record, "pid": 1}))
+    (other / ADDRESS_FILE).write_text(json.dumps({**record, "pid": 1}))
     assert daemon.status(other) is None
-    (other / daemon.ADDRESS_FILE).write_text(json.dumps({**record, "create_time": 1.0}))
+    (other / ADDRESS_FILE).write_text(json.dumps({**record, "create_time": 1.0}))
     assert daemon.stop(other) is False
     assert psutil.pid_exists(address.pid)
-    (other / daemon.ADDRESS_FILE).write_text("{")
+    (other / ADDRESS_FILE).write_text("{")
     assert daemon.status(other) is None
 
 
@@ -188,7 +189,7 @@ def test_reset_empties_the_state_of_a_stopped_emulator(state_dir: Path) -> None:
 
 def test_it_is_up_within_a_second(tmp_path: Path) -> None:
     """From the command to a served request, with nothing heavy imported on the way."""
-    command = [sys.executable, "-X", "importtime", "-m", "embedded_cloud.daemon"]
+    command = [sys.executable, "-X", "importtime", "-m", "embedded_cloud.process"]
     process = subprocess.Popen(
         [*command, "--state-dir", str(tmp_path / "emulator"), "--port", "0"],
         stdout=subprocess.PIPE,

@@ -23,8 +23,8 @@ def several(count: int = 3, **params: Any) -> dict[str, Any]:
     return body
 
 
-def befall(cloud: EmbeddedCloud, name: str, mishap: str) -> requests.Response:
-    """Ask for a mishap of ``name`` below the place."""
+def inflict(cloud: EmbeddedCloud, name: str, mishap: str) -> requests.Response:
+    """Inflict an incident on ``name`` below the place."""
     body = {"name": f"{_PLACE}/{name}", "mishap": mishap}
     return requests.post(f"{cloud.url}/_emulator/mishap", json=body, timeout=10)
 
@@ -98,12 +98,12 @@ def test_deleting_one_node_ends_the_request(api: Api, cloud: EmbeddedCloud) -> N
     assert (api.state("multi"), names(api)) == ("SUSPENDED", [])
 
 
-def test_mishaps_befall_single_nodes(api: Api, cloud: EmbeddedCloud) -> None:
+def test_incidents_strike_single_nodes(api: Api, cloud: EmbeddedCloud) -> None:
     """One node is preempted, another lost; the request stays ACTIVE, and the third node READY."""
     api.create("multi", several())
     cloud.advance(10)
-    befall(cloud, "nodes/multi-0", "preempted").raise_for_status()
-    befall(cloud, "nodes/multi-1", "lost").raise_for_status()
+    inflict(cloud, "nodes/multi-0", "preempted").raise_for_status()
+    inflict(cloud, "nodes/multi-1", "lost").raise_for_status()
     assert api.state("multi") == "ACTIVE"
     assert [api.node_state(f"multi-{n}") for n in range(3)] == ["PREEMPTED", "GONE", "READY"]
     assert "networkEndpoints" not in api.get("nodes/multi-0")
@@ -117,7 +117,7 @@ def test_lost_request_leaves_nodes_that_can_be_deleted(api: Api, cloud: Embedded
     """Orphaned nodes run on, each until it is deleted by itself."""
     api.create("multi", several(2))
     cloud.advance(10)
-    befall(cloud, "queuedResources/multi", "lost").raise_for_status()
+    inflict(cloud, "queuedResources/multi", "lost").raise_for_status()
     assert (api.state("multi"), names(api)) == ("GONE", ["multi-0", "multi-1"])
     assert api.tpu("DELETE", "nodes/multi-0").status_code == 200
     cloud.advance(60)
@@ -133,13 +133,13 @@ def test_lost_request_leaves_nodes_that_can_be_deleted(api: Api, cloud: Embedded
         ("nodes/none", "lost", 404),
     ],
 )
-def test_other_mishaps_are_refused(
+def test_other_incidents_are_refused(
     api: Api, cloud: EmbeddedCloud, name: str, mishap: str, status: int
 ) -> None:
-    """What cannot befall a thing, or a thing that is not there."""
+    """An incident the resource cannot have, and a resource that does not exist."""
     api.create()
     cloud.advance(10)
-    assert befall(cloud, name, mishap).status_code == status
+    assert inflict(cloud, name, mishap).status_code == status
     assert (api.state(), api.node_state()) == ("ACTIVE", "READY")
 
 

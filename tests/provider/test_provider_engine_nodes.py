@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_cloud.tpu.incidents import befall
+from embedded_cloud.tpu.incidents import inflict
 from provider_rig import NAME, Rig, outputs
 
 pytestmark = [pytest.mark.engine]
@@ -38,13 +38,13 @@ def test_several_nodes_from_up_to_destroy(rig: Rig) -> None:
     rig.refresh()
     assert rig.preview() == {"same": 3}
 
-    befall(rig.cloud.cloud.tpu, {"name": f"{_PLACE}/nodes/{_ID}-1", "mishap": "preempted"})
+    inflict(rig.cloud.cloud.tpu, {"name": f"{_PLACE}/nodes/{_ID}-1", "mishap": "preempted"})
     assert rig.up().summary.resource_changes == {"same": 2, "replace": 1}
     assert f"1 of 2 nodes is not READY: {_ID}-1 is PREEMPTED" in "".join(rig.lines)
     heir = _ID.replace("-g1", "-g2")
     assert nodes(rig) == [f"{heir}-0", f"{heir}-1"]
 
-    befall(rig.cloud.cloud.tpu, {"name": f"{_PLACE}/queuedResources/{heir}", "mishap": "lost"})
+    inflict(rig.cloud.cloud.tpu, {"name": f"{_PLACE}/queuedResources/{heir}", "mishap": "lost"})
     assert nodes(rig) == [f"{heir}-0", f"{heir}-1"]
     rig.destroy()
     assert rig.tpu() == {}

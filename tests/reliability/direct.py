@@ -20,7 +20,7 @@ from embedded_cloud.delivery import payload_of
 from embedded_cloud.faults.effect import Kill, Signal
 from embedded_cloud.faults.injector import FaultInjector
 from embedded_cloud.faults.rule import CallFacts, Rule
-from embedded_cloud.inbound_request import handed_in
+from embedded_cloud.inbound_request import in_process
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.routing import Delivery, Reply
 from embedded_cloud.store import Store
@@ -158,14 +158,14 @@ class DirectSession:
         """One request, answered or not; with the embedded cloud's own token unless given."""
         del allow_redirects
         token = token or self._direct.cloud.access.token
-        arrival = handed_in(
+        inbound = in_process(
             method,
             urlsplit(url).path,
             query=params,
             headers={**headers, "Authorization": f"Bearer {token}"},
             body=data or b"",
         )
-        reply = at_once(self._direct.cloud.pipeline.exchange(arrival))
+        reply = at_once(self._direct.cloud.pipeline.exchange(inbound))
         if reply.delivery is Delivery.RESET:
             raise requests.ConnectionError("reset")
         if reply.delivery is Delivery.SILENT:

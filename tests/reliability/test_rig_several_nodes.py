@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from embedded_cloud.tpu.incidents import befall
+from embedded_cloud.tpu.incidents import inflict
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
 
 _PLACE = f"projects/{CLOUD_PROJECT}/locations/{ZONE}"
@@ -41,7 +41,7 @@ def ids(rig: ServicerRig, kind: str = "nodes") -> list[str]:
 
 def lose(rig: ServicerRig, name: str, mishap: str = "lost") -> None:
     rig.event()
-    befall(rig.direct.cloud.tpu, {"name": f"{_PLACE}/{name}", "mishap": mishap})
+    inflict(rig.direct.cloud.tpu, {"name": f"{_PLACE}/{name}", "mishap": mishap})
 
 
 def settle(rig: ServicerRig, command: str) -> None:

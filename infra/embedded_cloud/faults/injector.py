@@ -28,7 +28,7 @@ from embedded_cloud.faults.replies import (
 )
 from embedded_cloud.faults.rule import CallFacts, Rule, Stage
 from embedded_cloud.history import History
-from embedded_cloud.inbound_request import Arrival
+from embedded_cloud.inbound_request import InboundRequest
 from embedded_cloud.json_types import JsonValue
 from embedded_cloud.pipeline import CallFaults
 from embedded_cloud.routing import Delivery, Match, Reply
@@ -61,9 +61,9 @@ class FaultInjector:
         self.failing: dict[str, tuple[OperationError, CallFacts]] = {}
         self._resumptions: set[asyncio.Task[None]] = set()
 
-    async def arrived(self, match: Match, arrival: Arrival) -> CallFaults | None:
+    async def arrived(self, match: Match, inbound: InboundRequest) -> CallFaults | None:
         """The faults of a call; None if no rule was ever set."""
-        facts = await _facts(match, arrival)
+        facts = await _facts(match, inbound)
         return _CallFaults(self, facts, self.book.arrived(facts))
 
     def forget(self) -> None:
@@ -189,28 +189,28 @@ def _breaks_off(effect: Effect) -> bool:
     return effect.breaks_off if isinstance(effect, Kill) else not isinstance(effect, Delay)
 
 
-async def _facts(match: Match, arrival: Arrival) -> CallFacts:
+async def _facts(match: Match, inbound: InboundRequest) -> CallFacts:
     return CallFacts(
-        method=arrival.method,
-        path=arrival.path,
+        method=inbound.method,
+        path=inbound.path,
         method_id=match.route.method_id,
         service=match.service.name,
-        resource=await _resource(arrival),
+        resource=await _resource(inbound),
     )
 
 
-async def _resource(arrival: Arrival) -> str:
+async def _resource(inbound: InboundRequest) -> str:
     """The path, and in a call that creates something its name."""
-    if arrival.method != "POST":
-        return arrival.path
+    if inbound.method != "POST":
+        return inbound.path
     for key in _NEW_ID:
-        if key in arrival.query:
-            return f"{arrival.path}/{arrival.query[key]}"
-    if arrival.path.startswith(("/upload/", "/resumable/")) or arrival.length > _BODY_LIMIT:
-        return f"{arrival.path}/{arrival.query.get('name', '')}"
+        if key in inbound.query:
+            return f"{inbound.path}/{inbound.query[key]}"
+    if inbound.path.startswith(("/upload/", "/resumable/")) or inbound.length > _BODY_LIMIT:
+        return f"{inbound.path}/{inbound.query.get('name', '')}"
     try:
-        body = json.loads(await arrival.read() or b"{}")
+        body = json.loads(await inbound.read() or b"{}")
     except ValueError:
-        return arrival.path
+        return inbound.path
     name = body.get("name") if isinstance(body, dict) else None
-    return f"{arrival.path}/{name}" if isinstance(name, str) else arrival.path
+    return f"{inbound.path}/{name}" if isinstance(name, str) else inbound.path

@@ -14,7 +14,7 @@ from aiohttp import web
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_tree import Tree, find, metadata_tree, render
 from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.peer import is_stranger
+from embedded_cloud.peer import is_other_user
 
 _ROOT = "/computeMetadata/v1"
 _FLAVOR = {"Metadata-Flavor": "Google"}
@@ -112,7 +112,9 @@ class MetadataServer:
 def _is_metadata_request(request: web.Request) -> bool:
     flavor = request.headers.get("Metadata-Flavor", "")
     return (
-        flavor == "Google" and "X-Forwarded-For" not in request.headers and not is_stranger(request)
+        flavor == "Google"
+        and "X-Forwarded-For" not in request.headers
+        and not is_other_user(request)
     )
 
 

@@ -1,7 +1,7 @@
-"""What befalls single parts of a request outside of its own life, on demand: for tests and trials.
+"""Failures the real service never produces on demand, for tests and trials.
 
-The service does none of it to order: a node is preempted or lost while its queued resource is
-still ACTIVE, or a queued resource goes and leaves its nodes, which are billed on.
+A node is preempted or lost while its queued resource is still ACTIVE, or a queued resource
+disappears and leaves its nodes, which are still billed.
 """
 
 from __future__ import annotations
@@ -23,19 +23,19 @@ _EXPECTED = (
 )
 
 
-def befall(state: TpuState, wanted: JsonObject) -> JsonObject:
-    """Let something befall one node or queued resource; tells what is left of it.
+def inflict(state: TpuState, incident: JsonObject) -> JsonObject:
+    """Inflict an incident on one node or queued resource; gives its name and new state.
 
     Args:
         state: the TPU service.
-        wanted: ``{"name": full name, "mishap": "preempted" or "lost"}``.
+        incident: ``{"name": full name, "mishap": "preempted" or "lost"}``.
 
     Raises:
-        CloudError: 400 for anything else, 404 if there is no such thing.
+        CloudError: 400 for anything else, 404 if the resource does not exist.
     """
-    mishap = text(wanted, "mishap")
-    match = _NAME.fullmatch(text(wanted, "name"))
-    if wanted.keys() != {"name", "mishap"} or match is None:
+    mishap = text(incident, "mishap")
+    match = _NAME.fullmatch(text(incident, "name"))
+    if incident.keys() != {"name", "mishap"} or match is None:
         raise invalid_argument(_EXPECTED)
     place, id_ = Place(match["project"], match["zone"]), match["id"]
     state.sync()
@@ -49,4 +49,4 @@ def befall(state: TpuState, wanted: JsonObject) -> JsonObject:
         return {"name": entered.name, "state": entered.state.value}
     else:
         raise invalid_argument(_EXPECTED)
-    return {"name": text(wanted, "name"), "state": "GONE"}
+    return {"name": text(incident, "name"), "state": "GONE"}

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from tpuflex.errors import EmulatorError, NotFoundError
 
 if TYPE_CHECKING:
-    from embedded_cloud.daemon import Address
+    from embedded_cloud.address import Address
     from tpuflex.cli.invocation import Invocation
 
 _TIMEOUT = 30.0

@@ -13,7 +13,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 
-from embedded_cloud.tpu.incidents import befall
+from embedded_cloud.tpu.incidents import inflict
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.figures.history_plans import plan
 from reliability.invariants import Command, Violation
@@ -140,7 +140,7 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
                 del rig.arguments[step["key"]]
         case "mishap":
             rig.event()
-            _befall(rig, step)
+            _inflict(rig, step)
         case "advance":
             rig.advance(step["seconds"])
         case "capacity":
@@ -170,13 +170,13 @@ def _unrecovered(rig: ServicerRig) -> bool:
     return bool(kills) and all(c.name != "recover" for c in rig.commands[kills[-1] :])
 
 
-def _befall(rig: ServicerRig, step: Json) -> None:
+def _inflict(rig: ServicerRig, step: Json) -> None:
     tpu = rig.direct.cloud.tpu
     tpu.sync()
     there = rig.direct.cloud.inventory().get("tpu", {}).get(step["kind"], [])
     if there:
         name = str(there[step["which"] % len(there)]["name"])
-        befall(tpu, {"name": name, "mishap": step["mishap"]})
+        inflict(tpu, {"name": name, "mishap": step["mishap"]})
 
 
 def _delete_all(rig: ServicerRig) -> Callable[[TpuClient], object]:

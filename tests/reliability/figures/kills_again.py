@@ -38,7 +38,7 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
     for program, more in PROGRAMS.items():
         with rig.other(more):
             rig.bring_up()
-            _befall(rig, program)
+            _inflict(rig, program)
             with rig.other({**more, **_script(2)}):
                 for call, roles in callers(rig, "up", mutating=True):
                     facts = {"kind": "replace", "program": program}
@@ -72,7 +72,7 @@ def _replacement_killed(rig: SliceRig, case: Case) -> Result:
     more = PROGRAMS[facts["program"]]
     with rig.other(more):
         rig.bring_up()
-    _befall(rig, facts["program"])
+    _inflict(rig, facts["program"])
     with rig.other({**more, **_script(2)}):
         rig.run("up", rules=[_rule(facts)])
     result.struck = rig.struck()
@@ -82,7 +82,7 @@ def _replacement_killed(rig: SliceRig, case: Case) -> Result:
     return result
 
 
-def _befall(rig: SliceRig, program: str) -> None:
+def _inflict(rig: SliceRig, program: str) -> None:
     """What serves nobody any more is deleted before its replacement is made."""
     if program == LOST:
         nodes = rig.control.inventory()["tpu"]["nodes"]
