@@ -6,11 +6,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from provider_fakes import Cloud, FakeTime, Script
+from pulumi_plugin.log import EngineLog
 from reliability.servicer_context import Context
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.configuration import Configuration
-from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.servicer import Servicer
 
 

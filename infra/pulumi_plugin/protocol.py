@@ -1,10 +1,10 @@
 """The message classes of Pulumi's provider protocol, without executing the Pulumi SDK.
 
-The generated modules lie in the `pulumi` package, whose `__init__` imports the whole SDK:
-a fifth of a second that every preview would pay for nothing. They only import one another,
-so they are loaded under a package name of our own that points at their directory. Should a
-release move them, or the SDK be loaded already, they are imported the ordinary way. Both ways
-give the same classes: protobuf keeps one class per message type in a process.
+The generated modules are in the `pulumi` package, whose `__init__` imports the whole SDK, which
+would add a fifth of a second to every preview. They import only one another, so they are loaded
+under another package name that points at their directory. If a release moves them, or the SDK is
+loaded already, they are imported by their own name. Both ways give the same classes: protobuf
+keeps one class per message type in a process.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ if TYPE_CHECKING:
 
 def _package() -> str:
     """Name of the package from which the generated modules can be imported."""
-    ordinary = "pulumi.runtime.proto"
+    published = "pulumi.runtime.proto"
     spec = importlib.util.find_spec("pulumi")
     if "pulumi" in sys.modules or spec is None or not spec.submodule_search_locations:
-        return ordinary
+        return published
     directory = Path(spec.submodule_search_locations[0], "runtime", "proto")
     if not (directory / "provider_pb2_grpc.py").is_file():
-        return ordinary
-    alias = ModuleType("_tpuflex_pulumirpc")
+        return published
+    alias = ModuleType("_pulumi_plugin_messages")
     alias.__path__ = [str(directory)]
     sys.modules[alias.__name__] = alias
     return alias.__name__

@@ -1,22 +1,18 @@
-"""Pulumi property values on the wire, to and from plain values.
+"""Property values as plain Python values, and the signatures that mark special ones. Pure.
 
-Signatures and the unknown sentinel: `sdk/go/common/resource/properties.go` and
+Source of the constants: `sdk/go/common/resource/properties.go` and
 `sdk/go/common/resource/plugin/rpc.go` of pulumi/pulumi, v3.256.0.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from enum import Enum
 from typing import TypeAlias
-
-from google.protobuf.json_format import MessageToDict, ParseDict
-from google.protobuf.struct_pb2 import Struct
-from pydantic import JsonValue
 
 SIGNATURE_KEY = "4dabf18193072939515e22adb298388d"
 SECRET_SIGNATURE = "1b47061264138c4ac30d75fd1eb44270"  # noqa: S105 - a type tag
 OUTPUT_SIGNATURE = "d0e6a833031e9bbcd3f4e8bde6ca49a4"
+RESOURCE_SIGNATURE = "5cf8f73096256a8f31e491e813e4eb8e"
 UNKNOWN_STRING = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"  # what engines send for any type
 UNKNOWN_SENTINELS = frozenset(
     {
@@ -32,7 +28,7 @@ UNKNOWN_SENTINELS = frozenset(
 
 
 class Unknown(Enum):
-    """A value that is only known once something else has been created."""
+    """A value that is only known once another resource has been created."""
 
     UNKNOWN = "unknown"
 
@@ -42,37 +38,7 @@ class Unknown(Enum):
 
 UNKNOWN = Unknown.UNKNOWN
 Value: TypeAlias = "str | float | int | bool | Unknown | list[Value] | dict[str, Value] | None"
-Properties = dict[str, Value]
-
-
-def decode(struct: Struct) -> Properties:
-    """Plain values; secrets unwrapped, unknowns as :data:`UNKNOWN`, nulls left out."""
-    decoded = _decode(MessageToDict(struct))
-    assert isinstance(decoded, dict)  # noqa: S101 - a Struct is an object
-    return {key: value for key, value in decoded.items() if value is not None}
-
-
-def secret_keys(*structs: Struct) -> frozenset[str]:
-    """Top-level keys that hold a secret somewhere, in any of ``structs``."""
-    return frozenset(
-        key
-        for struct in structs
-        for key, value in MessageToDict(struct).items()
-        if _has_secret(value)
-    )
-
-
-def encode(values: Properties, *, secrets: Iterable[str] = ()) -> Struct:
-    """A wire struct; the values of keys in ``secrets`` are marked as secret, None is left out."""
-    marked = frozenset(secrets)
-    wrapped = {
-        key: {SIGNATURE_KEY: SECRET_SIGNATURE, "value": _plain(value)}
-        if key in marked
-        else _plain(value)
-        for key, value in values.items()
-        if value is not None
-    }
-    return ParseDict(wrapped, Struct())
+Properties: TypeAlias = dict[str, Value]
 
 
 def has_unknown(value: Value) -> bool:
@@ -84,38 +50,6 @@ def has_unknown(value: Value) -> bool:
     return value is UNKNOWN
 
 
-def _plain(value: Value) -> JsonValue:
-    if isinstance(value, dict):
-        return {key: _plain(item) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_plain(item) for item in value]
-    return UNKNOWN_STRING if isinstance(value, Unknown) else value
-
-
-def _decode(value: object) -> Value:
-    if isinstance(value, str):
-        return UNKNOWN if value in UNKNOWN_SENTINELS else value
-    if isinstance(value, list):
-        return [_decode(item) for item in value]
-    if isinstance(value, dict):
-        signature = value.get(SIGNATURE_KEY)
-        if signature == SECRET_SIGNATURE:
-            return _decode(value.get("value"))
-        if signature == OUTPUT_SIGNATURE:
-            return _decode(value["value"]) if "value" in value else UNKNOWN
-        return {key: _decode(item) for key, item in value.items()}
-    if isinstance(value, float) and value.is_integer():
-        return int(value)  # a Struct only knows doubles
-    if value is None or isinstance(value, (bool, int, float)):
-        return value
-    raise TypeError(f"not a property value: {type(value).__name__}")
-
-
-def _has_secret(value: object) -> bool:
-    if isinstance(value, list):
-        return any(map(_has_secret, value))
-    if isinstance(value, dict):
-        if value.get(SIGNATURE_KEY) == SECRET_SIGNATURE or value.get("secret") is True:
-            return True
-        return any(map(_has_secret, value.values()))
-    return False
+def type_of(urn: str) -> str:
+    """The type token in ``urn``, without the types of its parents."""
+    return urn.split("::")[2].rsplit("$", 1)[-1] if urn.count("::") >= 3 else urn

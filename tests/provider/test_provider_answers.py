@@ -6,10 +6,10 @@ import grpc
 import pytest
 
 from provider_direct import Provider
+from pulumi_plugin.changes import Change, ChangeKind, Diff
 from pulumi_plugin.protocol import provider_pb2
+from pulumi_plugin.replies import check_failures, diff_response
 from reliability.servicer_context import CallFailedError, Context
-from tpuflex.provider.answers import check_failures, diff_response
-from tpuflex.request.diff import Change, Diff, Kind
 
 TOKEN = "ya29.a0Canary_token-123"
 Difference = provider_pb2.PropertyDiff
@@ -18,17 +18,17 @@ Difference = provider_pb2.PropertyDiff
 @pytest.mark.parametrize(
     ("kind", "replaces", "shown"),
     [
-        (Kind.ADD, False, Difference.ADD),
-        (Kind.ADD, True, Difference.ADD_REPLACE),
-        (Kind.DELETE, False, Difference.DELETE),
-        (Kind.DELETE, True, Difference.DELETE_REPLACE),
-        (Kind.UPDATE, False, Difference.UPDATE),
-        (Kind.UPDATE, True, Difference.UPDATE_REPLACE),
+        (ChangeKind.ADD, False, Difference.ADD),
+        (ChangeKind.ADD, True, Difference.ADD_REPLACE),
+        (ChangeKind.DELETE, False, Difference.DELETE),
+        (ChangeKind.DELETE, True, Difference.DELETE_REPLACE),
+        (ChangeKind.UPDATE, False, Difference.UPDATE),
+        (ChangeKind.UPDATE, True, Difference.UPDATE_REPLACE),
     ],
 )
 @pytest.mark.parametrize("is_input", [True, False])
 def test_a_change_is_shown_as_what_it_is(
-    kind: Kind, replaces: bool, shown: int, is_input: bool
+    kind: ChangeKind, replaces: bool, shown: int, is_input: bool
 ) -> None:
     """Added, deleted or changed; in place or by a replacement; in the inputs or outside."""
     change = Change(kind, replaces, is_input)
@@ -44,7 +44,10 @@ def test_a_change_is_shown_as_what_it_is(
 
 def test_changes_are_listed_by_their_input() -> None:
     """However deep a change lies, it is listed once under the input that holds it, in order."""
-    update, replace = Change(Kind.UPDATE, replaces=False), Change(Kind.UPDATE, replaces=True)
+    update, replace = (
+        Change(ChangeKind.UPDATE, replaces=False),
+        Change(ChangeKind.UPDATE, replaces=True),
+    )
 
     answer = diff_response(
         Diff(

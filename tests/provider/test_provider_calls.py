@@ -18,7 +18,8 @@ from provider_fakes import (
     sequence,
 )
 from pulumi_plugin.protocol import plugin_pb2, provider_pb2
-from pulumi_plugin.values import UNKNOWN, decode, encode, secret_keys
+from pulumi_plugin.values import UNKNOWN
+from pulumi_plugin.wire import decode, encode, secret_keys
 from reliability.servicer_context import CallFailedError
 from tpuflex import __version__
 from tpuflex.provider.configuration import Configuration

@@ -9,11 +9,12 @@ from hypothesis import given as hypothesis_given
 from hypothesis import strategies as st
 
 from provider_values import OTHER, changed, filled
+from pulumi_plugin.changes import ChangeKind
 from pulumi_plugin.values import UNKNOWN, Properties
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.request.arguments import DEFAULTS, QueuedResourceArgs, failures, input_properties
 from tpuflex.request.body import BOOT_METADATA
-from tpuflex.request.diff import LOCAL, PATCHABLE, Kind, diff, with_next_generation
+from tpuflex.request.diff import LOCAL, PATCHABLE, diff, with_next_generation
 from tpuflex.request.states import Lifecycle
 
 #: What the id is made of makes no difference while the id stays.
@@ -163,10 +164,10 @@ def test_kinds_are_told_apart() -> None:
     )
 
     assert {path: change.kind for path, change in found.changes.items()} == {
-        "labels.a": Kind.DELETE,
-        "labels.b": Kind.UPDATE,
-        "labels.c": Kind.ADD,
-        "description": Kind.DELETE,
+        "labels.a": ChangeKind.DELETE,
+        "labels.b": ChangeKind.UPDATE,
+        "labels.c": ChangeKind.ADD,
+        "description": ChangeKind.DELETE,
     }
 
 

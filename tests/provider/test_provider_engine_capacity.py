@@ -18,9 +18,9 @@ from pulumi.automation.errors import CommandError
 
 from plain_pulumi import plain_pulumi
 from provider_rig import NAME, NEVER, A, B, Rig, command, live, name, outputs, urn
+from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2_grpc
 from tpuflex.gcp.timing import Timing
-from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.main import connector
 from tpuflex.provider.servicer import Servicer
 from tpuflex.request.outcomes import TABLE, Standing

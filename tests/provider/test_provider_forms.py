@@ -12,6 +12,7 @@ from pydantic import BaseModel
 from golden_texts import assert_golden
 from provider_fakes import NAME, args, missing, queued
 from pulumi_plan import run_program
+from pulumi_plugin.log import scrub
 from pulumi_plugin.values import UNKNOWN, Value
 from tpuflex import __version__
 from tpuflex.errors import (
@@ -28,7 +29,6 @@ from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.pace import pause_for
 from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.provider.schema import package_schema
-from tpuflex.provider.scrub import scrub
 from tpuflex.provider.zone_attempt import Entrant, reason
 from tpuflex.request.arguments import DEFAULTS, INNER_DEFAULTS, QueuedResourceArgs
 from tpuflex.request.disk_args import BootDisk, DataDisk

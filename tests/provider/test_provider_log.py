@@ -9,8 +9,8 @@ import grpc
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
+from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import engine_pb2, engine_pb2_grpc
-from tpuflex.provider.engine_log import EngineLog
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 

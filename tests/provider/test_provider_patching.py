@@ -19,9 +19,10 @@ from provider_fakes import (
     sequence,
 )
 from provider_values import filled
+from pulumi_plugin.changes import Change, ChangeKind
 from pulumi_plugin.values import UNKNOWN, Properties
 from tpuflex.provider.patch import node_patch, patch
-from tpuflex.request.diff import Change, Kind, diff
+from tpuflex.request.diff import diff
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import Observation
@@ -95,7 +96,7 @@ def test_an_unknown_map_changes_as_a_whole(key: str) -> None:
     """Its entries are not known yet: it changes, and replaces nothing before they are."""
     found = diff(filled(metadata={"startup-script": "x"}), {**filled(), key: UNKNOWN})
 
-    assert found.changes[key] == Change(Kind.UPDATE, replaces=False)
+    assert found.changes[key] == Change(ChangeKind.UPDATE, replaces=False)
     assert not any(path.startswith(f"{key}.") for path in found.changes)
 
 
@@ -106,6 +107,6 @@ def test_a_map_that_was_not_there_is_added_entry_by_entry() -> None:
     found = diff(old, filled(metadata={"a": "1", "startup-script": "x"})).changes
 
     assert found == {
-        "metadata.a": Change(Kind.ADD, replaces=False),
-        'metadata["startup-script"]': Change(Kind.ADD, replaces=True),
+        "metadata.a": Change(ChangeKind.ADD, replaces=False),
+        'metadata["startup-script"]': Change(ChangeKind.ADD, replaces=True),
     }

@@ -12,14 +12,15 @@ import psutil
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
+from pulumi_plugin.log import scrub
 from pulumi_plugin.protocol import provider_pb2_grpc
-from pulumi_plugin.values import UNKNOWN, UNKNOWN_STRING, decode, encode, secret_keys
+from pulumi_plugin.values import UNKNOWN, UNKNOWN_STRING
+from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex import __version__
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.provider.configuration import Configuration, endpoints
 from tpuflex.provider.schema import QUEUED_RESOURCE
-from tpuflex.provider.scrub import scrub
 
 PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"

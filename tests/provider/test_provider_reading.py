@@ -20,7 +20,9 @@ from provider_fakes import (
     sequence,
 )
 from provider_values import at, filled
-from pulumi_plugin.values import UNKNOWN, Properties, decode, encode
+from pulumi_plugin.changes import Change, ChangeKind
+from pulumi_plugin.values import UNKNOWN, Properties
+from pulumi_plugin.wire import decode, encode
 from tpuflex.errors import ConflictError
 from tpuflex.provider.marshalling import previewed_creation
 from tpuflex.provider.operations import delete_resource
@@ -28,7 +30,7 @@ from tpuflex.provider.planning import plan
 from tpuflex.provider.protection import refuse_deletion, refuse_replacement
 from tpuflex.provider.refresh import names_of
 from tpuflex.request.body import request_body
-from tpuflex.request.diff import Change, Kind, diff
+from tpuflex.request.diff import diff
 from tpuflex.request.importing import imported_inputs
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
@@ -137,7 +139,7 @@ def test_where_it_stands_is_no_input(stands: Lifecycle) -> None:
     """What became of the resource is shown as a change of the resource itself."""
     beyond = stands in (Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING)
     shown = beyond or stands in (Lifecycle.WAITING, Lifecycle.PROVISIONING)
-    change = Change(Kind.UPDATE, replaces=beyond, is_input=False)
+    change = Change(ChangeKind.UPDATE, replaces=beyond, is_input=False)
 
     assert diff(filled(), filled(), stands).changes == ({"lifecycle": change} if shown else {})
 
@@ -243,16 +245,18 @@ def test_a_boot_disk_says_only_what_was_said() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "kind"),
     [
-        ({}, {"rerun": "1"}, Kind.ADD),
-        ({"rerun": "1"}, {}, Kind.DELETE),
-        ({"rerun": "1"}, {"rerun": "2"}, Kind.UPDATE),
+        ({}, {"rerun": "1"}, ChangeKind.ADD),
+        ({"rerun": "1"}, {}, ChangeKind.DELETE),
+        ({"rerun": "1"}, {"rerun": "2"}, ChangeKind.UPDATE),
     ],
 )
-def test_steering_is_added_deleted_or_changed(old: Properties, new: Properties, kind: Kind) -> None:
+def test_steering_is_added_deleted_or_changed(
+    old: Properties, new: Properties, kind: ChangeKind
+) -> None:
     """Each is shown as what it is; only another word asks for a new run."""
     found = plan(filled(**old), filled(**new), {"lifecycle": "active"}, 0).diff.changes
 
-    assert found == {"rerun": Change(kind, replaces=kind is not Kind.DELETE)}
+    assert found == {"rerun": Change(kind, replaces=kind is not ChangeKind.DELETE)}
 
 
 def test_other_zones_of_a_waiting_request_are_an_update() -> None:
@@ -261,4 +265,4 @@ def test_other_zones_of_a_waiting_request_are_an_update() -> None:
 
     found = plan(filled(), filled(zones=["us-east5-b"]), waiting, 0).diff.changes
 
-    assert found["zones"] == Change(Kind.UPDATE, replaces=False)
+    assert found["zones"] == Change(ChangeKind.UPDATE, replaces=False)

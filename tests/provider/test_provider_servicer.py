@@ -16,14 +16,15 @@ from google.protobuf.empty_pb2 import Empty
 from google.rpc import status_pb2
 
 from provider_fakes import INPUTS, NAME, Cloud, FakeTime, Script, missing, node, queued, sequence
+from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
-from pulumi_plugin.values import UNKNOWN, decode, encode, secret_keys
+from pulumi_plugin.values import UNKNOWN
+from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex import __version__
 from tpuflex.errors import AccessError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.configuration import Configuration
-from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.provider.servicer import Servicer
 from tpuflex.request.outcomes import TABLE, Standing

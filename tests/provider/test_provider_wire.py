@@ -7,7 +7,8 @@ from typing import Any
 import pytest
 from google.protobuf.struct_pb2 import Struct
 
-from pulumi_plugin.values import UNKNOWN, UNKNOWN_SENTINELS, decode, encode, secret_keys
+from pulumi_plugin.values import UNKNOWN, UNKNOWN_SENTINELS
+from pulumi_plugin.wire import decode, encode, secret_keys
 
 VALUES: dict[str, Any] = {
     "text": "x",

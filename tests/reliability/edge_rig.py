@@ -19,6 +19,7 @@ import requests
 
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.tpu.records import Initiator, Node, Place, QueuedResource, QueuedState
+from pulumi_plugin.log import EngineLog
 from reliability.direct import DirectSession
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
 from reliability.small_state import NAME, PROJECT, STACK
@@ -27,7 +28,6 @@ from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 from tpuflex.naming import LABEL_OWNER, LABEL_STACK, Names
 from tpuflex.operate.host import NAMESPACE, READY
-from tpuflex.provider.engine_log import EngineLog
 from tpuflex.request.name import RequestName
 
 Json = dict[str, Any]

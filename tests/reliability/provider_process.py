@@ -26,7 +26,7 @@ from pulumi_plugin.protocol import (
     provider_pb2,
     provider_pb2_grpc,
 )
-from pulumi_plugin.values import encode
+from pulumi_plugin.wire import encode
 from reliability.control import Control
 from reliability.projects import SWIFT, slice_arguments
 from reliability.small_state import PROJECT, STACK

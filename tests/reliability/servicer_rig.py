@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Any, Self
 
 from embedded_cloud.faults.rule import Rule, parse_rule
+from pulumi_plugin.log import EngineLog
 from reliability.direct import DirectCloud, DirectSession, Killed
 from reliability.invariants import Command, Evidence, Violation, violations
 from reliability.projects import SWIFT, slice_arguments
@@ -26,7 +27,6 @@ from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Session, Transport
 from tpuflex.naming import Names
 from tpuflex.provider.configuration import Configuration
-from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.servicer import Servicer
 
 Json = dict[str, Any]

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from pulumi_plugin.protocol import provider_pb2
-from pulumi_plugin.values import encode
+from pulumi_plugin.wire import encode
 from reliability.direct import Killed
 from reliability.servicer_context import CallFailedError, Context
 from reliability.small_state import (

@@ -7,7 +7,7 @@ from typing import Any
 from google.protobuf.struct_pb2 import Struct
 
 from pulumi_plugin.protocol import provider_pb2
-from pulumi_plugin.values import decode
+from pulumi_plugin.wire import decode
 from tpuflex.provider.schema import QUEUED_RESOURCE
 
 Json = dict[str, Any]

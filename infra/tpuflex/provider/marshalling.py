@@ -1,4 +1,4 @@
-"""Between the engine's structs and what this resource means by them."""
+"""Conversion between the engine's structs and the values of a queued resource."""
 
 from __future__ import annotations
 
@@ -7,9 +7,10 @@ from contextlib import contextmanager
 
 from google.protobuf.struct_pb2 import Struct
 
-from pulumi_plugin.values import Properties, decode, encode, has_unknown, secret_keys
+from pulumi_plugin.replies import InitFailedError
+from pulumi_plugin.values import Properties, has_unknown, type_of
+from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.errors import TpuflexError
-from tpuflex.provider.answers import KeptError
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.request.arguments import input_properties, parse
@@ -21,21 +22,21 @@ from tpuflex.request.states import Lifecycle
 
 
 def require_known_type(urn: str) -> None:
-    """Check that ``urn`` names a resource of the one type there is.
+    """Check that ``urn`` names a queued resource, the only type there is.
 
     Raises:
         TpuflexError: it does not.
     """
-    kind = urn.split("::")[2].split("$")[-1] if urn.count("::") >= 3 else urn
-    if kind != QUEUED_RESOURCE:
+    token = type_of(urn)
+    if token != QUEUED_RESOURCE:
         raise TpuflexError(
-            f"the tpuflex provider has no resource type {kind!r}",
+            f"the tpuflex provider has no resource type {token!r}",
             hint=f"It has {QUEUED_RESOURCE}. Is another version of tpuflex installed?",
         )
 
 
 def inputs_of(values: Properties) -> Properties:
-    """The inputs among ``values`` (outputs carry the inputs, too)."""
+    """The inputs among ``values``, which may be outputs."""
     return {key: value for key, value in values.items() if key in INPUTS}
 
 
@@ -46,13 +47,13 @@ def stands(olds: Properties) -> Lifecycle | None:
 
 
 def properties(given: Struct, seen: Observation) -> Struct:
-    """Output properties: the inputs ``given``, secret where they were, and what was seen."""
+    """Output properties: the inputs ``given``, secret where they were, and those of ``seen``."""
     inputs = input_properties(parse(decode(given)))
     return encode(outputs(inputs, seen), secrets=secret_keys(given))
 
 
 def previewed_creation(given: Struct) -> Struct:
-    """What can be said before anything is created: the inputs and the names made of them."""
+    """Outputs known before the creation: the inputs and the names derived from them."""
     previewed = Struct()
     previewed.CopyFrom(given)
     values = decode(given)
@@ -66,7 +67,7 @@ def previewed_creation(given: Struct) -> Struct:
 
 
 def previewed_update(olds: Struct, news: Struct) -> Struct:
-    """What an update in place leaves: the old outputs with the new inputs."""
+    """Outputs after an update in place: the old ones with the new inputs."""
     merged = Struct()
     for key, value in olds.fields.items():
         if key not in INPUTS:
@@ -78,13 +79,19 @@ def previewed_update(olds: Struct, news: Struct) -> Struct:
 
 @contextmanager
 def kept(given: Struct) -> Iterator[None]:
-    """Whatever in the block leaves a request behind keeps it in the state.
+    """Have the engine keep a request in the state that the block leaves behind when it fails.
 
     Raises:
-        KeptError: instead of :class:`UnreadyError`, with all that the state needs.
+        InitFailedError: instead of :class:`UnreadyError`, with all that the state needs.
     """
     try:
         yield
     except UnreadyError as error:
         seen = error.observation
-        raise KeptError(str(seen.name), properties(given, seen), given, error) from error
+        raise InitFailedError(
+            str(error),
+            id_=str(seen.name),
+            properties=properties(given, seen),
+            inputs=given,
+            refresh_before_update=True,
+        ) from error

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+from pulumi_plugin.changes import Change, ChangeKind, Diff
 from pulumi_plugin.values import Properties, has_unknown
 from tpuflex.provider.marshalling import stands
 from tpuflex.provider.protection import refuse_replacement
 from tpuflex.provider.renewal import due
-from tpuflex.request.diff import Change, Diff, Kind, diff, with_next_generation
+from tpuflex.request.diff import diff, with_next_generation
 from tpuflex.request.outcomes import TABLE, Standing
 from tpuflex.request.provider_options import STEERING
 from tpuflex.request.states import NOT_FOUND, Lifecycle
@@ -59,12 +60,12 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     found = diff(before, described, where)
     changes = {**found.changes, **_steering(old, new)}
     if "zones" not in changes and _waits(where) and old.get("zones") != new.get("zones"):
-        changes["zones"] = Change(Kind.UPDATE, replaces=False)
+        changes["zones"] = Change(ChangeKind.UPDATE, replaces=False)
     notes = []
     changes |= {**_uneven(outputs), **_leftovers(new, outputs, where)}
     renewal = due(new, outputs, now)
     if renewal is not None:
-        changes[renewal.property] = Change(Kind.UPDATE, replaces=True, is_input=False)
+        changes[renewal.property] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
         notes.append(renewal.text)
     if where is not None and where in _STANDING:
         notes.append(TABLE[_standing(where, outputs)].up.text)
@@ -106,7 +107,7 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
         return {}
     return {
         key: Change(
-            Kind.ADD if key not in old else Kind.DELETE if key not in new else Kind.UPDATE,
+            ChangeKind.between(old.get(key), new.get(key)),
             replaces=key == "rerun" and key in new and not has_unknown(new[key]),
         )
         for key in sorted(STEERING)
@@ -120,7 +121,7 @@ def _uneven(outputs: Properties) -> dict[str, Change]:
     nodes = outputs.get("nodes")
     each = nodes if isinstance(nodes, list) else []
     if any(isinstance(node, dict) and node.get("drifted") for node in each):
-        return {"nodes": Change(Kind.UPDATE, replaces=False, is_input=False)}
+        return {"nodes": Change(ChangeKind.UPDATE, replaces=False, is_input=False)}
     return {}
 
 
@@ -128,7 +129,7 @@ def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) ->
     """What is still there and should not be: requests that lost, the leftover of a run. A run
     that is over is an update of its own: it says so and fails, because there is no slice."""
     requests = outputs.get("requests")
-    change = Change(Kind.UPDATE, replaces=False, is_input=False)
+    change = Change(ChangeKind.UPDATE, replaces=False, is_input=False)
     if where is Lifecycle.ACTIVE and isinstance(requests, list) and len(requests) > 1:
         return {"requests": change}
     if where is not Lifecycle.ENDED:

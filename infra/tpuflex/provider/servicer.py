@@ -1,4 +1,4 @@
-"""The gRPC face of the provider: engine requests in, answers out, nothing decided here."""
+"""The provider's gRPC service: the engine's requests in, replies out."""
 
 from __future__ import annotations
 
@@ -10,15 +10,23 @@ from datetime import UTC, datetime
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
-from pulumi_plugin.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
-from pulumi_plugin.values import decode, encode, secret_keys
+from pulumi_plugin.log import EngineLog
+from pulumi_plugin.protocol import provider_pb2
+from pulumi_plugin.replies import (
+    Failure,
+    check_failures,
+    diff_response,
+    internal_error,
+    reporting,
+)
+from pulumi_plugin.serve import Plugin
+from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex import __version__
+from tpuflex.errors import TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider import configuration
-from tpuflex.provider.answers import check_failures, diff_response, reported
 from tpuflex.provider.call import Call
-from tpuflex.provider.engine_log import EngineLog
 from tpuflex.provider.generations import Generations
 from tpuflex.provider.marshalling import (
     inputs_of,
@@ -38,7 +46,16 @@ Context = grpc.ServicerContext
 Connect = Callable[[configuration.Configuration, Timing], TpuClient]
 
 
-class Servicer(provider_pb2_grpc.ResourceProviderServicer):
+def _describe(error: Exception) -> Failure:
+    if isinstance(error, TpuflexError):
+        return grpc.StatusCode.UNKNOWN, str(error)
+    return grpc.StatusCode.UNKNOWN, internal_error("the tpuflex provider", error)
+
+
+reported = reporting(_describe)
+
+
+class Servicer(Plugin):
     """Serves `tpuflex:tpu:QueuedResource`.
 
     Every call comes on a thread of its own, and a create may last for days.
@@ -50,7 +67,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         connect: Connect,
         timing: Callable[[threading.Event], Timing] = Timing.real,
     ) -> None:
-        self._log = log
+        super().__init__(__version__, package_schema, log)
         self._connect = connect
         self._make_timing = timing
         self._lock = threading.Lock()
@@ -72,7 +89,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         with self._lock:
             if self._client is None:
                 self._client = self._connect(self._configuration, self._timing)
-            report = functools.partial(self._log.write, urn)
+            report = functools.partial(self.log.write, urn)
             return Call(self._client, self._timing, report, waits=self._waits)
 
     def _now(self) -> datetime:
@@ -81,30 +98,6 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
     def stop(self) -> None:
         """End all waits at once."""
         self._stop.set()
-
-    # -- the protocol: who we are -------------------------------------------------------------
-
-    @reported
-    def Handshake(
-        self, request: provider_pb2.ProviderHandshakeRequest, context: Context
-    ) -> provider_pb2.ProviderHandshakeResponse:
-        self._log.connect(request.engine_address)
-        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
-
-    @reported
-    def Attach(self, request: plugin_pb2.PluginAttach, context: Context) -> Empty:
-        self._log.connect(request.address)
-        return Empty()
-
-    @reported
-    def GetPluginInfo(self, request: Empty, context: Context) -> plugin_pb2.PluginInfo:
-        return plugin_pb2.PluginInfo(version=__version__)
-
-    @reported
-    def GetSchema(
-        self, request: provider_pb2.GetSchemaRequest, context: Context
-    ) -> provider_pb2.GetSchemaResponse:
-        return provider_pb2.GetSchemaResponse(schema=package_schema())
 
     @reported
     def Cancel(self, request: Empty, context: Context) -> Empty:
@@ -179,7 +172,7 @@ class Servicer(provider_pb2_grpc.ResourceProviderServicer):
         found = plan(old, decode(request.news), olds, self._timing.wall())
         # Refresh and destroy ask for a diff, too: nothing is planned then.
         for note in found.notes if request.urn in self._planned else ():
-            self._log.write(request.urn, note)
+            self.log.write(request.urn, note)
         return diff_response(found.diff)
 
     @reported

@@ -7,10 +7,9 @@ else replaces.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
-from enum import Enum
+from dataclasses import replace
 
+from pulumi_plugin.changes import Change, ChangeKind, Diff, entry_path
 from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.naming import generation_id, generation_of
 from tpuflex.request.arguments import DEFAULTS, INNER_DEFAULTS, INPUTS
@@ -19,7 +18,7 @@ from tpuflex.request.nodes import ids_of
 from tpuflex.request.provider_options import STEERING
 from tpuflex.request.states import Lifecycle
 
-__all__ = ["INPUTS", "LOCAL", "PATCHABLE", "Change", "Diff", "Kind", "diff", "with_next_generation"]
+__all__ = ["INPUTS", "LOCAL", "PATCHABLE", "diff", "with_next_generation"]
 
 #: Inputs that `nodes.patch` can change, and their names in its update mask.
 PATCHABLE = {
@@ -40,48 +39,6 @@ _PATHS = frozenset({"network", "subnetwork"})
 #: What is not there any more, or never will be: the only way forward is a new one.
 _BEYOND_REPAIR = frozenset({Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING})
 _ON_ITS_WAY = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
-
-
-class Kind(Enum):
-    """How one property changes."""
-
-    ADD = "add"
-    DELETE = "delete"
-    UPDATE = "update"
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One changed property.
-
-    Attributes:
-        kind: added, deleted or updated.
-        replaces: whether the resource must be replaced for it.
-        is_input: whether it is an input; else it is the state of the resource itself.
-    """
-
-    kind: Kind
-    replaces: bool
-    is_input: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Diff:
-    """All changes.
-
-    Attributes:
-        changes: change by property path.
-        delete_before_replace: whether the old one must go first: because both have one name, or
-            because it serves nobody.
-    """
-
-    changes: Mapping[str, Change]
-    delete_before_replace: bool
-
-    @property
-    def replaces(self) -> bool:
-        """Whether anything needs a replacement."""
-        return any(change.replaces for change in self.changes.values())
 
 
 def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> Diff:
@@ -105,9 +62,9 @@ def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> D
         elif (change := _change(before, after, _replaces(key, new))) is not None:
             changes[key] = change
     if stands in _BEYOND_REPAIR:
-        changes["lifecycle"] = Change(Kind.UPDATE, replaces=True, is_input=False)
+        changes["lifecycle"] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
     elif stands in _ON_ITS_WAY:
-        changes["lifecycle"] = Change(Kind.UPDATE, replaces=False, is_input=False)
+        changes["lifecycle"] = Change(ChangeKind.UPDATE, replaces=False, is_input=False)
     # What does not run serves nobody: there is nothing to hand over, but its quota is needed,
     # and what only waits might still be granted, and billed, beside the one that replaces it.
     nobody_served = stands is not None and stands is not Lifecycle.ACTIVE
@@ -119,7 +76,7 @@ def with_next_generation(found: Diff, new: Properties) -> Diff:
     for the id of the replacement only afterwards, and a preview should show it."""
     if not found.replaces or "queuedResourceIdPrefix" not in new:
         return found
-    changes = {"queuedResourceId": Change(Kind.UPDATE, replaces=True), **found.changes}
+    changes = {"queuedResourceId": Change(ChangeKind.UPDATE, replaces=True), **found.changes}
     return replace(found, changes=changes)
 
 
@@ -171,8 +128,7 @@ def _shares_names(old: Properties, new: Properties) -> bool:
 def _change(old: Value, new: Value, replaces: bool) -> Change | None:
     if old == new:
         return None
-    kind = Kind.ADD if old is None else Kind.DELETE if new is None else Kind.UPDATE
-    return Change(kind, replaces and not has_unknown(new))
+    return Change(ChangeKind.between(old, new), replaces and not has_unknown(new))
 
 
 def _same_place(old: Value, new: Value) -> bool:
@@ -185,15 +141,11 @@ def _same_place(old: Value, new: Value) -> bool:
 def _map_changes(key: str, old: Value, new: Value, replacing: frozenset[str]) -> dict[str, Change]:
     """Changes of a map, entry by entry."""
     if has_unknown(new) and not isinstance(new, dict):
-        return {key: Change(Kind.UPDATE, replaces=False)}
+        return {key: Change(ChangeKind.UPDATE, replaces=False)}
     before = old if isinstance(old, dict) else {}
     after = new if isinstance(new, dict) else {}
     found = {
-        _entry(key, name): _change(before.get(name), after.get(name), name in replacing)
+        entry_path(key, name): _change(before.get(name), after.get(name), name in replacing)
         for name in sorted(before.keys() | after.keys())
     }
     return {path: change for path, change in found.items() if change is not None}
-
-
-def _entry(key: str, name: str) -> str:
-    return f"{key}.{name}" if name.isidentifier() else f'{key}["{name}"]'

@@ -19,11 +19,11 @@ from unittest.mock import patch
 
 from embedded_cloud.faults.catalogue import FAULTS
 from embedded_cloud.faults.rule import Rule, Where
+from pulumi_plugin.log import EngineLog
 from reliability import snapshot
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.servicer_rig import ServicerRig
 from reliability.token_server import TokenServer, session, write_credentials
-from tpuflex.provider.engine_log import EngineLog
 
 HOUR = 3600.0
 WEEK_H = 168.0

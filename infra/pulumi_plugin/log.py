@@ -1,16 +1,37 @@
-"""Progress lines in the engine's log, shown by `pulumi up` at the resource they are about."""
+"""Progress lines in the engine's log, shown by `pulumi up` at the resource they are about.
+
+All text that leaves a plugin ends up on the console and in CI logs, so credentials are removed.
+"""
 
 from __future__ import annotations
 
+import re
 from threading import Lock
 
 import grpc
 
 from pulumi_plugin.protocol import engine_pb2, engine_pb2_grpc
-from tpuflex.provider.scrub import scrub
 
-#: Seconds after which a line that the engine does not take is dropped.
+#: Seconds after which a line that the engine does not accept is dropped.
 _TIMEOUT = 5.0
+
+_CREDENTIALS = (
+    re.compile(r"ya29\.[A-Za-z0-9._-]+"),  # Google OAuth access tokens
+    re.compile(r"(?i)bearer\s+[^\s\"',]+"),
+    re.compile(r"AIza[A-Za-z0-9_-]{20,}"),  # Google API keys
+    re.compile(r"1//[A-Za-z0-9_-]{20,}"),  # Google OAuth refresh tokens
+    re.compile(r"hf_[A-Za-z0-9]{8,}"),  # Hugging Face tokens
+    re.compile(r"eyJ[A-Za-z0-9_-]{10,}\.[A-Za-z0-9_-]+\.[A-Za-z0-9_-]+"),  # JSON web tokens
+    re.compile(r"-----BEGIN [A-Z ]*PRIVATE KEY-----.*?(-----END [A-Z ]*PRIVATE KEY-----|$)", re.S),
+    re.compile(r"(?i)(?<=[?&])(access_token|key|token|signature|x-goog-signature)=[^&\s]+"),
+)
+
+
+def scrub(text: str) -> str:
+    """``text`` with everything that looks like a credential removed."""
+    for pattern in _CREDENTIALS:
+        text = pattern.sub("[removed]", text)
+    return text
 
 
 class EngineLog:
@@ -41,7 +62,7 @@ class EngineLog:
         try:
             stub.Log(line, timeout=_TIMEOUT)
         except grpc.RpcError:
-            return  # the engine may be on its way out
+            return  # the engine may be about to exit
 
     def _connected(self) -> engine_pb2_grpc.EngineStub | None:
         with self._lock:
