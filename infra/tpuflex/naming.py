@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import re
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 #: Label keys that mark what belongs to a stack. Label values: [a-z0-9_-], at most 63
 #: characters (https://cloud.google.com/compute/docs/labeling-resources#requirements).
@@ -17,6 +18,14 @@ LABEL_OWNER = "tpuflex-owner"
 LABEL_PROJECT = "tpuflex-project"
 LABEL_STACK = "tpuflex-stack"
 LABEL_SPEC = "tpuflex-spec"
+
+#: Pulumi's type token of the provider's one resource.
+QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
+
+#: What a secret of the endpoint is for: part of its name, and the name of its file on the host.
+SecretRole = Literal["api-key", "hf-token"]
+SECRET_ROLES: tuple[SecretRole, ...] = get_args(SecretRole)
+API_KEY, HF_TOKEN = SECRET_ROLES
 
 #: Logical name of the endpoint that the project's own program deploys. The command line
 #: finds the endpoint's bucket, secrets and slice by ``Names(project, stack, ENDPOINT_NAME)``.

@@ -8,7 +8,8 @@ import pytest
 
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.gcp.inventory import Inventory, Item
-from tpuflex.operate.keeping import QUEUED_RESOURCE, Keeper, kept
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.operate.keeping import Keeper, kept
 from tpuflex.operate.teardown import prove_empty
 
 BUCKET = "gcp:storage/bucket:Bucket"

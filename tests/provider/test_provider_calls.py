@@ -22,8 +22,8 @@ from pulumi_plugin.values import UNKNOWN
 from pulumi_plugin.wire import decode, encode, secret_keys
 from reliability.servicer_context import CallFailedError
 from tpuflex import __version__
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
-from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.request.arguments import DEFAULTS
 
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"

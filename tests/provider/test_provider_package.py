@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 from tpuflex.engine.find import ensure
-from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.provider.schema import package_schema
 from tpuflex.request.arguments import INPUTS
 
 ROOT = Path(__file__).parents[2]

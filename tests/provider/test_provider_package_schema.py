@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 
-from tpuflex.provider.schema import QUEUED_RESOURCE, package_schema
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.provider.schema import package_schema
 from tpuflex.request.arguments import (
     INPUTS,
     QueuedResourceArgs,

@@ -19,8 +19,8 @@ from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex import __version__
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration, endpoints
-from tpuflex.provider.schema import QUEUED_RESOURCE
 
 PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"

@@ -24,8 +24,8 @@ from tpuflex import __version__
 from tpuflex.errors import AccessError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
-from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.provider.servicer import Servicer
 from tpuflex.request.outcomes import TABLE, Standing
 

@@ -15,7 +15,7 @@ import psutil
 from reliability import processes
 from reliability.command_rig import ROOT
 from reliability.rig import SliceRig
-from reliability.traces import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE
 
 Json = dict[str, Any]
 

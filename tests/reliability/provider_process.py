@@ -30,7 +30,7 @@ from pulumi_plugin.wire import encode
 from reliability.control import Control
 from reliability.projects import SWIFT, slice_arguments
 from reliability.small_state import PROJECT, STACK
-from tpuflex.provider.schema import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE
 
 Json = dict[str, Any]
 _LOOK_S = 0.02

@@ -31,7 +31,7 @@ from reliability.small_state import (
 )
 from tpuflex.engine.events import Step
 from tpuflex.engine.plan import Plan
-from tpuflex.provider.schema import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.servicer import Servicer
 
 

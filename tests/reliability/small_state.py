@@ -8,7 +8,7 @@ from google.protobuf.struct_pb2 import Struct
 
 from pulumi_plugin.protocol import provider_pb2
 from pulumi_plugin.wire import decode
-from tpuflex.provider.schema import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE
 
 Json = dict[str, Any]
 

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from reliability.snapshot import present_resources
+from tpuflex.naming import QUEUED_RESOURCE
 
 Json = dict[str, Any]
 
 OWNER = "tpuflex-owner"
-QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 
 #: Inventory kind -> resource type in the state.
 TYPES = {

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.boot.serving_args import serving_args
 from tpuflex.catalog.accelerators import accelerator
-from tpuflex.naming import Names, slug
+from tpuflex.naming import API_KEY, HF_TOKEN, Names, SecretRole, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
 
 CONTAINER_NAME = "vllm"
@@ -95,7 +95,7 @@ class WeightsConfig(_Frozen):
 class SecretConfig(_Frozen):
     """One secret that the host fetches."""
 
-    role: Literal["api-key", "hf-token"]
+    role: SecretRole
     """What it is for, and the name of its file."""
     version: str = Field(pattern=r"^projects/[^/]+/secrets/[^/]+/versions/\d+$")
     """Resource name of its pinned version."""
@@ -156,9 +156,9 @@ def boot_config(
     ``api_key_secret`` and ``hf_token_secret`` are resource names of secret versions,
     ``projects/P/secrets/S/versions/N``.
     """
-    secrets = [SecretConfig(role="api-key", version=api_key_secret)]
+    secrets = [SecretConfig(role=API_KEY, version=api_key_secret)]
     if hf_token_secret is not None:
-        secrets.append(SecretConfig(role="hf-token", version=hf_token_secret))
+        secrets.append(SecretConfig(role=HF_TOKEN, version=hf_token_secret))
     row = accelerator(settings.slice.accelerator_type)
     serving = settings.serving
     offline = OFFLINE if hf_token_secret is None else {}

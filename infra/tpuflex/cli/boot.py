@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import BootConfig, boot_config
 from tpuflex.catalog.zones import region_of
+from tpuflex.naming import API_KEY, HF_TOKEN
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
@@ -23,6 +24,6 @@ def boot_config_of(stack: OpenStack) -> BootConfig:
         settings,
         names,
         bucket=names.bucket(settings.project, region_of(settings.slice.zones[0])),
-        api_key_secret=version("api-key", settings.secrets.api_key_version),
-        hf_token_secret=None if token is None else version("hf-token", token),
+        api_key_secret=version(API_KEY, settings.secrets.api_key_version),
+        hf_token_secret=None if token is None else version(HF_TOKEN, token),
     )

@@ -11,6 +11,7 @@ from types import TracebackType
 from tpuflex.cli.output import Output
 from tpuflex.cli.spinner import Spinner
 from tpuflex.engine.events import Failed, Finished, Note, Progress, Started, Step, Totals
+from tpuflex.naming import QUEUED_RESOURCE
 
 #: What stands under the word that begins a line.
 _INDENT = " " * 11
@@ -21,7 +22,6 @@ _LONGEST_SILENCE = 300.0
 #: Part of the wait so far that may pass without a line.
 _THINNING = 0.05
 
-QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 
 _DONE = {
     "create": "created",

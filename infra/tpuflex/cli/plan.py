@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.engine_progress import QUEUED_RESOURCE
 from tpuflex.cli.output import Output
 from tpuflex.duration import format_duration
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Standing
 
 if TYPE_CHECKING:

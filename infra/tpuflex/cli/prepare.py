@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.errors import InterruptedByUser, NotFoundError, WeightsError
+from tpuflex.naming import API_KEY, HF_TOKEN
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -56,19 +57,17 @@ def ensure_secrets(cloud: Cloud, say: Say) -> None:
         TpuflexError: Secret Manager refused.
     """
     pinned = cloud.stack.settings.secrets
-    before = {version.number for version in cloud.secrets.list_versions(cloud.secret("api-key"))}
-    version = cloud.secrets.ensure_api_key(cloud.secret("api-key"), pinned.api_key_version)
+    before = {version.number for version in cloud.secrets.list_versions(cloud.secret(API_KEY))}
+    version = cloud.secrets.ensure_api_key(cloud.secret(API_KEY), pinned.api_key_version)
     if version.number not in before:
-        say(
-            f"  made     API key, version {version.number} of {cloud.stack.names.secret('api-key')}"
-        )
+        say(f"  made     API key, version {version.number} of {cloud.stack.names.secret(API_KEY)}")
     if pinned.hf_token_version is None:
         return
-    numbers = {version.number for version in cloud.secrets.list_versions(cloud.secret("hf-token"))}
+    numbers = {version.number for version in cloud.secrets.list_versions(cloud.secret(HF_TOKEN))}
     if pinned.hf_token_version not in numbers:
         raise NotFoundError(
             f"Version {pinned.hf_token_version} of the Hugging Face token does not exist.",
-            hint=f"Add it: tpuflex secrets put hf-token --stack {cloud.stack.name}",
+            hint=f"Add it: tpuflex secrets put {HF_TOKEN} --stack {cloud.stack.name}",
         )
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.naming import API_KEY, HF_TOKEN
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -25,9 +26,9 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
     """
     from tpuflex.cli.stack_run import Deployment
 
-    roles = ["api-key"]
+    roles = [API_KEY]
     if cloud.stack.settings.secrets.hf_token_version is not None:
-        roles.append("hf-token")
+        roles.append(HF_TOKEN)
     try:
         for role in roles:
             cloud.secrets.list_versions(cloud.secret(role))
@@ -42,7 +43,7 @@ def require_role(stack: OpenStack, role: str) -> None:
     Raises:
         SettingsError: the stack file pins no version of it.
     """
-    if role == "hf-token" and stack.settings.secrets.hf_token_version is None:
+    if role == HF_TOKEN and stack.settings.secrets.hf_token_version is None:
         finding = Finding(
             "tpuflex:secrets.hf_token_version",
             "is not set, so the stack has no such secret",

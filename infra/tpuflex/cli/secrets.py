@@ -6,8 +6,7 @@ import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
-
-ROLES = ("api-key", "hf-token")
+from tpuflex.naming import API_KEY, HF_TOKEN, SECRET_ROLES, SecretRole
 
 
 @click.group(cls=Commands)
@@ -34,11 +33,11 @@ def ensure(invocation: Invocation) -> None:
 
 
 @secrets.command()
-@click.argument("role", type=click.Choice(ROLES))
+@click.argument("role", type=click.Choice(SECRET_ROLES))
 @stack_name
 @as_json
 @pass_invocation
-def put(invocation: Invocation, role: str) -> None:
+def put(invocation: Invocation, role: SecretRole) -> None:
     """Add a version of a secret; the value is read from standard input.
 
     On a terminal it is asked for without echo. Works before the first `up`: the container is
@@ -54,7 +53,7 @@ def put(invocation: Invocation, role: str) -> None:
     ensure_containers(invocation, cloud)
     version = cloud.secrets.add_version(cloud.secret(role), value)
     invocation.output.document({"name": version.name, "version": version.number})
-    key = {"api-key": "api_key_version", "hf-token": "hf_token_version"}[role]
+    key = {API_KEY: "api_key_version", HF_TOKEN: "hf_token_version"}[role]
     invocation.output.result(
         f"Added version {version.number} of {role}. The stack file chooses it with "
         f"tpuflex:secrets.{key}: {version.number}"
@@ -72,7 +71,7 @@ def ls(invocation: Invocation) -> None:
 
     cloud = connect_running(invocation, invocation.open_stack())
     rows = []
-    for role in ROLES:
+    for role in SECRET_ROLES:
         try:
             versions = cloud.secrets.list_versions(cloud.secret(role))
         except NotFoundError:

@@ -14,9 +14,9 @@ from tpuflex.catalog.cost import RunCost, run_cost
 from tpuflex.catalog.zones import region_of
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.components.endpoint_args import VllmEndpointArgs
-from tpuflex.components.prerequisites import API_KEY, HF_TOKEN, Prerequisites
+from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
-from tpuflex.naming import Names
+from tpuflex.naming import API_KEY, HF_TOKEN, Names
 from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.settings.model import SliceSettings, StackSettings
 

@@ -12,11 +12,8 @@ from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
 from tpuflex.components.services import ApiServices, ApiServicesArgs
 from tpuflex.components.weights import WeightsBucket, WeightsBucketArgs
 from tpuflex.errors import TpuflexError
-from tpuflex.naming import Names
+from tpuflex.naming import API_KEY, HF_TOKEN, Names
 from tpuflex.settings.model import StackSettings
-
-API_KEY = "api-key"
-HF_TOKEN = "hf-token"  # noqa: S105 - the role's name, not a token
 
 
 class Prerequisites:

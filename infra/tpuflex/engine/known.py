@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tpuflex.engine.state import Stored, is_cloud, pending, resources
-from tpuflex.gcp.kinds import QUEUED_RESOURCE, places
+from tpuflex.gcp.kinds import places
+from tpuflex.naming import QUEUED_RESOURCE
 
 
 def known_ids(deployment: Stored) -> frozenset[str]:

@@ -11,13 +11,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from tpuflex.naming import LABEL_OWNER
+from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE
 
 Inputs = Mapping[str, Any]
 
 #: What the engine writes for a value that is not known before something else is made.
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 
 Api = Literal["tpu", "storage", "secretmanager", "compute", "iam"]
 

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.states import Lifecycle
-
-QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 
 
 class Keeper(StrEnum):

@@ -11,8 +11,8 @@ from pulumi_plugin.replies import InitFailedError
 from pulumi_plugin.values import Properties, has_unknown, type_of
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.errors import TpuflexError
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.schema import QUEUED_RESOURCE
 from tpuflex.request.arguments import input_properties, parse
 from tpuflex.request.diff import INPUTS
 from tpuflex.request.name import RequestName

@@ -12,13 +12,13 @@ from pydantic import BaseModel, JsonValue
 from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.arguments import REQUIRED, QueuedResourceArgs
 from tpuflex.request.nodes import NodeStatus
 
 JsonObject = dict[str, JsonValue]
 
 PACKAGE = "tpuflex"
-QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 #: Inputs that the provider fills in: required in the state, optional in a program.
 FILLED = frozenset({"queuedResourceId", "project", "labels"})
 

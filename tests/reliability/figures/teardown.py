@@ -16,8 +16,8 @@ from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.invariants import Command
 from reliability.rig import Rig, SliceRig, StackRig
 from reliability.states import STATES, consent, delete_by_hand, run_well
-from reliability.traces import QUEUED_RESOURCE
 from tpuflex.errors import EngineError, IncompleteTeardownError
+from tpuflex.naming import QUEUED_RESOURCE
 
 #: How long a deletion may take in a case whose slice does not let go, in seconds of the cloud.
 _PATIENCE = 120

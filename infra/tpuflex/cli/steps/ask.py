@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import NotFoundError
+from tpuflex.naming import API_KEY
 from tpuflex.operate.ask import Answer, Question
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
@@ -60,7 +61,7 @@ def api_key(cloud: Cloud) -> str:
         AccessError: it may not be read.
     """
     version = cloud.stack.settings.secrets.api_key_version
-    return cloud.secrets.access(f"{cloud.secret('api-key')}/versions/{version}")
+    return cloud.secrets.access(f"{cloud.secret(API_KEY)}/versions/{version}")
 
 
 def summary(answer: Answer) -> str:

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.engine_progress import QUEUED_RESOURCE
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.stack_run import Deployment
 from tpuflex.cli.standing import expiry_text
 from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.host import HostReport, await_ready
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import observe_host, slice_status

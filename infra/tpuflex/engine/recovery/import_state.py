@@ -11,7 +11,8 @@ from tpuflex.engine.events import name_of
 from tpuflex.engine.recovery.look import Answer, Look
 from tpuflex.engine.recovery.report import counted
 from tpuflex.engine.state import Stored, adopted, living, referenced, resources
-from tpuflex.gcp.kinds import QUEUED_RESOURCE, TYPES
+from tpuflex.gcp.kinds import TYPES
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.arguments import parse
 from tpuflex.request.body import spec_hash
 from tpuflex.request.states import Lifecycle

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.kinds import (
-    QUEUED_RESOURCE,
     TYPES,
     Inputs,
     Place,
@@ -18,7 +17,7 @@ from tpuflex.gcp.kinds import (
     places,
 )
 from tpuflex.gcp.marked import NODE, list_tpu
-from tpuflex.naming import generation_of
+from tpuflex.naming import QUEUED_RESOURCE, generation_of
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Apis

@@ -14,8 +14,8 @@ from typing import Any
 
 from tpuflex.engine.recovery.look import Finding, Look
 from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
-from tpuflex.gcp.kinds import QUEUED_RESOURCE, places
-from tpuflex.naming import generation_of
+from tpuflex.gcp.kinds import places
+from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.request.name import RequestName
 
 

@@ -32,7 +32,8 @@ from tpuflex.engine.state import (
     with_pending,
     without_pending,
 )
-from tpuflex.gcp.kinds import QUEUED_RESOURCE, TYPES, Inputs, unknown
+from tpuflex.gcp.kinds import TYPES, Inputs, unknown
+from tpuflex.naming import QUEUED_RESOURCE
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import Step
