@@ -15,7 +15,7 @@ from embedded_cloud.faults.rule import Rule, Stage, Where
 from embedded_engine import Embedded
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import Engine
-from tpuflex.engine.run import StackRun
+from tpuflex.engine.run import EngineRun
 from tpuflex.engine.session import Target
 from tpuflex.errors import TpuflexError
 from tpuflex.program import deploy
@@ -71,14 +71,14 @@ def driven(embedded: Embedded, command: str) -> Iterator[subprocess.Popen[bytes]
         yield process
 
 
-def stack_run(root: Path, engine: Engine, environ: dict[str, str], stack: str = "dev") -> StackRun:
+def stack_run(root: Path, engine: Engine, environ: dict[str, str], stack: str = "dev") -> EngineRun:
     """The engine on the project's stack, with the project's program and nothing to prepare."""
     settings = load_stack_file(root / "stacks" / f"Pulumi.{stack}.yaml").settings
 
     def program() -> None:
         deploy(settings, project="tpuflex", stack=stack, environ=environ)
 
-    return StackRun(Target(root, stack, engine, environ), program, failures=ProgramFailures())
+    return EngineRun(Target(root, stack, engine, environ), program, failures=ProgramFailures())
 
 
 def main(root: str, path: str, version: str, command: str) -> None:

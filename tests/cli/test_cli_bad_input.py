@@ -224,14 +224,14 @@ class TestEmulator:
 
         assert typed.code == 9
         assert typed.err == (
-            "Error: The embedded cloud does not run.\n"
-            "Start it with the stack: tpuflex up. Alone: tpuflex emulator start\n"
+            "Error: The embedded cloud is not running.\n"
+            "Start it with the stack: tpuflex up. On its own: tpuflex emulator start\n"
         )
 
     def test_status(self, type_in: TypeIn) -> None:
         """That it does not run is an answer, not an error."""
         assert type_in("emulator", "status", "--json").document == {"running": False}
-        assert type_in("emulator", "stop").out == "The embedded cloud does not run.\n"
+        assert type_in("emulator", "stop").out == "The embedded cloud is not running.\n"
 
     def test_port_in_use(self, type_in: TypeIn) -> None:
         """A port that is taken is named."""

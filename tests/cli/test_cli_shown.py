@@ -18,8 +18,8 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.output import Output, one_line, table_lines
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.stack import OpenStack, open_stack
-from tpuflex.cli.standing import show_status
 from tpuflex.cli.steps.ask import reach, summary
+from tpuflex.cli.steps.status import show_status
 from tpuflex.cli.steps.up import host_log
 from tpuflex.engine.events import Failed, Finished, Note, Started, Step
 from tpuflex.engine.plan import Plan

@@ -12,7 +12,7 @@ from embedded_cloud.json_types import JsonObject
 from embedded_engine import Embedded
 from tpuflex.engine.events import Finished, Note, Progress
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.run import StackRun
+from tpuflex.engine.run import EngineRun
 from tpuflex.engine.session import Target
 from tpuflex.errors import CapacityError, EngineError, NotFoundError, WeightsError
 from tpuflex.program import deploy
@@ -37,11 +37,11 @@ def _collected() -> Iterator[None]:
 
 def stack_run(
     embedded: Embedded, program: Program | None = None, seen: list[Progress] | None = None
-) -> StackRun:
+) -> EngineRun:
     def endpoint() -> None:
         deploy(embedded.settings, project="tpuflex", stack="dev", environ=embedded.environ)
 
-    return StackRun(
+    return EngineRun(
         Target(embedded.root, "dev", embedded.engine, embedded.environ),
         program or endpoint,
         failures=ProgramFailures(),

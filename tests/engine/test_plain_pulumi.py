@@ -12,7 +12,7 @@ import pytest
 from embedded_engine import Embedded
 from plain_pulumi import PlainPulumi, plain_pulumi
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.run import StackRun
+from tpuflex.engine.run import EngineRun
 from tpuflex.engine.session import Target
 from tpuflex.program import deploy, main
 
@@ -33,14 +33,14 @@ def pulumi(embedded: Embedded, monkeypatch: pytest.MonkeyPatch) -> Iterator[Plai
         yield command
 
 
-def command_line(embedded: Embedded) -> StackRun:
+def command_line(embedded: Embedded) -> EngineRun:
     """The engine as `tpuflex up` runs it, without weights to push."""
 
     def program() -> None:
         deploy(embedded.settings, project="tpuflex", stack="dev", environ=embedded.environ)
 
     target = Target(embedded.root, "dev", embedded.engine, embedded.environ)
-    return StackRun(target, program, failures=ProgramFailures())
+    return EngineRun(target, program, failures=ProgramFailures())
 
 
 def resources(pulumi: PlainPulumi) -> dict[str, Any]:

@@ -13,8 +13,8 @@ from killed_engine import kill_at, killed, refused, stack_run
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.recover import recover_stack
-from tpuflex.engine.run import StackRun
+from tpuflex.cli.steps.recover import run_recover
+from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import pending
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.project import open_project
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 MUTATING = {"POST", "PATCH", "PUT", "DELETE"}
 
 
-def dev(embedded: Embedded) -> StackRun:
+def dev(embedded: Embedded) -> EngineRun:
     return stack_run(embedded.root, embedded.engine, embedded.environ)
 
 
@@ -37,7 +37,7 @@ def recovered(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> dict[st
     home = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     invocation = Invocation(environ={**embedded.environ, "PATH": home}, json=True)
     capsys.readouterr()
-    recover_stack(invocation, Cloud(stack, embedded.environ))
+    run_recover(invocation, Cloud(stack, embedded.environ))
     document = json.loads(capsys.readouterr().out)
     assert document["clean"] is True
     assert pending(dev(embedded).deployment()) == []

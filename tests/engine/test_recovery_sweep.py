@@ -15,7 +15,7 @@ from killed_engine import stack_run
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.sweep import sweep_cloud
+from tpuflex.cli.steps.sweep import run_sweep
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.project import open_project
 
@@ -31,7 +31,7 @@ def sweep(
     path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     invocation = Invocation(environ={**embedded.environ, "PATH": path}, json=True, yes=yes)
     capsys.readouterr()
-    sweep_cloud(invocation, Cloud(stack, embedded.environ), all_stacks=False)
+    run_sweep(invocation, Cloud(stack, embedded.environ), all_stacks=False)
     document = json.loads(capsys.readouterr().out)
     assert isinstance(document, dict)
     return document

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.standing import headline
+from tpuflex.cli.steps.status import headline
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.queued_resources import Listing, NodeListing
 from tpuflex.naming import ENDPOINT_NAME, Names

@@ -16,7 +16,7 @@ from typing import Any
 from reliability.slice_program import target
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.run import StackRun
+from tpuflex.engine.run import EngineRun
 from tpuflex.errors import TpuflexError
 
 
@@ -30,7 +30,7 @@ def main(command: str) -> int:
             if isinstance(progress, Note):
                 print(progress.text, file=log, flush=True)
 
-        stack = StackRun(
+        stack = EngineRun(
             target(root), lambda: _program(arguments), failures=ProgramFailures(), listener=note
         )
         try:

@@ -19,7 +19,7 @@ from typing import Any
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import Engine
-from tpuflex.engine.run import StackRun
+from tpuflex.engine.run import EngineRun
 from tpuflex.engine.session import Target
 from tpuflex.errors import TpuflexError
 
@@ -27,7 +27,7 @@ PROJECT, STACK = "shop", "dev"
 CLOUD_PROJECT = "cloud-project"
 
 
-class _Mortal(StackRun):
+class _Mortal(EngineRun):
     """Counts its writes of the state, and dies after one of them if it is told to."""
 
     written = 0
@@ -99,7 +99,7 @@ def _program(arguments: dict[str, Any]) -> None:
     pulumi.export("lifecycle", made.lifecycle)
 
 
-def _recover(stack: StackRun) -> None:
+def _recover(stack: EngineRun) -> None:
     """What ``tpuflex recover`` does, for this program."""
     from tpuflex.engine.recovery.lock import sole_recovery
     from tpuflex.engine.state_files import file_backend
@@ -109,7 +109,7 @@ def _recover(stack: StackRun) -> None:
         _recover_alone(stack, backend)
 
 
-def _recover_alone(stack: StackRun, backend: Path | None) -> None:
+def _recover_alone(stack: EngineRun, backend: Path | None) -> None:
     from tpuflex.engine.recovery.look import CloudLook
     from tpuflex.engine.recovery.recover import recover
     from tpuflex.engine.state_files import mend_files

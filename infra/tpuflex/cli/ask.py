@@ -12,7 +12,9 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
 @click.argument("question")
 @click.option("--max-tokens", type=click.IntRange(1), default=256, show_default=True)
 @click.option("--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True)
-@click.option("--endpoint", metavar="URL", default="", help="Ask there instead, as in a tunnel.")
+@click.option(
+    "--endpoint", metavar="URL", default="", help="Ask this endpoint instead, such as a tunnel."
+)
 @stack_name
 @as_json
 @pass_invocation
@@ -24,17 +26,8 @@ def ask(
     The API key is fetched from Secret Manager. Time to first token and tokens per second go
     to standard error.
     """
-    import time
-
     from tpuflex.cli.cloud import connect_running
-    from tpuflex.cli.steps.ask import api_key, question_for, summary
-    from tpuflex.operate import ask as operation
+    from tpuflex.cli.steps.ask import addressed, run_ask
 
-    stack = invocation.open_stack()
-    cloud = connect_running(invocation, stack)
-    asked = question_for(cloud, question, max_tokens, temperature, endpoint)
-    output = invocation.output
-    answer = operation.ask(asked, api_key(cloud), show=output.piece, now=time.perf_counter)
-    output.result()
-    output.document(answer.to_json())
-    output.progress(summary(answer))
+    cloud = connect_running(invocation, invocation.open_stack())
+    run_ask(invocation, cloud, addressed(cloud, question, max_tokens, temperature, endpoint))

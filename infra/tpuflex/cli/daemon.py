@@ -1,35 +1,33 @@
-"""The embedded cloud's process, as the command line handles it."""
+"""The embedded cloud's process, as the command line starts, stops and calls it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from tpuflex.errors import EmulatorError, NotFoundError
+from tpuflex.errors import EmulatorError
 
 if TYPE_CHECKING:
     from embedded_cloud.address import Address
-    from tpuflex.cli.invocation import Invocation
 
 _TIMEOUT = 30.0
 
 
 class Daemon:
-    """The embedded cloud whose state lies in ``home``/emulator."""
+    """The embedded cloud whose state is in ``home``/emulator."""
 
     def __init__(self, home: Path) -> None:
         self.state = home / "emulator"
 
     def address(self) -> Address | None:
-        """Where it runs, or None when it does not."""
+        """Its address, or None when it is not running."""
         from embedded_cloud import daemon
 
         return daemon.status(self.state)
 
     def start(self, port: int | None = None) -> Address:
-        """Start it unless it runs: on ``port``, else on the usual one, else on a free one.
+        """Start it unless it is running: on ``port``, else the default port, else a free one.
 
         Raises:
             EmulatorError: it cannot start; names the port in use and its holder.
@@ -42,32 +40,32 @@ class Daemon:
         try:
             return daemon.status(self.state) or daemon.start(self.state, port=DEFAULT_PORT)
         except EmulatorError:
-            # Most likely another project's emulator has the usual port; nobody asked for it.
+            # Most likely another project's emulator has the default port, which nobody asked for.
             return daemon.start(self.state, port=0)
 
     def stop(self) -> bool:
-        """Stop it; returns whether it ran."""
+        """Stop it; return whether it was running."""
         from embedded_cloud import daemon
 
         return daemon.stop(self.state)
 
     def reset(self) -> None:
-        """Forget all state, running or not."""
+        """Delete all state, whether it is running or not."""
         from embedded_cloud import daemon
 
         daemon.reset(self.state)
 
     def require(self) -> Address:
-        """Where it runs.
+        """Its address.
 
         Raises:
-            EmulatorError: it does not run.
+            EmulatorError: it is not running.
         """
         address = self.address()
         if address is None:
             raise EmulatorError(
-                "The embedded cloud does not run.",
-                hint="Start it with the stack: tpuflex up. Alone: tpuflex emulator start",
+                "The embedded cloud is not running.",
+                hint="Start it with the stack: tpuflex up. On its own: tpuflex emulator start",
             )
         return address
 
@@ -75,7 +73,7 @@ class Daemon:
         """Variables for clients of the running embedded cloud.
 
         Raises:
-            EmulatorError: it does not run.
+            EmulatorError: it is not running.
         """
         from embedded_cloud.daemon import wait_for_plugin
         from embedded_cloud.environment import DEFAULT_PROJECT, client_environment
@@ -90,10 +88,10 @@ class Daemon:
         )
 
     def now(self) -> datetime:
-        """The time of day on its own clock.
+        """The time on its own clock.
 
         Raises:
-            EmulatorError: it does not run.
+            EmulatorError: it is not running.
         """
         return datetime.fromtimestamp(float(self.call("GET", "clock")["epoch"]), UTC)
 
@@ -101,7 +99,7 @@ class Daemon:
         """Call the control API.
 
         Raises:
-            EmulatorError: it does not run, or refuses.
+            EmulatorError: it is not running, or refused the call.
         """
         import requests
 
@@ -116,43 +114,3 @@ class Daemon:
         if not answer.ok:
             raise EmulatorError(f"{document.get('error', {}).get('message', answer.status_code)}")
         return document
-
-
-def project_of(invocation: Invocation) -> str | None:
-    """The Google Cloud project of the stack; None where there is no stack file.
-
-    Raises:
-        SettingsError: the stack file is wrong.
-    """
-    try:
-        return invocation.open_stack().settings.project
-    except NotFoundError:
-        return None
-
-
-def described(address: Address) -> dict[str, object]:
-    """The document of a running embedded cloud."""
-    return {
-        "url": address.url,
-        "pid": address.pid,
-        "port": address.port,
-        "gcp_plugin_port": address.gcp_plugin_port,
-    }
-
-
-def inventory_rows(found: dict[str, Any]) -> list[tuple[str, str, str]]:
-    """Service, kind and name of everything in an inventory of the control API."""
-    return [
-        (service, kind, _name(resource))
-        for service, kinds in found.items()
-        for kind, resources in _items(kinds)
-        for resource in resources
-    ]
-
-
-def _items(kinds: Any) -> Iterable[tuple[str, list[Any]]]:
-    return kinds.items() if isinstance(kinds, dict) else ()
-
-
-def _name(resource: Any) -> str:
-    return str(resource.get("name", resource)) if isinstance(resource, dict) else str(resource)

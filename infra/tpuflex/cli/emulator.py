@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import shlex
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
+from tpuflex.errors import NotFoundError
+
+if TYPE_CHECKING:
+    from embedded_cloud.address import Address
 
 
 @click.group(cls=Commands)
@@ -41,16 +45,16 @@ def _capacity(_ctx: click.Context, _parameter: click.Parameter, value: str | Non
 @as_json
 @pass_invocation
 def start(invocation: Invocation, port: int | None, capacity: dict[str, Any] | None) -> None:
-    """Start the embedded cloud; says so when it runs already."""
-    from tpuflex.cli.daemon import Daemon, described
+    """Start the embedded cloud, unless it is running already."""
+    from tpuflex.cli.daemon import Daemon
 
     daemon = Daemon(invocation.home)
     was_running = daemon.address() is not None
     address = daemon.start(port)
     if capacity is not None:
         daemon.call("POST", "capacity", capacity)
-    invocation.output.document(described(address))
-    how = "runs already" if was_running else "runs"
+    invocation.output.document(_described(address))
+    how = "is already running" if was_running else "is running"
     invocation.output.result(f"The embedded cloud {how} at {address.url} (process {address.pid}).")
 
 
@@ -62,7 +66,7 @@ def stop(invocation: Invocation) -> None:
 
     stopped = Daemon(invocation.home).stop()
     invocation.output.result(
-        "The embedded cloud is stopped." if stopped else "The embedded cloud does not run."
+        "The embedded cloud is stopped." if stopped else "The embedded cloud is not running."
     )
 
 
@@ -70,19 +74,19 @@ def stop(invocation: Invocation) -> None:
 @as_json
 @pass_invocation
 def status(invocation: Invocation) -> None:
-    """Show whether the embedded cloud runs, where, and its hosts."""
-    from tpuflex.cli.daemon import Daemon, described
+    """Show whether the embedded cloud is running, where, and its hosts."""
+    from tpuflex.cli.daemon import Daemon
 
     daemon = Daemon(invocation.home)
     address = daemon.address()
     output = invocation.output
     if address is None:
         output.document({"running": False})
-        output.result("The embedded cloud does not run. Start it: tpuflex emulator start")
+        output.result("The embedded cloud is not running. Start it: tpuflex emulator start")
         return
     hosts = daemon.call("GET", "hosts")["hosts"]
-    output.document({"running": True, **described(address), "hosts": hosts})
-    output.result(f"The embedded cloud runs at {address.url} (process {address.pid}).")
+    output.document({"running": True, **_described(address), "hosts": hosts})
+    output.result(f"The embedded cloud is running at {address.url} (process {address.pid}).")
     for host in hosts:
         output.result(f"  host {host.get('node', host)}")
 
@@ -91,14 +95,14 @@ def status(invocation: Invocation) -> None:
 @as_json
 @pass_invocation
 def env(invocation: Invocation) -> None:
-    """Print what a shell needs: eval "$(tpuflex emulator env)".
+    """Print the variables for a shell: eval "$(tpuflex emulator env)".
 
     Afterwards gcloud, Google's client libraries and a plain `pulumi` talk to the embedded
-    cloud, and to nothing else. The project is that of the stack, if there is one.
+    cloud, and to nothing else. The project is the stack's, if there is a stack.
     """
-    from tpuflex.cli.daemon import Daemon, project_of
+    from tpuflex.cli.daemon import Daemon
 
-    variables = Daemon(invocation.home).environment(project_of(invocation))
+    variables = Daemon(invocation.home).environment(_project(invocation))
     (invocation.home / "backend").mkdir(parents=True, exist_ok=True)
     invocation.output.document(variables)
     for name, value in variables.items():
@@ -122,13 +126,13 @@ def reset(invocation: Invocation) -> None:
 @click.argument("rule", required=False, callback=_capacity)
 @pass_invocation
 def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
-    """Show, or set with RULE (JSON), when requests for capacity are granted.
+    """Show when requests for capacity are granted, or set it with RULE (JSON).
 
     \b
     {"grant_after_s": 30}                         after half a minute
-    {"grant_after_polls": 5}                      at the fifth look
-    {"never": true}                               not at all
-    {"zones": {"us-east5-a": {"never": true}}}    for single zones
+    {"grant_after_polls": 5}                      at the fifth poll
+    {"never": true}                               never
+    {"zones": {"us-east5-a": {"never": true}}}    per zone
     {"unsupported_zones": ["us-central1-b"]}      zones that refuse Flex-start
     """
     import json
@@ -136,8 +140,8 @@ def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
     from tpuflex.cli.daemon import Daemon
 
     daemon = Daemon(invocation.home)
-    found = daemon.call("GET" if rule is None else "POST", "capacity", rule)
-    click.echo(json.dumps(found, indent=2))
+    current = daemon.call("GET" if rule is None else "POST", "capacity", rule)
+    click.echo(json.dumps(current, indent=2))
 
 
 @emulator.command()
@@ -145,11 +149,11 @@ def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
 @pass_invocation
 def inventory(invocation: Invocation) -> None:
     """List everything that exists in the embedded cloud, by service."""
-    from tpuflex.cli.daemon import Daemon, inventory_rows
+    from tpuflex.cli.daemon import Daemon
 
-    found = Daemon(invocation.home).call("GET", "inventory")
-    invocation.output.document(found)
-    rows = inventory_rows(found)
+    resources = Daemon(invocation.home).call("GET", "inventory")
+    invocation.output.document(resources)
+    rows = _inventory_rows(resources)
     if rows:
         invocation.output.table(("SERVICE", "KIND", "NAME"), rows)
     else:
@@ -161,9 +165,45 @@ def inventory(invocation: Invocation) -> None:
 def image(invocation: Invocation) -> None:
     """Install vLLM for CPU, which the embedded hosts serve with.
 
-    Once: about 1 GB of downloads and 3 GB on disk, under .tpuflex/vllm.
+    Downloads about 1 GB once, and takes 3 GB on disk under .tpuflex/vllm.
     """
     from embedded_cloud.images import embedded_image, ensure_image
 
-    found = ensure_image(embedded_image(), invocation.home, invocation.output.progress)
-    invocation.output.result(f"The serving image is installed: {found.reference}")
+    installed = ensure_image(embedded_image(), invocation.home, invocation.output.progress)
+    invocation.output.result(f"The serving image is installed: {installed.reference}")
+
+
+def _project(invocation: Invocation) -> str | None:
+    """The Google Cloud project of the stack; None where there is no stack file.
+
+    Raises:
+        SettingsError: the stack file is wrong.
+    """
+    try:
+        return invocation.open_stack().settings.project
+    except NotFoundError:
+        return None
+
+
+def _described(address: Address) -> dict[str, object]:
+    """The document of a running embedded cloud."""
+    return {
+        "url": address.url,
+        "pid": address.pid,
+        "port": address.port,
+        "gcp_plugin_port": address.gcp_plugin_port,
+    }
+
+
+def _inventory_rows(inventory: dict[str, Any]) -> list[tuple[str, str, str]]:
+    """Service, kind and name of everything in an inventory of the control API."""
+    return [
+        (service, kind, _name(resource))
+        for service, kinds in inventory.items()
+        for kind, resources in (kinds.items() if isinstance(kinds, dict) else ())
+        for resource in resources
+    ]
+
+
+def _name(resource: Any) -> str:
+    return str(resource.get("name", resource)) if isinstance(resource, dict) else str(resource)

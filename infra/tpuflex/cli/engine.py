@@ -1,4 +1,4 @@
-"""`tpuflex engine`: which Pulumi engine runs, and why."""
+"""`tpuflex engine`: which Pulumi engine is used, and why."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from tpuflex.cli.options import as_json, pass_invocation
 
 
 @click.command()
-@click.option("--install", "--build", is_flag=True, help="Make sure that there is one.")
+@click.option("--install", "--build", is_flag=True, help="Install one if there is none.")
 @as_json
 @pass_invocation
 def engine(invocation: Invocation, install: bool) -> None:
-    """Show which Pulumi engine runs, and why.
+    """Show which Pulumi engine is used, and why.
 
-    Looked for in this order: `pulumi` on PATH, the one built here earlier, a build from its
-    Go module, a download by the Pulumi SDK.
+    Tried in this order: `pulumi` on PATH, one built here earlier, a build from its Go module,
+    a download by the Pulumi SDK.
     """
     from tpuflex.engine.find import WAYS_OUT, ensure, search
     from tpuflex.errors import EngineError

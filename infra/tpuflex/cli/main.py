@@ -1,4 +1,4 @@
-"""The `tpuflex` command: its options, its commands by name, and the one place where errors end.
+"""The `tpuflex` command: its options, its commands by name, and the one handler of errors.
 
 Commands are imported when they are run, so that `tpuflex --help` does not pay for Pulumi.
 """
@@ -17,19 +17,19 @@ from tpuflex.cli.options import as_json, assume_yes, stack_name, verbose
 from tpuflex.errors import InterruptedByUser, TpuflexError
 
 #: name -> (module, short help). The short help is the first line of the command's docstring;
-#: a test holds the two together.
+#: a test compares the two.
 COMMANDS = {
     "up": ("up", "Bring the stack's endpoint up and wait until it has served a completion."),
     "preview": ("preview", "Show what `up` would do, and what it would cost."),
-    "status": ("status", "Show where the endpoint stands, from the queue to the host."),
+    "status": ("status", "Show the state of the endpoint, from the queue to the host."),
     "ask": ("ask", "Ask the endpoint one question and stream the answer."),
     "down": ("down", "Destroy everything of the stack and prove that nothing is left."),
-    "recover": ("recover", "Mend the stack's state after a run that was killed."),
+    "recover": ("recover", "Repair the stack's state after a run was killed."),
     "sweep": ("sweep", "List what stacks have left behind in the cloud, and delete it."),
     "weights": ("weights", "The model's weights in the stack's bucket."),
     "secrets": ("secrets", "The endpoint's secrets in Secret Manager."),
     "render": ("render", "Print what the host boots with: startup script and configuration."),
-    "engine": ("engine", "Show which Pulumi engine runs, and why."),
+    "engine": ("engine", "Show which Pulumi engine is used, and why."),
     "emulator": ("emulator", "The embedded cloud on this machine."),
     "demo": (
         "demo",
@@ -72,8 +72,8 @@ class LazyCommands(click.Group):
             import difflib
 
             near = difflib.get_close_matches(name, COMMANDS, n=1)
-            meant = f" Did you mean {near[0]!r}?" if near else ""
-            ctx.fail(f"No such command {name!r}.{meant}")
+            hint = f" Did you mean {near[0]!r}?" if near else ""
+            ctx.fail(f"No such command {name!r}.{hint}")
         return super().resolve_command(ctx, args)
 
 
@@ -83,7 +83,7 @@ class LazyCommands(click.Group):
     "--project-dir",
     type=click.Path(exists=True, file_okay=False, path_type=Path),
     default=Path(),
-    help="Directory in which the project is looked for.  [default: the current directory]",
+    help="Directory of the project, or one below it.  [default: the current directory]",
 )
 @stack_name
 @as_json
@@ -113,7 +113,7 @@ def run(arguments: list[str] | None = None, invocation: Invocation | None = None
         invocation: environment and clock; those of the process by default.
 
     This is the only place that catches a TpuflexError: its message and its hint go to
-    standard error, and its class says the exit code.
+    standard error, and its class gives the exit code.
     """
     invocation = invocation or Invocation(environ=dict(os.environ))
     try:
@@ -127,7 +127,7 @@ def run(arguments: list[str] | None = None, invocation: Invocation | None = None
     except (click.Abort, KeyboardInterrupt):
         return invocation.output.failure(InterruptedByUser("Interrupted."))
     except BrokenPipeError:
-        # The reader of our output (head, less) has gone: not worth a word.
+        # The reader of our output (head, less) has gone: nothing to report.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     except TpuflexError as error:

@@ -22,7 +22,7 @@ def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
 
 
 def stack_name(function: F) -> F:
-    """``--stack``: which stack file is meant."""
+    """``--stack``: which stack to work on."""
     return click.option(
         "-s",
         "--stack",
@@ -34,7 +34,7 @@ def stack_name(function: F) -> F:
 
 
 def as_json(function: F) -> F:
-    """``--json``: one JSON document on standard output, people's text on standard error."""
+    """``--json``: one JSON document on standard output instead of text."""
     return click.option(
         "--json",
         is_flag=True,
@@ -69,13 +69,13 @@ def verbose(function: F) -> F:
 
 
 class Commands(click.Group):
-    """A group that lists the whole first paragraph of each command's help: click cuts it to a
-    length, which hides what the command is for."""
+    """A group that lists the whole first paragraph of each command's help; click would truncate
+    it to a length that hides what the command is for."""
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         """List the commands."""
-        found = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
-        rows = [(name, _first_paragraph(each.help)) for name, each in found if each is not None]
+        commands = [(name, self.get_command(ctx, name)) for name in self.list_commands(ctx)]
+        rows = [(name, _first_paragraph(each.help)) for name, each in commands if each is not None]
         with formatter.section("Commands"):
             formatter.write_dl(rows)
 

@@ -16,13 +16,13 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 def preview(invocation: Invocation) -> None:
     """Show what `up` would do, and what it would cost.
 
-    Nothing is created. A stack of the embedded cloud starts it when it does not run.
+    Creates nothing. Starts the embedded cloud if the stack runs there and it is not running.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.stack_run import Deployment
+    from tpuflex.cli.stack_run import StackRun
 
     stack = invocation.open_stack()
-    deployment = Deployment(invocation, connect(invocation, stack))
-    plan = deployment.plan()
+    stack_run = StackRun(invocation, connect(invocation, stack))
+    plan = stack_run.plan()
     invocation.output.document(plan.to_json())
     plan.show(invocation.output)

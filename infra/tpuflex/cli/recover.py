@@ -1,4 +1,4 @@
-"""`tpuflex recover`: after a run that was killed."""
+"""`tpuflex recover`: repair the state after a run was killed."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 @verbose
 @pass_invocation
 def recover(invocation: Invocation) -> None:
-    """Mend the stack's state after a run that was killed.
+    """Repair the stack's state after a run was killed.
 
     Breaks the state's lock if the process that holds it is dead, and looks in the cloud for
-    everything that the killed run had begun: what exists is taken into the state, what does
-    not is cleared. A state that was lost is made anew from what exists. The cloud itself is
-    not changed. Exit code 0: the state is whole, and `tpuflex up` or `tpuflex down` go on; 8:
+    everything that the killed run had begun: what exists is adopted into the state, what does
+    not is cleared. A lost state is rebuilt from what exists. The cloud itself is not changed.
+    Exit code 0: the state is complete, and `tpuflex up` or `tpuflex down` can go on; 8:
     something has to be decided by hand.
 
     \b
@@ -27,7 +27,7 @@ def recover(invocation: Invocation) -> None:
       tpuflex recover && tpuflex up
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.steps.recover import recover_stack
+    from tpuflex.cli.steps.recover import run_recover
 
     stack = invocation.open_stack()
-    recover_stack(invocation, connect(invocation, stack))
+    run_recover(invocation, connect(invocation, stack))

@@ -19,7 +19,10 @@ WIDTH = 80
 
 def commands() -> Iterator[tuple[str, str]]:
     """Every command's full name and its help text, in the order of the help."""
-    return _walk(tpuflex, click.Context(tpuflex, info_name="tpuflex", terminal_width=WIDTH))
+    context = click.Context(
+        tpuflex, info_name="tpuflex", terminal_width=WIDTH, **tpuflex.context_settings
+    )
+    return _walk(tpuflex, context)
 
 
 def reference() -> str:

@@ -13,7 +13,7 @@ from tpuflex.naming import API_KEY, HF_TOKEN, SECRET_ROLES, SecretRole
 def secrets() -> None:
     """The endpoint's secrets in Secret Manager.
 
-    Values go straight there: never through Pulumi, its state, or a command line.
+    Values go straight there, never through Pulumi, its state, or a command line.
     """
 
 
@@ -21,10 +21,10 @@ def secrets() -> None:
 @stack_name
 @pass_invocation
 def ensure(invocation: Invocation) -> None:
-    """Make the API key of the pinned version if it does not exist."""
+    """Create the API key of the pinned version if it does not exist."""
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.prepare import ensure_secrets
-    from tpuflex.cli.secret_containers import ensure_containers
+    from tpuflex.cli.steps.secrets import ensure_containers
 
     cloud = connect(invocation, invocation.open_stack())
     ensure_containers(invocation, cloud)
@@ -40,11 +40,11 @@ def ensure(invocation: Invocation) -> None:
 def put(invocation: Invocation, role: SecretRole) -> None:
     """Add a version of a secret; the value is read from standard input.
 
-    On a terminal it is asked for without echo. Works before the first `up`: the container is
-    then created by Pulumi, with everything it needs.
+    On a terminal the value is prompted for without echo. Works before the first `up`: Pulumi
+    then creates the secret's container, with everything that it needs.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.secret_containers import ensure_containers, read_value, require_role
+    from tpuflex.cli.steps.secrets import ensure_containers, read_value, require_role
 
     stack = invocation.open_stack()
     require_role(stack, role)

@@ -15,7 +15,7 @@ from tpuflex.cli.prepare import BUCKET, check_source
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
-from tpuflex.engine.run import StackRun
+from tpuflex.engine.run import EngineRun
 from tpuflex.engine.session import Target
 from tpuflex.naming import ENDPOINT_NAME
 from tpuflex.request.outcomes import TABLE, Standing
@@ -39,7 +39,7 @@ SECRETS = (
 _FORETOLD = TABLE[Standing.ENDED].preview.text
 
 
-class Deployment:
+class StackRun:
     """What the command line does with a stack through the engine."""
 
     def __init__(self, invocation: Invocation, cloud: Cloud) -> None:
@@ -64,9 +64,9 @@ class Deployment:
         )
 
     @cached_property
-    def engine(self) -> StackRun:
+    def engine(self) -> EngineRun:
         """The engine on this stack."""
-        return StackRun(self.target, self._program, failures=self._failures, listener=self._listen)
+        return EngineRun(self.target, self._program, failures=self._failures, listener=self._listen)
 
     @cached_property
     def _loading(self) -> threading.Thread:

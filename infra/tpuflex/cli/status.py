@@ -1,4 +1,4 @@
-"""`tpuflex status`: where the endpoint stands."""
+"""`tpuflex status`: the state of the endpoint."""
 
 from __future__ import annotations
 
@@ -13,16 +13,14 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
 @as_json
 @pass_invocation
 def status(invocation: Invocation) -> None:
-    """Show where the endpoint stands, from the queue to the host.
+    """Show the state of the endpoint, from the queue to the host.
 
-    Asks the cloud, not Pulumi's state. Exit code 0: it serves; 3: it waits or boots; 4: there
-    is none; 7: the boot failed, or the run has ended.
+    Asks the cloud, not Pulumi's state. Exit code 0: the endpoint serves; 3: the request is
+    waiting or the host is booting; 4: there is no endpoint; 7: the boot failed, or the run has
+    ended.
     """
     from tpuflex.cli.cloud import connect_running
-    from tpuflex.cli.standing import show_status
-    from tpuflex.operate.status import slice_status
+    from tpuflex.cli.steps.status import run_status
 
     stack = invocation.open_stack()
-    cloud = connect_running(invocation, stack)
-    found = slice_status(stack.settings, stack.names, cloud.tpu, now=invocation.now())
-    show_status(invocation, stack, found)
+    run_status(invocation, connect_running(invocation, stack))

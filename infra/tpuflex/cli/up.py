@@ -17,19 +17,19 @@ from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name
 def up(invocation: Invocation) -> None:
     """Bring the stack's endpoint up and wait until it has served a completion.
 
-    Shows what will be created and what it costs, asks, creates it, pushes missing weights,
-    and waits through the queue and the host's boot. Safe to run again at any time: it goes
-    on where it stopped.
+    Shows what will be created and what it costs, asks for consent, creates it, pushes missing
+    weights, and waits through the queue and the host's boot. Safe to run again at any time: it
+    continues where it stopped.
 
     \b
     Under tpuflex:slice in the stack file:
-      renew_before: 12h          an `up` in a run's last 12 hours makes the next run,
-                                 then deletes this one; also when it is over
-      rerun: monday              any other word makes a new slice at the next `up`
+      renew_before: 12h          an `up` in a run's last 12 hours, or after its end,
+                                 starts the next run, then deletes this one
+      rerun: monday              changing this word makes the next `up` start a new run
       deletion_protection: true  a slice that serves is neither deleted nor replaced
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.steps.up import bring_up
+    from tpuflex.cli.steps.up import run_up
 
     stack = invocation.open_stack()
-    bring_up(invocation, connect(invocation, stack))
+    run_up(invocation, connect(invocation, stack))

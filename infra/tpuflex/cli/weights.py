@@ -26,8 +26,8 @@ def weights() -> None:
 def push(invocation: Invocation, directory: Path | None) -> None:
     """Push the weights to the stack's bucket, the manifest last.
 
-    Takes DIRECTORY, or what tpuflex:model.weights.source names. Files that lie in the bucket
-    with the right checksum are not sent again, so a push that broke off goes on.
+    Takes DIRECTORY, or what tpuflex:model.weights.source names. Files already in the bucket
+    with the right checksum are not sent again, so an interrupted push continues.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.prepare import files_text, push_weights, weights_directory
@@ -43,7 +43,7 @@ def push(invocation: Invocation, directory: Path | None) -> None:
     output.document({"sent": report.sent, "kept": report.kept, "bytes_sent": report.bytes_sent})
     output.result(
         f"Pushed {files_text(len(report.sent))} ({report.bytes_sent / 1e6:.1f} MB in "
-        f"{report.seconds:.1f} s); {len(report.kept)} were there already."
+        f"{report.seconds:.1f} s); {len(report.kept)} were already there."
     )
 
 
@@ -56,7 +56,7 @@ def ls(invocation: Invocation) -> None:
     from tpuflex.cli.cloud import connect_running
 
     cloud = connect_running(invocation, invocation.open_stack())
-    found = cloud.weights.list()
+    stored = cloud.weights.list()
     invocation.output.document(
         [
             {
@@ -65,17 +65,17 @@ def ls(invocation: Invocation) -> None:
                 "files": one.files,
                 "bytes": one.total_bytes,
             }
-            for one in found
+            for one in stored
         ]
     )
-    if not found:
+    if not stored:
         invocation.output.result("The bucket holds no weights.")
         return
     invocation.output.table(
         ("PREFIX", "FILES", "MB", "MANIFEST"),
         [
             (one.prefix, str(one.files), f"{one.total_bytes / 1e6:.1f}", _written(one.manifest))
-            for one in found
+            for one in stored
         ],
     )
 
@@ -85,7 +85,7 @@ def ls(invocation: Invocation) -> None:
 @as_json
 @pass_invocation
 def verify(invocation: Invocation) -> None:
-    """Compare what lies in the bucket with its manifest, by size and checksum."""
+    """Compare the weights in the bucket with their manifest, by size and checksum."""
     from tpuflex.boot.config import weights_prefix
     from tpuflex.cli.cloud import connect_running
     from tpuflex.errors import WeightsError

@@ -25,7 +25,7 @@ def _ignore(_progress: Progress) -> None:
     return None
 
 
-class StackRun:
+class EngineRun:
     """Operations on one stack through the Automation API, with our program inline.
 
     Attributes:

@@ -1,23 +1,38 @@
-"""What `tpuflex ask` needs to know before it asks: the endpoint, and the API key."""
+"""The steps of `tpuflex ask`: find the endpoint, fetch the API key, ask, say how fast it was."""
 
 from __future__ import annotations
 
+import time
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import API_KEY
-from tpuflex.operate.ask import Answer, Question
+from tpuflex.operate.ask import Answer, Question, ask
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
 
 
-def question_for(
+def run_ask(invocation: Invocation, cloud: Cloud, question: Question) -> None:
+    """Ask ``question``, streaming the answer to standard output.
+
+    Raises:
+        TpuflexError: there is no API key, or the endpoint did not answer.
+    """
+    output = invocation.output
+    answer = ask(question, api_key(cloud), show=output.piece, now=time.perf_counter)
+    output.result()
+    output.document(answer.to_json())
+    output.progress(summary(answer))
+
+
+def addressed(
     cloud: Cloud, text: str, max_tokens: int, temperature: float, endpoint: str
 ) -> Question:
-    """The question, addressed to ``endpoint``, or to the stack's when that is empty.
+    """The question, addressed to ``endpoint``, or to the stack's own when that is empty.
 
     Raises:
         NotFoundError: the stack is not up, or its host has no address yet.
@@ -27,18 +42,18 @@ def question_for(
     if endpoint:
         return Question(endpoint.rstrip("/"), model, text, max_tokens, temperature)
     status = slice_status(stack.settings, stack.names, cloud.tpu)
-    found = status.endpoint(stack.settings.serving.port)
-    if not found:
+    url = status.endpoint(stack.settings.serving.port)
+    if not url:
         raise NotFoundError(
             f"Stack {stack.name} has no endpoint: {status.queued_resource} is {status.state}, "
             f"{status.sentence}.",
             hint=f"{status.advice[:1].upper()}{status.advice[1:]}.",
         )
-    return Question(found, model, text, max_tokens, temperature, reach(cloud, status))
+    return Question(url, model, text, max_tokens, temperature, reach(cloud, status))
 
 
 def reach(cloud: Cloud, status: SliceStatus) -> str:
-    """How the endpoint is reached when it is not: is it READY, and is there a way in?"""
+    """What to try when the endpoint cannot be reached."""
     option = "" if cloud.stack.name == "dev" else f" --stack {cloud.stack.name}"
     ready = f"`tpuflex status{option}` says whether the host is READY."
     if cloud.stack.embedded:
@@ -65,7 +80,7 @@ def api_key(cloud: Cloud) -> str:
 
 
 def summary(answer: Answer) -> str:
-    """How fast the answer came, in a line."""
+    """How fast the answer came, on one line."""
     speed = answer.tokens_per_second
     rate = f", {speed:.1f} tokens/s" if speed is not None else ""
     cut = ", cut off by --max-tokens" if answer.finish_reason == "length" else ""

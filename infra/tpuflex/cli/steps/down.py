@@ -1,4 +1,4 @@
-"""The steps of `tpuflex down`: list, consent, destroy, prove."""
+"""The steps of `tpuflex down`: list, ask for consent, destroy, prove that nothing is left."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.cost import run_cost
-from tpuflex.cli.stack_run import Deployment
+from tpuflex.cli.stack_run import StackRun
 from tpuflex.engine.plan import Plan
 from tpuflex.errors import ConflictError, EngineError, NotFoundError
 from tpuflex.operate.keeping import Keeper, Kept, kept
@@ -22,78 +22,78 @@ if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Inventory
 
 
-def take_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
+def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     """Destroy the stack of ``cloud`` and prove that nothing of it is left.
 
     Raises:
-        ConflictError: the slice serves, and its deletion protection is on.
-        IncompleteTeardownError: something is left, or could not be looked at.
+        ConflictError: the slice is ACTIVE, and its deletion protection is on.
+        IncompleteTeardownError: something is left, or could not be listed.
         TpuflexError: the engine failed.
     """
     output, stack = invocation.output, cloud.stack
-    deployment = Deployment(invocation, cloud)
-    known = deployment.engine.exists()
-    spared = kept(deployment.engine.resources()) if known else ()
-    protected = any(each.keeper is Keeper.PROTECT for each in spared)
+    stack_run = StackRun(invocation, cloud)
+    has_state = stack_run.engine.exists()
+    not_deleted = kept(stack_run.engine.resources()) if has_state else ()
+    protected = any(each.keeper is Keeper.PROTECT for each in not_deleted)
     if not dry_run:
-        _refuse_protected(spared)
-    plan = deployment.engine.preview_destroy(spare_protected=protected) if known else Plan(())
-    found = cloud.inventory()
-    show_condemned(invocation, cloud, plan, found)
-    for each in spared:
+        _refuse_protected(not_deleted)
+    plan = stack_run.engine.preview_destroy(spare_protected=protected) if has_state else Plan(())
+    before = cloud.inventory()
+    show_planned(invocation, cloud, plan, before)
+    for each in not_deleted:
         output.result(f"Not deleted: {each}")
     if dry_run:
-        output.document({"stack": stack.name, "destroyed": False, **_document(plan, found)})
+        output.document({"stack": stack.name, "destroyed": False, **_document(plan, before)})
         return
-    if plan.changes or found.items:
+    if plan.changes or before.items:
         if not invocation.yes:
             output.confirm(f"Type the stack's name ({stack.name}) to go ahead", expected=stack.name)
-        if known:
-            known = _destroyed(deployment, plan, spared, output.progress)
+        if has_state:
+            has_state = _destroyed(stack_run, plan, not_deleted, output.progress)
     left = prove_empty(
         cloud.inventory,
         now=cloud.timing.monotonic,
         sleep=cloud.sleep,
         project=stack.settings.project,
-        kept=spared,
+        kept=not_deleted,
     )
-    if known and not protected:
+    if has_state and not protected:
         with suppress(NotFoundError):
-            deployment.engine.remove()
+            stack_run.engine.remove()
     output.document({"stack": stack.name, "destroyed": True, **_document(plan, left)})
-    if plan.changes or found.items:
-        kinds = dict.fromkeys(item.kind for item in found.items)
+    if plan.changes or before.items:
+        kinds = dict.fromkeys(item.kind for item in before.items)
         if kinds:
             output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
 
 
 def _destroyed(
-    deployment: Deployment, plan: Plan, spared: tuple[Kept, ...], say: Callable[[str], None]
+    stack_run: StackRun, plan: Plan, not_deleted: tuple[Kept, ...], say: Callable[[str], None]
 ) -> bool:
-    """Destroy; False if somebody else has, and removed the stack, since it was looked at.
+    """Destroy; False if another run has removed the stack in the meantime.
 
     Raises:
-        TpuflexError: the engine failed; not for what is in the way of what is kept: a network
-            that a slice still uses cannot be deleted, and is listed with it as left.
+        TpuflexError: the engine failed, and nothing is kept that explains it. (A network that a
+            kept slice uses cannot be deleted either; both are listed as left.)
     """
-    protected = any(each.keeper is Keeper.PROTECT for each in spared)
+    protected = any(each.keeper is Keeper.PROTECT for each in not_deleted)
     try:
-        deployment.destroy(plan, spare_protected=protected)
+        stack_run.destroy(plan, spare_protected=protected)
     except NotFoundError:
-        say("Another `tpuflex down` has removed the stack meanwhile.")
+        say("Another `tpuflex down` has removed the stack in the meantime.")
         return False
     except EngineError as error:
-        if not spared:
+        if not not_deleted:
             raise
         say(error.message)
     return True
 
 
-def _refuse_protected(spared: tuple[Kept, ...]) -> None:
-    """Stop before anything is deleted: the provider would refuse the slice only after what
-    depends on nothing has gone."""
-    for each in spared:
+def _refuse_protected(not_deleted: tuple[Kept, ...]) -> None:
+    """Stop before anything is deleted: the provider would refuse to delete the slice only after
+    other resources are gone."""
+    for each in not_deleted:
         if each.keeper is Keeper.DELETION_PROTECTION:
             raise ConflictError(
                 f"{each.id} is ACTIVE and {PROTECTED.text}: nothing was deleted",
@@ -101,17 +101,17 @@ def _refuse_protected(spared: tuple[Kept, ...]) -> None:
             )
 
 
-def show_condemned(invocation: Invocation, cloud: Cloud, plan: Plan, found: Inventory) -> None:
+def show_planned(invocation: Invocation, cloud: Cloud, plan: Plan, before: Inventory) -> None:
     """List what will be destroyed, and what it has cost."""
     output, stack = invocation.output, cloud.stack
-    if not plan.changes and not found.items:
+    if not plan.changes and not before.items:
         output.result(f"Stack {stack.name} is not up: there is nothing to destroy.")
         return
     output.heading(f"To be destroyed: stack {stack.name}")
     output.table(
-        # The long column last: on a narrow terminal it alone is broken.
+        # The long column last: on a narrow terminal only that one wraps.
         ("KIND", "LOCATION", "STATE", "NAME"),
-        [(item.kind, item.location, item.detail, item.name) for item in found.items],
+        [(item.kind, item.location, item.detail, item.name) for item in before.items],
     )
     output.facts((("cost so far", _cost(cloud, invocation.now())),))
     output.result()

@@ -1,4 +1,4 @@
-"""The steps of `tpuflex recover`: lock, files, pending operations, report."""
+"""The steps of `tpuflex recover`: lock, damaged files, pending operations, report."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.stack_run import Deployment
+from tpuflex.cli.stack_run import StackRun
 from tpuflex.engine.backend import backend_url
 from tpuflex.engine.failure import LOCKED
 from tpuflex.engine.recovery.lock import sole_recovery
@@ -25,44 +25,44 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
-    """What stood in the way of the state.
+class Cleared:
+    """What kept the engine from the state, and was cleared.
 
     Attributes:
-        locks: locks of dead owners; they are broken.
-        files: files that were cut short; they are removed.
+        locks: locks of dead processes, broken.
+        files: truncated files, removed.
     """
 
     locks: tuple[Lock, ...] = ()
     files: tuple[Path, ...] = ()
 
 
-def recover_stack(invocation: Invocation, cloud: Cloud) -> None:
-    """Mend the state of the stack of ``cloud`` and say what was done.
+def run_recover(invocation: Invocation, cloud: Cloud) -> None:
+    """Repair the state of the stack of ``cloud`` and report what was done.
 
     Raises:
-        EngineError: the lock's owner lives, another recovery is under way, or something could
+        EngineError: the lock's owner is alive, another recovery is running, or something could
             not be settled.
         TpuflexError: the cloud or the engine failed; nothing was lost.
     """
     stack = cloud.stack
-    deployment = Deployment(invocation, cloud)
-    directory = file_backend(backend_url(deployment.target)) or stack.project.home
+    stack_run = StackRun(invocation, cloud)
+    directory = file_backend(backend_url(stack_run.target)) or stack.project.home
     with sole_recovery(directory, stack.project.name, stack.name):
-        _recover_alone(invocation, cloud, deployment)
+        _recover_alone(invocation, cloud, stack_run)
 
 
-def _recover_alone(invocation: Invocation, cloud: Cloud, deployment: Deployment) -> None:
+def _recover_alone(invocation: Invocation, cloud: Cloud, stack_run: StackRun) -> None:
     output, stack = invocation.output, cloud.stack
-    opened = open_state(deployment, stack, output)
-    if not deployment.engine.exists():
+    cleared = clear_state(stack_run, stack, output)
+    if not stack_run.engine.exists():
         if cloud.inventory().empty:
-            show(output, stack, opened, Recovery())
+            show(output, stack, cleared, Recovery())
             return
-        deployment.engine.create()  # its state was lost, but not what it had made
+        stack_run.engine.create()  # its state was lost, but not its resources
     look = CloudLook(cloud.apis())
     try:
-        found = recover(deployment.engine, look, output.progress, timing=cloud.timing)
+        recovery = recover(stack_run.engine, look, output.progress, timing=cloud.timing)
     except EngineError as error:
         if not error.message.startswith(LOCKED):
             raise
@@ -70,58 +70,58 @@ def _recover_alone(invocation: Invocation, cloud: Cloud, deployment: Deployment)
             "The stack is locked, and its backend keeps its locks elsewhere than in files here.",
             hint=f"If no run is under way anywhere: pulumi cancel --stack {stack.name}",
         ) from error
-    show(output, stack, opened, found)
-    if found.unfinished is not None:
-        raise found.unfinished
-    if found.left:
+    show(output, stack, cleared, recovery)
+    if recovery.unfinished is not None:
+        raise recovery.unfinished
+    if recovery.left:
         raise EngineError(
-            f"{counted(found.left, 'resource')} could not be settled: see above.",
+            f"{counted(recovery.left, 'resource')} could not be settled: see above.",
             hint="Look in the cloud yourself; what is not there: pulumi refresh "
             f"--clear-pending-creates --stack {stack.name}",
         )
 
 
-def open_state(deployment: Deployment, stack: OpenStack, output: Output) -> Opened:
-    """Break the lock of a dead owner and mend files that were cut short.
+def clear_state(stack_run: StackRun, stack: OpenStack, output: Output) -> Cleared:
+    """Break the locks of dead processes and repair truncated files.
 
     Raises:
-        EngineError: an owner lives, or nothing is known of it.
+        EngineError: an owner is alive, or runs where this machine cannot tell.
     """
-    directory = file_backend(backend_url(deployment.target))
+    directory = file_backend(backend_url(stack_run.target))
     if directory is None:
-        return Opened()
+        return Cleared()
     project = stack.project.name
     held = locks(directory, project, stack.name)
     broken = break_locks(held, ThisMachine(), output.progress)
-    return Opened(broken, mend_files(directory, project, stack.name))
+    return Cleared(broken, mend_files(directory, project, stack.name))
 
 
-def show(output: Output, stack: OpenStack, opened: Opened, found: Recovery) -> None:
-    """Print what was found and done."""
+def show(output: Output, stack: OpenStack, cleared: Cleared, recovery: Recovery) -> None:
+    """Print what was found and what was done."""
     output.document(
         {
             "stack": stack.name,
-            "clean": found.clean,
-            "locks": [lock.described for lock in opened.locks],
-            "files": [str(file) for file in opened.files],
-            "resources": found.to_json(),
+            "clean": recovery.clean,
+            "locks": [lock.described for lock in cleared.locks],
+            "files": [str(file) for file in cleared.files],
+            "resources": recovery.to_json(),
         }
     )
-    for lock in opened.locks:
+    for lock in cleared.locks:
         output.result(f"The lock of {lock.described} is broken: that process is gone.")
-    for file in opened.files:
+    for file in cleared.files:
         output.result(f"Removed, because a kill had cut it short: {file}")
-    for item in found.settled:
+    for item in recovery.settled:
         kind = item.type.rpartition(":")[2]
         begun = f" ({item.operation} was pending)" if item.operation else ""
         output.result(f"  {item.outcome:8} {kind} {item.name}{begun}: {item.detail}")
-    if not found.clean:
+    if not recovery.clean:
         return
     option = "" if stack.name == "dev" else f" --stack {stack.name}"
-    if not (found.settled or opened.locks or opened.files):
+    if not (recovery.settled or cleared.locks or cleared.files):
         output.result(f"Nothing to recover: nothing is pending in stack {stack.name}.")
         return
-    adopted = sum(item.outcome is Outcome.ADOPTED for item in found.settled)
+    adopted = sum(item.outcome is Outcome.ADOPTED for item in recovery.settled)
     output.result(
         f"The state of stack {stack.name} is whole: {adopted} taken in, nothing pending. "
         f"Next: tpuflex up{option}, or tpuflex down{option}"

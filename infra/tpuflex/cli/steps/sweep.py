@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
 
 
-def sweep_cloud(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None:
-    """List, and with ``--yes`` delete, what no state knows.
+def run_sweep(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None:
+    """List the resources that are in no stack's state, and with ``--yes`` delete them.
 
     Raises:
         IncompleteTeardownError: something could not be deleted, or could not be listed.
@@ -31,30 +31,30 @@ def sweep_cloud(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> No
     zones = tuple(dict.fromkeys((*settings.slice.zones, *ZONES)))
     output.progress(f"Asking every service of {settings.project} in {len(zones)} zones …")
     listing = list_marked(cloud.apis(), settings.project, zones, here.accounts)
-    found = leftovers(listing, here)
-    wanted = (Standing.ORPHAN, Standing.STRANGE) if all_stacks else (Standing.ORPHAN,)
-    condemned = [leftover for leftover in found if leftover.standing in wanted]
+    left = leftovers(listing, here)
+    chosen = (Standing.ORPHAN, Standing.STRANGE) if all_stacks else (Standing.ORPHAN,)
+    to_delete = [leftover for leftover in left if leftover.standing in chosen]
     deleted: tuple[Deleted, ...] = ()
-    if condemned and invocation.yes:
+    if to_delete and invocation.yes:
         deleted = delete(
-            condemned,
+            to_delete,
             cloud.apis(),
             say=output.progress,
             now=cloud.timing.monotonic,
             sleep=cloud.sleep,
         )
-    show(output, settings.project, found, deleted, listing)
-    if condemned and not invocation.yes:
+    show(output, settings.project, left, deleted, listing)
+    if to_delete and not invocation.yes:
         output.result()
         output.result("Nothing was deleted. To delete the orphans: tpuflex sweep --yes")
     require_complete(listing, deleted)
 
 
 def known_here(invocation: Invocation, cloud: Cloud) -> Here:
-    """What the states of all stacks of the backend know.
+    """What is in the state of any stack of the backend.
 
     Raises:
-        EngineError: a state cannot be read: without it, what it knows would look orphaned.
+        EngineError: a state cannot be read; its resources would look orphaned without it.
     """
     project = cloud.stack.project
     engine = ensure(project.home, invocation.environ, invocation.output.progress)
@@ -68,12 +68,12 @@ def known_here(invocation: Invocation, cloud: Cloud) -> Here:
 def show(
     output: Output,
     project: str,
-    found: tuple[Leftover, ...],
+    left: tuple[Leftover, ...],
     deleted: tuple[Deleted, ...],
     listing: Listing,
 ) -> None:
-    """Print what was found, and what became of it."""
-    fate = {id(item.leftover): item.problem for item in deleted}
+    """Print the leftovers, and what became of each."""
+    problems = {id(item.leftover): item.problem for item in deleted}
     output.document(
         {
             "project": project,
@@ -88,14 +88,14 @@ def show(
                     "state": leftover.item.state or None,
                     "standing": leftover.standing.value,
                     "reason": leftover.reason,
-                    "deleted": fate.get(id(leftover)) == "",
-                    "problem": fate.get(id(leftover)) or None,
+                    "deleted": problems.get(id(leftover)) == "",
+                    "problem": problems.get(id(leftover)) or None,
                 }
-                for leftover in found
+                for leftover in left
             ],
         }
     )
-    if found:
+    if left:
         output.table(
             ("KIND", "NAME", "LOCATION", "STATE", "STACK", "WHY"),
             [
@@ -105,9 +105,9 @@ def show(
                     leftover.item.location,
                     leftover.item.state,
                     leftover.stack,
-                    fate.get(id(leftover), leftover.reason) or "deleted",
+                    problems.get(id(leftover), leftover.reason) or "deleted",
                 )
-                for leftover in found
+                for leftover in left
             ],
         )
     elif not listing.unseen:
@@ -115,10 +115,10 @@ def show(
 
 
 def require_complete(listing: Listing, deleted: tuple[Deleted, ...]) -> None:
-    """Check that everything was seen, and that what was to be deleted is gone.
+    """Check that everything could be listed, and that what had to be deleted is gone.
 
     Raises:
-        IncompleteTeardownError: names what was not.
+        IncompleteTeardownError: names the exceptions.
     """
     failed = [item for item in deleted if item.problem]
     if not failed and not listing.unseen:

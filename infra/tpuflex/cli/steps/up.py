@@ -1,4 +1,4 @@
-"""The steps of `tpuflex up`: plan, consent, resources, host, result."""
+"""The steps of `tpuflex up`: plan, consent, resources, wait for the host, result."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET, weights_directory
-from tpuflex.cli.stack_run import Deployment
-from tpuflex.cli.standing import expiry_text
+from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.status import expiry_text
 from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.host import HostReport, await_ready
@@ -24,25 +24,25 @@ if TYPE_CHECKING:
     from tpuflex.cli.plan import StackPlan
 
 
-def bring_up(invocation: Invocation, cloud: Cloud) -> None:
+def run_up(invocation: Invocation, cloud: Cloud) -> None:
     """Bring the stack of ``cloud`` up and show the endpoint.
 
     Raises:
         TpuflexError: any step failed; what was done so far is kept.
     """
     output = invocation.output
-    deployment = Deployment(invocation, cloud)
-    plan = deployment.plan()
+    stack_run = StackRun(invocation, cloud)
+    plan = stack_run.plan()
     if not plan.plan.changes and not slice_exists(cloud):
         output.progress("The slice is in the stack's state but not in the cloud: refreshing …")
-        deployment.refresh()
-        plan = deployment.plan()
+        stack_run.refresh()
+        plan = stack_run.plan()
     plan.show(output)
     if plan.plan.changes:
         if not invocation.yes:
             output.confirm("Go ahead?")
         _fetch(invocation, cloud, plan)
-        deployment.up(len(plan.plan.resources))
+        stack_run.up(len(plan.plan.resources))
     else:
         output.progress("No changes: everything is as the stack file says.")
     status = wait_ready(invocation, cloud)
@@ -50,7 +50,7 @@ def bring_up(invocation: Invocation, cloud: Cloud) -> None:
 
 
 def slice_exists(cloud: Cloud) -> bool:
-    """Whether the cloud holds the stack's slice, in whatever state."""
+    """Whether the stack's slice exists in the cloud, in any state."""
     try:
         status = slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu)
     except NotFoundError:
@@ -62,7 +62,7 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
     """Wait until the host has served a completion, showing its phases.
 
     Raises:
-        CapacityError: the request still waits.
+        CapacityError: the request is still waiting.
         BootError: the host failed, took longer than ``timeouts.ready``, or its run is over.
     """
     stack = cloud.stack
@@ -87,8 +87,9 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
             )
         except KeyboardInterrupt as error:
             raise InterruptedByUser(
-                "Stopped waiting; the slice runs and its host goes on booting.",
-                hint="`tpuflex up` waits on, `tpuflex status` looks, `tpuflex down` ends it.",
+                "Stopped waiting; the slice is running and its host goes on booting.",
+                hint="`tpuflex up` goes on waiting, `tpuflex status` shows the state, `tpuflex "
+                "down` ends it.",
             ) from error
     return slice_status(stack.settings, stack.names, cloud.tpu)
 
@@ -97,19 +98,19 @@ def require_active(status: SliceStatus) -> None:
     """Check that there are hosts to wait for.
 
     Raises:
-        CapacityError: the request still waits.
-        BootError: there are none, and none will come by itself.
+        CapacityError: the request is still waiting.
+        BootError: there are no hosts, and somebody has to act.
     """
-    said = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
+    text = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
     advice = f"{status.advice[:1].upper()}{status.advice[1:]}."
     if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
-        raise CapacityError(said, hint=advice)
+        raise CapacityError(text, hint=advice)
     if status.lifecycle is not Lifecycle.ACTIVE:
-        raise BootError(said, hint=advice)
+        raise BootError(text, hint=advice)
 
 
 def host_log(cloud: Cloud, status: SliceStatus) -> str:
-    """Where the host's log is read."""
+    """Where to read the host's log: a file, or the command that shows it."""
     node = status.node.rpartition("/")[2]
     if cloud.stack.embedded:
         return str(cloud.stack.project.home / "emulator" / "hosts" / node / "serial.log")
@@ -120,7 +121,7 @@ def host_log(cloud: Cloud, status: SliceStatus) -> str:
 
 
 def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: SliceStatus) -> None:
-    """Print the endpoint, and what can be done with it."""
+    """Print the endpoint and the commands to use it with."""
     stack, output = cloud.stack, invocation.output
     endpoint = status.endpoint(stack.settings.serving.port)
     option = "" if stack.name == "dev" else f" --stack {stack.name}"
@@ -152,20 +153,20 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
 
 
 def _wrapped(words: Iterable[str]) -> str:
-    """``words`` with commas, on lines that fit an 80-column terminal below a fact's name."""
+    """``words`` with commas, wrapped to fit an 80-column terminal beside a fact's name."""
     text = ", ".join(word.replace(" ", "\0") for word in words)
     return "\n".join(wrap(text, 66)).replace("\0", " ")
 
 
 def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
-    """Fetch what the resources will need, before the first of them is made: what cannot be had
-    then costs nothing and leaves nothing behind."""
-    made = {step.type for step in plan.plan.changes}
+    """Fetch what the resources will need before the first of them is created, so that a failed
+    download costs nothing and leaves nothing behind."""
+    changed = {step.type for step in plan.plan.changes}
     stack, say = cloud.stack, invocation.output.progress
-    if stack.embedded and QUEUED_RESOURCE in made:
+    if stack.embedded and QUEUED_RESOURCE in changed:
         from embedded_cloud.images import ensure_image
 
         ensure_image(stack.settings.serving.image, stack.project.home, say)
     source = stack.settings.model.weights.source
-    if source is not None and BUCKET in made:
+    if source is not None and BUCKET in changed:
         weights_directory(cloud, source, say)

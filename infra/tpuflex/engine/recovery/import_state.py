@@ -31,7 +31,7 @@ _HEARTBEAT_S = 60.0
 
 
 class RecoverableStack(Protocol):
-    """The part of :class:`tpuflex.engine.run.StackRun` that is used here."""
+    """The part of :class:`tpuflex.engine.run.EngineRun` that is used here."""
 
     def deployment(self) -> Stored:
         """The stack's state."""

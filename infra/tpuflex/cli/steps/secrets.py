@@ -1,4 +1,4 @@
-"""Secret containers before the first `up`, and how a value gets in."""
+"""The steps of `tpuflex secrets`: create the secret containers, read a value to put in."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ if TYPE_CHECKING:
 def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
     """Make sure that the stack's secret containers exist.
 
-    They belong to Pulumi, so it is Pulumi that makes them: an `up` of just these resources.
+    They are Pulumi resources, so Pulumi creates them: an `up` of just these resources.
 
     Raises:
         TpuflexError: the engine failed.
     """
-    from tpuflex.cli.stack_run import Deployment
+    from tpuflex.cli.stack_run import StackRun
 
     roles = [API_KEY]
     if cloud.stack.settings.secrets.hf_token_version is not None:
@@ -34,11 +34,11 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
             cloud.secrets.list_versions(cloud.secret(role))
     except NotFoundError:
         invocation.output.progress("Creating the secret containers …")
-        Deployment(invocation, cloud).up_secrets()
+        StackRun(invocation, cloud).up_secrets()
 
 
 def require_role(stack: OpenStack, role: str) -> None:
-    """Refuse a secret that the stack does not use: it would have no container.
+    """Refuse a secret that the stack does not use: it has no container.
 
     Raises:
         SettingsError: the stack file pins no version of it.
@@ -53,10 +53,10 @@ def require_role(stack: OpenStack, role: str) -> None:
 
 
 def read_value(role: str) -> str:
-    """The value of a secret: asked for without echo, or standard input to its end.
+    """The value of a secret: prompted for without echo, or read from standard input.
 
     Raises:
-        click.UsageError: it is empty, or more than one line.
+        click.UsageError: the value is empty, or has more than one line.
     """
     if sys.stdin.isatty():
         value = click.prompt(f"Value of {role}", hide_input=True, err=True)

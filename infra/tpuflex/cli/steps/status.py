@@ -1,4 +1,4 @@
-"""How an endpoint's standing is shown, and the exit code that goes with it."""
+"""The steps of `tpuflex status`: ask the cloud, show the answer, exit with its code."""
 
 from __future__ import annotations
 
@@ -8,19 +8,34 @@ from typing import TYPE_CHECKING
 from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number
+from tpuflex.operate.status import slice_status
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.stack import OpenStack
     from tpuflex.operate.slice import SliceStatus
 
 
-def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -> None:
-    """Print ``status``; return only when the endpoint serves.
+def run_status(invocation: Invocation, cloud: Cloud) -> None:
+    """Ask for the slice of the stack of ``cloud`` and show it.
 
     Raises:
-        SystemExit: with exit code 3 while it waits or boots, 7 when it will not come by itself.
+        NotFoundError: the stack has no request for a slice.
+        SystemExit: with the exit code of the slice's state.
+    """
+    stack = cloud.stack
+    status = slice_status(stack.settings, stack.names, cloud.tpu, now=invocation.now())
+    show_status(invocation, stack, status)
+
+
+def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -> None:
+    """Print ``status`` and exit.
+
+    Raises:
+        SystemExit: exit code 0 when the endpoint serves, 3 while the request waits or the host
+            boots, 7 when somebody has to act.
     """
     output = invocation.output
     per_hour = run_cost(stack.settings).per_hour
@@ -59,7 +74,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
 
 
 def headline(status: SliceStatus) -> str:
-    """The standing in a few words."""
+    """The state in a few words."""
     if status.ready:
         return "READY"
     if status.lifecycle is Lifecycle.ACTIVE:
