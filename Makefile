@@ -41,13 +41,13 @@ docs: $(STAMP)
 # Measures reliability figures and their rows of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)
 	@$(BIN)/tpuflex engine --install
-	@PYTHONPATH=tests $(BIN)/python -m reliability.run $(ARGS)
+	@PYTHONPATH=benchmarks $(BIN)/python -m reliability.run $(ARGS)
 
 # Measures how many small changes of the provider its tests notice, and writes docs/mutation.md:
 # ARGS="--sample 0.1 --seed 1" for a tenth. Its tool is no part of the set-up.
 mutation: $(STAMP)
 	@$(BIN)/pip install --quiet --no-cache-dir --constraint constraints.txt --group mutation
-	@PYTHONPATH=tests nice $(BIN)/python -m mutation.run $(ARGS)
+	@nice $(BIN)/python -m tests.mutation.run $(ARGS)
 
 clean:
 	@if [ -x $(BIN)/tpuflex ]; then $(BIN)/tpuflex emulator stop || true; fi

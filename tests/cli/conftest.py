@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from cli_typing import NOON, Typed, TypeIn
+from tests.cli.typing import NOON, Typed, TypeIn
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import yaml
 
-from pulumi_plan import Plan, differences, run_program
+from tests.components.pulumi_plan import Plan, differences, run_program
 from tpuflex.program import deploy
 from tpuflex.settings.load import parse
 
-INVENTORIES = Path(__file__).parents[1] / "inventories"
+INVENTORIES = Path(__file__).parent / "inventories"
 
 #: What `tpuflex emulator env` puts into a shell, as far as the program looks at it.
 EMBEDDED_ENVIRON = {

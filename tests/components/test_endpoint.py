@@ -9,8 +9,8 @@ import pulumi
 import pytest
 
 import tpuflex
-from pulumi_plan import Plan, run_program
-from stack_sections import embedded, sections
+from tests.components.pulumi_plan import Plan, run_program
+from tests.unit.stack_sections import embedded, sections
 from tpuflex.errors import WeightsError
 
 Deploy = Callable[..., Plan]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from embedded_engine import Embedded
-from plain_pulumi import PlainPulumi, plain_pulumi
+from tests.engine.embedded import Embedded
+from tests.engine.plain_pulumi import PlainPulumi, plain_pulumi
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.session import Target

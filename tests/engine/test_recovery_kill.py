@@ -8,8 +8,8 @@ import pytest
 import requests
 
 from embedded_cloud.faults.rule import Stage
-from embedded_engine import Embedded
-from killed_engine import kill_at, killed, refused, stack_run
+from tests.engine.embedded import Embedded
+from tests.engine.killed import kill_at, killed, refused, stack_run
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack

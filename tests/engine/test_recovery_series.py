@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from marked_things import NAMES, STRANGER, ZONE, Api, clients, labelled
+from tests.operate.marked_things import NAMES, STRANGER, ZONE, Api, clients, labelled
 from tpuflex.engine.events import Step
 from tpuflex.engine.plan import Plan, merge
 from tpuflex.engine.recovery.look import Answer, CloudLook, Finding

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from embedded_engine import ROOT
-from pulumi_plan import run_program
+from tests.components.pulumi_plan import run_program
+from tests.engine.embedded import ROOT
 from tpuflex.engine.known import known_ids
 from tpuflex.engine.recovery.look import Answer, best, judged
 from tpuflex.engine.recovery.look import Finding as Seen

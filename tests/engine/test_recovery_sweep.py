@@ -10,8 +10,8 @@ import requests
 
 from embedded_cloud.faults.effect import Answer
 from embedded_cloud.faults.rule import Rule, Where
-from embedded_engine import Embedded
-from killed_engine import stack_run
+from tests.engine.embedded import Embedded
+from tests.engine.killed import stack_run
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack

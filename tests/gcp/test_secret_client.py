@@ -13,7 +13,7 @@ from tpuflex.gcp.timing import DEFAULT_BUDGET
 from tpuflex.gcp.transport import JsonObject, Query
 
 if TYPE_CHECKING:
-    from gcp.conftest import Clients
+    from tests.gcp.conftest import Clients
 
 SECRET = "projects/my-project/secrets/key"
 

@@ -13,7 +13,7 @@ from tpuflex.gcp.weights import WeightsBucket
 from tpuflex.gcp.weights_report import PushReport, WeightsProblem
 
 if TYPE_CHECKING:
-    from gcp.conftest import Clients
+    from tests.gcp.conftest import Clients
 
 PREFIX = "models/tiny/1"
 CREATED = "2026-01-01T00:00:00Z"

@@ -141,7 +141,7 @@ _INTRODUCTION = (
 )
 _EXCLUDED = (
     "Not mutated: `main.py` (the process's entry) and `protocol.py` (runs while it is imported,"
-    " before a mutant is chosen), both held by `test_provider_process.py`; what stands outside of"
+    " before a mutant is chosen), both held by `provider/test_process.py`; what stands outside of"
     " functions, such as tables and the fields of the arguments; functions inside of"
     " functions that have a decorator; triple-quoted texts. Decorated functions and methods are"
     " mutated, by applying the decorator after them (`tests/mutation/undecorated.py`). Nothing else"

@@ -8,7 +8,7 @@ import json
 from collections.abc import Iterator
 from pathlib import Path
 
-from mutation.undecorated import original_name
+from tests.mutation.undecorated import original_name
 
 _PROVIDER = Path("mutants", "src", "tpuflex", "provider")
 _MARK = "__mutmut_"

@@ -21,9 +21,9 @@ import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
-from mutation.report import Module, Setting, page, table
-from mutation.results import survivors, verdicts
-from mutation.undecorated import undecorated
+from tests.mutation.report import Module, Setting, page, table
+from tests.mutation.results import survivors, verdicts
+from tests.mutation.undecorated import undecorated
 
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".tpuflex" / "mutation"

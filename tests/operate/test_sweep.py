@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from marked_things import (
+from tests.operate.marked_things import (
     NAMES,
     OTHER,
     STRANGER,

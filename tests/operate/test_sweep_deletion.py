@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from marked_things import (
+from tests.operate.marked_things import (
     OTHER,
     ZONE,
     Api,

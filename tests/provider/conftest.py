@@ -13,7 +13,7 @@ import pytest
 from pulumi import automation
 
 from embedded_cloud.server import EmbeddedCloud
-from provider_rig import PROJECT, SWIFT, ZONE, Rig
+from tests.provider.deployment import PROJECT, SWIFT, ZONE, Rig
 from tpuflex.engine.find import ensure
 from tpuflex.engine.process import EngineProcess
 

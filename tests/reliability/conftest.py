@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
-from reliability.families import Spawn
+from tests.reliability.families import Spawn
 
 
 @pytest.fixture

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from startup_cloud import FILES
-from startup_host import StartupHost, StartupRun
+from tests.startup.cloud import FILES
+from tests.startup.host import StartupHost, StartupRun
 
 CURL = shutil.which("curl")
 

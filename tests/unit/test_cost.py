@@ -7,7 +7,7 @@ from decimal import Decimal
 
 import pytest
 
-from stack_sections import embedded, sections
+from tests.unit.stack_sections import embedded, sections
 from tpuflex.catalog.cost import expiry, run_cost
 from tpuflex.settings.load import parse
 

@@ -13,8 +13,8 @@ import pulumi
 import pytest
 from pulumi.runtime.config import set_all_config
 
-from pulumi_plan import run_program
-from stack_sections import sections
+from tests.components.pulumi_plan import run_program
+from tests.unit.stack_sections import sections
 from tpuflex.program import deploy, main
 from tpuflex.settings.load import load_stack_file, parse
 

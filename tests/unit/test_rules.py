@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from stack_sections import CPU_IMAGE, embedded, sections
+from tests.unit.stack_sections import CPU_IMAGE, embedded, sections
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings

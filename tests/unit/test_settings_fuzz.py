@@ -8,7 +8,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from stack_sections import sections
+from tests.unit.stack_sections import sections
 from tpuflex.errors import SettingsError
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import NetworkSettings, SliceSettings, StackSettings

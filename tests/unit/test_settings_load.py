@@ -8,7 +8,7 @@ import pulumi
 import pytest
 from pulumi.runtime.config import set_all_config
 
-from stack_sections import sections
+from tests.unit.stack_sections import sections
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.settings.load import load_pulumi_config, load_stack_file, parse
 from tpuflex.settings.model import SliceSettings

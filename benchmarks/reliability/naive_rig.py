@@ -1,0 +1,108 @@
+"""The naive dynamic provider of ``benchmarks/naive_provider`` on an embedded cloud that breaks."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sys
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from reliability import processes
+from reliability.command_rig import ROOT
+from reliability.rig import SliceRig
+from tpuflex.naming import QUEUED_RESOURCE
+
+Json = dict[str, Any]
+
+NAIVE = ROOT / "benchmarks" / "naive_provider"
+#: What the command line of the provider's process has.
+PROVIDER = "pulumi.dynamic"
+#: The dynamic resource's type in the state.
+NAIVE_TYPE = "pulumi-python:dynamic/tpu:QueuedResource"
+#: What every name of the program's queued resources begins with.
+PREFIX = "slice"
+GIVEN = f"{PREFIX}-given"
+#: All that Pulumi itself offers after a crash without a person deciding anything: the lock is
+#: removed, what was begun is forgotten, and the state is brought to what the cloud says.
+MEND = """
+pulumi --non-interactive cancel --yes --stack "$1"
+pulumi --non-interactive refresh --yes --skip-preview --clear-pending-creates --stack "$1"
+"""
+#: Between two polls of the naive provider, in seconds of the machine's time.
+POLL_S = 0.8
+
+
+class NaiveRig(SliceRig):
+    """As :class:`SliceRig`, with the naive provider instead of ours.
+
+    Commands: ``up``, ``down``, and ``recover``, which is what Pulumi has for it. Time runs
+    faster in the cloud only: the provider's pauses are short instead.
+    """
+
+    def name(self, given: bool, *, poll_s: float = POLL_S) -> None:
+        """Whether the queued resource has one name for good, or a random one each time; and how
+        often it is looked at."""
+        self.arguments = {
+            "project": "cloud-project",
+            "zone": "us-east5-a",
+            "accelerator_type": "v6e-4",
+            "runtime_version": "v2-alpha-tpuv6e",
+            "max_run_duration": "14400s",
+            "poll_seconds": poll_s,
+            "queued_resource_id": GIVEN if given else None,
+        }
+
+    def command(self, words: Sequence[str]) -> list[str]:
+        """``python naive_program.py WORDS``; for ``recover``, what a person would type."""
+        (self.home / "arguments.json").write_text(json.dumps(self.arguments))
+        if words[0] == "recover":
+            return ["/bin/sh", "-ec", MEND, "sh", self.stack]
+        program = Path(__file__).with_name("naive_program.py")
+        return [sys.executable, str(program), *words]
+
+    def environ(self) -> dict[str, str]:
+        """The embedded cloud's variables; the engine and the plugin's launcher are on PATH."""
+        environ = super().environ()
+        path = f"{NAIVE / 'plugin'}:{self.engine().path.parent}:{environ['PATH']}"
+        return {
+            **environ,
+            "PATH": path,
+            "PYTHONPATH": str(ROOT / "benchmarks"),
+            "PULUMI_PYTHON_CMD": sys.executable,
+        }
+
+    def owners(self) -> Mapping[str, str]:
+        """It marks nothing: what is its own is told by the name."""
+        return {"": PREFIX}
+
+    def export(self) -> Json | None:
+        """The state, with the checker's name for the type of a queued resource."""
+        text = json.dumps(super().export())
+        exported: Json | None = json.loads(text.replace(NAIVE_TYPE, QUEUED_RESOURCE))
+        return exported
+
+    def await_engine(self, seconds: float) -> bool:
+        """Wait until no engine works on without its command line, as a careful person does
+        before `pulumi cancel`; false if ``seconds`` were too few."""
+        deadline = time.monotonic() + seconds
+        while self._engines():
+            if time.monotonic() > deadline:
+                return False
+            time.sleep(0.05)
+        return True
+
+    def _engines(self) -> int:
+        found = 0
+        for process in processes.marked(self.mark):
+            with contextlib.suppress(psutil.NoSuchProcess):
+                found += process.name() == "pulumi"
+        return found
+
+    def _register(self, pid: int) -> None:
+        roles = {"root": pid, "mark": f"{processes.MARK}={self.mark}", "cli": pid}
+        self.control.call("POST", "faults", {"roles": {**roles, "provider": PROVIDER}})

@@ -1,0 +1,107 @@
+"""What was measured, for the terminal and as docs/reliability.md."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from reliability import beside
+from reliability.figures.figure import Outcome
+
+Json = dict[str, Any]
+
+
+def line(outcome: Outcome) -> str:
+    """One figure in one line."""
+    ran = len(outcome.results)
+    kinds = dict.fromkeys(outcome.counted, 0) | dict(sorted(outcome.kinds.items()))
+    return (
+        f"figure {outcome.key}: {outcome.good}/{ran} good ({_found(kinds)}); "
+        f"{ran} of {outcome.possible} cases run, {outcome.struck} faults struck, "
+        f"{outcome.seconds:.0f} s"
+    )
+
+
+def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
+    """The whole document.
+
+    Args:
+        records: figures as :func:`reliability.records.record` makes them, by key.
+        order: the keys of all figures; those never measured are named as such.
+    """
+    keys = sorted(order, key=lambda key: (int(re.sub(r"\D", "", key)), key))
+    head = [
+        "# Reliability, measured",
+        "",
+        "Written by `make reliability`; do not edit. Everything runs against the embedded cloud,",
+        "with faults injected by rule, and is judged by an independent checker",
+        "(`benchmarks/reliability/invariants.py`). Nothing here was measured on Google Cloud.",
+        "",
+        "Each row says when and at which commit it was measured (`+`: with changes on top), and",
+        'with which seed: `make reliability ARGS="--figures 1"` replaces row 1 and no other.',
+        "",
+        "| # | Claim | Good / run | Run / all cases | Faults struck | Found | Measured |",
+        "|---|---|---|---|---|---|---|",
+        *(_row(key, records[key]) for key in keys if key in records),
+        "",
+        *_never(key for key in keys if key not in records),
+        "A figure whose cases are not all run is a sample, in an order that the seed decides.",
+        "A run that injected nothing counts as failed. Real faults take real time: what keeps a",
+        "connection silent for 40 s is injected into the provider's own code only (figure 3).",
+        "Figure 4 judges I2 and I6 after each faulted step, and all while it settles without",
+        "faults, but for I3 right after `recover` (only `refresh` finds what was deleted behind",
+        "our back), and I2 while a replaced request stands in the state as to be deleted (the next",
+        "`up` deletes it); so does figure 1r right after `recover`.",
+        "",
+    ]
+    head += beside.section(records)
+    for key in keys:
+        if key in records:
+            head += _section(key, records[key])
+    return "\n".join(head).rstrip() + "\n"
+
+
+def _never(keys: Iterable[str]) -> list[str]:
+    found = ", ".join(keys)
+    return [f"Not measured yet: {found}.", ""] if found else []
+
+
+def _row(key: str, one: Json) -> str:
+    ran, possible, setting = one["ran"], one["possible"], one["setting"]
+    share = f"{ran} of {possible}" + ("" if ran == possible else " (sampled)")
+    when = f"{one['measured']}, `{setting['commit'] or 'no commit'}`, seed {setting['seed']}"
+    cells = (key, one["title"], f"{one['good']}/{ran}", share, one["struck"], _found(one["found"]))
+    return "| " + " | ".join(str(cell) for cell in (*cells, when)) + " |"
+
+
+def _found(kinds: Mapping[str, int]) -> str:
+    return ", ".join(f"{count} {kind}" for kind, count in kinds.items())
+
+
+def _section(key: str, one: Json) -> list[str]:
+    """How it was measured, what failed, and what was measured beside good and bad."""
+    setting = one["setting"]
+    versions = ", ".join(f"{name} {version}" for name, version in setting["versions"].items())
+    lines = [
+        f"- Again: `{setting['command']}`",
+        f"- Took {one['seconds']} s with {setting['workers']} rigs at once on {one['machine']}; "
+        f"budget of the run {setting['budget_s'] / 60:g} minutes; {versions}",
+    ]
+    lines += [
+        f"- `{name}` over {found['cases']} cases: least {found['least']:g}, "
+        f"median {found['median']:g}, most {found['most']:g}"
+        for name, found in one["values"].items()
+    ]
+    if one["idle"]:
+        lines.append("- **Nothing was injected, or no case was run: this figure says nothing.**")
+    lines += [f"- `{name}`: {kind}: {_short(text)}" for name, kind, text in one["shown"]]
+    if one["failed"] > len(one["shown"]):
+        more = one["failed"] - len(one["shown"])
+        lines.append(f"- and {more} more; each wrote its own reproduction file")
+    return [f"## Figure {key}", "", *lines, ""]
+
+
+def _short(text: str) -> str:
+    words = " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
+    return words if len(words) <= 240 else words[:240] + " …"

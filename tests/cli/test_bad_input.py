@@ -1,0 +1,281 @@
+"""What somebody sees who does something wrong: the reason, the remedy, the exit code."""
+
+from __future__ import annotations
+
+import io
+import json
+import socket
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typing import TypeIn
+from tpuflex import errors
+from tpuflex.cli.output import Output
+from tpuflex.errors import Finding, InterruptedByUser, TpuflexError
+
+
+class TestProject:
+    def test_no_project(self, project: Path, type_in: TypeIn) -> None:
+        """Outside of a project, the option that names one is told."""
+        (project / "Pulumi.yaml").unlink()
+
+        typed = type_in("up")
+
+        assert (typed.code, typed.out) == (4, "")
+        assert typed.err == (
+            f"Error: There is no Pulumi.yaml in {project} or in any directory above it.\n"
+            "Go to the project's directory, or name it: tpuflex -C DIRECTORY …\n"
+        )
+
+    def test_no_stack_file(self, project: Path, type_in: TypeIn) -> None:
+        """Without any stack file, the one to write is told."""
+        (project / "stacks" / "Pulumi.dev.yaml").unlink()
+
+        typed = type_in("status")
+
+        assert typed.code == 4
+        assert "stacks/Pulumi.dev.yaml does not exist" in typed.err
+
+    def test_unknown_stack(self, type_in: TypeIn) -> None:
+        """A stack that is spelt wrong is answered with the nearest."""
+        typed = type_in("up", "--stack", "dve")
+
+        assert typed.code == 4
+        assert typed.err == (
+            "Error: There is no stack 'dve': stacks/Pulumi.dve.yaml does not exist.\n"
+            "Did you mean --stack dev? Stacks of this project: dev.\n"
+        )
+
+    @pytest.mark.parametrize("place", ["before", "after", "environment"])
+    def test_stack_option(self, type_in: TypeIn, place: str) -> None:
+        """--stack may stand before or after the command, or in the environment."""
+        option = ("--stack", "dve")
+        typed = {
+            "before": lambda: type_in(*option, "up"),
+            "after": lambda: type_in("up", *option),
+            "environment": lambda: type_in("up", TPUFLEX_STACK="dve"),
+        }[place]()
+
+        assert "no stack 'dve'" in typed.err
+
+
+class TestStackFile:
+    @pytest.mark.parametrize(
+        ("right", "wrong", "told"),
+        [
+            ("max_run_duration: 4h", "max_run_duration: 8d", "tpuflex:slice.max_run_duration"),
+            ("zones: [us-east5-a]", "zones: [us-eats5-a]", "tpuflex:slice.zones"),
+            ("accelerator_type:", "accelerator:", "tpuflex:slice.accelerator"),
+            ("tpuflex:cloud: embedded", "tpuflex:cloud: azure", "tpuflex:cloud"),
+        ],
+    )
+    def test_wrong_value(
+        self, project: Path, type_in: TypeIn, right: str, wrong: str, told: str
+    ) -> None:
+        """A wrong value is told with its key before anything is started."""
+        file = project / "stacks" / "Pulumi.dev.yaml"
+        text = file.read_text()
+        assert right in text
+        file.write_text(text.replace(right, wrong))
+
+        typed = type_in("up", "--yes")
+
+        assert (typed.code, typed.out) == (5, "")
+        assert told in typed.err
+        assert not (project / ".tpuflex").exists()
+
+    def test_all_findings_as_json(self, project: Path, type_in: TypeIn) -> None:
+        """With --json the error is a document too."""
+        file = project / "stacks" / "Pulumi.dev.yaml"
+        file.write_text(file.read_text().replace("4h", "8d"))
+
+        typed = type_in("preview", "--json")
+
+        assert typed.code == 5
+        assert typed.document["error"]["kind"] == "SettingsError"
+        assert typed.document["error"]["exit_code"] == 5
+
+    def test_a_zone_spelt_wrong(self, project: Path, type_in: TypeIn) -> None:
+        """It is one problem, with its line and the nearest zones; the list is not empty."""
+        file = project / "stacks" / "Pulumi.dev.yaml"
+        file.write_text(file.read_text().replace("[us-east5-a]", "[us-est5-a]"))
+
+        typed = type_in("preview")
+
+        assert typed.err == (
+            "Error: Pulumi.dev.yaml has 1 problem:\n"
+            "  tpuflex:slice.zones[0]: there is no zone 'us-est5-a' (line 9). "
+            "Did you mean us-east5-a or us-east5-c or us-east5-b?\n"
+        )
+
+    def test_not_a_stack_file(self, project: Path, type_in: TypeIn) -> None:
+        """Of a file that is no section it is not said as well which keys it lacks."""
+        (project / "stacks" / "Pulumi.dev.yaml").write_text("hello")
+
+        typed = type_in("preview")
+
+        assert typed.err == (
+            "Error: Pulumi.dev.yaml has 1 problem:\n"
+            "  config: the file is not a section. Write `config:` first.\n"
+        )
+
+    def test_google_without_credentials(
+        self, project: Path, type_in: TypeIn, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """That nobody is logged in is told before the engine is looked for."""
+        for name in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN"):
+            monkeypatch.delenv(name, raising=False)
+        monkeypatch.setenv("CLOUDSDK_CONFIG", str(project))
+        monkeypatch.setenv("NO_GCE_CHECK", "true")
+        (project / "stacks" / "Pulumi.g.yaml").write_text(_ON_GOOGLE)
+
+        typed = type_in("up", "--yes", "--stack", "g", PATH="")
+
+        assert typed.code == 6
+        assert typed.err == (
+            "Error: no Google Cloud credentials were found\n"
+            "Run: gcloud auth application-default login\n"
+        )
+
+
+class TestConsent:
+    def test_no(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Who says no is not told that something was interrupted."""
+        monkeypatch.setattr("sys.stdin", _Terminal("n\n"))
+
+        with pytest.raises(InterruptedByUser, match="Nothing was done: you did not agree"):
+            Output(json=False, verbose=False).confirm("Go ahead?")
+
+    def test_another_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Another stack's name is not consent."""
+        monkeypatch.setattr("sys.stdin", _Terminal("prod\n"))
+
+        with pytest.raises(InterruptedByUser, match="the answer was not 'dev'"):
+            Output(json=False, verbose=False).confirm("Type the name", expected="dev")
+
+    @pytest.mark.parametrize(("answer", "expected"), [("y\n", ""), ("dev\n", "dev")])
+    def test_yes(self, monkeypatch: pytest.MonkeyPatch, answer: str, expected: str) -> None:
+        """The right answer goes on."""
+        monkeypatch.setattr("sys.stdin", _Terminal(answer))
+
+        Output(json=False, verbose=False).confirm("Go ahead?", expected=expected)
+
+
+class _Terminal(io.StringIO):
+    """A terminal on which somebody has typed."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+_ON_GOOGLE = """\
+config:
+  tpuflex:cloud: google
+  tpuflex:project: some-project-1
+  tpuflex:slice: {zones: [us-east5-a], accelerator_type: v6e-1, max_run_duration: 4h}
+  tpuflex:model: {name: google/gemma-4-E4B-it}
+  tpuflex:serving:
+    image: vllm/vllm-tpu@sha256:19a1a0526476f902eb83e1057f3d8938f35b457dd7716a30e9ab4f7bee90d507
+"""
+
+
+class TestUsage:
+    def test_unknown_command(self, type_in: TypeIn) -> None:
+        """A command that is spelt wrong is answered with the nearest."""
+        typed = type_in("statsu")
+
+        assert typed.code == 2
+        assert "Did you mean 'status'?" in typed.err
+
+    def test_secret_that_the_stack_does_not_use(self, type_in: TypeIn) -> None:
+        """Putting a token that no version is pinned of tells the key to write."""
+        typed = type_in("secrets", "put", "hf-token")
+
+        assert typed.code == 5
+        assert "Write hf_token_version: 1." in typed.err
+
+    def test_no_source_of_weights(self, project: Path, type_in: TypeIn) -> None:
+        """A push without a directory and without a source in the stack file says both ways."""
+        file = project / "stacks" / "Pulumi.dev.yaml"
+        lines = file.read_text().splitlines(keepends=True)
+        file.write_text(
+            "".join(line for line in lines if "source:" not in line and "weights:" not in line)
+        )
+
+        typed = type_in("weights", "push")
+
+        assert typed.code == 2
+        assert "tpuflex:model.weights.source" in typed.err
+
+    @pytest.mark.parametrize("rule", ["{", "3"])
+    def test_capacity_rule(self, type_in: TypeIn, rule: str) -> None:
+        """A capacity rule that is no JSON object is refused as a parameter."""
+        assert type_in("emulator", "capacity", rule).code == 2
+
+
+class TestEmulator:
+    @pytest.mark.parametrize(
+        "words", [("ask", "hello"), ("status",), ("weights", "ls"), ("emulator", "env")]
+    )
+    def test_does_not_run(self, type_in: TypeIn, words: tuple[str, ...]) -> None:
+        """What needs the running embedded cloud says how to start it."""
+        typed = type_in(*words)
+
+        assert typed.code == 9
+        assert typed.err == (
+            "Error: The embedded cloud is not running.\n"
+            "Start it with the stack: tpuflex up. On its own: tpuflex emulator start\n"
+        )
+
+    def test_status(self, type_in: TypeIn) -> None:
+        """That it does not run is an answer, not an error."""
+        assert type_in("emulator", "status", "--json").document == {"running": False}
+        assert type_in("emulator", "stop").out == "The embedded cloud is not running.\n"
+
+    def test_port_in_use(self, type_in: TypeIn) -> None:
+        """A port that is taken is named."""
+        with socket.create_server(("127.0.0.1", 0)) as taken:
+            port = str(taken.getsockname()[1])
+            typed = type_in("emulator", "start", "--port", port)
+
+        assert typed.code == 9
+        assert port in typed.err
+
+
+class TestEngine:
+    def test_none(self, type_in: TypeIn, tmp_path: Path) -> None:
+        """Without an engine, every place that was looked at and the ways out are told."""
+        typed = type_in("engine", PATH=str(tmp_path))
+
+        assert typed.code == 8
+        assert "not on PATH" in typed.out
+        assert "no Go on PATH" in typed.out
+        assert "https://www.pulumi.com/docs/install/" in typed.err
+
+    def test_document(self, type_in: TypeIn, tmp_path: Path) -> None:
+        """`tpuflex engine --json` has the same for scripts, in one document."""
+        typed = type_in("engine", "--json", PATH=str(tmp_path))
+
+        assert typed.code == 8
+        assert json.loads(typed.out)["engine"] is None
+
+
+def kinds() -> list[type[TpuflexError]]:
+    """Every kind of failure."""
+    found = [getattr(errors, name) for name in dir(errors)]
+    return [kind for kind in found if isinstance(kind, type) and issubclass(kind, TpuflexError)]
+
+
+@pytest.mark.parametrize("kind", kinds())
+def test_exit_code(kind: type[TpuflexError], capsys: pytest.CaptureFixture[str]) -> None:
+    """Each kind has its exit code, and shows its message and its hint on lines of their own."""
+    if kind is errors.SettingsError:
+        error: TpuflexError = errors.SettingsError("f", (Finding("k", "bad"),), hint="mend it")
+    else:
+        error = kind("it broke", hint="mend it")
+
+    code = Output(json=False, verbose=False).failure(error)
+
+    assert code == kind.exit_code
+    assert capsys.readouterr().err == f"Error: {error.message}\nmend it\n"

@@ -1,0 +1,300 @@
+"""Whole outputs: the plan, the status, the teardown, the result, progress."""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from decimal import Decimal
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typing import NOON
+from tpuflex.catalog.cost import RunCost
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.engine_progress import LiveProgress
+from tpuflex.cli.host_progress import HostProgress
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.output import Output, one_line, table_lines
+from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.stack import OpenStack, open_stack
+from tpuflex.cli.steps.ask import reach, summary
+from tpuflex.cli.steps.status import show_status
+from tpuflex.cli.steps.up import host_log
+from tpuflex.engine.events import Failed, Finished, Note, Started, Step
+from tpuflex.engine.plan import Plan
+from tpuflex.operate.ask import Answer
+from tpuflex.operate.host import HostReport
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.project import open_project
+from tpuflex.request.outcomes import PREVIEWS, TABLE, Standing
+from tpuflex.request.outcomes import Plan as Planned
+from tpuflex.request.states import Lifecycle
+
+NODE = "projects/p/locations/us-east5-a/nodes/n"
+
+
+@pytest.fixture
+def stack(project: Path) -> OpenStack:
+    return open_stack(open_project(project, {}), "dev")
+
+
+@pytest.fixture
+def invocation() -> Invocation:
+    return Invocation(environ={}, now=lambda: NOON)
+
+
+def step(operation: str, kind: str = "gcp:storage/bucket:Bucket", name: str = "weights") -> Step:
+    return Step(operation, kind, name, f"urn:{kind}::{name}")
+
+
+def status(**changes: object) -> SliceStatus:
+    facts: dict[str, object] = {
+        "queued_resource": "tpuflex-dev-vllm-g1",
+        "zone": "us-east5-a",
+        "state": "ACTIVE",
+        "lifecycle": Lifecycle.ACTIVE,
+        "sentence": "the hosts run",
+        "node": NODE,
+        "node_state": "READY",
+        "health": "HEALTHY",
+        "address": "127.0.0.9",
+        "active_since": NOON - timedelta(minutes=30),
+        "expires": NOON + timedelta(hours=3, minutes=5),
+        "host": HostReport("READY"),
+        **changes,
+    }
+    return SliceStatus(**facts)  # type: ignore[arg-type]
+
+
+class TestPlan:
+    def test_on_google(self, stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+        """A plan says model, zone, slice, duration, price with its limits, and the changes."""
+        cost = RunCost(4, Decimal("5.40"), Decimal("21.60"), None)
+        steps = (step("create"), step("create", name="b"), step("update", name="c"))
+
+        StackPlan(stack, Plan(steps), cost).show(Output(json=False, verbose=True))
+
+        assert capsys.readouterr().out == (
+            "Stack dev on the embedded cloud\n"
+            "  model      HuggingFaceTB/SmolLM2-135M-Instruct\n"
+            "  zone       us-east5-a\n"
+            "  slice      v6e-1 (4 chips), Flex-start\n"
+            "  runs       at most 4h from the moment it is granted, then it is deleted\n"
+            "  price      $5.40 per hour, at most $21.60 for the whole run (chips only: "
+            "storage, NAT and traffic come on top)\n"
+            "  resources  2 to create, 1 to change\n"
+            "        TYPE                       NAME\n"
+            "create  gcp:storage/bucket:Bucket  weights\n"
+            "create  gcp:storage/bucket:Bucket  b\n"
+            "update  gcp:storage/bucket:Bucket  c\n"
+            "\n"
+        )
+
+    def test_unknown_price(self, stack: OpenStack) -> None:
+        """A price that was not read is unknown, not zero."""
+        plan = StackPlan(stack, Plan(()), RunCost(1, None, None, None))
+
+        assert plan.to_json()["usd_per_hour"] is None
+        assert plan.changes == "none"
+
+    def test_of_a_run_that_is_over(self, stack: OpenStack) -> None:
+        """What the engine takes for an update asks for nothing, and the plan says so."""
+        update = step("update", "tpuflex:tpu:QueuedResource", "vllm")
+        cost = RunCost(1, None, None, None)
+
+        over = StackPlan(stack, Plan((update,)), cost, run_over=True)
+
+        assert over.to_json()["request"] == TABLE[Standing.ENDED].preview.text
+        assert StackPlan(stack, Plan((update,)), cost).request == PREVIEWS[Planned.UPDATE]
+
+    def test_components_and_providers_do_not_count(self, stack: OpenStack) -> None:
+        """Only what a provider makes in the cloud is counted."""
+        component = Step("create", "tpuflex:index:Network", "n", "urn:n", custom=False)
+        provider = step("create", "pulumi:providers:gcp", "p")
+
+        plan = StackPlan(stack, Plan((component, provider)), RunCost(1, None, None, None))
+
+        assert plan.changes == "none"
+        assert len(plan.plan.changes) == 2
+
+
+class TestStatus:
+    def test_ready(
+        self,
+        invocation: Invocation,
+        stack: OpenStack,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """A serving endpoint: every fact, and exit code 0."""
+        monkeypatch.setenv("TZ", "UTC")
+
+        with pytest.raises(SystemExit) as ended:
+            show_status(invocation, stack, status())
+
+        assert ended.value.code == 0
+        assert capsys.readouterr().out == (
+            "Stack dev: READY\n"
+            "  queued resource  tpuflex-dev-vllm-g1 in us-east5-a\n"
+            "  state            ACTIVE: the hosts run\n"
+            "  node             READY, HEALTHY\n"
+            "  host             READY\n"
+            "  endpoint         http://127.0.0.9:8000/v1\n"
+            "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
+            "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
+            "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
+        )
+
+    @pytest.mark.parametrize(
+        ("changes", "code"),
+        [
+            ({"host": HostReport("weights")}, 3),
+            ({"host": None}, 3),
+            ({"lifecycle": Lifecycle.WAITING, "node_state": "", "host": None}, 3),
+            ({"lifecycle": Lifecycle.PROVISIONING}, 3),
+            ({"host": HostReport("weights", error="checksum: differs")}, 7),
+            ({"lifecycle": Lifecycle.ENDED}, 7),
+            ({"lifecycle": Lifecycle.FAILED}, 7),
+            ({"lifecycle": Lifecycle.LOST}, 7),
+        ],
+    )
+    def test_exit_code(self, changes: dict[str, object], code: int) -> None:
+        """3 while it will come by itself, 7 when it will not."""
+        assert status(**changes).outcome.exit_code == code
+
+    def test_cost(self) -> None:
+        """The cost so far counts from the node's creation, and is unknown without a price."""
+        assert status().cost(Decimal("5.40"), NOON) == Decimal("2.70")
+        assert status().cost(None, NOON) is None
+        assert status(active_since=None).cost(Decimal("5.40"), NOON) == Decimal("0.00")
+
+
+class TestProgress:
+    def test_of_the_engine(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """In a log: a line for each resource that is done, and each message once."""
+        ticks = iter(range(100))
+        slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
+        with LiveProgress(Output(json=False, verbose=False), 2, lambda: next(ticks)) as progress:
+            for event in (
+                Started(step("create")),
+                Finished(step("create")),
+                Started(step("same", name="old")),
+                Started(slice_step),
+                Note("info", "WAITING_FOR_RESOURCES: in the queue", "vllm", passing=True),
+                Note("info", "WAITING_FOR_RESOURCES: in the queue", "vllm", passing=True),
+                Note("warning", "no price", ""),
+                Note("error", "told at the end", "vllm"),
+                Failed(slice_step),
+            ):
+                progress.listen(event)
+
+        assert capsys.readouterr().err == (
+            "  created  Bucket weights (1.0 s)\n"
+            "  asking   QueuedResource vllm\n"
+            "           vllm: WAITING_FOR_RESOURCES: in the queue\n"
+            "  warning  no price\n"
+            "  failed   QueuedResource vllm\n"
+        )
+
+    def test_a_week_of_waiting_in_a_log(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A sign of life a minute at first, then every five: none is missed for longer."""
+        now, said = 0.0, []
+        with LiveProgress(Output(json=False, verbose=False), 2, lambda: now) as progress:
+            for minute in range(7 * 24 * 60):
+                now = minute * 60.0
+                for name in ("vllm", "other"):
+                    progress.listen(Note("info", f"waiting for {minute}m", name, passing=True))
+                    if f"{name}: waiting for {minute}m\n" in capsys.readouterr().err:
+                        said.append((name, now))
+
+        moments = [at for name, at in said if name == "vllm"]
+        gaps = [later - earlier for earlier, later in pairwise(moments)]
+        assert set(gaps[:10]) == {60}
+        assert max(gaps) == 300
+        assert len(moments) < 2100
+        assert len(said) == 2 * len(moments)
+
+    def test_what_the_plan_has_told(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A note that stood above the plan is not repeated; a new one is."""
+        output = Output(json=False, verbose=False)
+        with LiveProgress(output, 1, told=frozenset({"the node was lost"})) as progress:
+            progress.listen(Note("warning", "the node was lost", "vllm"))
+            progress.listen(Note("warning", "the zone is out", "vllm"))
+
+        assert capsys.readouterr().err == "  warning  vllm: the zone is out\n"
+
+    def test_after_ctrl_c(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """What Ctrl-C broke off was stopped, not failed: a request goes on waiting."""
+        slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
+        output = Output(json=False, verbose=False)
+        with LiveProgress(output, 1, stopped=lambda: True) as progress:
+            progress.listen(Failed(slice_step))
+
+        assert capsys.readouterr().err == "  stopped  QueuedResource vllm\n"
+
+    def test_of_the_host(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """Each phase and detail once, and a sign of life every half minute."""
+        now = [0.0]
+        with HostProgress(Output(json=False, verbose=False), lambda: now[0]) as progress:
+            progress.changed(HostReport("weights", "1 of 2 GB"))
+            progress.changed(HostReport("weights", "2 of 2 GB"))
+            progress.changed(HostReport("health", "the server is starting"))
+            for now[0] in (10.0, 29.0, 31.0, 40.0):
+                progress.tick()
+
+        assert capsys.readouterr().err == (
+            "  host     weights: 1 of 2 GB\n"
+            "  host     weights: 2 of 2 GB\n"
+            "  host     health: the server is starting\n"
+            "  host     health: the server is starting (31 s)\n"
+        )
+
+    def test_of_a_transfer(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """In a log: a line every few seconds, and always the last."""
+        now = [0.0]
+        output = Output(json=False, verbose=False, clock=lambda: now[0])
+        with output.transfer("weights") as show:
+            for now[0], done in ((0.0, 0), (1.0, 1_000_000), (6.0, 2_000_000), (6.1, 3_000_000)):
+                show(done, 3_000_000)
+
+        assert capsys.readouterr().err == (
+            "weights: 0.0 of 3.0 MB\nweights: 2.0 of 3.0 MB\nweights: 3.0 of 3.0 MB\n"
+        )
+
+
+class TestText:
+    def test_line_that_is_redrawn(self) -> None:
+        """It is cut to the terminal, with a mark; what fits is left alone."""
+        assert one_line("in the queue", 12) == "in the queue"
+        assert one_line("in the queue", 8) == "in the…"
+
+    def test_table(self) -> None:
+        """Columns are as wide as they need to be; no line ends in a space."""
+        assert table_lines(("A", "B"), [("long", ""), ("x", "y")]) == ["A     B", "long", "x     y"]
+
+    def test_speed(self) -> None:
+        """The line after an answer: time to first token, rate, and whether it was cut off."""
+        answer = Answer("Paris", 0.075, 1.075, 10, 41, "length")
+
+        assert summary(answer) == ("TTFT 75 ms, 40.0 tokens/s (41 tokens, cut off by --max-tokens)")
+
+    def test_log_on_the_embedded_cloud(self, stack: OpenStack) -> None:
+        """The log of an emulated host is a file."""
+        found = host_log(Cloud(stack, {}), status())
+
+        assert found == str(stack.project.home / "emulator" / "hosts" / "n" / "serial.log")
+
+    def test_way_to_a_private_endpoint(self, stack: OpenStack) -> None:
+        """On Google, an endpoint that cannot be reached comes with the tunnel to type."""
+        google = stack.settings.model_copy(update={"cloud": "google"})
+        cloud = Cloud(OpenStack(stack.project, "tpu", stack.file, google), {})
+
+        text = reach(cloud, status(address="10.0.0.2"))
+
+        assert "tpuflex:network.allowed_cidrs" in text
+        assert (
+            "gcloud compute tpus tpu-vm ssh n --zone us-east5-a "
+            "--tunnel-through-iap -- -N -L 8000:10.0.0.2:8000\n"
+        ) in text
+        assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:8000/v1" in text

@@ -1,0 +1,293 @@
+"""Call the gcp stand-in plugin the way the engine does, for tests of the plugin alone."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import grpc
+from google.protobuf import empty_pb2
+from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
+
+from embedded_cloud.gcp_plugin import RunningPlugin, serve
+from embedded_cloud.gcp_plugin.values import decode, encode
+from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import with_token
+
+PROJECT = "plugin-project"
+REGION = "us-east5"
+
+TOKENS = {
+    "Account": "gcp:serviceaccount/account:Account",
+    "Bucket": "gcp:storage/bucket:Bucket",
+    "BucketIAMMember": "gcp:storage/bucketIAMMember:BucketIAMMember",
+    "Firewall": "gcp:compute/firewall:Firewall",
+    "IAMMember": "gcp:projects/iAMMember:IAMMember",
+    "Network": "gcp:compute/network:Network",
+    "Router": "gcp:compute/router:Router",
+    "RouterNat": "gcp:compute/routerNat:RouterNat",
+    "Secret": "gcp:secretmanager/secret:Secret",
+    "SecretIamMember": "gcp:secretmanager/secretIamMember:SecretIamMember",
+    "Service": "gcp:projects/service:Service",
+    "Subnetwork": "gcp:compute/subnetwork:Subnetwork",
+}
+
+
+def urn(token: str, name: str = "it") -> str:
+    """The URN of a resource of type ``token``."""
+    return f"urn:pulumi:test::project::{token}::{name}"
+
+
+@dataclass
+class Held:
+    """A resource that a test made: what the engine would keep of it in its state."""
+
+    token: str
+    id: str
+    state: JsonObject
+    inputs: JsonObject
+
+
+@dataclass
+class Calls:
+    """One configured provider, as the engine holds it.
+
+    Attributes:
+        stub: the connection.
+        secrets: properties that the plugin marked secret in the last answer.
+    """
+
+    stub: provider_pb2_grpc.ResourceProviderStub
+    secrets: frozenset[str] = field(default_factory=frozenset)
+
+    def configure(self, **settings: str) -> None:
+        """Check and configure the provider."""
+        checked = self.stub.CheckConfig(
+            provider_pb2.CheckRequest(news=encode({**settings}), urn=urn("pulumi:providers:gcp"))
+        )
+        assert not checked.failures, checked.failures
+        self.stub.Configure(provider_pb2.ConfigureRequest(args=checked.inputs))
+
+    def check(
+        self, kind: str, news: JsonObject, olds: JsonObject | None = None
+    ) -> tuple[JsonObject, dict[str, str]]:
+        """Checked inputs, and the reasons of refusals by property."""
+        token = TOKENS.get(kind, kind)
+        answer = self.stub.Check(
+            provider_pb2.CheckRequest(
+                urn=urn(token),
+                type=token,
+                news=encode(news),
+                olds=encode(olds or {}),
+                randomSeed=hashlib.sha256(token.encode()).digest(),
+            )
+        )
+        failures = {one.property: one.reason for one in answer.failures}
+        return decode(answer.inputs).values, failures
+
+    def inputs(self, kind: str, news: JsonObject) -> JsonObject:
+        """Checked inputs; nothing may be refused."""
+        inputs, failures = self.check(kind, news)
+        assert not failures, failures
+        return inputs
+
+    def create(self, kind: str, news: JsonObject, *, preview: bool = False) -> Held:
+        """Check and create."""
+        inputs = self.inputs(kind, news)
+        answer = self.stub.Create(
+            provider_pb2.CreateRequest(
+                urn=urn(TOKENS[kind]),
+                type=TOKENS[kind],
+                properties=encode(inputs),
+                preview=preview,
+            )
+        )
+        properties = decode(answer.properties)
+        self.secrets = properties.secrets
+        return Held(TOKENS[kind], answer.id, properties.values, inputs)
+
+    def read(self, held: Held) -> Held | None:
+        """Refresh; ``None`` when the plugin says that the resource is gone."""
+        answer = self.stub.Read(
+            provider_pb2.ReadRequest(
+                id=held.id,
+                urn=urn(held.token),
+                type=held.token,
+                properties=encode(held.state),
+                inputs=encode(held.inputs),
+            )
+        )
+        if not answer.id:
+            return None
+        state, inputs = decode(answer.properties), decode(answer.inputs)
+        return Held(held.token, answer.id, state.values, inputs.values)
+
+    def import_(self, kind: str, identity: str) -> Held | None:
+        """Import by id alone."""
+        return self.read(Held(TOKENS[kind], identity, {}, {}))
+
+    def diff(self, held: Held, news: JsonObject) -> provider_pb2.DiffResponse:
+        """What checked ``news`` would change."""
+        kind = next(name for name, token in TOKENS.items() if token == held.token)
+        answer: provider_pb2.DiffResponse = self.stub.Diff(
+            provider_pb2.DiffRequest(
+                id=held.id,
+                urn=urn(held.token),
+                type=held.token,
+                olds=encode(held.state),
+                old_inputs=encode(held.inputs),
+                news=encode(self.inputs(kind, news)),
+            )
+        )
+        return answer
+
+    def update(self, held: Held, news: JsonObject) -> Held:
+        """Update in place; the plugin must have said that this is possible."""
+        answer = self.diff(held, news)
+        assert not answer.replaces, answer.replaces
+        kind = next(name for name, token in TOKENS.items() if token == held.token)
+        inputs = self.inputs(kind, news)
+        updated = self.stub.Update(
+            provider_pb2.UpdateRequest(
+                id=held.id,
+                urn=urn(held.token),
+                type=held.token,
+                olds=encode(held.state),
+                old_inputs=encode(held.inputs),
+                news=encode(inputs),
+            )
+        )
+        return Held(held.token, held.id, decode(updated.properties).values, inputs)
+
+    def delete(self, held: Held) -> None:
+        """Delete."""
+        self.stub.Delete(
+            provider_pb2.DeleteRequest(
+                id=held.id,
+                urn=urn(held.token),
+                type=held.token,
+                properties=encode(held.state),
+                old_inputs=encode(held.inputs),
+            )
+        )
+
+    def cancel(self) -> None:
+        """Cancel, as the engine does on Ctrl-C."""
+        self.stub.Cancel(empty_pb2.Empty())
+
+
+@contextmanager
+def connected(port: int, **settings: str) -> Iterator[Calls]:
+    """A configured provider at ``port``; the connection is its own, as the engine's are."""
+    # Channels of one process share a connection unless told otherwise.
+    options = [("grpc.use_local_subchannel_pool", 1)]
+    with grpc.insecure_channel(f"127.0.0.1:{port}", options=options) as channel:
+        calls = Calls(provider_pb2_grpc.ResourceProviderStub(channel))
+        calls.configure(**({"project": PROJECT, "region": REGION} | settings))
+        yield calls
+
+
+def refusal(error: grpc.RpcError) -> str:
+    """The message that the engine would show."""
+    assert isinstance(error, grpc.Call)
+    return str(error.details())
+
+
+@contextmanager
+def embedded(state_dir: Path) -> Iterator[tuple[EmbeddedCloud, RunningPlugin]]:
+    """An embedded cloud of its own, and the plugin in front of it."""
+    with EmbeddedCloud(with_token(state_dir)) as cloud:
+        plugin = serve(cloud.url, token=cloud.token, environ={})
+        try:
+            yield cloud, plugin
+        finally:
+            plugin.stop()
+
+
+NETWORK_ID = f"projects/{PROJECT}/global/networks/net"
+SUBNETWORK_ID = f"projects/{PROJECT}/regions/{REGION}/subnetworks/sub"
+EMAIL = f"hosts-sa@{PROJECT}.iam.gserviceaccount.com"
+
+#: A plausible resource of every type.
+SAMPLES: dict[str, JsonObject] = {
+    "Network": {"name": "net", "autoCreateSubnetworks": False},
+    "Subnetwork": {
+        "name": "sub",
+        "network": NETWORK_ID,
+        "ipCidrRange": "10.0.0.0/24",
+        "privateIpGoogleAccess": True,
+        "logConfig": {"flowSampling": 0.25},
+    },
+    "Router": {"name": "router", "network": NETWORK_ID, "bgp": {"asn": 64514}},
+    "RouterNat": {
+        "name": "nat",
+        "router": "router",
+        "natIpAllocateOption": "AUTO_ONLY",
+        "sourceSubnetworkIpRangesToNat": "LIST_OF_SUBNETWORKS",
+        "subnetworks": [{"name": SUBNETWORK_ID, "sourceIpRangesToNats": ["ALL_IP_RANGES"]}],
+        "logConfig": {"enable": True, "filter": "ERRORS_ONLY"},
+    },
+    "Firewall": {
+        "name": "fw",
+        "network": "net",
+        "allows": [{"protocol": "tcp", "ports": ["8000", "22"]}, {"protocol": "icmp"}],
+        "sourceRanges": ["10.0.0.0/8", "192.168.0.0/16"],
+        "logConfig": {"metadata": "INCLUDE_ALL_METADATA"},
+    },
+    "Account": {"accountId": "hosts-sa", "displayName": "Hosts"},
+    "Bucket": {
+        "name": "plugin-bucket-1",
+        "location": REGION,
+        "labels": {"env": "dev"},
+        "uniformBucketLevelAccess": True,
+        "publicAccessPrevention": "enforced",
+        "versioning": {"enabled": True},
+        "softDeletePolicy": {"retentionDurationSeconds": 0},
+        "lifecycleRules": [{"action": {"type": "Delete"}, "condition": {"numNewerVersions": 2}}],
+    },
+    "BucketIAMMember": {
+        "bucket": "plugin-bucket-1",
+        "role": "roles/storage.objectViewer",
+        "member": f"serviceAccount:{EMAIL}",
+    },
+    "Secret": {
+        "secretId": "api-key",
+        "labels": {"env": "dev"},
+        "annotations": {"note": "x"},
+        "replication": {"userManaged": {"replicas": [{"location": REGION}]}},
+    },
+    "SecretIamMember": {
+        "secretId": f"projects/{PROJECT}/secrets/api-key",
+        "role": "roles/secretmanager.secretAccessor",
+        "member": f"serviceAccount:{EMAIL}",
+    },
+    "IAMMember": {
+        "project": PROJECT,
+        "role": "roles/logging.logWriter",
+        "member": f"serviceAccount:{EMAIL}",
+        "condition": {"title": "soon", "expression": "request.time < timestamp('2030-01-01')"},
+    },
+    "Service": {"service": "tpu.googleapis.com", "disableOnDestroy": True},
+}
+
+#: What must exist before a sample can.
+BEFORE = {
+    "Subnetwork": ("Network",),
+    "Router": ("Network",),
+    "RouterNat": ("Network", "Subnetwork", "Router"),
+    "Firewall": ("Network",),
+    "BucketIAMMember": ("Account", "Bucket"),
+    "SecretIamMember": ("Account", "Secret"),
+    "IAMMember": ("Account",),
+}
+
+
+def make(calls: Calls, kind: str, **changes: JsonValue) -> Held:
+    """Create the sample of ``kind``, after what it needs."""
+    for needed in BEFORE.get(kind, ()):
+        calls.create(needed, SAMPLES[needed])
+    return calls.create(kind, SAMPLES[kind] | changes)

@@ -1,0 +1,216 @@
+"""What the gcp stand-in does about labels, deletion, policies and shared plugin processes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import grpc
+import pytest
+import requests
+
+from embedded_cloud.gcp_plugin import RunningPlugin
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import TOKEN
+from tests.embedded_cloud.gcp_plugin.calls import (
+    PROJECT,
+    SAMPLES,
+    Calls,
+    Held,
+    connected,
+    embedded,
+    make,
+    refusal,
+)
+
+CUSTOM: JsonObject = {"autoCreateSubnetworks": False}
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[tuple[EmbeddedCloud, RunningPlugin]]:
+    """An embedded cloud and the plugin."""
+    with embedded(tmp_path / "state") as both:
+        yield both
+
+
+@pytest.fixture
+def calls(world: tuple[EmbeddedCloud, RunningPlugin]) -> Iterator[Calls]:
+    """A configured provider."""
+    with connected(world[1].port) as provider:
+        yield provider
+
+
+@pytest.fixture
+def url(world: tuple[EmbeddedCloud, RunningPlugin]) -> str:
+    """Where the embedded cloud listens."""
+    return world[0].url
+
+
+def rest(method: str, url: str, body: JsonObject | None = None) -> requests.Response:
+    """A call that somebody else makes."""
+    headers = {"Authorization": f"Bearer {TOKEN}"}
+    return requests.request(method, url, json=body, headers=headers, timeout=10)
+
+
+def test_labels_carry_the_attribution_and_spare_those_of_others(calls: Calls, url: str) -> None:
+    """The program's labels change; the mark of Pulumi and labels of other tools stay."""
+    held = make(calls, "Bucket")
+    assert held.state["pulumiLabels"] == {"env": "dev", "goog-pulumi-provisioned": "true"}
+    assert {"pulumiLabels", "effectiveLabels"} <= calls.secrets
+    path = f"{url}/storage/v1/b/{held.id}"
+    rest("PATCH", path, {"labels": {"theirs": "1"}}).raise_for_status()
+    seen = calls.read(held)
+    assert seen is not None
+    assert seen.state["labels"] == {"env": "dev"}
+    updated = calls.update(seen, SAMPLES["Bucket"] | {"labels": {"tier": "a"}})
+    expected = {"tier": "a", "theirs": "1", "goog-pulumi-provisioned": "true"}
+    assert rest("GET", path).json()["labels"] == expected
+    assert updated.state["effectiveLabels"] == expected
+    assert updated.state["pulumiLabels"] == {"tier": "a", "goog-pulumi-provisioned": "true"}
+
+
+def test_default_labels_of_the_provider_reach_resources(
+    world: tuple[EmbeddedCloud, RunningPlugin],
+) -> None:
+    """The provider's default labels are put on resources, and their change is seen."""
+    with connected(world[1].port, defaultLabels='{"owner":"a"}') as first:
+        held = make(first, "Secret")
+        assert held.state["pulumiLabels"] == {
+            "env": "dev",
+            "owner": "a",
+            "goog-pulumi-provisioned": "true",
+        }
+    with connected(world[1].port, defaultLabels='{"owner":"b"}') as second:
+        assert second.diff(held, SAMPLES["Secret"]).diffs == ["pulumiLabels"]
+        updated = second.update(held, SAMPLES["Secret"])
+        assert isinstance(updated.state["effectiveLabels"], dict)
+        assert updated.state["effectiveLabels"]["owner"] == "b"
+
+
+def test_without_attribution_no_label_is_added(
+    world: tuple[EmbeddedCloud, RunningPlugin],
+) -> None:
+    """``addPulumiAttributionLabel: false`` is honoured."""
+    with connected(world[1].port, addPulumiAttributionLabel="false") as calls:
+        assert make(calls, "Bucket").state["effectiveLabels"] == {"env": "dev"}
+
+
+def test_a_change_made_elsewhere_shows_after_a_refresh(calls: Calls, url: str) -> None:
+    """Drift is read back, and the next diff wants the program's value again."""
+    held = make(calls, "Firewall")
+    path = f"{url}/compute/v1/projects/{PROJECT}/global/firewalls/fw"
+    rest("PATCH", path, {"sourceRanges": ["0.0.0.0/0"]}).raise_for_status()
+    drifted = calls.read(held)
+    assert drifted is not None
+    assert drifted.inputs["sourceRanges"] == ["0.0.0.0/0"]
+    answer = calls.diff(drifted, SAMPLES["Firewall"])
+    assert list(answer.diffs) == ["sourceRanges"]
+
+
+def put_object(url: str, bucket: str, name: str, payload: str) -> None:
+    """Store one generation of an object."""
+    path = f"{url}/upload/storage/v1/b/{bucket}/o?uploadType=media&name={name}"
+    headers = {"Authorization": f"Bearer {TOKEN}", "Content-Type": "text/plain"}
+    requests.post(path, data=payload, headers=headers, timeout=10).raise_for_status()
+
+
+def test_a_bucket_with_objects_is_kept_unless_destroy_is_forced(calls: Calls, url: str) -> None:
+    """Without forceDestroy the published plugin's error; with it every generation goes first."""
+    held = make(calls, "Bucket")
+    for payload in ("one", "two"):
+        put_object(url, held.id, "models/a%20b/w.bin", payload)
+    with pytest.raises(grpc.RpcError) as caught:
+        calls.delete(held)
+    assert refusal(caught.value).startswith(
+        "Error trying to delete bucket plugin-bucket-1 containing objects without "
+        "`force_destroy` set to true"
+    )
+    forced = calls.update(held, SAMPLES["Bucket"] | {"forceDestroy": True})
+    calls.delete(forced)
+    assert rest("GET", f"{url}/storage/v1/b/{held.id}").status_code == 404
+
+
+def test_deletion_policies_are_honoured(calls: Calls, url: str) -> None:
+    """PREVENT refuses a delete; ABANDON forgets the resource and leaves it."""
+    protected = calls.create("Network", CUSTOM | {"name": "keep", "deletionPolicy": "PREVENT"})
+    with pytest.raises(grpc.RpcError, match="deletionPolicy is PREVENT"):
+        calls.delete(protected)
+    abandoned = calls.update(protected, CUSTOM | {"name": "keep", "deletionPolicy": "ABANDON"})
+    calls.delete(abandoned)
+    path = f"{url}/compute/v1/projects/{PROJECT}/global/networks/keep"
+    assert rest("GET", path).status_code == 200
+
+
+def test_a_protected_secret_is_not_deleted(calls: Calls) -> None:
+    """``deletionProtection`` refuses a delete."""
+    held = make(calls, "Secret", deletionProtection=True)
+    with pytest.raises(grpc.RpcError, match="deletion_protection=false"):
+        calls.delete(held)
+
+
+def test_members_added_at_the_same_time_are_all_there(calls: Calls) -> None:
+    """Sixteen members of one policy, created at once: none is lost to another's write."""
+    make(calls, "Bucket")
+    members = [f"user:person{number}@example.com" for number in range(16)]
+
+    def grant(member: str) -> Held:
+        role = "roles/storage.objectViewer"
+        inputs: JsonObject = {"bucket": "plugin-bucket-1", "role": role, "member": member}
+        return calls.create("BucketIAMMember", inputs)
+
+    with ThreadPoolExecutor(16) as pool:
+        held = list(pool.map(grant, members))
+    assert all(calls.read(one) is not None for one in held)
+
+
+def test_members_of_a_resource_that_is_gone_are_gone(calls: Calls) -> None:
+    """A member of a deleted bucket is read as gone, and its delete succeeds."""
+    member = make(calls, "BucketIAMMember")
+    bucket = calls.import_("Bucket", "plugin-bucket-1")
+    assert bucket is not None
+    calls.delete(bucket)
+    assert calls.read(member) is None
+    calls.delete(member)
+
+
+def test_a_service_stays_enabled_unless_disabling_is_asked_for(calls: Calls) -> None:
+    """``disableOnDestroy`` is off by default, as the published class documents."""
+    held = calls.create("Service", {"service": "compute.googleapis.com"})
+    assert "disableOnDestroy" not in held.inputs
+    calls.delete(held)
+    assert calls.read(held) is not None
+
+
+def test_a_taken_name_is_refused_in_googles_words(calls: Calls) -> None:
+    """A second create of one name fails as the published plugin's does."""
+    make(calls, "Network")
+    with pytest.raises(grpc.RpcError) as caught:
+        make(calls, "Network")
+    assert refusal(caught.value).startswith("Error creating Network: googleapi: Error 409: ")
+    assert refusal(caught.value).endswith("alreadyExists")
+
+
+def test_an_account_that_exists_can_be_accepted(calls: Calls) -> None:
+    """``createIgnoreAlreadyExists`` takes an existing service account as it is."""
+    first = make(calls, "Account")
+    second = make(calls, "Account", createIgnoreAlreadyExists=True)
+    assert second.state["uniqueId"] == first.state["uniqueId"]
+
+
+def test_project_and_region_come_from_the_provider_behind_the_connection(
+    world: tuple[EmbeddedCloud, RunningPlugin],
+) -> None:
+    """Two providers share one plugin process; each gives its own project to its resources."""
+    with (
+        connected(world[1].port, project="project-one") as one,
+        connected(world[1].port, project="project-two", region="us-west1") as two,
+    ):
+        assert one.create("Network", CUSTOM | {"name": "n"}).state["project"] == "project-one"
+        net = two.create("Network", CUSTOM | {"name": "n"})
+        assert net.id == "projects/project-two/global/networks/n"
+        router = two.create("Router", {"name": "r", "network": net.id})
+        assert router.id == "projects/project-two/regions/us-west1/routers/r"
+        again = one.create("Network", CUSTOM | {"name": "m"})
+        assert again.id == "projects/project-one/global/networks/m"

@@ -1,0 +1,174 @@
+"""Every type that the gcp stand-in serves, from create to delete, against the embedded cloud."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_cloud.gcp_plugin import RunningPlugin
+from embedded_cloud.gcp_plugin.values import UNKNOWN
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.gcp_plugin.calls import (
+    EMAIL,
+    NETWORK_ID,
+    PROJECT,
+    REGION,
+    SAMPLES,
+    SUBNETWORK_ID,
+    TOKENS,
+    Calls,
+    connected,
+    embedded,
+    make,
+)
+
+ROUTER_ID = f"projects/{PROJECT}/regions/{REGION}/routers/router"
+
+IDS = {
+    "Account": f"projects/{PROJECT}/serviceAccounts/{EMAIL}",
+    "Bucket": "plugin-bucket-1",
+    "BucketIAMMember": f"b/plugin-bucket-1/roles/storage.objectViewer/serviceAccount:{EMAIL}",
+    "Firewall": f"projects/{PROJECT}/global/firewalls/fw",
+    "IAMMember": (
+        f"{PROJECT}/roles/logging.logWriter/serviceAccount:{EMAIL}"
+        "/soon//request.time < timestamp('2030-01-01')"
+    ),
+    "Network": NETWORK_ID,
+    "Router": ROUTER_ID,
+    "RouterNat": f"{ROUTER_ID}/nat",
+    "Secret": f"projects/{PROJECT}/secrets/api-key",
+    "SecretIamMember": (
+        f"projects/{PROJECT}/secrets/api-key"
+        f"/roles/secretmanager.secretAccessor/serviceAccount:{EMAIL}"
+    ),
+    "Service": f"{PROJECT}/tpu.googleapis.com",
+    "Subnetwork": SUBNETWORK_ID,
+}
+
+#: Spellings of an id to import: the canonical one and the documented short ones.
+IMPORTS = [
+    ("Account", IDS["Account"]),
+    ("Account", EMAIL),
+    ("Bucket", "plugin-bucket-1"),
+    ("Bucket", f"{PROJECT}/plugin-bucket-1"),
+    (
+        "BucketIAMMember",
+        f"b/plugin-bucket-1 roles/storage.objectViewer serviceAccount:{EMAIL}",
+    ),
+    ("Firewall", IDS["Firewall"]),
+    ("Firewall", "fw"),
+    ("Network", IDS["Network"]),
+    ("Network", f"{PROJECT}/net"),
+    ("Network", "net"),
+    ("Router", IDS["Router"]),
+    ("Router", f"{REGION}/router"),
+    ("RouterNat", IDS["RouterNat"]),
+    ("RouterNat", "router/nat"),
+    ("Secret", IDS["Secret"]),
+    ("Secret", "api-key"),
+    (
+        "SecretIamMember",
+        f"projects/{PROJECT}/secrets/api-key roles/secretmanager.secretAccessor "
+        f"serviceAccount:{EMAIL}",
+    ),
+    ("Service", IDS["Service"]),
+    ("Subnetwork", IDS["Subnetwork"]),
+    ("Subnetwork", f"{PROJECT}/{REGION}/sub"),
+    ("Subnetwork", "sub"),
+]
+
+
+@pytest.fixture
+def world(tmp_path: Path) -> Iterator[tuple[EmbeddedCloud, RunningPlugin]]:
+    """An embedded cloud and the plugin."""
+    with embedded(tmp_path / "state") as both:
+        yield both
+
+
+@pytest.fixture
+def calls(world: tuple[EmbeddedCloud, RunningPlugin]) -> Iterator[Calls]:
+    """A configured provider."""
+    with connected(world[1].port) as provider:
+        yield provider
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_a_resource_lives_from_create_to_delete(calls: Calls, kind: str) -> None:
+    """Create gives the published id; nothing differs after it; delete leaves nothing."""
+    held = make(calls, kind)
+    assert held.id == IDS[kind]
+    assert not calls.diff(held, SAMPLES[kind]).detailedDiff
+    refreshed = calls.read(held)
+    assert refreshed == held
+    calls.delete(held)
+    assert calls.read(held) is None
+    calls.delete(held)
+
+
+@pytest.mark.parametrize(("kind", "identity"), IMPORTS)
+def test_an_import_finds_the_resource_and_nothing_to_change(
+    calls: Calls, kind: str, identity: str
+) -> None:
+    """Every documented spelling of an id imports what a create would have made."""
+    # What only the program knows cannot be read from the API.
+    made = make(calls, kind, **({"disableOnDestroy": False} if kind == "Service" else {}))
+    imported = calls.import_(kind, identity)
+    assert imported is not None
+    assert imported.id == made.id
+    wanted = SAMPLES[kind] | ({"disableOnDestroy": False} if kind == "Service" else {})
+    assert not calls.diff(imported, wanted).detailedDiff
+    assert {name for name, value in made.state.items() if value not in ("", {}, [], False)} <= set(
+        imported.state
+    )
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_a_preview_tells_what_is_known_and_calls_nothing(
+    calls: Calls, world: tuple[EmbeddedCloud, RunningPlugin], kind: str
+) -> None:
+    """A previewed create answers inputs, marks what only the cloud knows, and makes nothing."""
+    before = world[0].cloud.inventory()
+    planned = calls.create(kind, SAMPLES[kind], preview=True)
+    assert planned.id == ""
+    for name, value in planned.inputs.items():
+        assert planned.state[name] == value
+    assert UNKNOWN in planned.state.values() or kind == "Service"
+    assert world[0].cloud.inventory() == before
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("Account", {"displayName": "Other", "description": "why"}),
+        ("Account", {"disabled": True}),
+        ("Bucket", {"labels": {"env": "prod", "team": "x"}}),
+        ("Bucket", {"labels": {}}),
+        ("Bucket", {"lifecycleRules": [], "versioning": {"enabled": False}}),
+        ("Bucket", {"storageClass": "NEARLINE", "forceDestroy": True}),
+        ("Firewall", {"sourceRanges": ["172.16.0.0/12"], "disabled": True, "priority": 900}),
+        ("Firewall", {"allows": [{"protocol": "udp", "ports": ["53"]}], "logConfig": None}),
+        ("Network", {"routingMode": "GLOBAL"}),
+        ("Router", {"bgp": {"asn": 64515}, "description": "changed"}),
+        ("RouterNat", {"minPortsPerVm": 128, "logConfig": {"enable": True, "filter": "ALL"}}),
+        ("Secret", {"labels": {"env": "prod"}, "annotations": {"note": "y", "more": "z"}}),
+        ("Secret", {"versionAliases": {}, "labels": None}),
+        ("Subnetwork", {"ipCidrRange": "10.0.0.0/20"}),
+        ("Subnetwork", {"privateIpGoogleAccess": False, "logConfig": None}),
+    ],
+)
+def test_a_mutable_change_is_made_in_place_and_stays(
+    calls: Calls, kind: str, change: JsonObject
+) -> None:
+    """After an update the cloud has what the program says, and a refresh agrees."""
+    held = make(calls, kind)
+    merged = SAMPLES[kind] | change
+    wanted: JsonObject = {k: v for k, v in merged.items() if v is not None}
+    answer = calls.diff(held, wanted)
+    assert answer.diffs
+    assert not answer.replaces
+    updated = calls.update(held, wanted)
+    assert not calls.diff(updated, wanted).detailedDiff
+    assert calls.read(updated) == updated

@@ -1,0 +1,277 @@
+"""Check and Diff of the gcp stand-in: what is refused, what changes, what replaces."""
+
+from __future__ import annotations
+
+import pytest
+
+from embedded_cloud.gcp_plugin.changes import known_after
+from embedded_cloud.gcp_plugin.check import check
+from embedded_cloud.gcp_plugin.diff import diff
+from embedded_cloud.gcp_plugin.fields import Group, Groups
+from embedded_cloud.gcp_plugin.resource_type import InvalidIdError, ResourceType
+from embedded_cloud.gcp_plugin.settings import ProviderSettings
+from embedded_cloud.gcp_plugin.shapes import Flag, Number, Shape, TextMap, Texts
+from embedded_cloud.gcp_plugin.types import TYPES, NotServedError, row_of
+from embedded_cloud.gcp_plugin.values import UNKNOWN
+from embedded_cloud.json_types import JsonObject, JsonValue
+from tests.embedded_cloud.gcp_plugin.calls import (
+    NETWORK_ID,
+    PROJECT,
+    REGION,
+    SAMPLES,
+    SUBNETWORK_ID,
+    TOKENS,
+)
+
+SETTINGS = ProviderSettings(project=PROJECT, region=REGION)
+SEED = b"seed"
+
+
+def row(kind: str) -> ResourceType:
+    """The row of a sample's type."""
+    return TYPES[TOKENS[kind]]
+
+
+def checked(kind: str, **changes: JsonValue) -> JsonObject:
+    """The checked sample of ``kind``."""
+    news: JsonObject = {k: v for k, v in (SAMPLES[kind] | changes).items() if v is not None}
+    inputs, misfits = check(row(kind), news, {}, "it", SEED)
+    assert misfits == []
+    return inputs
+
+
+def state(kind: str) -> JsonObject:
+    """A state as a create of the sample leaves it, without what only the cloud adds."""
+    one, values = row(kind), checked(kind)
+    scoped = one.scoped(values, SETTINGS)
+    return scoped | known_after(one, {}, scoped, SETTINGS)
+
+
+def refusals(kind: str, **changes: JsonValue) -> dict[str, str]:
+    """The reasons of the refusals of a changed sample, by path."""
+    news: JsonObject = {k: v for k, v in (SAMPLES[kind] | changes).items() if v is not None}
+    return {misfit.path: misfit.reason for misfit in check(row(kind), news, {}, "it", SEED)[1]}
+
+
+@pytest.mark.parametrize(
+    ("kind", "change", "path", "reason"),
+    [
+        ("Network", {"autoCreateSubnets": True}, "autoCreateSubnets", "has no such property"),
+        ("Network", {"params": {}}, "params", "does not serve this property"),
+        ("Network", {"selfLink": "x"}, "selfLink", "computes this property"),
+        ("Network", {"mtu": "big"}, "mtu", "expected a number, got a string"),
+        ("Network", {"mtu": 1460.5}, "mtu", "expected a whole number"),
+        ("Network", {"autoCreateSubnetworks": "yes"}, "autoCreateSubnetworks", "a boolean"),
+        ("Network", {"description": []}, "description", "expected a string, got a list"),
+        ("Subnetwork", {"network": None}, "network", "missing required property"),
+        ("Router", {"bgp": {}}, "bgp.asn", "missing required property"),
+        ("Router", {"bgp": {"asn": 1, "x": 1}}, "bgp.x", "no such property is served"),
+        ("Router", {"bgp": 3}, "bgp", "expected an object"),
+        ("Firewall", {"allows": [{"ports": []}]}, "allows[0].protocol", "missing required"),
+        ("Firewall", {"allows": {}}, "allows", "expected a list"),
+        ("Firewall", {"sourceTags": "a"}, "sourceTags", "expected a list, got a string"),
+        ("Firewall", {"sourceRanges": None}, "sourceRanges", "one of sourceTags"),
+        ("Firewall", {"denies": [{"protocol": "all"}]}, "allows", "exactly one of allows"),
+        ("Bucket", {"labels": {"a": {}}}, "labels.a", "expected a string, got an object"),
+        ("Bucket", {"labels": "a"}, "labels", "expected an object, got a string"),
+    ],
+)
+def test_what_cannot_be_honoured_is_refused_by_name(
+    kind: str, change: JsonObject, path: str, reason: str
+) -> None:
+    """A refusal names the property and says what is wrong with it."""
+    found = refusals(kind, **change)
+    assert list(found) == [path]
+    assert reason in found[path]
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_every_unserved_property_is_refused(kind: str) -> None:
+    """What the published class has and the stand-in cannot do is never silently dropped."""
+    for name in row(kind).unserved:
+        assert "does not serve this property" in refusals(kind, **{name: True})[name]
+
+
+def test_an_egress_rule_needs_no_source() -> None:
+    """The rule about sources is about ingress."""
+    assert refusals("Firewall", direction="EGRESS", sourceRanges=None) == {}
+
+
+def test_defaults_are_filled_at_every_level() -> None:
+    """Inputs carry the published plugin's defaults, also inside objects."""
+    inputs = checked("Subnetwork", logConfig={"flowSampling": "0.25"})
+    assert inputs["logConfig"] == {
+        "aggregationInterval": "INTERVAL_5_SEC",
+        "filterExpr": "true",
+        "flowSampling": 0.25,
+        "metadata": "INCLUDE_ALL_METADATA",
+    }
+    assert checked("Network", autoCreateSubnetworks=None)["autoCreateSubnetworks"] is True
+
+
+def test_strings_are_taken_for_other_scalars_as_the_published_plugin_does() -> None:
+    """Configuration values are strings; the published plugin converts them."""
+    inputs = checked("Network", mtu="1500", autoCreateSubnetworks="false", description=7)
+    assert (inputs["mtu"], inputs["autoCreateSubnetworks"]) == (1500, False)
+    assert inputs["description"] == "7"
+
+
+def test_unknown_values_pass_every_shape() -> None:
+    """A preview with values that are not known yet is not refused."""
+    for kind, sample in SAMPLES.items():
+        inputs, misfits = check(row(kind), dict.fromkeys(sample, UNKNOWN), {}, "it", SEED)
+        assert misfits == []
+        assert all(inputs[name] == UNKNOWN for name in sample)
+
+
+def test_a_name_is_generated_once() -> None:
+    """Without a name the logical name and some digits are used, and stay on updates."""
+    news: JsonObject = {"autoCreateSubnetworks": False}
+    first, _ = check(row("Network"), news, {}, "My_net", SEED)
+    assert str(first["name"]).startswith("my-net-")
+    assert len(str(first["name"])) == len("my-net-") + 7
+    again, _ = check(row("Network"), news, first, "My_net", b"other")
+    assert again["name"] == first["name"]
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_nothing_changes_when_nothing_changes(kind: str) -> None:
+    """The diff of a resource with its own inputs is empty."""
+    assert diff(row(kind), state(kind), checked(kind), SETTINGS).entries == ()
+
+
+def other(shape: Shape, value: JsonValue) -> JsonValue:
+    """A value of ``shape`` that is not ``value``."""
+    if isinstance(shape, Flag):
+        return not value
+    if isinstance(shape, Number):
+        return 77
+    if isinstance(shape, Texts):
+        return ["something-else"]
+    if isinstance(shape, TextMap):
+        return {"something": "else"}
+    if isinstance(shape, Group):
+        before = value if isinstance(value, dict) else {}
+        inner: JsonObject = {
+            item.name: other(item.shape, before.get(item.name))
+            for item in shape.fields
+            if item.is_input
+        }
+        return inner
+    if isinstance(shape, Groups):
+        return [other(Group(shape.fields), None)]
+    return "something-else"
+
+
+@pytest.mark.parametrize("kind", TOKENS)
+def test_a_change_replaces_exactly_when_the_property_is_immutable(kind: str) -> None:
+    """Every property, changed alone: it is seen, and it replaces only if it has to."""
+    one = row(kind)
+    for item in one.inputs:
+        news = checked(kind) | {item.name: other(item.shape, state(kind).get(item.name))}
+        found = diff(one, state(kind), news, SETTINGS)
+        assert item.name in found.changed, item.name
+        replaces = item.immutable or item.name in one.replaces_when
+        assert (item.name in found.replaces) is replaces, item.name
+
+
+@pytest.mark.parametrize(
+    ("kind", "change"),
+    [
+        ("Subnetwork", {"network": "net"}),
+        ("Subnetwork", {"network": f"https://www.googleapis.com/compute/v1/{NETWORK_ID}"}),
+        ("Subnetwork", {"region": f"projects/{PROJECT}/regions/{REGION}"}),
+        ("Firewall", {"sourceRanges": ["192.168.0.0/16", "10.0.0.0/8"]}),
+        (
+            "Firewall",
+            {"allows": [{"protocol": "ICMP"}, {"protocol": "TCP", "ports": ["22", "8000"]}]},
+        ),
+        ("Bucket", {"location": REGION.upper()}),
+        ("Bucket", {"requesterPays": False, "cors": []}),
+        ("BucketIAMMember", {"bucket": "b/plugin-bucket-1"}),
+        ("SecretIamMember", {"secretId": "api-key"}),
+        (
+            "RouterNat",
+            {
+                "subnetworks": [
+                    {
+                        "name": f"https://host/compute/v1/{SUBNETWORK_ID}",
+                        "sourceIpRangesToNats": ["ALL_IP_RANGES"],
+                    }
+                ]
+            },
+        ),
+    ],
+)
+def test_another_spelling_is_no_change(kind: str, change: JsonObject) -> None:
+    """Links and names, order in sets, letter case: what means the same is the same."""
+    assert diff(row(kind), state(kind), checked(kind, **change), SETTINGS).entries == ()
+
+
+@pytest.mark.parametrize(
+    ("cidr", "replaces"),
+    [("10.0.0.0/20", False), ("10.0.0.0/25", True), ("10.1.0.0/24", True), (UNKNOWN, False)],
+)
+def test_a_subnetwork_grows_in_place_and_is_replaced_otherwise(cidr: str, replaces: bool) -> None:
+    """A range can be expanded; everything else needs a new subnetwork."""
+    found = diff(
+        row("Subnetwork"), state("Subnetwork"), checked("Subnetwork", ipCidrRange=cidr), SETTINGS
+    )
+    assert bool(found.replaces) is replaces
+
+
+def test_an_unknown_immutable_value_announces_a_replacement() -> None:
+    """When the network is replaced, a preview says that its subnetworks will be, too."""
+    found = diff(
+        row("Subnetwork"), state("Subnetwork"), checked("Subnetwork", network=UNKNOWN), SETTINGS
+    )
+    assert found.replaces == ("network",)
+
+
+def test_a_replacement_of_the_same_name_deletes_first() -> None:
+    """Two resources cannot have one id; two with different names can stand side by side."""
+    one, before = row("Network"), state("Network")
+    same = diff(one, before, checked("Network", description="x"), SETTINGS)
+    assert (same.replaces, same.delete_first) == (("description",), True)
+    renamed = diff(one, before, checked("Network", name="other"), SETTINGS)
+    assert (renamed.replaces, renamed.delete_first) == (("name",), False)
+
+
+def test_another_project_of_the_provider_replaces() -> None:
+    """A resource that takes its project from the provider moves with it."""
+    found = diff(row("Network"), state("Network"), checked("Network"), ProviderSettings("other"))
+    assert found.replaces == ("project",)
+
+
+def test_ignored_changes_are_left_out() -> None:
+    """``ignore_changes`` covers a property and what is inside it."""
+    news = checked("Bucket", labels={"env": "prod"}, storageClass="NEARLINE")
+    found = diff(row("Bucket"), state("Bucket"), news, SETTINGS, ["labels"])
+    assert found.changed == ("storageClass",)
+
+
+def test_changes_inside_objects_and_maps_are_named_one_by_one() -> None:
+    """The detailed diff says which label and which inner property changes."""
+    news = checked("Bucket", labels={"env": "prod", "a-b": "x"})
+    paths = {entry.path for entry in diff(row("Bucket"), state("Bucket"), news, SETTINGS).entries}
+    assert paths == {"labels.env", 'labels["a-b"]'}
+    news = checked("RouterNat", logConfig={"enable": True, "filter": "ALL"})
+    paths = {e.path for e in diff(row("RouterNat"), state("RouterNat"), news, SETTINGS).entries}
+    assert paths == {"logConfig.filter"}
+
+
+def test_unserved_types_are_refused_with_the_list_of_served_ones() -> None:
+    """A type that is not served is named, and so are all that are."""
+    with pytest.raises(NotServedError) as caught:
+        row_of("gcp:compute/instance:Instance")
+    assert caught.value.message.startswith(
+        "the embedded cloud's stand-in for the gcp plugin does not serve "
+        "gcp:compute/instance:Instance; it serves: gcp:compute/firewall:Firewall, "
+    )
+    assert all(token in caught.value.message for token in TYPES)
+
+
+def test_an_id_without_an_accepted_form_is_refused() -> None:
+    """The refusal lists the forms."""
+    with pytest.raises(InvalidIdError, match=r"accepted form: projects/\{project\}/secrets"):
+        row("Secret").identity.parse("a/b/c/d", SETTINGS)

@@ -1,0 +1,251 @@
+"""Google's discovery documents as the contract of requests."""
+
+from __future__ import annotations
+
+import copy
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+
+from embedded_cloud.contract import Contract, documents_directory
+from embedded_cloud.errors import CloudError
+from tests.embedded_cloud.api import FLEX_START
+
+_TPU = "tpu.projects.locations"
+_CREATE = f"{_TPU}.queuedResources.create"
+
+_APIS = (
+    ("tpu", "v2alpha1"),
+    ("tpu", "v2"),
+    ("storage", "v1"),
+    ("secretmanager", "v1"),
+    ("compute", "v1"),
+    ("iam", "v1"),
+    ("cloudresourcemanager", "v1"),
+    ("serviceusage", "v1"),
+)
+
+
+def _body(path: str, value: Any) -> dict[str, Any]:
+    """:data:`FLEX_START` with ``value`` at a dotted path (numbers index lists)."""
+    body = copy.deepcopy(FLEX_START)
+    at: Any = body
+    *parents, last = [int(part) if part.isdigit() else part for part in path.split(".")]
+    for part in parents:
+        at = at.setdefault(part, {}) if isinstance(at, dict) else at[part]
+    at[last] = value
+    return body
+
+
+@pytest.mark.parametrize(("api", "version"), _APIS)
+def test_every_emulated_api_has_its_document(api: str, version: str) -> None:
+    """The documents are installed, and each method can be found again by its own path."""
+    contract = Contract.load(api, version)
+    assert contract.methods()
+
+
+@pytest.mark.parametrize(
+    ("api", "version", "method", "path", "method_id"),
+    [
+        ("tpu", "v2alpha1", "POST", "/v2alpha1/projects/p/locations/z/queuedResources", _CREATE),
+        ("tpu", "v2", "GET", "/v2/projects/p/locations/z/nodes/n", f"{_TPU}.nodes.get"),
+        (
+            "tpu",
+            "v2alpha1",
+            "GET",
+            "/v2alpha1/projects/p/locations/z/queuedResources/q:getMaintenanceInfo",
+            f"{_TPU}.queuedResources.getMaintenanceInfo",
+        ),
+        ("storage", "v1", "POST", "/upload/storage/v1/b/k/o", "storage.objects.insert"),
+        ("storage", "v1", "GET", "/storage/v1/b/k/o/a%2Fb", "storage.objects.get"),
+        (
+            "compute",
+            "v1",
+            "GET",
+            "/compute/v1/projects/p/global/networks/n",
+            "compute.networks.get",
+        ),
+    ],
+)
+def test_a_method_is_found_by_its_path(
+    api: str, version: str, method: str, path: str, method_id: str
+) -> None:
+    """Sub-resources, verbs and uploads are told apart."""
+    found = Contract.load(api, version).match(method, path)
+    assert found is not None
+    assert found.method_id == method_id
+
+
+def test_a_path_of_another_api_is_not_matched() -> None:
+    """What the document does not have is not guessed."""
+    contract = Contract.load("tpu", "v2")
+    assert contract.match("PUT", "/v2/projects/p/locations/z/nodes/n") is None
+    assert contract.match("GET", "/v2alpha1/projects/p/locations/z/nodes/n") is None
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (
+            "tpu.nodeSpec.0.x",
+            1,
+            'Invalid JSON payload received. Unknown name "x" at '
+            "'queued_resource.tpu.node_spec[0]': Cannot find field.",
+        ),
+        (
+            "nope",
+            None,
+            "Invalid JSON payload received. Unknown name \"nope\" at 'queued_resource': "
+            "Cannot find field.",
+        ),
+        (
+            "provisioningModel",
+            "flex-start",
+            "Invalid value at 'queued_resource.provisioning_model' "
+            '(type.googleapis.com/ProvisioningModel), "flex-start"',
+        ),
+        (
+            "runDuration.maxRunDuration",
+            "2h",
+            "Invalid value at 'queued_resource.run_duration.max_run_duration' "
+            '(type.googleapis.com/google.protobuf.Duration), "2h"',
+        ),
+        (
+            "queueingPolicy.validUntilTime",
+            "tomorrow",
+            "Invalid value at 'queued_resource.queueing_policy.valid_until_time' "
+            '(type.googleapis.com/google.protobuf.Timestamp), "tomorrow"',
+        ),
+        (
+            "tpu.nodeSpec.0.node.labels.a",
+            1,
+            "Invalid value at 'queued_resource.tpu.node_spec[0].node.labels[a]' (TYPE_STRING), int",
+        ),
+        (
+            "tpu.nodeSpec.0.node.networkConfig.enableExternalIps",
+            "no",
+            "Invalid value at "
+            "'queued_resource.tpu.node_spec[0].node.network_config.enable_external_ips' "
+            '(TYPE_BOOL), "no"',
+        ),
+        (
+            "tpu.nodeSpec.0.node.tags",
+            [1],
+            "Invalid value at 'queued_resource.tpu.node_spec[0].node.tags[0]' (TYPE_STRING), int",
+        ),
+        (
+            "tpu",
+            [],
+            "Invalid value at 'queued_resource.tpu' (type.googleapis.com/Tpu), list",
+        ),
+        (
+            "tpu.nodeSpec.0.node.runtimeVersion",
+            "",
+            "Missing required field: queued_resource.tpu.node_spec[0].node.runtime_version",
+        ),
+        (
+            "tpu.nodeSpec.0.parent",
+            None,
+            "Missing required field: queued_resource.tpu.node_spec[0].parent",
+        ),
+    ],
+)
+def test_a_body_that_does_not_fit_is_refused_in_googles_words(
+    path: str, value: Any, message: str
+) -> None:
+    """Unknown fields, wrong types, enum values, formats and missing fields, with the place."""
+    contract = Contract.load("tpu", "v2alpha1")
+    with pytest.raises(CloudError) as caught:
+        contract.check_body(_CREATE, _body(path, value))
+    assert (caught.value.http_status, caught.value.reason) == (400, "INVALID_ARGUMENT")
+    assert caught.value.message == message
+    assert caught.value.details[0]["@type"] == "type.googleapis.com/google.rpc.BadRequest"
+
+
+def test_flex_start_does_not_exist_in_v2() -> None:
+    """v2 refuses the fields of Flex-start: they are alpha."""
+    contract = Contract.load("tpu", "v2")
+    with pytest.raises(CloudError, match='Unknown name "provisioningModel"'):
+        contract.check_body(_CREATE, copy.deepcopy(FLEX_START))
+
+
+def test_output_only_fields_are_dropped() -> None:
+    """What only the server sets is ignored in a request, at every depth."""
+    body = _body("tpu.nodeSpec.0.node.state", "READY")
+    body |= {"name": "n", "createTime": "x", "state": {"state": "ACTIVE"}}
+    assert Contract.load("tpu", "v2alpha1").check_body(_CREATE, body) == FLEX_START
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("100", "100"), (100, "100")],
+)
+def test_int64_travels_as_a_string(given: Any, kept: str) -> None:
+    """A 64-bit integer may be sent as a number and is kept as a string."""
+    body = _body("tpu.nodeSpec.0.node.bootDiskConfig", {"diskSizeGb": given})
+    checked: Any = Contract.load("tpu", "v2alpha1").check_body(_CREATE, body)
+    assert checked["tpu"]["nodeSpec"][0]["node"]["bootDiskConfig"] == {"diskSizeGb": kept}
+
+
+def test_a_patch_need_not_carry_required_fields() -> None:
+    """PATCH names its fields in updateMask; the others may be missing."""
+    contract = Contract.load("tpu", "v2alpha1")
+    assert contract.check_body(f"{_TPU}.nodes.patch", {"labels": {}}) == {"labels": {}}
+
+
+def test_null_is_absent_except_where_it_clears() -> None:
+    """In google.rpc APIs null means default; in Cloud Storage's PATCH it removes a label."""
+    tpu = Contract.load("tpu", "v2alpha1")
+    assert tpu.check_body(f"{_TPU}.nodes.patch", {"description": None}) == {}
+    body: Any = {"labels": {"a": None}, "lifecycle": None}
+    assert Contract.load("storage", "v1").check_body("storage.buckets.patch", body) == body
+
+
+def test_a_payload_that_is_no_base64_is_refused_without_being_repeated() -> None:
+    """A secret's payload never gets into an error message."""
+    contract = Contract.load("secretmanager", "v1")
+    body: Any = {"payload": {"data": "not base64!"}}
+    with pytest.raises(CloudError) as caught:
+        contract.check_body("secretmanager.projects.secrets.addVersion", body)
+    assert "not base64!" not in caught.value.message
+    assert "Base64" in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("query", "said"),
+    [
+        ({"validateOnly": "true"}, 'Unknown name "validateOnly": Cannot bind query parameter'),
+        ({"force": "maybe"}, "Invalid value at 'force' (TYPE_BOOL), \"maybe\""),
+    ],
+)
+def test_query_parameters_are_checked(query: dict[str, str], said: str) -> None:
+    """Unknown parameters and unreadable values are refused."""
+    contract = Contract.load("tpu", "v2alpha1")
+    with pytest.raises(CloudError) as caught:
+        contract.check_query(f"{_TPU}.queuedResources.delete", query)
+    assert said in caught.value.message
+
+
+def test_cloud_storage_ignores_query_parameters_it_does_not_know() -> None:
+    """As the real Cloud Storage does."""
+    Contract.load("storage", "v1").check_query("storage.buckets.get", {"whatever": "1"})
+
+
+def test_visible_keeps_only_what_the_version_has() -> None:
+    """A v2alpha1 resource seen through v2 has no fields that v2 does not know."""
+    seen = Contract.load("tpu", "v2").visible("QueuedResource", copy.deepcopy(FLEX_START))
+    assert "runDuration" not in seen
+    assert seen["tpu"] == FLEX_START["tpu"]
+
+
+def test_the_documents_are_found_without_importing_their_package() -> None:
+    """Importing googleapiclient costs most of a second; the emulator must start in one."""
+    code = (
+        "import sys; from embedded_cloud.contract import Contract;"
+        "Contract.load('tpu', 'v2'); print('googleapiclient' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"
+    assert documents_directory().is_dir()

@@ -1,0 +1,222 @@
+"""Emulated hosts: a startup script that really runs, and really ends with its node."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.hosts.processes import processes_of, same_process
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import Api, flex_start, with_token
+
+#: Says what it sees, reports through the metadata server, and leaves one process behind in
+#: each way that could escape: another session, an emptied environment, an orphan.
+_SCRIPT = r"""#!/bin/bash
+env > "$TPUFLEX_ROOT/home/environment"
+metadata="http://$GCE_METADATA_HOST/computeMetadata/v1/instance"
+curl -sf -H 'Metadata-Flavor: Google' "$metadata/attributes/x" > "$TPUFLEX_ROOT/home/x"
+sleep 3601 &
+setsid sleep 3602 &
+(env -i setsid sleep 3603 &)
+echo "booted as $(curl -sf -H 'Metadata-Flavor: Google' "$metadata/network-interfaces/0/ip")"
+curl -sf -X PUT -H 'Metadata-Flavor: Google' --data READY \
+  "$metadata/guest-attributes/tpuflex/phase"
+wait
+"""
+_AT_ONCE = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0, "suspending_s": 0}
+
+
+def _eventually(what: Callable[[], bool]) -> None:
+    """Wait until processes that run for real have got there; fails after ten seconds."""
+    deadline = time.monotonic() + 10
+    while not what():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
+    """An embedded cloud that launches hosts."""
+    state = with_token(tmp_path / "emulator")
+    capacity: Any = _AT_ONCE
+    with EmbeddedCloud(state, clock=clock, capacity=capacity, launch_hosts=True) as running:
+        yield running
+
+
+def _boot(api: Api, script: str = _SCRIPT) -> None:
+    metadata = {"startup-script": script, "enable-guest-attributes": "TRUE", "x": "a 'quoted' $x"}
+    assert api.create(body=flex_start(metadata=metadata)).status_code == 200
+
+
+def _phase(api: Api) -> str:
+    answer = api.tpu("POST", "nodes/n1:getGuestAttributes", body={"queryPath": "tpuflex/phase"})
+    if answer.status_code == 404:
+        return ""
+    items = answer.json()["guestAttributes"][0]["queryValue"]["items"]
+    return items[0]["value"] if items else ""
+
+
+def _host(cloud: EmbeddedCloud) -> dict[str, Any]:
+    (host,) = cloud.cloud.hosts.describe()
+    return dict(host)
+
+
+def test_a_ready_node_runs_its_startup_script(api: Api, cloud: EmbeddedCloud) -> None:
+    """The script sees only its host: root, metadata, its own address, nothing of the caller."""
+    _boot(api)
+    _eventually(lambda: _phase(api) == "READY")
+    host = _host(cloud)
+    root = Path(host["root"])
+    assert (root / "home" / "x").read_text() == "a 'quoted' $x"
+    variables = dict(
+        line.split("=", 1) for line in (root / "home" / "environment").read_text().splitlines()
+    )
+    assert variables.keys() - {"PWD", "SHLVL", "_"} == {
+        "PATH",
+        "HOME",
+        "TMPDIR",
+        "LANG",
+        "TPUFLEX_ROOT",
+        "TPUFLEX_HOST_DIR",
+        "TPUFLEX_HOME",
+        "GCE_METADATA_HOST",
+        "STORAGE_EMULATOR_HOST",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER",
+    }
+    assert variables["TPUFLEX_ROOT"] == str(root)
+    address = api.get("nodes/n1")["networkEndpoints"][0]["ipAddress"]
+    assert f"booted as {address}" in Path(host["serial_log"]).read_text()
+    for directory in ("run", "dev/shm", "var/log", "tmp", "home"):
+        assert (root / directory).is_dir()
+
+
+@pytest.mark.parametrize("ending", ["delete", "run over", "node deleted", "node stopped"])
+def test_nothing_of_a_host_outlives_its_node(
+    api: Api, cloud: EmbeddedCloud, clock: ManualClock, ending: str
+) -> None:
+    """Every process is killed and the disk is gone, however the node ends; the log stays."""
+    _boot(api)
+    _eventually(lambda: _phase(api) == "READY")
+    host = _host(cloud)
+    directory = Path(host["root"]).parent
+    running = processes_of(directory)
+    commands = [" ".join(process.cmdline()) for process in running]
+    assert {"sleep 3601", "sleep 3602", "sleep 3603"} <= set(commands)
+    if ending == "delete":
+        api.tpu("DELETE", "queuedResources/q1", force="true")
+    elif ending == "node deleted":
+        api.tpu("DELETE", "nodes/n1")
+    elif ending == "node stopped":
+        api.tpu("POST", "nodes/n1:stop", body={})
+    else:
+        clock.advance(7200)
+    cloud.advance(5)
+    assert psutil.wait_procs(running, timeout=5)[1] == []
+    assert cloud.cloud.hosts.describe() == []
+    assert not (directory / "root").exists()
+    assert (directory / "serial.log").exists()
+
+
+def test_a_host_that_is_powered_off_boots_again(tmp_path: Path) -> None:
+    """Emulator stop and start is a reboot: the script runs again, tmpfs is empty, disk stays."""
+    script = 'echo boot >> "$TPUFLEX_ROOT/home/boots"; touch "$TPUFLEX_ROOT/dev/shm/$$"; sleep 3600'
+    state = with_token(tmp_path / "emulator")
+    capacity: Any = _AT_ONCE
+    for boots in (1, 2):
+        with EmbeddedCloud(state, capacity=capacity, launch_hosts=True) as cloud:
+            if boots == 1:
+                _boot(Api(cloud.url), script)
+            root = state / "hosts" / "n1" / "root"
+            _eventually(partial(_booted, root, boots))
+            running = processes_of(state / "hosts" / "n1")
+        assert psutil.wait_procs(running, timeout=5)[1] == []
+
+
+def test_the_exit_code_of_the_startup_script_is_known(api: Api, cloud: EmbeddedCloud) -> None:
+    """A script that fails leaves the host up and its exit code to be asked for."""
+    _boot(api, "exit 7")
+    _eventually(lambda: bool(cloud.cloud.hosts.describe()))
+    _eventually(lambda: _host(cloud)["startup_script_exit_code"] == 7)
+    assert api.node_state() == "READY"
+
+
+def test_hosts_have_addresses_of_their_own(api: Api, cloud: EmbeddedCloud) -> None:
+    """Two nodes can listen on the same port, as two machines can."""
+    listen = (
+        "import os, socket, time; s = socket.create_server((os.environ['GCE_METADATA_HOST']"
+        ".split(':')[0], 8000)); open(os.environ['HOME'] + '/up', 'w').close(); time.sleep(3600)"
+    )
+    for name in ("1", "2"):
+        body = flex_start(metadata={"startup-script": f'exec python -c "{listen}"'})
+        body["tpu"]["nodeSpec"][0]["nodeId"] = f"n{name}"
+        api.create(f"q{name}", body=body)
+    hosts = cloud.state_dir / "hosts"
+    _eventually(lambda: all((hosts / n / "root/home/up").exists() for n in ("n1", "n2")))
+
+
+def test_nodes_of_the_same_name_in_two_zones_are_two_hosts(api: Api, cloud: EmbeddedCloud) -> None:
+    """The second gets a directory of its own."""
+    _boot(api, "sleep 3600")
+    body = flex_start(metadata={"startup-script": "sleep 3600"})
+    body["tpu"]["nodeSpec"][0]["parent"] = f"projects/{api.project}/locations/us-east5-b"
+    Api(cloud.url, zone="us-east5-b").create(body=body)
+    _eventually(lambda: len(cloud.cloud.hosts.describe()) == 2)
+    keys = {str(host["key"]) for host in cloud.cloud.hosts.describe()}
+    assert keys == {"n1", "n1.us-east5-b"}
+
+
+def test_the_docker_of_a_host_is_the_emulators(api: Api, cloud: EmbeddedCloud) -> None:
+    """``docker`` on the script's PATH is the stand-in, never the machine's own."""
+    _boot(api, 'command -v docker > "$TPUFLEX_ROOT/home/docker"; sleep 3600')
+    directory = cloud.state_dir.resolve() / "hosts" / "n1"
+    found = directory / "root" / "home" / "docker"
+    _eventually(lambda: _text(found) == f"{directory}/bin/docker\n")
+
+
+def test_reset_ends_the_hosts_and_removes_their_logs(api: Api, cloud: EmbeddedCloud) -> None:
+    """After a reset no process and no directory is left."""
+    _boot(api)
+    _eventually(lambda: _phase(api) == "READY")
+    running = processes_of(Path(_host(cloud)["root"]).parent)
+    assert api.call("POST", "/_emulator/reset").status_code == 200
+    assert psutil.wait_procs(running, timeout=5)[1] == []
+    assert not (cloud.state_dir / "hosts").exists()
+
+
+def test_a_reused_process_id_is_not_the_recorded_process() -> None:
+    """A record counts only with its start time: nothing else is ever killed."""
+    me = psutil.Process()
+    assert same_process(me.pid, me.create_time()) == me
+    assert same_process(me.pid, me.create_time() - 60) is None
+
+
+def test_a_record_of_another_process_ends_nothing(tmp_path: Path) -> None:
+    """A stale ``host.json`` or container record whose number was reused is ignored."""
+    (tmp_path / "containers").mkdir()
+    stale = {"pid": psutil.Process().pid, "create_time": 1.0, "pgid": 1, "created": 1.0}
+    (tmp_path / "host.json").write_text(json.dumps(stale))
+    (tmp_path / "containers" / "vllm.json").write_text(json.dumps(stale))
+    (tmp_path / "containers" / "broken.json").write_text("{")
+    assert processes_of(tmp_path) == []
+
+
+def _booted(root: Path, times: int) -> bool:
+    """Whether the script has run so often over all, and once since tmpfs was last emptied."""
+    shm = root / "dev" / "shm"
+    return (
+        _text(root / "home" / "boots") == "boot\n" * times
+        and shm.is_dir()
+        and len(list(shm.iterdir())) == 1
+    )
+
+
+def _text(path: Path) -> str:
+    return path.read_text() if path.exists() else ""

@@ -1,0 +1,222 @@
+"""What every call goes through, whatever the service."""
+
+from __future__ import annotations
+
+import http.client
+import json
+import socket
+import struct
+import time
+from collections.abc import Callable
+from urllib.parse import urlsplit
+
+import pytest
+import requests
+
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.errors import cloud_error
+from embedded_cloud.faults.effect import Delay
+from embedded_cloud.faults.rule import Rule, Stage, Where
+from embedded_cloud.inbound_request import InboundRequest
+from embedded_cloud.pipeline import NoFaults
+from embedded_cloud.routing import Match, Reply
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import TOKEN, Api, error_of, flex_start
+
+
+@pytest.mark.parametrize("header", [None, "", "Bearer", "Bearer  ", "Basic dTpw", "ya29.x"])
+def test_a_call_without_bearer_token_is_unauthenticated(
+    cloud: EmbeddedCloud, header: str | None
+) -> None:
+    """No token, no answer: 401 in Google's shape, before anything else is looked at."""
+    answer = requests.get(
+        f"{cloud.url}/v2alpha1/projects/p/locations/us-east5-a/nodes",
+        headers={} if header is None else {"Authorization": header},
+        timeout=10,
+    )
+    assert error_of(answer)[:2] == (401, "UNAUTHENTICATED")
+    assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+
+
+def test_a_path_of_no_api_is_not_found(api: Api) -> None:
+    """404 names the path."""
+    status, code, message = error_of(api.call("GET", "/v9/nothing"))
+    assert (status, code) == (404, "NOT_FOUND")
+    assert "/v9/nothing" in message
+
+
+def test_a_method_that_google_has_and_the_emulator_has_not_names_itself(
+    api: Api, cloud: EmbeddedCloud
+) -> None:
+    """501 with the method's id, never a plausible empty answer; the history has it too."""
+    answer = api.tpu("GET", "reservations")
+    method_id = "tpu.projects.locations.reservations.list"
+    assert error_of(answer) == (
+        501,
+        "UNIMPLEMENTED",
+        f"The embedded cloud does not implement {method_id}.",
+    )
+    entry = cloud.cloud.history.entries()[-1]
+    assert (entry["method_id"], entry["status"]) == (method_id, 501)
+
+
+@pytest.mark.parametrize(
+    ("payload", "said"),
+    [
+        (b"{", "Invalid JSON payload received."),
+        (b"[]", "Root element must be a message"),
+        (b'{"nope": 1}', 'Unknown name "nope"'),
+    ],
+)
+def test_a_body_that_is_not_the_methods_is_refused(
+    cloud: EmbeddedCloud, payload: bytes, said: str
+) -> None:
+    """400 INVALID_ARGUMENT in Google's wording."""
+    answer = requests.post(
+        f"{cloud.url}/v2alpha1/projects/p/locations/us-east5-a/queuedResources",
+        data=payload,
+        headers={"Authorization": f"Bearer {TOKEN}"},
+        timeout=10,
+    )
+    status, code, message = error_of(answer)
+    assert (status, code) == (400, "INVALID_ARGUMENT")
+    assert said in message
+
+
+def until(happened: Callable[[], bool]) -> None:
+    """Wait for something that the server is about to do."""
+    deadline = time.monotonic() + 10
+    while not happened():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+@pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.MID_BODY])
+def test_who_hangs_up_leaves_no_traceback(
+    cloud: EmbeddedCloud, clock: ManualClock, caplog: pytest.LogCaptureFixture, stage: Stage
+) -> None:
+    """A client that is killed while it is being answered is its own affair: nothing is logged."""
+    path = "/v2alpha1/projects/p/locations"
+    cloud.cloud.faults.book.add(
+        Rule(id="slow", where=Where(path=path), stage=stage, effect=Delay(seconds=1))
+    )
+    address = urlsplit(cloud.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as client:
+        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        client.sendall(head.encode())
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+        until(lambda: cloud.cloud.faults.book.struck > 0)
+    clock.advance(1)
+    until(lambda: len(cloud.cloud.history.entries()) > 0)
+
+    assert cloud.cloud.history.entries()[-1]["path"] == path
+    assert Api(cloud.url).call("GET", path).status_code == 200  # it goes on, and had time to log
+    assert [record for record in caplog.records if record.exc_info] == []
+
+
+def test_the_standard_parameters_of_googles_clients_are_accepted(api: Api) -> None:
+    """``alt``, ``prettyPrint``, ``$.xgafv``, ``key`` and the like are no unknown fields."""
+    query = {"alt": "json", "prettyPrint": "false", "$.xgafv": "2", "key": "k", "quotaUser": "u"}
+    assert api.tpu("GET", "nodes", **query).status_code == 200
+
+
+def test_answers_are_compressed_on_demand_and_connections_kept(cloud: EmbeddedCloud) -> None:
+    """gzip for who asks for it, and many calls over one connection."""
+    address = urlsplit(cloud.url)
+    connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
+    path = "/v2alpha1/projects/p/locations"
+    sockets = set()
+    for encoding in ("gzip", "identity"):
+        headers = {"Authorization": f"Bearer {TOKEN}", "Accept-Encoding": encoding}
+        connection.request("GET", path, headers=headers)
+        answer = connection.getresponse()
+        body = answer.read()
+        assert answer.getheader("Content-Encoding") == (encoding if encoding == "gzip" else None)
+        assert answer.getheader("Content-Type") == "application/json; charset=UTF-8"
+        assert body.startswith(b"\x1f\x8b" if encoding == "gzip" else b"{")
+        sockets.add(connection.sock)
+    connection.close()
+    assert len(sockets) == 1
+
+
+def test_the_history_has_every_call_in_order_and_neither_bodies_nor_credentials(
+    api: Api, cloud: EmbeddedCloud
+) -> None:
+    """Method, path, method id, status and request id; nothing that could be secret."""
+    body = flex_start(metadata={"canary-key": "canary-value"})
+    api.create(body=body, requestId="9b2e", access_token="canary-token")
+    api.tpu("GET", "queuedResources/none")
+    entries = cloud.cloud.history.entries()
+    assert [(entry["seq"], entry["status"], entry["method_id"]) for entry in entries] == [
+        (1, 200, "tpu.projects.locations.queuedResources.create"),
+        (2, 404, "tpu.projects.locations.queuedResources.get"),
+    ]
+    assert entries[0]["request_id"] == "9b2e"
+    text = (cloud.state_dir / "history.jsonl").read_text()
+    assert "canary" not in text
+    assert "ya29" not in text
+
+
+def test_a_fault_before_the_commit_leaves_no_trace_and_one_after_it_does(
+    api: Api, cloud: EmbeddedCloud
+) -> None:
+    """The seam for fault rules: what a call does, and whether its answer arrives, are two."""
+
+    seen: list[tuple[str, int]] = []
+
+    class Struck:
+        fired: tuple[str, ...] = ("r1",)
+
+        def __init__(self, match: Match) -> None:
+            self.method_id = match.route.method_id
+
+        async def before_commit(self) -> Reply | None:
+            return None
+
+        async def after_commit(self, reply: Reply) -> Reply:
+            return reply
+
+        async def mid_body(self) -> None:
+            return None
+
+        async def answered(self) -> None:
+            return None
+
+    class Before(Struck):
+        async def before_commit(self) -> Reply | None:
+            error = cloud_error("UNAVAILABLE", self.method_id)
+            return Reply(error.http_status, error.body())
+
+    class After(Struck):
+        async def after_commit(self, reply: Reply) -> Reply:
+            seen.append((self.method_id, reply.status))
+            return Reply(502, b"bad gateway")
+
+    class Faults:
+        def __init__(self, kind: type[Struck]) -> None:
+            self.kind = kind
+
+        async def arrived(self, match: Match, inbound: InboundRequest) -> Struck:
+            assert inbound.method == "POST"
+            return self.kind(match)
+
+    cloud.cloud.pipeline.faults = Faults(Before)
+    assert api.create().status_code == 503
+    cloud.cloud.pipeline.faults = NoFaults()
+    assert api.state() == "GONE"
+    cloud.cloud.pipeline.faults = Faults(After)
+    assert api.create().status_code == 502
+    cloud.cloud.pipeline.faults = NoFaults()
+    assert api.state() == "CREATING"
+    assert seen == [("tpu.projects.locations.queuedResources.create", 200)]
+    struck = [e for e in cloud.cloud.history.entries() if "faults" in e]
+    assert [(e["status"], e["committed"]) for e in struck] == [(503, False), (502, True)]
+
+
+def test_error_bodies_have_both_of_googles_shapes(api: Api) -> None:
+    """google.rpc status beside the older list of errors."""
+    error = api.tpu("GET", "nodes/none").json()["error"]
+    assert error["errors"] == [
+        {"message": error["message"], "domain": "global", "reason": "notFound"}
+    ]
+    assert json.dumps(error)

@@ -1,0 +1,255 @@
+"""Secret Manager: secrets, versions, payloads, expiry."""
+
+from __future__ import annotations
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import google_crc32c
+import pytest
+
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.cloud import project_number
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import PROJECT, TOKEN, Api, error_of
+
+_SECRETS = f"v1/projects/{PROJECT}/secrets"
+_CANARY = b"canary-payload-7f3a"
+
+
+def _create(api: Api, key: str = "api-key", **fields: Any) -> Any:
+    body = {"replication": {"automatic": {}}, **fields}
+    answer = api.call("POST", _SECRETS, body=body, secretId=key)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def _add(api: Api, data: bytes = _CANARY, key: str = "api-key", **payload: Any) -> Any:
+    body = {"payload": {"data": base64.b64encode(data).decode(), **payload}}
+    answer = api.call("POST", f"{_SECRETS}/{key}:addVersion", body=body)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def _access(api: Api, version: str) -> Any:
+    return api.call("GET", f"{_SECRETS}/api-key/versions/{version}:access")
+
+
+def test_names_carry_the_projects_number(api: Api) -> None:
+    """As on Google: asked by id or by number, answered by number."""
+    made = _create(api, labels={"a": "b"})
+    number = project_number(PROJECT)
+    assert made["name"] == f"projects/{number}/secrets/api-key"
+    assert made["labels"] == {"a": "b"}
+    assert api.call("GET", f"v1/{made['name']}").json() == made
+
+
+def test_what_a_new_secret_must_have(api: Api) -> None:
+    """A valid id, a replication, and a name that is free."""
+    bad_id = api.call("POST", _SECRETS, body={"replication": {"automatic": {}}}, secretId="a.b")
+    assert error_of(bad_id)[:2] == (400, "INVALID_ARGUMENT")
+    bare = api.call("POST", _SECRETS, body={}, secretId="api-key")
+    assert error_of(bare)[:2] == (400, "INVALID_ARGUMENT")
+    _create(api)
+    taken = api.call("POST", _SECRETS, body={"replication": {"automatic": {}}}, secretId="api-key")
+    assert error_of(taken)[:2] == (409, "ALREADY_EXISTS")
+
+
+def test_versions_count_up_and_latest_is_the_newest(api: Api) -> None:
+    """latest is the newest version whatever its state; a number stays what it was."""
+    _create(api)
+    assert error_of(_access(api, "latest"))[0] == 404
+    first = _add(api, b"one")
+    second = _add(api, b"two")
+    assert (first["name"][-2:], second["name"][-2:]) == ("/1", "/2")
+    assert base64.b64decode(_access(api, "latest").json()["payload"]["data"]) == b"two"
+    assert base64.b64decode(_access(api, "1").json()["payload"]["data"]) == b"one"
+    api.call("POST", f"{_SECRETS}/api-key/versions/2:disable")
+    status, code, message = error_of(_access(api, "latest"))
+    assert (status, code) == (400, "FAILED_PRECONDITION")
+    assert "is in DISABLED state" in message
+    assert error_of(_access(api, "3"))[0] == 404
+
+
+def test_the_life_of_a_version(api: Api) -> None:
+    """Disable, enable, destroy: a destroyed version never comes back."""
+    _create(api)
+    _add(api)
+    path = f"{_SECRETS}/api-key/versions/1"
+    assert api.call("POST", f"{path}:disable").json()["state"] == "DISABLED"
+    assert api.call("POST", f"{path}:enable").json()["state"] == "ENABLED"
+    destroyed = api.call("POST", f"{path}:destroy").json()
+    assert destroyed["state"] == "DESTROYED"
+    assert destroyed["destroyTime"]
+    assert error_of(api.call("POST", f"{path}:enable"))[1] == "FAILED_PRECONDITION"
+    assert error_of(api.call("POST", f"{path}:destroy"))[1] == "FAILED_PRECONDITION"
+    assert error_of(_access(api, "1"))[1] == "FAILED_PRECONDITION"
+
+
+def test_checksums_are_checked_and_answered(api: Api) -> None:
+    """A payload that was changed on its way is refused; an access says what it sends."""
+    _create(api)
+    checksum = google_crc32c.value(_CANARY)
+    made = _add(api, dataCrc32c=str(checksum))
+    assert made["clientSpecifiedPayloadChecksum"] is True
+    assert _access(api, "1").json()["payload"]["dataCrc32c"] == str(checksum)
+    body = {"payload": {"data": base64.b64encode(_CANARY).decode(), "dataCrc32c": "1"}}
+    answer = api.call("POST", f"{_SECRETS}/api-key:addVersion", body=body)
+    assert error_of(answer)[:2] == (400, "INVALID_ARGUMENT")
+
+
+@pytest.mark.parametrize("data", [b"", b"x" * 65_537])
+def test_payloads_have_bounds(api: Api, data: bytes) -> None:
+    """1 byte to 64 KiB."""
+    _create(api)
+    body = {"payload": {"data": base64.b64encode(data).decode()}}
+    answer = api.call("POST", f"{_SECRETS}/api-key:addVersion", body=body)
+    assert error_of(answer)[:2] == (400, "INVALID_ARGUMENT")
+
+
+def test_payloads_are_shown_by_access_alone(api: Api, cloud: EmbeddedCloud) -> None:
+    """No list, no history, no inventory and no error repeats a payload."""
+    _create(api)
+    _add(api)
+    body = {"payload": {"data": "not base64: " + _CANARY.decode()}}
+    shown = [
+        api.call("GET", _SECRETS).text,
+        api.call("GET", f"{_SECRETS}/api-key/versions").text,
+        api.call("POST", f"{_SECRETS}/api-key:addVersion", body=body).text,
+        api.call("GET", "_emulator/inventory").text,
+        api.call("GET", "_emulator/history").text,
+        (Path(cloud.state_dir) / "history.jsonl").read_text(encoding="utf-8"),
+    ]
+    for text in shown:
+        assert _CANARY.decode() not in text
+        assert base64.b64encode(_CANARY).decode() not in text
+
+
+def test_destroying_and_deleting_forget_the_payload(api: Api, cloud: EmbeddedCloud) -> None:
+    """Nothing of a payload is left in the store."""
+    _create(api)
+    _add(api)
+    _add(api)
+    api.call("POST", f"{_SECRETS}/api-key/versions/1:destroy")
+    assert len(cloud.store.list("_secretmanager/payloads")) == 1
+    assert api.call("DELETE", f"{_SECRETS}/api-key").status_code == 200
+    assert not cloud.store.list("_secretmanager/payloads")
+    assert api.call("GET", "_emulator/inventory").json() == {}
+
+
+def test_a_secret_made_again_starts_over(api: Api) -> None:
+    """Versions count from 1 and the policy is empty."""
+    _create(api)
+    _add(api)
+    member = "user:a@example.com"
+    policy = {"bindings": [{"role": "roles/secretmanager.admin", "members": [member]}]}
+    api.call("POST", f"{_SECRETS}/api-key:setIamPolicy", body={"policy": policy})
+    api.call("DELETE", f"{_SECRETS}/api-key")
+    _create(api)
+    assert _add(api)["name"].endswith("/1")
+    assert member not in api.call("GET", f"{_SECRETS}/api-key:getIamPolicy").text
+
+
+def test_patches_follow_the_mask(api: Api) -> None:
+    """Only what updateMask names changes; aliases must name versions; etags are conditions."""
+    made = _create(api, labels={"a": "1"}, annotations={"n": "1"})
+    _add(api)
+    path = f"{_SECRETS}/api-key"
+    body = {"labels": {"b": "2"}, "annotations": {}, "versionAliases": {"live": "1"}}
+    changed = api.call("PATCH", path, body=body, updateMask="labels,version_aliases").json()
+    assert (changed["labels"], changed["annotations"]) == ({"b": "2"}, {"n": "1"})
+    assert _access(api, "live").status_code == 200
+    wrong = api.call(
+        "PATCH", path, body={"versionAliases": {"x": "9"}}, updateMask="versionAliases"
+    )
+    assert error_of(wrong)[0] == 400
+    stale = api.call("PATCH", path, body={"etag": made["etag"]}, updateMask="labels")
+    assert error_of(stale)[1] == "FAILED_PRECONDITION"
+    unknown = api.call("PATCH", path, body={}, updateMask="name")
+    assert error_of(unknown)[1] == "INVALID_ARGUMENT"
+
+
+def test_secrets_expire(api: Api, clock: ManualClock) -> None:
+    """After its ttl a secret is gone."""
+    made = _create(api, ttl="3600s")
+    assert made["expireTime"] > made["createTime"]
+    clock.advance(3599)
+    assert api.call("GET", f"{_SECRETS}/api-key").status_code == 200
+    clock.advance(1)
+    assert api.call("GET", f"{_SECRETS}/api-key").status_code == 404
+
+
+def test_a_delayed_destruction_can_be_called_off(api: Api, clock: ManualClock) -> None:
+    """versionDestroyTtl disables first and destroys later, unless it is enabled again."""
+    _create(api, versionDestroyTtl="86400s")
+    _add(api)
+    _add(api)
+    for number in ("1", "2"):
+        scheduled = api.call("POST", f"{_SECRETS}/api-key/versions/{number}:destroy").json()
+        assert scheduled["state"] == "DISABLED"
+        assert scheduled["scheduledDestroyTime"]
+    api.call("POST", f"{_SECRETS}/api-key/versions/1:enable")
+    clock.advance(86_400)
+    states = {
+        number: api.call("GET", f"{_SECRETS}/api-key/versions/{number}").json()["state"]
+        for number in ("1", "2")
+    }
+    assert states == {"1": "ENABLED", "2": "DESTROYED"}
+
+
+def test_lists_are_filtered_and_paged(api: Api) -> None:
+    """Secrets by label, versions by state, newest version first, page after page."""
+    _create(api, "s1", labels={"env": "prod"})
+    _create(api, "s2")
+    found = api.call("GET", _SECRETS, filter="labels.env=prod").json()
+    assert [each["name"][-2:] for each in found["secrets"]] == ["s1"]
+    assert found["totalSize"] == 1
+    for _ in range(3):
+        _add(api, key="s1")
+    api.call("POST", f"{_SECRETS}/s1/versions/2:disable")
+    path = f"{_SECRETS}/s1/versions"
+    enabled = api.call("GET", path, filter="state:ENABLED").json()["versions"]
+    assert [each["name"][-1] for each in enabled] == ["3", "1"]
+    first = api.call("GET", path, pageSize="2").json()
+    assert [each["name"][-1] for each in first["versions"]] == ["3", "2"]
+    rest = api.call("GET", path, pageSize="2", pageToken=first["nextPageToken"]).json()
+    assert [each["name"][-1] for each in rest["versions"]] == ["1"]
+    odd = api.call("GET", _SECRETS, filter="(a=1 OR b=2)")
+    assert odd.status_code == 501
+
+
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+def test_googles_library_over_rest(cloud: EmbeddedCloud) -> None:
+    """google-cloud-secret-manager creates, adds, accesses, pins, disables and deletes."""
+    from google.api_core.exceptions import AlreadyExists, FailedPrecondition, NotFound
+    from google.cloud import secretmanager_v1 as sm
+    from google.cloud.secretmanager_v1.services.secret_manager_service.transports.rest import (
+        SecretManagerServiceRestTransport,
+    )
+    from google.oauth2.credentials import Credentials
+
+    transport = SecretManagerServiceRestTransport(
+        host=cloud.url.removeprefix("http://"),
+        url_scheme="http",
+        credentials=Credentials(token=TOKEN),  # type: ignore[no-untyped-call]
+    )
+    client = sm.SecretManagerServiceClient(transport=transport)
+    parent = f"projects/{PROJECT}"
+    secret = sm.Secret(replication=sm.Replication(automatic=sm.Replication.Automatic()))
+    made = client.create_secret(parent=parent, secret_id="api-key", secret=secret)
+    with pytest.raises((AlreadyExists, Exception), match="already exists"):
+        client.create_secret(parent=parent, secret_id="api-key", secret=secret)
+    payload = sm.SecretPayload(data=_CANARY, data_crc32c=google_crc32c.value(_CANARY))
+    version = client.add_secret_version(parent=made.name, payload=payload)
+    answer = client.access_secret_version(name=f"{made.name}/versions/latest")
+    assert (answer.payload.data, answer.name) == (_CANARY, version.name)
+    assert answer.payload.data_crc32c == payload.data_crc32c
+    assert [each.name for each in client.list_secrets(parent=parent)] == [made.name]
+    assert [each.name for each in client.list_secret_versions(parent=made.name)] == [version.name]
+    client.disable_secret_version(name=version.name)
+    with pytest.raises((FailedPrecondition, Exception), match="DISABLED"):
+        client.access_secret_version(name=version.name)
+    client.delete_secret(name=made.name)
+    with pytest.raises(NotFound):
+        client.get_secret(name=made.name)

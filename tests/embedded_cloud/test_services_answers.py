@@ -1,0 +1,246 @@
+"""Every answer of a walk through all services holds only what Google's documents know."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import requests
+
+from embedded_cloud.contract import documents_directory
+from tests.embedded_cloud.api import PROJECT, TOKEN, Api
+
+_DOCUMENTS = {
+    name: json.loads((documents_directory() / f"{name}.v1.json").read_bytes())
+    for name in (
+        *("storage", "secretmanager", "compute"),
+        *("iam", "cloudresourcemanager", "serviceusage"),
+    )
+}
+_UPLOAD = "upload/storage/v1/b/bk-1/o"
+
+
+def test_answers_fit_the_documents(api: Api) -> None:
+    """No field that the schema of the method's response does not have, and no wrong type."""
+    findings: list[str] = []
+    seen: set[str] = set()
+    for method_id, answer in _walk(api):
+        document = _DOCUMENTS[method_id.partition(".")[0]]
+        response = _methods(document)[method_id].get("response", {}).get("$ref")
+        seen.add(method_id)
+        if response is None:
+            assert not answer, f"{method_id} answers something"
+            continue
+        findings += [
+            f"{method_id}: {finding}"
+            for finding in _misfits(document["schemas"], {"$ref": response}, answer, response)
+        ]
+    assert findings == []
+    assert len(seen) > 65
+
+
+def _walk(api: Api) -> Iterator[tuple[str, Any]]:
+    """(method id, JSON answer) of calls on every service."""
+    for method, path, body, query in [
+        *_storage(),
+        *_secrets(),
+        *_accounts_and_services(),
+        *_compute(),
+    ]:
+        yield _call(api, method, path, body, query)
+
+
+def _call(api: Api, method: str, path: str, body: Any, query: dict[str, str]) -> tuple[str, Any]:
+    if isinstance(body, bytes):
+        answer = requests.request(
+            method,
+            f"{api.url}/{path}",
+            params=query,
+            data=body,
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            timeout=30,
+        )
+    else:
+        answer = api.call(method, path, body=body, **query)
+    assert answer.ok, f"{method} {path}: {answer.text}"
+    calls = api.call("GET", "_emulator/history").json()["calls"]
+    return calls[-1]["method_id"], answer.json() if answer.content else None
+
+
+_Calls = list[tuple[str, str, Any, dict[str, str]]]
+
+
+def _storage() -> _Calls:
+    bucket = "storage/v1/b/bk-1"
+    policy = {"bindings": [{"role": "roles/storage.admin", "members": ["user:a@b.c"]}]}
+    return [
+        ("POST", "storage/v1/b", {"name": "bk-1", "labels": {"a": "b"}}, {"project": PROJECT}),
+        ("GET", "storage/v1/b", None, {"project": PROJECT}),
+        ("GET", bucket, None, {}),
+        ("PATCH", bucket, {"versioning": {"enabled": True}}, {}),
+        ("PUT", bucket, {"versioning": {"enabled": True}}, {}),
+        ("GET", f"{bucket}/iam", None, {}),
+        ("PUT", f"{bucket}/iam", policy, {}),
+        ("GET", f"{bucket}/iam/testPermissions", None, {"permissions": "storage.objects.get"}),
+        ("GET", f"{bucket}/storageLayout", None, {}),
+        ("GET", f"{bucket}/managedFolders", None, {}),
+        ("GET", f"storage/v1/projects/{PROJECT}/serviceAccount", None, {}),
+        ("POST", _UPLOAD, b"hello", {"uploadType": "media", "name": "x"}),
+        ("POST", _UPLOAD, b"again", {"uploadType": "media", "name": "x"}),
+        ("GET", f"{bucket}/o", None, {"versions": "true"}),
+        ("GET", f"{bucket}/o/x", None, {}),
+        ("PATCH", f"{bucket}/o/x", {"metadata": {"a": "b"}}, {}),
+        ("PUT", f"{bucket}/o/x", {"contentType": "a/b"}, {}),
+        ("POST", f"{bucket}/o/y/compose", {"sourceObjects": [{"name": "x"}]}, {}),
+        ("POST", f"{bucket}/o/y/rewriteTo/b/bk-1/o/z", {}, {}),
+        ("POST", f"{bucket}/o/y/copyTo/b/bk-1/o/z2", {}, {}),
+        ("DELETE", f"{bucket}/o/x", None, {}),
+    ]
+
+
+def _secrets() -> _Calls:
+    secrets = f"v1/projects/{PROJECT}/secrets"
+    secret, version = f"{secrets}/s", f"{secrets}/s/versions/1"
+    data = {"payload": {"data": base64.b64encode(b"x").decode()}}
+    policy = {"policy": {"bindings": [{"role": "roles/viewer", "members": ["user:a@b.c"]}]}}
+    body = {"replication": {"automatic": {}}, "ttl": "9999s", "versionDestroyTtl": "86400s"}
+    return [
+        ("POST", secrets, body, {"secretId": "s"}),
+        ("GET", secrets, None, {}),
+        ("GET", secret, None, {}),
+        ("PATCH", secret, {"labels": {"a": "b"}}, {"updateMask": "labels"}),
+        ("POST", f"{secret}:addVersion", data, {}),
+        ("GET", f"{secret}/versions", None, {}),
+        ("GET", version, None, {}),
+        ("GET", f"{version}:access", None, {}),
+        ("POST", f"{version}:disable", {}, {}),
+        ("POST", f"{version}:enable", {}, {}),
+        ("POST", f"{version}:destroy", {}, {}),
+        ("POST", f"{secret}:setIamPolicy", policy, {}),
+        ("GET", f"{secret}:getIamPolicy", None, {}),
+        ("POST", f"{secret}:testIamPermissions", {"permissions": ["a.b.c"]}, {}),
+        ("DELETE", secret, None, {}),
+    ]
+
+
+def _accounts_and_services() -> _Calls:
+    project = f"v1/projects/{PROJECT}"
+    accounts = f"{project}/serviceAccounts"
+    account = f"{accounts}/host-sa@{PROJECT}.iam.gserviceaccount.com"
+    policy = {"policy": {"bindings": [{"role": "roles/viewer", "members": ["user:a@b.c"]}]}}
+    patch = {"serviceAccount": {"displayName": "x"}, "updateMask": "displayName"}
+    services = f"{project}/services"
+    tpu = f"{services}/tpu.googleapis.com"
+    return [
+        ("POST", accounts, {"accountId": "host-sa"}, {}),
+        ("GET", accounts, None, {}),
+        ("GET", account, None, {}),
+        ("PATCH", account, patch, {}),
+        ("POST", f"{account}:disable", {}, {}),
+        ("POST", f"{account}:enable", {}, {}),
+        ("POST", f"{account}:setIamPolicy", policy, {}),
+        ("POST", f"{account}:getIamPolicy", None, {}),
+        ("POST", f"{account}:testIamPermissions", {"permissions": ["a.b.c"]}, {}),
+        ("DELETE", account, None, {}),
+        ("GET", project, None, {}),
+        ("POST", f"{project}:getIamPolicy", {}, {}),
+        ("POST", f"{project}:setIamPolicy", policy, {}),
+        ("POST", f"{project}:testIamPermissions", {"permissions": ["a.b.c"]}, {}),
+        ("GET", services, None, {}),
+        ("GET", tpu, None, {}),
+        ("GET", f"{services}:batchGet", None, {"names": tpu.removeprefix("v1/")}),
+        ("POST", f"{tpu}:enable", {}, {}),
+        ("POST", f"{tpu}:disable", {}, {}),
+        ("POST", f"{services}:batchEnable", {"serviceIds": ["tpu.googleapis.com"]}, {}),
+    ]
+
+
+def _compute() -> _Calls:
+    root = f"compute/v1/projects/{PROJECT}"
+    region = f"{root}/regions/us-east5"
+    network = "global/networks/n"
+    nat = {
+        "name": "nat",
+        "natIpAllocateOption": "AUTO_ONLY",
+        "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES",
+    }
+    rule = {"name": "f", "network": network, "denied": [{"IPProtocol": "all"}]}
+    subnetwork = {"name": "s", "network": network, "ipCidrRange": "10.0.0.0/24"}
+    made: dict[str, dict[str, Any]] = {
+        f"{root}/global/networks": {"name": "n", "autoCreateSubnetworks": False},
+        f"{region}/subnetworks": subnetwork,
+        f"{region}/routers": {"name": "r", "network": network, "nats": [nat]},
+        f"{root}/global/firewalls": rule,
+        f"{region}/addresses": {"name": "a"},
+        f"{root}/global/addresses": {"name": "g"},
+    }
+    calls: _Calls = [("POST", collection, body, {}) for collection, body in made.items()]
+    for collection, body in made.items():
+        calls += [
+            ("GET", collection, None, {}),
+            ("GET", f"{collection}/{body['name']}", None, {}),
+        ]
+    calls += [
+        ("GET", f"{root}/aggregated/{kind}", None, {})
+        for kind in ("subnetworks", "routers", "addresses")
+    ]
+    calls += [
+        ("PATCH", f"{root}/global/firewalls/f", {"priority": 5}, {}),
+        ("PUT", f"{root}/global/firewalls/f", rule, {}),
+        ("PATCH", f"{region}/routers/r", {"description": "x"}, {}),
+        *[("GET", path, None, {}) for path in (root, region, f"{root}/zones/us-east5-a")],
+        *[("GET", f"{root}/{places}", None, {}) for places in ("regions", "zones")],
+        ("GET", f"{root}/global/operations", None, {}),
+        ("GET", f"{region}/operations", None, {}),
+    ]
+    for collection, body in reversed(made.items()):
+        calls.append(("DELETE", f"{collection}/{body['name']}", None, {}))
+    return calls
+
+
+def _methods(node: dict[str, Any]) -> dict[str, Any]:
+    found = {method["id"]: method for method in node.get("methods", {}).values()}
+    for resource in node.get("resources", {}).values():
+        found |= _methods(resource)
+    return found
+
+
+def _misfits(schemas: dict[str, Any], schema: dict[str, Any], value: Any, path: str) -> list[str]:
+    """What in ``value`` its schema does not have or spells otherwise."""
+    if "$ref" in schema:
+        schema = schemas[schema["$ref"]]
+    kind = schema.get("type")
+    if kind == "any":
+        return []
+    types: dict[str, type] = {
+        "object": dict,
+        "array": list,
+        "string": str,
+        "boolean": bool,
+        "integer": int,
+    }
+    # Seen as Any again below: what a JSON value is depends on its schema.
+    entries: Any = value
+    if not isinstance(value, types.get(str(kind), float)):
+        return [f"{path} is {value!r}, not {kind}"]
+    if kind == "array":
+        return [
+            finding
+            for index, entry in enumerate(entries)
+            for finding in _misfits(schemas, schema["items"], entry, f"{path}[{index}]")
+        ]
+    if "enum" in schema and value not in schema["enum"]:
+        return [f"{path} is {value!r}, which is not in its enum"]
+    if kind != "object":
+        return []
+    rest = schema.get("additionalProperties")
+    findings: list[str] = []
+    for key, entry in entries.items():
+        declared = schema.get("properties", {}).get(key, rest)
+        if declared is None:
+            findings.append(f"{path}.{key} is unknown")
+        else:
+            findings += _misfits(schemas, declared, entry, f"{path}.{key}")
+    return findings

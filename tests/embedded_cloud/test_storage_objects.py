@@ -1,0 +1,262 @@
+"""Objects over the JSON API: generations, conditions, downloads, copies."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import pytest
+import requests
+
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import PROJECT, TOKEN, Api, with_token
+
+_AUTH = {"Authorization": f"Bearer {TOKEN}"}
+_BUCKET = "storage/v1/b/bk-1"
+
+
+@pytest.fixture
+def store(api: Api) -> Api:
+    """An API with one bucket, ``bk-1``."""
+    assert _bucket(api, "bk-1").status_code == 200
+    return api
+
+
+def _bucket(api: Api, name: str, **body: Any) -> requests.Response:
+    return api.call("POST", "storage/v1/b", body={"name": name, **body}, project=PROJECT)
+
+
+def _put(api: Api, name: str, data: bytes, bucket: str = "bk-1", **query: str) -> Any:
+    answer = requests.post(
+        f"{api.url}/upload/storage/v1/b/{bucket}/o",
+        params={"uploadType": "media", "name": name, **query},
+        data=data,
+        headers=_AUTH | {"Content-Type": "text/plain"},
+        timeout=30,
+    )
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def _path(name: str, bucket: str = "bk-1") -> str:
+    return f"storage/v1/b/{bucket}/o/{quote(name, safe='')}"
+
+
+def _media(api: Api, name: str, headers: dict[str, str] | None = None, **query: str) -> Any:
+    return requests.get(
+        f"{api.url}/{_path(name)}",
+        params={"alt": "media", **query},
+        headers=_AUTH | (headers or {}),
+        timeout=30,
+    )
+
+
+def test_an_object_says_what_it_is(store: Api) -> None:
+    """Size, hashes, generation, content type and links are in its resource."""
+    made = _put(store, "a/b c:d.txt", b"hello")
+    assert (made["size"], made["contentType"], made["metageneration"]) == ("5", "text/plain", "1")
+    assert (made["crc32c"], made["md5Hash"]) == ("mnG7TA==", "XUFAKrxLKna5cZ2REBfFkg==")
+    assert made == store.call("GET", _path("a/b c:d.txt")).json()
+    fetched = requests.get(made["mediaLink"], headers=_AUTH, timeout=30)
+    assert fetched.content == b"hello"
+
+
+def test_a_download_carries_hash_and_generation(store: Api) -> None:
+    """A client can check what it got without asking again."""
+    made = _put(store, "x", b"hello")
+    answer = _media(store, "x")
+    assert answer.headers["X-Goog-Hash"] == "crc32c=mnG7TA==,md5=XUFAKrxLKna5cZ2REBfFkg=="
+    assert answer.headers["X-Goog-Generation"] == made["generation"]
+    assert answer.headers["X-Goog-Stored-Content-Length"] == "5"
+    assert answer.headers["Content-Length"] == "5"
+    assert answer.headers["ETag"] == made["etag"]
+
+
+def test_ranges_of_a_download(store: Api) -> None:
+    """206 with Content-Range, or 416 after the end."""
+    _put(store, "x", b"0123456789")
+    part = _media(store, "x", {"Range": "bytes=2-4"})
+    assert (part.status_code, part.content) == (206, b"234")
+    assert part.headers["Content-Range"] == "bytes 2-4/10"
+    assert _media(store, "x", {"Range": "bytes=-2"}).content == b"89"
+    beyond = _media(store, "x", {"Range": "bytes=10-"})
+    assert beyond.status_code == 416
+    assert beyond.headers["Content-Range"] == "bytes */10"
+
+
+def test_generations_only_grow(store: Api) -> None:
+    """Every write is a new generation, above all earlier ones even when time stands still."""
+    first = int(_put(store, "x", b"1")["generation"])
+    second = int(_put(store, "x", b"2")["generation"])
+    assert store.call("DELETE", _path("x")).status_code == 204
+    third = int(_put(store, "x", b"3")["generation"])
+    assert first < second < third
+    assert store.call("GET", _path("x"), generation=str(first)).status_code == 404
+
+
+def test_write_conditions(store: Api) -> None:
+    """ifGenerationMatch=0 creates only; another generation's match is 412; nothing is lost."""
+    made = _put(store, "x", b"1", ifGenerationMatch="0")
+    again = requests.post(
+        f"{store.url}/upload/storage/v1/b/bk-1/o",
+        params={"uploadType": "media", "name": "x", "ifGenerationMatch": "0"},
+        data=b"2",
+        headers=_AUTH,
+        timeout=30,
+    )
+    assert again.status_code == 412
+    assert again.json()["error"]["errors"][0]["reason"] == "conditionNotMet"
+    assert _media(store, "x").content == b"1"
+    _put(store, "x", b"2", ifGenerationMatch=made["generation"])
+    refused = store.call("DELETE", _path("x"), ifGenerationMatch=made["generation"])
+    assert refused.status_code == 412
+    assert _media(store, "x").content == b"2"
+
+
+def test_a_read_of_what_one_has_is_304(store: Api) -> None:
+    """ifGenerationNotMatch spares metadata and bytes."""
+    generation = _put(store, "x", b"1")["generation"]
+    for query in ({}, {"alt": "media"}):
+        answer = store.call("GET", _path("x"), ifGenerationNotMatch=generation, **query)
+        assert answer.status_code == 304
+    assert store.call("GET", _path("x"), ifMetagenerationMatch="2").status_code == 412
+
+
+def test_versioned_buckets_keep_what_was(api: Api, clock: ManualClock) -> None:
+    """Overwritten and deleted objects stay as generations, and keep the bucket undeletable."""
+    assert _bucket(api, "bk-1", versioning={"enabled": True}).status_code == 200
+    first = _put(api, "x", b"1")["generation"]
+    clock.advance(1)
+    second = _put(api, "x", b"2")["generation"]
+    assert _media(api, "x", generation=first).content == b"1"
+    assert api.call("DELETE", _path("x")).status_code == 204
+    assert api.call("GET", _path("x")).status_code == 404
+    assert "items" not in api.call("GET", f"{_BUCKET}/o").json()
+    listed = api.call("GET", f"{_BUCKET}/o", versions="true").json()["items"]
+    assert [each["generation"] for each in listed] == [first, second]
+    assert all("timeDeleted" in each for each in listed)
+    refused = api.call("DELETE", _BUCKET)
+    assert (refused.status_code, refused.json()["error"]["message"]) == (
+        409,
+        "The bucket you tried to delete is not empty.",
+    )
+    for generation in (first, second):
+        assert api.call("DELETE", _path("x"), generation=generation).status_code == 204
+    assert api.call("DELETE", _BUCKET).status_code == 204
+
+
+def test_bytes_go_with_their_object(store: Api, cloud: EmbeddedCloud) -> None:
+    """No file is left on disk once nothing points at it."""
+    objects = Path(cloud.state_dir) / "objects"
+    _put(store, "x", b"1")
+    _put(store, "x", b"22")
+    assert sum(file.is_file() for file in objects.rglob("*")) == 1
+    store.call("DELETE", _path("x"))
+    assert not any(file.is_file() for file in objects.rglob("*"))
+
+
+def test_metadata_is_patched_and_replaced(store: Api) -> None:
+    """PATCH merges custom metadata, PUT replaces it; both move the metageneration."""
+    _put(store, "x", b"1")
+    patched = store.call("PATCH", _path("x"), body={"metadata": {"a": "1", "b": "2"}}).json()
+    assert patched["metageneration"] == "2"
+    patched = store.call("PATCH", _path("x"), body={"metadata": {"a": None}}).json()
+    assert patched["metadata"] == {"b": "2"}
+    assert patched["contentType"] == "text/plain"
+    replaced = store.call("PUT", _path("x"), body={"contentType": "text/html"}).json()
+    assert "metadata" not in replaced
+    assert replaced["contentType"] == "text/html"
+
+
+def test_held_objects_stay(store: Api) -> None:
+    """A temporary hold forbids deleting and overwriting."""
+    _put(store, "x", b"1")
+    store.call("PATCH", _path("x"), body={"temporaryHold": True})
+    assert store.call("DELETE", _path("x")).status_code == 403
+    store.call("PATCH", _path("x"), body={"temporaryHold": False})
+    assert store.call("DELETE", _path("x")).status_code == 204
+
+
+def test_compose_joins(store: Api) -> None:
+    """Up to 32 objects become one, with a CRC32C and no MD5."""
+    _put(store, "1", b"hel")
+    _put(store, "2", b"lo")
+    body = {"sourceObjects": [{"name": "1"}, {"name": "2"}], "destination": {"contentType": "x/y"}}
+    joined = store.call("POST", f"{_path('whole')}/compose", body=body).json()
+    assert (joined["componentCount"], joined["crc32c"]) == (2, "mnG7TA==")
+    assert joined["contentType"] == "x/y"
+    assert "md5Hash" not in joined
+    assert _media(store, "whole").content == b"hello"
+    missing = {"sourceObjects": [{"name": "nothing"}]}
+    assert store.call("POST", f"{_path('w')}/compose", body=missing).status_code == 404
+    assert store.call("POST", f"{_path('w')}/compose", body={}).status_code == 400
+
+
+@pytest.mark.parametrize("verb", ["rewriteTo", "copyTo"])
+def test_copies_are_objects_of_their_own(store: Api, verb: str) -> None:
+    """A copy outlives its source, keeps its metadata, and honours conditions."""
+    assert _bucket(store, "bk-2").status_code == 200
+    made = _put(store, "a/x", b"hello")
+    path = f"{_path('a/x')}/{verb}/b/bk-2/o/y"
+    answer = store.call("POST", path, ifSourceGenerationMatch=made["generation"]).json()
+    copied = answer["resource"] if verb == "rewriteTo" else answer
+    assert copied["contentType"] == "text/plain"
+    assert copied["generation"] != made["generation"]
+    store.call("DELETE", _path("a/x"))
+    assert store.call("GET", _path("y", "bk-2"), alt="media").content == b"hello"
+    refused = store.call("POST", f"{_path('a/x')}/{verb}/b/bk-2/o/y")
+    assert refused.status_code == 404
+
+
+def test_lists_fold_and_page(store: Api) -> None:
+    """Prefix, delimiter and pages over HTTP."""
+    for name in ("m/1", "m/2", "m/sub/3", "other"):
+        _put(store, name, b"")
+    body = store.call("GET", f"{_BUCKET}/o", prefix="m/", delimiter="/").json()
+    assert [each["name"] for each in body["items"]] == ["m/1", "m/2"]
+    assert body["prefixes"] == ["m/sub/"]
+    names: list[str] = []
+    token = ""
+    while True:
+        body = store.call("GET", f"{_BUCKET}/o", maxResults="3", pageToken=token).json()
+        names += [each["name"] for each in body["items"]]
+        if not (token := body.get("nextPageToken", "")):
+            break
+    assert names == ["m/1", "m/2", "m/sub/3", "other"]
+
+
+def test_names_that_look_alike_stay_apart(store: Api) -> None:
+    """A name may hold what separates name and generation inside."""
+    _put(store, "x", b"1")
+    _put(store, "x#1", b"2")
+    assert _media(store, "x").content == b"1"
+    store.call("DELETE", _path("x"))
+    assert _media(store, "x").status_code == 404
+    assert _media(store, "x#1").content == b"2"
+
+
+@pytest.mark.parametrize("name", ["..", "a\nb", "x" * 1025])
+def test_object_names_that_google_refuses(store: Api, name: str) -> None:
+    """Nothing in a name can reach the disk."""
+    answer = requests.post(
+        f"{store.url}/upload/storage/v1/b/bk-1/o",
+        params={"uploadType": "media", "name": name},
+        headers=_AUTH,
+        timeout=30,
+    )
+    assert answer.status_code == 400
+
+
+def test_objects_survive_a_restart(tmp_path: Path) -> None:
+    """The same state directory again has the same objects, and no stray files."""
+    state = tmp_path / "again"
+    with EmbeddedCloud(with_token(state)) as cloud:
+        api = Api(cloud.url)
+        _bucket(api, "bk-1")
+        made = _put(api, "x", b"hello")
+    with EmbeddedCloud(with_token(state)) as cloud:
+        api = Api(cloud.url)
+        assert api.call("GET", _path("x")).json()["generation"] == made["generation"]
+        assert _media(api, "x").content == b"hello"

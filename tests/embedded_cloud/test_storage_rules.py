@@ -1,0 +1,262 @@
+"""The pure rules of the emulated Cloud Storage."""
+
+from __future__ import annotations
+
+import base64
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from embedded_cloud.errors import CloudError
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.merge_patch import merge
+from embedded_cloud.paging import decode_token, encode_token, page
+from embedded_cloud.storage.errors import NotModified
+from embedded_cloud.storage.etags import counter_etag, object_etag
+from embedded_cloud.storage.listing import Query, glob_pattern, select
+from embedded_cloud.storage.multipart import read_related
+from embedded_cloud.storage.preconditions import Preconditions
+from embedded_cloud.storage.ranges import NotSatisfiable, Slice, requested_slice
+from embedded_cloud.storage.uploads import ContentRange, bytes_to_skip, persisted
+from tests.embedded_cloud.api import PROJECT, Api
+
+_PLACE = f"v2/projects/{PROJECT}/locations/us-east5-a"
+_LISTS = [
+    "storage/v1/b",
+    "storage/v1/b/bucket-1/o",
+    f"{_PLACE}/queuedResources",
+    f"{_PLACE}/acceleratorTypes",
+    f"v1/projects/{PROJECT}/secrets",
+    f"v1/projects/{PROJECT}/services",
+    f"compute/v1/projects/{PROJECT}/global/networks",
+]
+
+_NAMES = ["a", "a/b", "a/c/d", "b!", "b/1", "b/2", "c"]
+
+
+def _select(names: list[str], **query: object) -> tuple[list[str], list[str], str | None]:
+    listing = select(((name, name, name) for name in sorted(names)), Query(**query))  # type: ignore[arg-type]
+    return listing.items, listing.prefixes, listing.last
+
+
+@pytest.mark.parametrize(
+    ("query", "items", "prefixes"),
+    [
+        ({}, sorted(_NAMES), []),
+        ({"prefix": "a"}, ["a", "a/b", "a/c/d"], []),
+        ({"delimiter": "/"}, ["a", "b!", "c"], ["a/", "b/"]),
+        ({"prefix": "a/", "delimiter": "/"}, ["a/b"], ["a/c/"]),
+        ({"start_offset": "a/c", "end_offset": "b/2"}, ["a/c/d", "b!", "b/1"], []),
+        ({"match_glob": "*/*"}, ["a/b", "b/1", "b/2"], []),
+        ({"match_glob": "**/d"}, ["a/c/d"], []),
+        ({"match_glob": "b{!,/[12]}"}, ["b!", "b/1", "b/2"], []),
+        ({"match_glob": "?"}, ["a", "c"], []),
+    ],
+)
+def test_list_shows_what_the_query_names(
+    query: dict[str, object], items: list[str], prefixes: list[str]
+) -> None:
+    """Prefix, delimiter, offsets and globs each pick their names."""
+    assert _select(_NAMES, **query) == (items, prefixes, None)
+
+
+@given(
+    names=st.lists(st.text("ab/!", min_size=1, max_size=5), unique=True, max_size=12),
+    limit=st.integers(1, 4),
+    delimiter=st.sampled_from(["", "/"]),
+)
+def test_pages_join_to_the_whole(names: list[str], limit: int, delimiter: str) -> None:
+    """Whatever the page size, the pages hand out everything once and in order."""
+    whole_items, whole_prefixes, _ = _select(names, delimiter=delimiter)
+    items: list[str] = []
+    prefixes: list[str] = []
+    after: str | None = ""
+    while after is not None:
+        more, folded, after = _select(names, delimiter=delimiter, limit=limit, after=after)
+        assert len(more) + len(folded) <= limit
+        items += more
+        prefixes += folded
+    assert (items, prefixes) == (whole_items, whole_prefixes)
+
+
+def test_a_folder_marker_is_shown_beside_its_prefix_when_asked() -> None:
+    """includeTrailingDelimiter shows the object whose name is the prefix itself."""
+    shown = _select(["a/", "a/b"], delimiter="/", include_trailing_delimiter=True)
+    assert shown == (["a/"], ["a/"], None)
+
+
+def test_glob_escapes_what_is_special_to_regular_expressions() -> None:
+    """A dot in a glob is a dot."""
+    assert re.fullmatch(glob_pattern("a.b*"), "a.bc")
+    assert not re.fullmatch(glob_pattern("a.b*"), "axbc")
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("", Slice(0, 10, False)),
+        ("bytes=0-3", Slice(0, 4, True)),
+        ("bytes=4-", Slice(4, 6, True)),
+        ("bytes=-3", Slice(7, 3, True)),
+        ("bytes=-30", Slice(0, 10, True)),
+        ("bytes=8-100", Slice(8, 2, True)),
+        ("bytes=0-1,3-4", Slice(0, 10, False)),
+        ("bytes=5-2", Slice(0, 10, False)),
+        ("lines=1-2", Slice(0, 10, False)),
+    ],
+)
+def test_ranges_are_read_as_the_rfc_says(header: str, expected: Slice) -> None:
+    """First, last and suffix positions; anything else is as if nothing were asked."""
+    assert requested_slice(header, 10) == expected
+
+
+@pytest.mark.parametrize("header", ["bytes=10-", "bytes=10-20", "bytes=-0"])
+def test_a_range_after_the_end_cannot_be_satisfied(header: str) -> None:
+    """A range that begins after the last byte is 416's business."""
+    with pytest.raises(NotSatisfiable):
+        requested_slice(header, 10)
+
+
+@pytest.mark.parametrize(
+    ("conditions", "generation", "met"),
+    [
+        (Preconditions(), 5, True),
+        (Preconditions(generation_match=5), 5, True),
+        (Preconditions(generation_match=4), 5, False),
+        (Preconditions(generation_match=0), 0, True),
+        (Preconditions(generation_match=0), 5, False),
+        (Preconditions(generation_not_match=4), 5, True),
+        (Preconditions(generation_not_match=5), 5, False),
+        (Preconditions(metageneration_match=1), 5, True),
+        (Preconditions(metageneration_match=2), 5, False),
+        (Preconditions(metageneration_not_match=1), 5, False),
+    ],
+)
+def test_preconditions_of_a_write(conditions: Preconditions, generation: int, met: bool) -> None:
+    """A condition that does not hold is 412; generation 0 means "not there"."""
+    if met:
+        conditions.check(generation, 1, read=False)
+        return
+    with pytest.raises(CloudError) as caught:
+        conditions.check(generation, 1, read=False)
+    assert caught.value.http_status == 412
+    assert caught.value.legacy_reason == "conditionNotMet"
+
+
+def test_a_read_that_has_it_already_is_not_modified() -> None:
+    """A read's not-match condition is answered by 304, not by an error."""
+    with pytest.raises(NotModified):
+        Preconditions(generation_not_match=5).check(5, 1, read=True)
+
+
+def test_etags_have_googles_form() -> None:
+    """Protobuf messages of one or two counters: CAE= is the first etag of a bucket."""
+    assert counter_etag(1) == "CAE="
+    message = base64.b64decode(object_etag(300, 1))
+    assert message == bytes([0x08, 0xAC, 0x02, 0x10, 0x01])
+
+
+@pytest.mark.parametrize(
+    ("header", "expected"),
+    [
+        ("bytes 0-99/*", ContentRange(0, 99, None)),
+        ("bytes 100-199/200", ContentRange(100, 199, 200)),
+        ("bytes */200", ContentRange(None, None, 200)),
+        ("bytes */*", ContentRange(None, None, None)),
+    ],
+)
+def test_content_ranges(header: str, expected: ContentRange) -> None:
+    """Chunks and status queries of a resumable upload."""
+    assert ContentRange.parse(header) == expected
+
+
+@pytest.mark.parametrize("header", ["bytes 5-4/10", "bytes 0-9/5", "0-9/10", "bytes 0-"])
+def test_nonsense_content_ranges_are_refused(header: str) -> None:
+    """A range that cannot be is 400."""
+    with pytest.raises(CloudError, match="Content-Range"):
+        ContentRange.parse(header)
+
+
+def test_only_whole_quanta_of_an_unfinished_upload_count() -> None:
+    """256 KiB steps, as on Google; a chunk may overlap what is there but leave no gap."""
+    assert persisted(300 * 1024) == 256 * 1024
+    assert bytes_to_skip(100, 60) == 40
+    with pytest.raises(CloudError, match="exceeds already uploaded size of 100"):
+        bytes_to_skip(100, 101)
+
+
+@pytest.mark.parametrize("newline", [b"\r\n", b"\n"])
+@pytest.mark.parametrize("step", [1, 7, 1000])
+@pytest.mark.parametrize("quote", ['"', "'", ""])
+async def test_related_bodies_are_taken_apart_wherever_they_are_cut(
+    newline: bytes, step: int, quote: str
+) -> None:
+    """The boundary is found however the bytes arrive, and bytes like it are kept."""
+    media = b"\r\n--not the boundary\r\n--\n" * 3
+    whole = newline.join(
+        [
+            *(b"--=b=", b"Content-Type: application/json", b"", b'{"name":"x"}', b"--=b="),
+            *(b"Content-Type: text/plain", b"", media, b"--=b=--", b""),
+        ]
+    )
+
+    async def pieces() -> AsyncIterator[bytes]:
+        for at in range(0, len(whole), step):
+            yield whole[at : at + step]
+
+    related = await read_related(f"multipart/related; boundary={quote}=b={quote}", pieces())
+    assert related.metadata == b'{"name":"x"}'
+    assert related.content_type == "text/plain"
+    assert b"".join([piece async for piece in related.media]) == media
+
+
+async def test_a_related_body_cut_short_is_refused() -> None:
+    """A body that ends before its last boundary is an error, not a short object."""
+
+    async def pieces() -> AsyncIterator[bytes]:
+        yield b"--b\r\n\r\n{}\r\n--b\r\n\r\nhalf of it"
+
+    related = await read_related("multipart/related; boundary=b", pieces())
+    with pytest.raises(CloudError, match="ends before"):
+        _ = [piece async for piece in related.media]
+
+
+def test_merge_patch_removes_and_merges() -> None:
+    """Null removes, objects merge, lists are replaced."""
+    before: JsonObject = {"labels": {"a": "1", "b": "2"}, "x": [1, 2]}
+    assert merge(before, {"labels": {"a": None, "c": "3"}, "x": [3]}) == {
+        "labels": {"b": "2", "c": "3"},
+        "x": [3],
+    }
+    assert merge(None, {"a": {"b": None}}) == {"a": {}}
+
+
+def test_pages_go_on_after_the_last_key_handed_out() -> None:
+    """What is removed between two pages shifts nothing."""
+    shown, token = page(["a", "b", "c"], key=str, size=2, token=None)
+    assert shown == ["a", "b"]
+    assert page(["b", "c"], key=str, size=2, token=token) == (["c"], None)
+    assert page(["c", "b", "a"], key=str, size=2, token=encode_token("b"), descending=True) == (
+        ["a"],
+        None,
+    )
+    with pytest.raises(ValueError, match="token"):
+        page(["a"], key=str, size=1, token="!!!")
+
+
+@pytest.mark.parametrize("token", ["!", "!!!!", "=", "YQ", "YQ=", "!YQ==", "YQ==\n", "_w==", "é"])
+def test_what_is_no_page_token_is_refused(token: str) -> None:
+    """Not read as an empty token, which would be the first page again and again."""
+    with pytest.raises(ValueError, match="token"):
+        decode_token(token)
+
+
+@pytest.mark.parametrize("path", _LISTS)
+def test_every_list_refuses_a_page_token_of_its_own_making(api: Api, path: str) -> None:
+    """400, as Google answers."""
+    api.call("POST", "storage/v1/b", body={"name": "bucket-1"}, project=PROJECT)
+    answer = api.call("GET", path, pageToken="!", **({"project": PROJECT} if "/b" in path else {}))
+    assert answer.status_code == 400, answer.text

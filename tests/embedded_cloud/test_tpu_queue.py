@@ -1,0 +1,286 @@
+"""Queued resources through the HTTP API."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import PROJECT, RUN_S, ZONE, Api, error_of, flex_start
+
+_PLACE = f"projects/{PROJECT}/locations/{ZONE}"
+
+
+def test_a_request_lives_from_the_queue_to_the_end_of_its_run(
+    api: Api, cloud: EmbeddedCloud
+) -> None:
+    """Every state in order, with its node; the request lingers SUSPENDED after its run."""
+    assert api.create().status_code == 200
+    seen = []
+    for step in (0, 0.3, 2.0, 1.0, RUN_S, 1.0, 86400):
+        cloud.advance(step)
+        seen.append((api.state(), api.node_state()))
+    assert seen == [
+        ("CREATING", "GONE"),
+        ("WAITING_FOR_RESOURCES", "GONE"),
+        ("PROVISIONING", "CREATING"),
+        ("ACTIVE", "READY"),
+        ("SUSPENDING", "DELETING"),
+        ("SUSPENDED", "GONE"),
+        ("SUSPENDED", "GONE"),
+    ]
+
+
+def test_a_long_absence_is_caught_up_with_at_the_right_times(api: Api, clock: ManualClock) -> None:
+    """Nobody looked for a month: the node's creation time is when it happened, not now."""
+    api.create()
+    start = clock.now()
+    clock.advance(30)
+    assert api.state() == "ACTIVE"
+    node = api.get("nodes/n1")
+    assert node["createTime"] == "2026-11-21T12:00:02.300000000Z"
+    assert start + 30 == clock.now()
+
+
+def test_the_wire_form_of_an_active_request(api: Api, cloud: EmbeddedCloud) -> None:
+    """What was asked for, plus name, creation time and the state with its data field."""
+    api.create()
+    cloud.advance(10)
+    queued = api.get("queuedResources/q1")
+    asked = flex_start()
+    assert {key: queued[key] for key in asked} == asked
+    assert queued["name"] == f"{_PLACE}/queuedResources/q1"
+    assert queued["createTime"] == "2026-11-21T12:00:00.000000000Z"
+    assert queued["state"] == {
+        "state": "ACTIVE",
+        "stateInitiator": "SERVICE",
+        "activeData": {},
+    }
+
+
+def test_an_active_request_is_deleted_only_with_force(api: Api, cloud: EmbeddedCloud) -> None:
+    """Without force: 400 code 9 with the observed message. With force: DELETING, then 404."""
+    api.create()
+    cloud.advance(10)
+    status, code, message = error_of(api.tpu("DELETE", "queuedResources/q1"))
+    assert (status, code) == (400, "FAILED_PRECONDITION")
+    assert message.endswith(
+        "is not supported when state is ACTIVE "
+        "(must be one of [ACCEPTED WAITING_FOR_RESOURCES SUSPENDED FAILED])"
+    )
+    operation = api.tpu("DELETE", "queuedResources/q1", force="true").json()
+    assert operation["done"] is False
+    assert (api.state(), api.node_state()) == ("DELETING", "DELETING")
+    assert error_of(api.create())[0] == 409
+    cloud.advance(0.5)
+    assert (api.state(), api.node_state()) == ("GONE", "GONE")
+    assert api.get(f"operations/{operation['name'].rpartition('/')[2]}")["done"] is True
+
+
+def test_provisioning_cannot_be_deleted_even_with_force(api: Api, cloud: EmbeddedCloud) -> None:
+    """A destroy has to wait through PROVISIONING."""
+    api.create()
+    cloud.advance(2.5)
+    assert api.state() == "PROVISIONING"
+    for force in ("false", "true"):
+        answer = api.tpu("DELETE", "queuedResources/q1", force=force)
+        assert error_of(answer)[:2] == (400, "FAILED_PRECONDITION")
+    cloud.advance(1)
+    assert api.tpu("DELETE", "queuedResources/q1", force="true").status_code == 200
+
+
+def test_a_waiting_request_is_withdrawn_by_deleting_it(api: Api, cloud: EmbeddedCloud) -> None:
+    """There is no cancel verb; delete without force is how a request is withdrawn."""
+    api.capacity(never=True)
+    api.create()
+    cloud.advance(3600)
+    assert api.state() == "WAITING_FOR_RESOURCES"
+    assert api.tpu("DELETE", "queuedResources/q1").status_code == 200
+    cloud.advance(1)
+    assert api.state() == "GONE"
+
+
+def test_a_node_deleted_by_its_user_suspends_the_request(api: Api, cloud: EmbeddedCloud) -> None:
+    """SUSPENDED by USER; the husk keeps its id, and reset does not bring it back."""
+    api.create()
+    cloud.advance(10)
+    assert api.tpu("DELETE", "nodes/n1").status_code == 200
+    assert (api.state(), api.node_state()) == ("SUSPENDING", "DELETING")
+    cloud.advance(1)
+    assert api.node_state() == "GONE"
+    assert api.get("queuedResources/q1")["state"] == {
+        "state": "SUSPENDED",
+        "stateInitiator": "USER",
+        "suspendedData": {},
+    }
+    assert error_of(api.create())[:2] == (409, "ALREADY_EXISTS")
+    answer = api.tpu("POST", "queuedResources/q1:reset", body={})
+    assert error_of(answer)[:2] == (400, "FAILED_PRECONDITION")
+    assert api.tpu("DELETE", "queuedResources/q1").status_code == 200
+    cloud.advance(1)
+    assert api.create().status_code == 200
+
+
+def test_a_request_that_expires_in_the_queue_fails_and_stays_listed(
+    api: Api, cloud: EmbeddedCloud
+) -> None:
+    """validUntilDuration is over: FAILED with an error, until somebody deletes it."""
+    api.capacity(never=True)
+    body = {**flex_start(), "queueingPolicy": {"validUntilDuration": "600s"}}
+    api.create(body=body)
+    cloud.advance(599)
+    assert api.state() == "WAITING_FOR_RESOURCES"
+    cloud.advance(1)
+    state = api.get("queuedResources/q1")["state"]
+    assert (state["state"], state["stateInitiator"]) == ("FAILED", "SERVICE")
+    assert state["failedData"]["error"]["code"] == 4
+    assert [q["name"] for q in api.get("queuedResources")["queuedResources"]] == [
+        f"{_PLACE}/queuedResources/q1"
+    ]
+
+
+def test_a_provisioning_that_fails_ends_in_failed_without_a_node(
+    api: Api, cloud: EmbeddedCloud
+) -> None:
+    """PROVISIONING -> SUSPENDING -> FAILED with the service's error."""
+    message = "You have reached IN_USE_ADDRESSES limit"
+    api.capacity(failure={"code": "RESOURCE_EXHAUSTED", "message": message})
+    api.create()
+    seen = []
+    for step in (2.3, 1.0, 1.0):
+        cloud.advance(step)
+        seen.append(api.state())
+    assert seen == ["PROVISIONING", "SUSPENDING", "FAILED"]
+    error = api.get("queuedResources/q1")["state"]["failedData"]["error"]
+    assert error == {"code": 8, "message": message}
+    assert api.node_state() == "GONE"
+
+
+def test_the_same_request_id_is_the_same_operation(api: Api, cloud: EmbeddedCloud) -> None:
+    """A retried create or delete answers with the operation that its first try began."""
+    first = api.create(requestId="r-1").json()
+    assert api.create(requestId="r-1").json() == first
+    assert error_of(api.create(requestId="r-2"))[:2] == (409, "ALREADY_EXISTS")
+    cloud.advance(10)
+    deleted = api.tpu("DELETE", "queuedResources/q1", force="true", requestId="r-1").json()
+    again = api.tpu("DELETE", "queuedResources/q1", force="true", requestId="r-1").json()
+    assert again["name"] == deleted["name"] != first["name"]
+    cloud.advance(1)
+    late = api.tpu("DELETE", "queuedResources/q1", requestId="r-1").json()
+    assert (late["name"], late["done"]) == (deleted["name"], True)
+
+
+def test_a_node_id_that_is_taken_is_refused(api: Api, cloud: EmbeddedCloud) -> None:
+    """Two requests cannot promise the same node; a husk frees its node's id."""
+    api.create("q1")
+    node = flex_start()["tpu"]["nodeSpec"][0]["node"]
+    assert error_of(api.tpu("POST", "nodes", body=node, nodeId="n1"))[0] == 409
+    assert error_of(api.create("q2"))[:2] == (409, "ALREADY_EXISTS")
+    cloud.advance(RUN_S + 60)
+    assert api.state("q1") == "SUSPENDED"
+    assert api.create("q2").status_code == 200
+
+
+def _without(key: str) -> dict[str, Any]:
+    body = flex_start()
+    del body[key]
+    return body
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ({"tpu": {}}, "at least one node spec"),
+        (_without("runDuration"), "run_duration is required"),
+        (_without("provisioningModel"), "run_duration is only valid with FLEX_START"),
+        ({**flex_start(), "runDuration": {"maxRunDuration": "604801s"}}, "at most 604800s"),
+        ({**flex_start(), "runDuration": {"maxRunDuration": "0s"}}, "above 0"),
+        ({**flex_start(), "spot": {}}, "incompatible with spot requests"),
+        ({**flex_start(), "reservationName": "r"}, "incompatible with a reservation"),
+        (flex_start(acceleratorType="v6e-3"), 'Accelerator "v6e-3" was not found in zone'),
+        (flex_start(acceleratorType="v5litepod-4"), 'Accelerator "v5litepod-4" was not found'),
+        (flex_start(acceleratorType=None), "Exactly one of accelerator_type"),
+        (flex_start(runtimeVersion="tpu-vm-base"), "Runtime version 'tpu-vm-base' was not"),
+        (flex_start(networkConfigs=[{}]), "Only one of network_config and network_configs"),
+        (flex_start(description="x" * 513), "at most 512 characters"),
+        (flex_start(labels={"A": "b"}), "Invalid label 'A'='b'"),
+        (flex_start(metadata={"a b": "c"}), "Invalid metadata key 'a b'"),
+        (flex_start(metadata={"a": "é" * 131_073}), "262146 bytes; at most 262144"),
+        (flex_start(metadata=dict.fromkeys("ab", "x" * 262144)), "Metadata is 524290 bytes"),
+    ],
+)
+def test_what_cannot_be_asked_for_is_refused_at_once(
+    api: Api, body: dict[str, Any], said: str
+) -> None:
+    """400 INVALID_ARGUMENT before anything is queued."""
+    status, code, message = error_of(api.create(body=body))
+    assert (status, code) == (400, "INVALID_ARGUMENT")
+    assert said in message
+    assert api.state() == "GONE"
+
+
+def test_an_unknown_zone_is_refused(cloud: EmbeddedCloud) -> None:
+    """400 naming the zone, for every call."""
+    api = Api(cloud.url, zone="mars-north1-a")
+    for answer in (api.create(), api.tpu("GET", "queuedResources"), api.tpu("GET", "nodes/n")):
+        status, code, message = error_of(answer)
+        assert (status, code) == (400, "INVALID_ARGUMENT")
+        assert "mars-north1-a is not supported" in message
+
+
+def test_several_nodes_are_named_by_prefix_and_counted(api: Api, cloud: EmbeddedCloud) -> None:
+    """multiNodeParams: ``<prefix>-0`` and so on; the prefix defaults to the request's id."""
+    body = flex_start()
+    spec = body["tpu"]["nodeSpec"][0]
+    del spec["nodeId"]
+    spec["multiNodeParams"] = {"nodeCount": 2}
+    api.create("multi", body=body)
+    cloud.advance(10)
+    nodes = api.get("nodes")["nodes"]
+    assert [node["name"].rpartition("/")[2] for node in nodes] == ["multi-0", "multi-1"]
+    addresses = [node["networkEndpoints"][0]["ipAddress"] for node in nodes]
+    assert len(set(addresses)) == 2
+    v2 = Api(cloud.url, version="v2").get("queuedResources/multi")
+    assert v2["tpu"]["nodeSpec"][0]["multisliceParams"] == {"nodeCount": 2}
+
+
+def test_lists_come_in_pages_and_over_all_zones(api: Api, cloud: EmbeddedCloud) -> None:
+    """pageSize and pageToken walk everything once; location ``-`` means every zone."""
+    for index in range(5):
+        body = flex_start()
+        body["tpu"]["nodeSpec"][0]["nodeId"] = f"n{index}"
+        api.create(f"q{index}", body=body)
+    token, names = "", []
+    for _ in range(3):
+        answer = api.get("queuedResources", pageSize="2", pageToken=token)
+        names += [queued["name"].rpartition("/")[2] for queued in answer["queuedResources"]]
+        token = answer.get("nextPageToken", "")
+    assert (names, token) == (["q0", "q1", "q2", "q3", "q4"], "")
+    everywhere = Api(cloud.url, zone="-")
+    assert len(everywhere.get("queuedResources")["queuedResources"]) == 5
+    assert len(everywhere.get("operations")["operations"]) == 5
+    assert error_of(api.tpu("GET", "queuedResources", pageToken="abc"))[0] == 400
+
+
+def test_a_flex_start_request_seen_through_v2_lacks_what_v2_does_not_know(
+    api: Api, cloud: EmbeddedCloud
+) -> None:
+    """One queue behind both versions; v2 cannot say or show FLEX_START."""
+    api.create()
+    v2 = Api(cloud.url, version="v2")
+    assert "provisioningModel" not in v2.get("queuedResources/q1")
+    assert error_of(v2.create("q2"))[:2] == (400, "INVALID_ARGUMENT")
+
+
+def test_a_reset_provisions_the_nodes_anew(api: Api, cloud: EmbeddedCloud) -> None:
+    """From ACTIVE through the queue to another node of the same name."""
+    api.create()
+    cloud.advance(10)
+    before = api.get("nodes/n1")["id"]
+    assert api.tpu("POST", "queuedResources/q1:reset", body={}).json()["done"] is True
+    assert (api.state(), api.node_state()) == ("WAITING_FOR_RESOURCES", "GONE")
+    cloud.advance(10)
+    assert api.state() == "ACTIVE"
+    assert api.get("nodes/n1")["id"] != before

@@ -1,0 +1,140 @@
+"""The engine through the Automation API, on the embedded cloud."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable, Iterator
+
+import pulumi
+import pytest
+
+from embedded_cloud.json_types import JsonObject
+from tests.engine.embedded import Embedded
+from tpuflex.engine.events import Finished, Note, Progress
+from tpuflex.engine.failure import ProgramFailures
+from tpuflex.engine.run import EngineRun
+from tpuflex.engine.session import Target
+from tpuflex.errors import CapacityError, EngineError, NotFoundError, WeightsError
+from tpuflex.program import deploy
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.timeout(180),
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+Program = Callable[[], None]
+
+
+@pytest.fixture(autouse=True)
+def _collected() -> Iterator[None]:
+    """Collects what a failed program has left in the test that owns it, and not in a later one."""
+    yield
+    gc.collect()
+
+
+def stack_run(
+    embedded: Embedded, program: Program | None = None, seen: list[Progress] | None = None
+) -> EngineRun:
+    def endpoint() -> None:
+        deploy(embedded.settings, project="tpuflex", stack="dev", environ=embedded.environ)
+
+    return EngineRun(
+        Target(embedded.root, "dev", embedded.engine, embedded.environ),
+        program or endpoint,
+        failures=ProgramFailures(),
+        listener=(seen if seen is not None else []).append,
+    )
+
+
+def test_life_of_a_stack(embedded: Embedded) -> None:
+    """Up, no changes, refresh, destroy, remove: progress is told and nothing is left."""
+    seen: list[Progress] = []
+    run = stack_run(embedded, seen=seen)
+    assert not run.exists()
+
+    outputs = run.up()
+    again = run.preview()
+    run.refresh()
+    condemned = run.preview_destroy()
+    run.destroy()
+    run.remove()
+
+    assert outputs["lifecycle"] == "active"
+    assert again.changes == ()
+    assert {step.operation for step in condemned.changes} == {"delete"}
+    created = {p.step.type for p in seen if isinstance(p, Finished)}
+    assert "tpuflex:tpu:QueuedResource" in created
+    assert any(isinstance(p, Note) and "ACTIVE" in p.text for p in seen)
+    assert embedded.remaining() == []
+    assert (embedded.root / "stacks" / "Pulumi.dev.yaml").is_file()
+    assert not stack_run(embedded).exists()
+
+
+def test_outputs_of_a_stack_that_is_not_there(embedded: Embedded) -> None:
+    """Asking for the outputs of a stack that was never up names the command that brings it up."""
+    with pytest.raises(NotFoundError) as caught:
+        stack_run(embedded).outputs()
+
+    assert caught.value.hint == "Run: tpuflex up --stack dev"
+
+
+def test_error_of_the_program(embedded: Embedded) -> None:
+    """An error of ours inside of the program comes out whole, not as text of the engine."""
+
+    def program() -> None:
+        raise WeightsError("a shard is cut short", hint="push again")
+
+    with pytest.raises(WeightsError) as caught:
+        stack_run(embedded, program).up()
+
+    assert caught.value.hint == "push again"
+
+
+def test_bug_in_the_program(embedded: Embedded) -> None:
+    """An exception that is none of ours is one line, not a traceback."""
+
+    def program() -> None:
+        raise KeyError("boom")
+
+    with pytest.raises(EngineError) as caught:
+        stack_run(embedded, program).preview()
+
+    assert caught.value.message == "The Pulumi program failed: 'boom'"
+
+
+def test_no_capacity(embedded: Embedded) -> None:
+    """A stock-out is a CapacityError in Google's own words; what is left can be destroyed."""
+    words = "There is no more capacity in the zone"
+    failing: JsonObject = {
+        "provisioning_s": 0.1,
+        "failure": {"code": "RESOURCE_EXHAUSTED", "message": words},
+    }
+    embedded.set_capacity(failing)
+
+    with pytest.raises(CapacityError, match=words):
+        stack_run(embedded).up()
+
+    assert "queuedResources" in embedded.remaining()
+    stack_run(embedded).destroy()
+    assert embedded.remaining() == []
+
+
+def test_teardown_of_what_is_all_protected(embedded: Embedded) -> None:
+    """Where everything is protected there is nothing to destroy, and that is no failure."""
+
+    def program() -> None:
+        pulumi.ComponentResource(
+            "shop:index:Shelf", "shelf", opts=pulumi.ResourceOptions(protect=True)
+        )
+
+    run = stack_run(embedded, program)
+    run.up()
+
+    condemned = run.preview_destroy(spare_protected=True)
+    run.destroy(spare_protected=True)
+
+    assert [step.name for step in condemned.changes] == []
+    assert any(resource.get("protect") for resource in run.resources())

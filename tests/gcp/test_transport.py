@@ -1,0 +1,189 @@
+"""HTTP manners: what is retried, how long, and what each refusal becomes."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from dataclasses import replace
+from typing import Any
+
+import pytest
+import requests
+
+from tests.gcp.fake_session import BASE, OK, PATH, FakeSession, refusal, transport
+from tests.provider.fakes import FakeTime
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    ConflictError,
+    InterruptedByUser,
+    NotFoundError,
+    QuotaError,
+)
+from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.transport import Transport
+
+
+def test_json_goes_out_and_comes_back() -> None:
+    """Method, URL, query and body are sent as given; the answer's object is returned."""
+    sender, session = transport(OK)
+
+    assert sender.call("POST", PATH, query={"force": "true"}, body={"a": 1}) == {"name": "q"}
+    assert session.sent == [("POST", BASE + PATH, {"force": "true"}, b'{"a": 1}')]
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [
+        refusal(408, ""),
+        refusal(429, "RESOURCE_EXHAUSTED", "Quota exceeded for 'Requests per minute'"),
+        refusal(500, "INTERNAL"),
+        refusal(502, ""),
+        (502, b"<html>Bad Gateway</html>"),
+        refusal(503, "UNAVAILABLE"),
+        refusal(504, "DEADLINE_EXCEEDED"),
+        refusal(403, "PERMISSION_DENIED", errors=[{"reason": "rateLimitExceeded"}]),
+        refusal(403, "PERMISSION_DENIED", "Quota exceeded: queries per minute"),
+        requests.ConnectionError("reset"),
+        requests.ReadTimeout("slow"),
+        requests.exceptions.ChunkedEncodingError("cut"),
+        (200, b"<html>sign in</html>"),
+        (200, b'{"name": "q'),
+        (200, b""),
+        (200, b"[]"),
+    ],
+    ids=str,
+)
+def test_passing_faults_are_retried(fault: Any) -> None:
+    """What may go away by itself is asked again, with a growing, jittered pause."""
+    sender, session = transport(fault, fault, fault, OK)
+
+    assert sender.call("GET", PATH) == {"name": "q"}
+
+    gaps = [b - a for a, b in zip(session.at, session.at[1:], strict=False)]
+    assert gaps == [0.5, 1.0, 2.0]
+
+
+@pytest.mark.parametrize(
+    ("fault", "kind"),
+    [
+        (refusal(400, "INVALID_ARGUMENT"), ApiError),
+        (refusal(400, "FAILED_PRECONDITION"), ConflictError),
+        (refusal(403, "PERMISSION_DENIED", "Permission 'tpu.x' denied"), AccessError),
+        (refusal(403, "PERMISSION_DENIED", "Quota 'X' exhausted"), QuotaError),
+        (refusal(429, "RESOURCE_EXHAUSTED", "Quota 'TPUV6EPerProjectPerZone…'"), QuotaError),
+        (refusal(404, "NOT_FOUND"), NotFoundError),
+        (refusal(409, "ALREADY_EXISTS"), AlreadyExistsError),
+        (refusal(409, "ABORTED"), ConflictError),
+        (refusal(501, "UNIMPLEMENTED"), ApiError),
+        ((302, b""), ApiError),
+    ],
+    ids=str,
+)
+def test_refusals_are_final_and_typed(fault: Any, kind: type[Exception]) -> None:
+    """What nobody's patience mends is raised at once, as the kind that says who must act."""
+    sender, session = transport(fault)
+
+    with pytest.raises(kind) as raised:
+        sender.call("GET", PATH, query={"access_token": "canary"})
+
+    assert type(raised.value) is kind
+    assert len(session.at) == 1
+    assert "canary" not in str(raised.value)
+    if isinstance(raised.value, ApiError):
+        assert (raised.value.method, raised.value.url) == ("GET", BASE + PATH)
+        assert raised.value.status == fault[0]
+
+
+def test_budget_bounds_all_retries() -> None:
+    """A call that keeps failing ends within its budget, with the last error."""
+    sender, session = transport(*[refusal(503, "UNAVAILABLE", "still down")] * 100)
+
+    with pytest.raises(ApiError, match="still down") as raised:
+        sender.call("GET", PATH, budget=60)
+
+    assert raised.value.status == 503
+    assert session.time.now <= 1060
+    assert len(session.at) > 4
+
+
+def test_expired_token_is_renewed_once() -> None:
+    """401 renews the token and asks again; a second 401 is the user's to solve."""
+    sender, session = transport(refusal(401, "UNAUTHENTICATED"), OK)
+    sender.call("GET", PATH)
+    assert session.refreshed == 1
+
+    sender, session = transport(*[refusal(401, "UNAUTHENTICATED")] * 2)
+    with pytest.raises(AccessError) as raised:
+        sender.call("GET", PATH)
+    assert raised.value.hint == "Run: gcloud auth application-default login"
+    assert session.refreshed == 1
+
+
+def test_cancel_ends_the_pause() -> None:
+    """A cancellation during a retry's pause ends the call at once."""
+    sender, session = transport((503, b"", {"Retry-After": "30"}), stop_at=1010.0)
+
+    with pytest.raises(InterruptedByUser):
+        sender.call("GET", PATH)
+
+    assert session.time.now == 1010
+
+
+def test_no_answer_has_status_0() -> None:
+    """A request that was never answered is told apart from one that was refused."""
+    sender, _ = transport(*[requests.ConnectionError("reset")] * 50)
+
+    with pytest.raises(ApiError) as raised:
+        sender.call("POST", PATH, body={})
+
+    assert raised.value.status == 0
+
+
+def test_rate_limit_that_lasts_is_no_missing_quota() -> None:
+    """Asked to go slower for longer than a call lasts, nobody lacks a permission or chips, and
+    the caller is told how long to stay away."""
+    slow = refusal(403, "PERMISSION_DENIED", "Quota exceeded for 'Requests per minute'")
+    sender, _ = transport((*slow, {"Retry-After": "120"}))
+
+    with pytest.raises(ApiError) as raised:
+        sender.call("GET", PATH, budget=15)
+
+    assert raised.value.passing
+    assert raised.value.retry_after == 120
+    assert "slower" in raised.value.hint
+
+
+def test_token_server_that_does_not_answer_is_asked_again() -> None:
+    """An expired token whose renewal fails on the way is renewed at the next attempt."""
+    expired = refusal(401, "UNAUTHENTICATED")
+    sender, session = transport(expired, expired, OK)
+    session.refresh_faults = [requests.ConnectionError("token server")]
+
+    assert sender.call("GET", PATH) == {"name": "q"}
+
+    assert session.refreshed == 2
+
+
+def test_jitter_spreads_retries_over_the_whole_pause() -> None:
+    """Full jitter: between nothing and the doubled pause, never above it."""
+    faults = [refusal(503, "UNAVAILABLE")] * 5
+    for jitter, gaps in ((0.0, [0] * 5), (0.999, [1, 2, 4, 8, 16])):
+        time = FakeTime()
+        session = FakeSession([*faults, OK], time)
+        timing = replace(time.timing(), jitter=itertools.repeat(jitter).__next__)
+        Transport(session, BASE, timing).call("GET", PATH)
+
+        found = [b - a for a, b in itertools.pairwise(session.at)]
+        assert found == pytest.approx(gaps, abs=0.02)
+
+
+def test_the_clock_for_deadlines_goes_on_while_the_machine_sleeps() -> None:
+    """The time in the queue counts on, so the deadline must: not Python's own monotonic clock."""
+    timing = Timing.real(threading.Event())
+
+    clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
+    before = time.clock_gettime(clock)
+    assert before <= timing.monotonic() <= time.clock_gettime(clock)

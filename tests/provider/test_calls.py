@@ -1,0 +1,315 @@
+"""Calls of the engine, made directly: what goes on between the wire and the operations."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from google.protobuf.empty_pb2 import Empty
+
+from pulumi_plugin.protocol import plugin_pb2, provider_pb2
+from pulumi_plugin.values import UNKNOWN
+from pulumi_plugin.wire import decode, encode, secret_keys
+from tests.provider.direct import CallFailedError, Provider
+from tests.provider.fakes import (
+    INPUTS,
+    NAME,
+    args,
+    missing,
+    node,
+    queued,
+    sequence,
+)
+from tpuflex import __version__
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.provider.configuration import Configuration
+from tpuflex.request.arguments import DEFAULTS
+
+URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
+TOKEN = "ya29.a0Canary_token-123"
+STATE: dict[str, Any] = {**INPUTS, **DEFAULTS, "name": NAME, "zone": "us-east5-a"}
+
+
+@pytest.fixture
+def provider() -> Provider:
+    return Provider()
+
+
+def test_handshake_and_attach_say_where_the_engine_listens(provider: Provider) -> None:
+    """Progress goes to the engine that made contact last; secrets may be sent as such."""
+    answer = provider.call("Handshake", provider_pb2.ProviderHandshakeRequest(engine_address="a:1"))
+    provider.call("Attach", plugin_pb2.PluginAttach(address="b:2"))
+
+    assert answer.accept_secrets
+    assert provider.log.addresses == ["a:1", "b:2"]
+    assert provider.call("GetPluginInfo", Empty()).version == __version__
+
+
+def test_configuration_reaches_the_connection(provider: Provider) -> None:
+    """Each run connects once, when it first needs to, with what it was configured with."""
+    given = encode({"project": "p", "embedded": "true"})
+    answer = provider.call("Configure", provider_pb2.ConfigureRequest(args=given))
+    provider.call("Check", provider_pb2.CheckRequest(urn=URN, news=encode(INPUTS)))
+    assert provider.connected == []
+    for _ in range(2):
+        provider.call("Read", provider_pb2.ReadRequest(urn=URN, id=NAME))
+
+    assert (answer.acceptSecrets, answer.supportsPreview) == (True, True)
+    assert provider.connected == [Configuration("p", embedded=True)]
+
+
+def test_wrong_configuration_is_refused_by_key(provider: Provider) -> None:
+    """Of the provider's own keys, what is wrong is named; others are not its business."""
+    news = encode({"project": 7, "embedded": "perhaps", "slice": 3})
+
+    answer = provider.call("CheckConfig", provider_pb2.CheckRequest(urn=URN, news=news))
+
+    assert [(found.property, found.reason) for found in answer.failures] == [
+        ("project", "it must be the id of a Google Cloud project"),
+        ("embedded", "it must be true or false"),
+    ]
+
+
+def test_check_uses_the_providers_project_and_the_old_id(provider: Provider) -> None:
+    """What is left out is filled from the configuration, and from what the state holds."""
+    provider.call("Configure", provider_pb2.ConfigureRequest(args=encode({"project": "mine-1"})))
+    news = {k: v for k, v in INPUTS.items() if k not in ("project", "queuedResourceId")}
+    olds = {**news, "queuedResourceIdPrefix": "shop-dev-slice"}
+
+    def checked(before: dict[str, Any]) -> dict[str, Any]:
+        request = provider_pb2.CheckRequest(urn=URN, news=encode(news), olds=encode(before))
+        return decode(provider.call("Check", request).inputs)
+
+    assert checked({**olds, "queuedResourceId": "shop-dev-slice-g4"})["project"] == "mine-1"
+    assert checked({**olds, "queuedResourceId": "shop-dev-slice-g4"})["queuedResourceId"].endswith(
+        "-g4"
+    )
+    assert checked({})["queuedResourceId"] == "shop-dev-slice-g5"
+
+
+def test_check_marks_what_it_adds_to_a_secret(provider: Provider) -> None:
+    """Labels that were secret are secret with the owner's label among them, too."""
+    news = encode({**INPUTS, "labels": {"team": "x"}}, secrets=["labels"])
+
+    answer = provider.call("Check", provider_pb2.CheckRequest(urn=URN, news=news))
+
+    assert decode(answer.inputs)["labels"]["team"] == "x"  # type: ignore[index,call-overload]
+    assert "tpuflex-owner" in decode(answer.inputs)["labels"]  # type: ignore[operator]
+    assert secret_keys(answer.inputs) == {"labels"}
+
+
+def test_check_holds_times_against_the_clock(provider: Provider) -> None:
+    """A time that has passed is refused, unless the state has it already."""
+    over = {**INPUTS, "maxRunDuration": None, "terminationTime": "2026-11-27T08:00:00Z"}
+
+    def refused(olds: dict[str, Any]) -> list[str]:
+        request = provider_pb2.CheckRequest(urn=URN, news=encode(over), olds=encode(olds))
+        return [found.property for found in provider.call("Check", request).failures]
+
+    assert refused({}) == ["terminationTime"]
+    assert refused(over) == []
+
+
+def test_diff_compares_the_inputs_and_tells_of_renewals(provider: Provider) -> None:
+    """Old inputs count where the engine has them, else those among the outputs; what the clock
+    asks for is said at the resource, once it was checked: a refresh or a destroy plans nothing."""
+    outputs = {**STATE, "lifecycle": "active", "expireTime": "2027-01-15T08:30:00Z"}
+    news = {**STATE, "renewBefore": "3600s", "description": "d"}
+
+    def compared(old_inputs: dict[str, Any], new: dict[str, Any]) -> provider_pb2.DiffResponse:
+        answer: provider_pb2.DiffResponse = provider.call(
+            "Diff",
+            provider_pb2.DiffRequest(
+                urn=URN, olds=encode(outputs), old_inputs=encode(old_inputs), news=encode(new)
+            ),
+        )
+        return answer
+
+    assert list(compared({}, STATE).diffs) == []
+    assert list(compared({**STATE, "description": "d"}, STATE).diffs) == ["description"]
+    assert provider.log.lines == []
+    assert list(compared({}, news).replaces) == ["expireTime"]
+    assert provider.log.lines == []
+
+    provider.call("Check", provider_pb2.CheckRequest(urn=URN, news=encode(INPUTS)))
+    assert list(compared({}, news).replaces) == ["expireTime"]
+    ((urn, text, *_),) = provider.log.lines
+    assert urn == URN
+    assert "a new one takes over" in text
+
+
+def test_an_update_is_previewed_without_a_call(provider: Provider) -> None:
+    """What an update leaves is the old outputs with the new inputs, unknown ones included."""
+    olds = encode({**STATE, "description": "old", "state": "ACTIVE"}, secrets=["metadata"])
+    news = encode({**INPUTS, "description": UNKNOWN})
+
+    answer = provider.call(
+        "Update", provider_pb2.UpdateRequest(urn=URN, id=NAME, olds=olds, news=news, preview=True)
+    )
+
+    left = decode(answer.properties)
+    assert left == {**INPUTS, "name": NAME, "zone": "us-east5-a", "state": "ACTIVE",
+                    "description": UNKNOWN}  # fmt: skip
+    assert provider.script.sent == []
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_an_update_patches_and_reports(provider: Provider, with_inputs: bool) -> None:
+    """An update patches the node and answers with what is there then, secret where it was."""
+    olds = {**STATE, "lifecycle": "active", "labels": {**INPUTS["labels"], "team": "x"}}
+    provider.cloud.request = sequence(queued("ACTIVE"))
+    patched = node(tags=["a"])
+    provider.cloud.node = sequence(*[node(labels=olds["labels"])] * 3, patched)
+
+    answer = provider.call(
+        "Update",
+        provider_pb2.UpdateRequest(
+            urn=URN,
+            id=NAME,
+            olds=encode(olds),
+            old_inputs=encode(olds if with_inputs else {}),
+            news=encode({**INPUTS, "tags": ["a"]}, secrets=["tags"]),
+        ),
+    )
+
+    (sent,) = [request for request in provider.script.sent if request.method == "PATCH"]
+    assert sent.body is not None
+    assert sent.body["tags"] == ["a"]
+    assert "team" not in sent.body["labels"]  # type: ignore[operator]
+    assert decode(answer.properties)["tags"] == ["a"]
+    assert secret_keys(answer.properties) == {"tags"}
+    assert answer.refresh_before_update
+
+
+def test_an_update_that_waits_in_vain_is_kept(provider: Provider) -> None:
+    """The engine's own timeout ends the wait, and the request stays in the state with the new
+    inputs, to be looked at before the next update."""
+    provider.cloud.request = sequence(queued("WAITING_FOR_RESOURCES"))
+    news = encode({**INPUTS, "description": f"no {TOKEN}"})
+
+    with pytest.raises(CallFailedError, match="not active after 1m40s") as failed:
+        provider.call(
+            "Update",
+            provider_pb2.UpdateRequest(
+                urn=URN, id=NAME, olds=encode(STATE), news=news, timeout=100
+            ),
+        )
+
+    kept = failed.value.kept
+    assert kept is not None
+    assert kept.id == NAME
+    assert decode(kept.inputs)["description"] == f"no {TOKEN}"
+    assert decode(kept.properties)["lifecycle"] == "waiting"
+    assert kept.refresh_before_update
+    assert ["not active after 1m40s" in reason for reason in kept.reasons] == [True]
+    assert {urn for urn, *_ in provider.log.lines} == {URN}
+
+
+@pytest.mark.parametrize("with_inputs", [True, False])
+def test_a_deletion_makes_room_for_the_same_name(provider: Provider, with_inputs: bool) -> None:
+    """What the state holds is not created again; once it is deleted, it may be."""
+    provider.cloud.request = sequence(queued("ACTIVE"), missing())
+    provider.cloud.node = sequence(node(), missing())
+    properties = encode({**STATE, "createTime": "2026-11-21T08:00:00.123456789Z"})
+    read = provider_pb2.ReadRequest(urn=URN, id=NAME, inputs=encode(INPUTS), properties=properties)
+    create = provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS), timeout=5)
+    provider.call("Read", read)
+
+    with pytest.raises(CallFailedError, match="slice-g1") as refused:
+        provider.call("Create", create)
+    assert refused.value.kept is None
+    provider.cloud.request = sequence(queued("ACTIVE"), missing())
+    provider.cloud.node = sequence(node(), missing())
+    gone = provider.call(
+        "Delete",
+        provider_pb2.DeleteRequest(
+            urn=URN,
+            id=NAME,
+            properties=properties,
+            old_inputs=encode(INPUTS if with_inputs else {}),
+        ),
+    )
+
+    assert gone == Empty()
+    assert provider.script.count("DELETE") == 1
+    provider.cloud.request = sequence(missing(), missing(), queued("ACTIVE"))
+    provider.cloud.node = sequence(missing(), missing(), node())
+    assert provider.call("Create", create).id == NAME
+
+
+def test_a_deletion_keeps_to_the_engines_time(provider: Provider) -> None:
+    """`custom_timeouts` bound a deletion; nothing of it is kept as a partial state."""
+    provider.cloud.request = sequence(queued("ACTIVE"))
+    provider.cloud.node = sequence(node())
+    request = provider_pb2.DeleteRequest(
+        urn=URN, id=NAME, properties=encode(STATE), old_inputs=encode(INPUTS), timeout=90
+    )
+
+    with pytest.raises(CallFailedError, match="not gone after 1m30s") as failed:
+        provider.call("Delete", request)
+
+    assert failed.value.kept is None
+
+
+@pytest.mark.parametrize("method", ["Check", "Diff", "Create", "Read", "Update", "Delete"])
+def test_every_call_about_another_type_is_refused(provider: Provider, method: str) -> None:
+    """A type that is not ours is named, with the one that is, before anything is looked at."""
+    kind = {"Check": "CheckRequest"}.get(method, f"{method}Request")
+    request = getattr(provider_pb2, kind)(urn="urn:pulumi:dev::shop::a$tpuflex:tpu:Node::x")
+
+    with pytest.raises(CallFailedError, match="no resource type 'tpuflex:tpu:Node'") as failed:
+        provider.call(method, request)
+
+    assert QUEUED_RESOURCE in str(failed.value)
+    assert provider.script.sent == []
+
+
+def test_reads_keep_secrets_and_know_the_owner(provider: Provider) -> None:
+    """A refresh answers with inputs and outputs, secret where either was, and asks to be made
+    again before the next update."""
+    provider.cloud.request = sequence(queued("ACTIVE", of=args(tags=["a"])))
+    provider.cloud.node = sequence(node(of=args(tags=["a"])))
+    request = provider_pb2.ReadRequest(
+        urn=URN,
+        id=NAME,
+        inputs=encode({**INPUTS, "tags": ["a"]}, secrets=["tags"]),
+        properties=encode(STATE, secrets=["labels"]),
+    )
+
+    answer = provider.call("Read", request)
+
+    assert answer.id == NAME
+    assert answer.refresh_before_update
+    assert secret_keys(answer.inputs) == {"tags", "labels"}
+    assert secret_keys(answer.properties) == {"tags", "labels"}
+    assert decode(answer.properties)["state"] == "ACTIVE"
+
+
+def test_progress_is_told_at_the_resource(provider: Provider) -> None:
+    """Whatever a call says, it says at the resource that the call is about."""
+    provider.cloud.request = sequence(missing(), missing(), queued("WAITING_FOR_RESOURCES"))
+    with pytest.raises(CallFailedError, match="not active after 30s"):
+        provider.call(
+            "Create", provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS), timeout=30)
+        )
+    provider.cloud.request = sequence(queued("SUSPENDED"), queued("SUSPENDED"), missing())
+    for method in ("Read", "Delete"):
+        request = getattr(provider_pb2, f"{method}Request")(
+            urn=URN, id=NAME, properties=encode(STATE)
+        )
+        before = len(provider.log.lines)
+        provider.call(method, request)
+        assert len(provider.log.lines) > before, method
+
+    assert {urn for urn, *_ in provider.log.lines} == {URN}
+
+
+def test_check_leaves_what_was_said_as_it_was_said(provider: Provider) -> None:
+    """A secret inside of an input stays inside; what was not given is all that is added."""
+    secret = {"4dabf18193072939515e22adb298388d": "1b47061264138c4ac30d75fd1eb44270", "value": "x"}
+    news = encode({**INPUTS, "metadata": {"k": secret}})  # type: ignore[dict-item]
+
+    answer = provider.call("Check", provider_pb2.CheckRequest(urn=URN, news=news))
+
+    assert answer.inputs.fields["metadata"] == news.fields["metadata"]
+    assert {*decode(answer.inputs)} == {*INPUTS, "metadata", *DEFAULTS}

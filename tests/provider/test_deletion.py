@@ -1,0 +1,177 @@
+"""Deletion: until queued resource and node are gone, and nothing else is touched."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.provider.fakes import (
+    INPUTS,
+    NAME,
+    NODE,
+    Cloud,
+    FakeTime,
+    args,
+    missing,
+    node,
+    queued,
+    scripted,
+    sequence,
+)
+from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser
+from tpuflex.provider.delete import delete
+from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import TABLE, Standing
+
+DAY = 86400.0
+TARGET = RequestName.parse(NAME)
+LABELS = INPUTS["labels"]
+
+
+def test_what_is_gone_is_done() -> None:
+    """Deleting what does not exist succeeds without a DELETE."""
+    call, script, _ = scripted(Cloud())
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert script.count("DELETE") == 0
+    assert script.count("GET") == 4  # both, twice
+
+
+def test_forced_once_and_waited_for() -> None:
+    """An ACTIVE slice is deleted with force, once, and waited for until both are gone."""
+    cloud = Cloud(
+        request=sequence(queued("ACTIVE"), queued("DELETING"), queued("DELETING"), missing()),
+        node=sequence(node(), node("DELETING"), node("DELETING"), missing()),
+        operation=sequence({"name": "operations/2", "done": False}),
+    )
+    call, script, _ = scripted(cloud)
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    (sent,) = [request for request in script.sent if request.method == "DELETE"]
+    assert sent.path == NAME
+    assert sent.query == {"force": "true", "requestId": "id-0"}
+
+
+def test_provisioning_is_asked_again_until_it_can_be_deleted() -> None:
+    """PROVISIONING refuses deletion, for hours perhaps; asking goes on, each time anew."""
+    refused = ConflictError("not supported in PROVISIONING", status=400)
+    cloud = Cloud(
+        request=sequence(*[queued("PROVISIONING")] * 50, queued("ACTIVE"), missing()),
+        node=sequence(node(), missing()),
+        delete=sequence(*[refused] * 50, {"name": "operations/2", "done": False}),
+    )
+    call, script, said = scripted(cloud)
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert script.count("DELETE") == 51
+    assert len({r.query["requestId"] for r in script.sent if r.method == "DELETE"}) == 51
+    assert "cannot be deleted yet: PROVISIONING" in said.text
+
+
+def test_failed_delete_operation_is_repeated() -> None:
+    """A delete operation that ends with an error leaves the slice; it is deleted again."""
+    cloud = Cloud(
+        request=sequence(queued("ACTIVE"), queued("ACTIVE"), queued("DELETING"), missing()),
+        node=sequence(node(), node(), node("DELETING"), missing()),
+        operation=sequence(
+            {"name": "operations/2", "done": True, "error": {"code": 9, "message": "busy"}}
+        ),
+    )
+    call, script, _ = scripted(cloud)
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert script.count("DELETE") == 2
+
+
+def test_orphaned_node_is_deleted_too() -> None:
+    """A node without its queued resource still costs money: it goes as well."""
+    cloud = Cloud(node=sequence(node(), node(), node("DELETING"), node("DELETING"), missing()))
+    call, script, _ = scripted(cloud)
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    (sent,) = [request for request in script.sent if request.method == "DELETE"]
+    assert sent.path == NODE
+
+
+def test_foreign_request_is_left_alone() -> None:
+    """What carries another owner marker is not deleted, and its owner is named."""
+    theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+    call, script, _ = scripted(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES", theirs))))
+
+    born = "2026-11-21T08:00:00.123456789Z"  # the very one that was created, labels changed
+    with pytest.raises(ConflictError, match="stack prod"):
+        delete(call, TARGET, LABELS, deadline=DAY, born=born)
+
+    assert script.count("DELETE") == 0
+
+
+def test_a_name_that_somebody_else_took_is_ours_no_more() -> None:
+    """Another request under our name means that ours is gone: nothing is touched, and the
+    deletion is done."""
+    theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+    call, script, said = scripted(Cloud(request=sequence(queued("ACTIVE", theirs))))
+
+    delete(call, TARGET, LABELS, deadline=DAY, born="2026-11-20T08:00:00Z")
+
+    assert script.count("DELETE") == 0
+    assert "belongs to stack prod" in said.text
+
+
+def test_a_node_that_somebody_else_made_under_our_name_is_left_alone() -> None:
+    """Without a queued resource, a node with another owner is not what is to be deleted."""
+    theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+    call, script, said = scripted(Cloud(node=sequence(node(of=theirs))))
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert script.count("DELETE") == 0
+    assert TABLE[Standing.FOREIGN].down.text in said.text
+
+
+def test_stuck_deletion_ends_at_its_deadline() -> None:
+    """A deletion that never ends fails at its deadline, so that the state keeps it."""
+    time = FakeTime()
+    call, _, _ = scripted(Cloud(request=sequence(queued("DELETING"))), time)
+
+    with pytest.raises(ConflictError, match="not gone after 3h"):
+        delete(call, TARGET, LABELS, deadline=time.now + 3 * 3600)
+
+    assert time.now == 1000 + 3 * 3600
+
+
+def test_what_is_deleted_is_not_said_to_wait_for_a_grant() -> None:
+    """While it is being deleted, what its state meant for the queue is beside the point."""
+    request = sequence(queued("WAITING_FOR_RESOURCES"), queued("DELETING"), missing())
+    call, _, said = scripted(Cloud(request=request))
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert said.text.splitlines()[0].endswith("deleting: it was WAITING_FOR_RESOURCES")
+    assert "Google grants it" not in said.text
+
+
+def test_cancel_ends_the_wait() -> None:
+    """A cancellation raises at once; the state keeps the resource."""
+    time = FakeTime(stop_at=1005.0)
+    call, _, _ = scripted(Cloud(request=sequence(queued("DELETING"))), time)
+
+    with pytest.raises(InterruptedByUser, match="stopped while deleting"):
+        delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert time.now == 1005
+
+
+def test_transient_answers_are_outwaited_but_refusals_are_not() -> None:
+    """503 is asked again; a missing permission is reported after the third time."""
+    cloud = Cloud(request=sequence(ApiError("down", status=503), missing()))
+    call, _, _ = scripted(cloud)
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    call, script, _ = scripted(Cloud(request=sequence(AccessError("403"))))
+    with pytest.raises(AccessError):
+        delete(call, TARGET, LABELS, deadline=DAY)
+    assert len(script.sent) == 3

@@ -1,0 +1,116 @@
+"""The provider under the real engine, against the embedded cloud: the ordinary path."""
+
+from __future__ import annotations
+
+import pulumi
+import pytest
+from pulumi.automation.errors import CommandError
+
+from tests.provider.deployment import NAME, Rig, command, outputs, urn
+
+pytestmark = [
+    pytest.mark.engine,
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def test_up_waits_until_active_and_destroy_leaves_nothing(rig: Rig) -> None:
+    """Up ends with an ACTIVE slice, preview then sees no change, destroy empties the cloud."""
+    made = rig.up().outputs
+
+    assert made["lifecycle"].value == "active"
+    assert len(made["addresses"].value) == 1
+    seen = outputs(rig)
+    assert seen["name"] == NAME
+    assert seen["nodeState"] == "READY"
+    assert seen["expireTime"] > seen["createTime"]
+    assert "WAITING_FOR_RESOURCES: in the queue" in "".join(rig.lines)
+
+    assert rig.preview() == {"same": 3}
+    rig.refresh()
+    assert rig.preview() == {"same": 3}
+    rig.up()
+    assert len(rig.calls("POST")) == 1
+
+    rig.destroy()
+    assert rig.tpu() == {}
+    assert rig.resource() is None
+
+
+def test_preview_creates_nothing(rig: Rig) -> None:
+    """A preview makes no call that changes anything, and knows the names already."""
+    assert rig.preview() == {"create": 3}
+
+    assert rig.calls("POST") == []
+
+
+def test_label_changes_in_place(rig: Rig) -> None:
+    """A changed label, tag and note are patched on the node; nothing is replaced."""
+    rig.up()
+    rig.args["labels"] = {"team": "ads"}
+    rig.args["tags"] = ["vllm"]
+    rig.args["metadata"] = {"startup-script": "exit 0"}
+
+    assert rig.preview() == {"same": 2, "update": 1}
+    rig.up()
+
+    (node,) = rig.tpu()["nodes"]
+    assert node["labels"]["team"] == "ads"
+    assert len(rig.calls("POST")) == 1
+    (patch,) = rig.calls("PATCH", "nodes")
+    assert patch["status"] == 200
+    rig.refresh()
+    assert rig.preview() == {"same": 3}
+
+
+def test_all_wrong_inputs_are_reported_at_once(rig: Rig) -> None:
+    """Every wrong input is named with what to write, before any call."""
+    rig.args |= {
+        "zones": ["us-east5-a", "us-east5"],
+        "max_run_duration": "8d",
+        "provisioning_model": "SPOT",
+    }
+
+    with pytest.raises(CommandError) as failed:
+        rig.preview()
+
+    text = str(failed.value)
+    assert "Write zones, such as [us-east5-a, us-east5-b]" in text
+    assert "such as 14400s" in text
+    assert rig.calls("POST") == []
+
+
+def test_state_is_adopted_after_it_was_lost(rig: Rig) -> None:
+    """A request that the state forgot is found again by name, owner and spec: no second POST."""
+    rig.up()
+    command(rig, "state", "delete", "--force", urn(rig))
+    assert rig.resource() is None
+
+    rig.up()
+
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(rig.calls("POST")) == 1
+
+
+def test_import_by_name_then_no_changes(rig: Rig) -> None:
+    """A slice that exists is taken into the state by its full name, and fits the program."""
+    rig.up()
+    command(rig, "state", "delete", "--force", urn(rig))
+    rig.opts = pulumi.ResourceOptions(import_=NAME)
+
+    assert rig.up().summary.resource_changes == {"same": 2, "import": 1}
+
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(rig.calls("POST")) == 1
+    rig.opts = pulumi.ResourceOptions()
+    rig.stack.preview(expect_no_changes=True)
+
+
+def test_preview_expects_no_changes_after_up(rig: Rig) -> None:
+    """The engine's own check for an unchanged stack passes after up and after a refresh."""
+    rig.up()
+    rig.stack.preview(expect_no_changes=True)
+    rig.stack.refresh(expect_no_changes=True)
+    rig.stack.up(expect_no_changes=True)

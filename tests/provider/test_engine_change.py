@@ -1,0 +1,158 @@
+"""Changes under the real engine: what is patched, what is replaced, and by which generation."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pulumi
+import pytest
+import requests
+from pulumi.automation.errors import CommandError
+
+from tests.provider.deployment import NAME, Rig, outputs, urn
+from tpuflex.provider.resource_args import BootDiskArgs
+
+pytestmark = [
+    pytest.mark.engine,
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+NEXT = NAME.removesuffix("-g1") + "-g2"
+BOOT = {"metadata": {"startup-script": "exit 1", "note": "hello"}}
+
+
+def names(rig: Rig) -> list[str]:
+    """Full names of the queued resources that the cloud has."""
+    return [item["name"] for item in rig.tpu().get("queuedResources", [])]
+
+
+def order(rig: Rig) -> list[tuple[str, str]]:
+    """The successful calls that created or deleted queued resources, in their order."""
+    text = [*rig.calls("POST"), *rig.calls("DELETE")]
+    done = [call for call in text if call["status"] == 200]
+    return [
+        (call["method"], call["path"].rpartition("/")[2])
+        for call in sorted(done, key=lambda call: int(call["seq"]))
+    ]
+
+
+def metadata(rig: Rig) -> dict[str, str]:
+    """Metadata of the node."""
+    answer = requests.get(
+        f"{rig.cloud.url}/v2alpha1/{NAME.replace('queuedResources', 'nodes')}",
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
+        timeout=10,
+    )
+    return dict(answer.json()["metadata"])
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"accelerator_type": "v6e-8"}, BOOT, {"boot_disk": BootDiskArgs(disk_size_gb=200)}],
+    ids=["accelerator", "boot", "disk"],
+)
+def test_a_replacement_is_made_before_the_old_one_goes(rig: Rig, change: dict[str, Any]) -> None:
+    """What cannot be patched is replaced by the next generation, which every preview announces;
+    the old one is deleted when the new one runs, and then nothing is left to do."""
+    rig.up()
+    rig.args.update(change)
+
+    for _ in range(2):
+        assert rig.preview() == {"same": 2, "replace": 1}
+    assert names(rig) == [NAME]
+    rig.up()
+
+    assert names(rig) == [NEXT]
+    assert outputs(rig)["name"] == NEXT
+    assert order(rig) == [
+        ("POST", "queuedResources"),
+        ("POST", "queuedResources"),
+        ("DELETE", "shop-dev-slice-g1"),
+    ]
+    assert rig.preview() == {"same": 3}
+    rig.refresh()
+    rig.up()
+    assert rig.preview() == {"same": 3}
+    assert len(rig.calls("POST")) == 2
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_boot_change_is_patched_on_request(rig: Rig) -> None:
+    """With on_boot_change "update", a changed startup script is patched, and it is said that it
+    takes effect at the next boot."""
+    rig.args["on_boot_change"] = "update"
+    rig.up()
+    rig.args.update(BOOT)
+
+    assert rig.preview() == {"same": 2, "update": 1}
+    rig.up()
+
+    assert names(rig) == [NAME]
+    assert metadata(rig)["startup-script"] == "exit 1"
+    assert len(rig.calls("PATCH", "nodes")) == 1
+    assert "takes effect when the hosts boot the next time" in "".join(rig.lines)
+    rig.refresh()
+    assert rig.preview() == {"same": 3}
+
+
+def test_replacing_on_demand_makes_the_next_generation(rig: Rig) -> None:
+    """`pulumi up --replace` hands over to a new slice with the same settings."""
+    rig.up()
+
+    rig.stack.up(replace=[urn(rig)])
+
+    assert names(rig) == [NEXT]
+    assert rig.preview() == {"same": 3}
+
+
+def test_a_fixed_id_is_never_replaced_by_itself(rig: Rig) -> None:
+    """With an id of its own, a replacement on demand could only adopt what is then deleted: it
+    is refused, and nothing is touched; with delete_before_replace it is made anew."""
+    rig.args["queued_resource_id"] = "shop-dev-slice-g1"
+    rig.up()
+
+    with pytest.raises(CommandError, match="by one of the same name while it still exists"):
+        rig.stack.up(replace=[urn(rig)])
+
+    assert names(rig) == [NAME]
+    assert rig.preview() == {"same": 3}
+    rig.opts = pulumi.ResourceOptions(delete_before_replace=True)
+    rig.stack.up(replace=[urn(rig)])
+    assert names(rig) == [NAME]
+    assert [method for method, _ in order(rig)] == ["POST", "DELETE", "POST"]
+
+
+def test_a_fixed_id_is_deleted_first_when_it_changes(rig: Rig) -> None:
+    """With an id of its own, old and new cannot exist together."""
+    rig.args["queued_resource_id"] = "shop-dev-slice-g1"
+    rig.up()
+    rig.args["accelerator_type"] = "v6e-8"
+
+    rig.up()
+
+    assert names(rig) == [NAME]
+    assert [method for method, _ in order(rig)] == ["POST", "DELETE", "POST"]
+
+
+def test_a_replacement_that_must_wait_keeps_the_old_one(rig: Rig) -> None:
+    """While the new one waits for capacity, the old one serves; the next up goes on waiting for
+    the same generation and then lets the old one go."""
+    rig.up()
+    rig.capacity(never=True)
+    rig.args["accelerator_type"] = "v6e-8"
+    rig.opts = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
+
+    with pytest.raises(CommandError, match="is not active after 1s"):
+        rig.up()
+    assert sorted(names(rig)) == [NAME, NEXT]
+    assert len(rig.tpu()["nodes"]) == 1
+
+    rig.capacity()
+    rig.opts = pulumi.ResourceOptions()
+    rig.up()
+    assert names(rig) == [NEXT]
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(rig.calls("POST")) == 2
+    assert rig.preview() == {"same": 3}

@@ -1,0 +1,255 @@
+"""The provider under the real engine when things go wrong: slow queues, Ctrl-C, strangers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pulumi
+import pytest
+import requests
+from pulumi.automation.errors import CommandError
+
+from tests.provider.deployment import NAME, Rig, outputs, until
+
+pytestmark = [
+    pytest.mark.engine,
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def test_timeout_keeps_waiting_request_and_next_up_goes_on(rig: Rig) -> None:
+    """A queue slower than the create timeout leaves a waiting request in the state; the next
+    up waits for that one."""
+    rig.capacity(never=True)
+    rig.opts = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
+
+    with pytest.raises(CommandError, match="is not active after 1s"):
+        rig.up()
+
+    kept = rig.resource()
+    assert kept is not None
+    assert kept["id"] == NAME
+    assert kept["outputs"]["lifecycle"] == "waiting"
+    assert kept["initErrors"]
+    assert rig.preview() == {"same": 2, "update": 1}
+
+    rig.capacity()
+    rig.up()
+    assert outputs(rig)["lifecycle"] == "active"
+    assert not (rig.resource() or {}).get("initErrors")
+    assert len(rig.calls("POST")) == 1
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_waiting_request_survives_a_refresh(rig: Rig) -> None:
+    """After a refresh of a waiting request, up still goes on waiting for it."""
+    rig.capacity(never=True)
+    rig.opts = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
+    with pytest.raises(CommandError):
+        rig.up()
+    rig.refresh()
+    assert outputs(rig)["lifecycle"] == "waiting"
+
+    rig.capacity()
+    rig.up()
+
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(rig.calls("POST")) == 1
+
+
+def test_interrupt_keeps_waiting_request(rig: Rig) -> None:
+    """Ctrl-C ends a wait within five seconds and keeps the request; up and destroy then work."""
+    rig.capacity(never=True)
+    running = rig.background(rig.up)
+    until(lambda: len(rig.calls("GET")) > 3)
+
+    pressed = time.monotonic()
+    rig.engine().send_signal(signal.SIGINT)
+    with pytest.raises(CommandError):
+        running.result(timeout=30)
+    assert time.monotonic() - pressed < 5
+
+    assert outputs(rig)["lifecycle"] == "waiting"
+    rig.capacity()
+    rig.up()
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(rig.calls("POST")) == 1
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_waiting_request_can_be_destroyed(rig: Rig) -> None:
+    """A request that still waits is withdrawn by destroy."""
+    rig.capacity(never=True)
+    rig.opts = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
+    with pytest.raises(CommandError):
+        rig.up()
+
+    rig.destroy()
+
+    assert rig.tpu() == {}
+
+
+def test_destroy_outwaits_provisioning(rig: Rig) -> None:
+    """A slice in PROVISIONING cannot be deleted; destroy asks again until it can be."""
+    rig.capacity(provisioning_s=4.0)
+    rig.opts = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
+    with pytest.raises(CommandError):
+        rig.up()
+    assert outputs(rig)["lifecycle"] == "provisioning"
+
+    rig.destroy()
+
+    assert rig.tpu() == {}
+    assert "cannot be deleted yet" in "".join(rig.lines)
+
+
+def test_unsupported_zone_fails_at_once(rig: Rig) -> None:
+    """A zone without Flex-start is a clear error, and nothing stays in state or cloud."""
+    rig.capacity(unsupported_zones=["us-east5-a"])
+
+    with pytest.raises(CommandError, match="FLEX_START") as failed:
+        rig.up()
+
+    assert "Choose another zone" in str(failed.value)
+    assert "Traceback" not in str(failed.value)
+    assert rig.resource() is None
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_stockout_is_kept_and_replaced(rig: Rig) -> None:
+    """A request that FAILED stays in the state with its cause, and the next up replaces it."""
+    rig.capacity(
+        failure={"code": "RESOURCE_EXHAUSTED", "message": "There is no more capacity in the zone"}
+    )
+    with pytest.raises(CommandError, match="stock-out"):
+        rig.up()
+    assert outputs(rig)["lifecycle"] == "failed"
+
+    rig.capacity()
+    rig.up()
+
+    assert outputs(rig)["lifecycle"] == "active"
+    assert len(rig.tpu()["queuedResources"]) == 1
+
+
+def test_foreign_owner_is_refused_by_name(rig: Rig) -> None:
+    """A request of the same name that another stack owns is left alone and its owner is named."""
+    body = {
+        "provisioningModel": "FLEX_START",
+        "runDuration": {"maxRunDuration": "3600s"},
+        "tpu": {
+            "nodeSpec": [
+                {
+                    "parent": "projects/cloud-project/locations/us-east5-a",
+                    "nodeId": "shop-dev-slice-g1",
+                    "node": {
+                        "acceleratorType": "v6e-4",
+                        "runtimeVersion": "v2-alpha-tpuv6e",
+                        "labels": {"tpuflex-owner": "0123", "tpuflex-stack": "prod"},
+                    },
+                }
+            ]
+        },
+    }
+    answer = requests.post(
+        f"{rig.cloud.url}/v2alpha1/projects/cloud-project/locations/us-east5-a/queuedResources",
+        params={"queuedResourceId": "shop-dev-slice-g1"},
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
+        json=body,
+        timeout=10,
+    )
+    assert answer.status_code == 200, answer.text
+
+    with pytest.raises(CommandError, match="belongs to stack prod"):
+        rig.up()
+
+    assert rig.resource() is None
+    rig.destroy()
+    assert len(rig.tpu()["queuedResources"]) == 1
+    assert rig.calls("DELETE") == []
+
+
+def test_queued_resource_deleted_behind_our_back_is_made_anew(rig: Rig) -> None:
+    """What someone deleted by hand is noticed by the next up and asked for again."""
+    rig.up()
+    answer = requests.delete(
+        f"{rig.cloud.url}/v2alpha1/{NAME}",
+        params={"force": "true"},
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
+        timeout=10,
+    )
+    assert answer.status_code == 200, answer.text
+    until(lambda: rig.tpu() == {})
+
+    rig.up()
+
+    assert outputs(rig)["lifecycle"] == "active"
+
+
+def test_ended_run_is_reported_and_not_bought_again(rig: Rig) -> None:
+    """After the run duration, up says that the run is over and buys nothing."""
+    rig.up()
+    rig.cloud.advance(14400 + 60)
+    rig.lines.clear()
+
+    with pytest.raises(CommandError, match="nothing is bought again unasked"):
+        rig.up()
+
+    assert outputs(rig)["lifecycle"] == "ended"
+    assert "the run is over" in "".join(rig.lines)
+    assert len(rig.calls("POST")) == 1
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_interrupted_destroy_keeps_the_slice(rig: Rig) -> None:
+    """Ctrl-C during destroy ends within five seconds; destroy again finishes."""
+    rig.up()
+    rig.capacity(deleting_s=3600.0)
+    running = rig.background(rig.destroy)
+    until(lambda: rig.calls("DELETE"))
+
+    pressed = time.monotonic()
+    rig.engine().send_signal(signal.SIGINT)
+    with pytest.raises(CommandError):
+        running.result(timeout=30)
+    assert time.monotonic() - pressed < 5
+    assert rig.resource() is not None
+
+    rig.cloud.advance(3600.0)
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_attached_provider_serves_several_runs(rig: Rig) -> None:
+    """A provider attached by port works without the plugin folder, run after run."""
+    plugin = [sys.executable, "-m", "tpuflex.provider.main"]
+    environ = {**os.environ, **rig.cloud.environ()}
+    with subprocess.Popen(plugin, stdout=subprocess.PIPE, text=True, env=environ) as process:
+        assert process.stdout is not None
+        port = process.stdout.readline().strip()
+        rig.attach(int(port))
+        rig.up()
+        assert "WAITING_FOR_RESOURCES: in the queue" in "".join(rig.lines)
+        rig.capacity(never=True)
+        rig.args["accelerator_type"] = "v6e-8"
+        running = rig.background(rig.up)
+        until(lambda: len(rig.calls("POST")) == 2)
+        rig.engine().send_signal(signal.SIGINT)
+        with pytest.raises(CommandError):
+            running.result(timeout=30)
+        rig.capacity()
+        rig.up()
+        assert outputs(rig)["acceleratorType"] == "v6e-8"
+        rig.destroy()
+        process.terminate()
+    assert rig.tpu() == {}

@@ -1,0 +1,112 @@
+"""Changes in place: what is sent, what is left alone, and what cannot be patched."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulumi_plugin.changes import Change, ChangeKind
+from pulumi_plugin.values import UNKNOWN, Properties
+from tests.provider.fakes import (
+    INPUTS,
+    NAME,
+    Cloud,
+    args,
+    missing,
+    node,
+    only,
+    queued,
+    scripted,
+    sequence,
+)
+from tests.request.inputs import filled
+from tpuflex.provider.patch import node_patch, patch
+from tpuflex.request.diff import diff
+from tpuflex.request.model import Node, QueuedResource
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import Observation
+
+HERE = RequestName.parse(NAME)
+SEVERAL = [{"network": "a"}, {"network": "b"}]
+
+
+def there(**changed: Any) -> Node:
+    return Node.model_validate(node(**changed))
+
+
+def test_of_several_networks_no_addresses_are_patched() -> None:
+    """They can only be patched where there is one interface."""
+    wanted = args(networkConfigs=SEVERAL, tags=["x"])
+    asked = there(of=args(networkConfigs=SEVERAL))
+    addressed = there(of=args(networkConfigs=SEVERAL), networkConfig={"enableExternalIps": True})
+
+    assert node_patch(wanted, {}, asked, addressed) == {"tags": ["x"]}
+
+
+@pytest.mark.parametrize("key", ["labels", "metadata"])
+@pytest.mark.parametrize("ours", ["asked for at first", "applied last"])
+def test_an_entry_that_was_ours_goes_and_googles_stays(key: str, ours: str) -> None:
+    """What the program had once and has no more is taken away; what somebody else added is
+    kept."""
+    entries = {**(INPUTS["labels"] if key == "labels" else {}), "old": "1"}
+    asked = there(of=args(**{key: entries}) if ours == "asked for at first" else args())
+    found = there(**{key: {**getattr(asked, key), "old": "1", "theirs": "2"}})
+    last: Properties = {key: {**entries}} if ours == "applied last" else {}
+
+    patched: Any = node_patch(args(), last, asked, found)
+
+    assert list(patched) == [key]
+    assert "old" not in patched[key]
+    assert patched[key]["theirs"] == "2"
+
+
+def test_what_is_not_whole_is_not_patched() -> None:
+    """Without its node, or its queued resource, there is nothing to bring in line."""
+    call, script, _ = scripted(Cloud())
+    request = QueuedResource.model_validate(queued("ACTIVE"))
+
+    for seen in (Observation(HERE, request), Observation(HERE, None, only(there()))):
+        assert patch(call, args(tags=["x"]), {}, seen, deadline=1e9) is seen
+
+    assert script.sent == []
+
+
+def test_a_change_whose_operation_was_forgotten_is_looked_at() -> None:
+    """Google forgets operations; the node itself tells."""
+    cloud = Cloud(
+        request=sequence(queued("ACTIVE")),
+        node=sequence(node(tags=["x"])),
+        patch=sequence({"name": "operations/4"}),
+        operation=sequence({"name": "operations/4"}, missing("operations/4")),
+    )
+    call, script, _ = scripted(cloud)
+    seen = Observation(HERE, QueuedResource.model_validate(queued("ACTIVE")), only(there()))
+
+    found = patch(call, args(tags=["x"]), {}, seen, deadline=1e9)
+
+    assert found.nodes.first is not None
+    assert list(found.nodes.first.tags) == ["x"]
+    polls = [sent.path for sent in script.sent if "operations" in sent.path]
+    assert polls == ["operations/4"] * 2
+
+
+@pytest.mark.parametrize("key", ["labels", "metadata"])
+def test_an_unknown_map_changes_as_a_whole(key: str) -> None:
+    """Its entries are not known yet: it changes, and replaces nothing before they are."""
+    found = diff(filled(metadata={"startup-script": "x"}), {**filled(), key: UNKNOWN})
+
+    assert found.changes[key] == Change(ChangeKind.UPDATE, replaces=False)
+    assert not any(path.startswith(f"{key}.") for path in found.changes)
+
+
+def test_a_map_that_was_not_there_is_added_entry_by_entry() -> None:
+    """Also in a state that knows nothing of it."""
+    old = {k: v for k, v in filled().items() if k != "metadata"}
+
+    found = diff(old, filled(metadata={"a": "1", "startup-script": "x"})).changes
+
+    assert found == {
+        "metadata.a": Change(ChangeKind.ADD, replaces=False),
+        'metadata["startup-script"]': Change(ChangeKind.ADD, replaces=True),
+    }

@@ -1,0 +1,203 @@
+"""Adopt or create: never doubled, never someone else's."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.provider.fakes import (
+    NAME,
+    Cloud,
+    FakeTime,
+    args,
+    missing,
+    node,
+    queued,
+    scripted,
+    sequence,
+)
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    InterruptedByUser,
+    TpuflexError,
+)
+from tpuflex.naming import LABEL_SPEC
+from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.place import place
+from tpuflex.request.body import request_body, spec_hash
+
+DAY = 86400.0
+
+
+def test_nothing_there_is_created_with_a_request_id() -> None:
+    """A free name is posted once, with the spec hash among the labels and an idempotency id."""
+    call, script, _ = scripted(Cloud())
+
+    operation = place(call, args(), deadline=DAY)
+
+    assert operation is not None
+    (sent,) = [request for request in script.sent if request.method == "POST"]
+    assert sent.query == {"queuedResourceId": "slice-g1", "requestId": "id-0"}
+    assert sent.body == request_body(args())
+    assert LABEL_SPEC in str(sent.body)
+
+
+@pytest.mark.parametrize("state", ["WAITING_FOR_RESOURCES", "PROVISIONING", "ACTIVE", "NEW_STATE"])
+def test_own_request_is_adopted(state: str) -> None:
+    """The request of an interrupted run is found again; nothing is posted."""
+    call, script, _ = scripted(Cloud(request=sequence(queued(state)), node=sequence(node())))
+
+    assert place(call, args(), deadline=DAY) is None
+
+    assert script.count("POST") == 0
+
+
+@pytest.mark.parametrize("look", [AccessError("denied"), ApiError("no answer")])
+def test_a_lost_answer_is_never_forgotten_for_want_of_a_look(look: TpuflexError) -> None:
+    """Whether it was placed is not known when nobody may look: it is kept, not forgotten."""
+    cloud = Cloud(request=sequence(missing(), look), post=sequence(ApiError("no answer")))
+    call, *_ = scripted(cloud)
+
+    with pytest.raises(UnreadyError, match="not known whether") as kept:
+        place(call, args(), deadline=DAY)
+
+    assert str(kept.value.observation.name) == NAME
+
+
+def test_conflict_is_resolved_by_looking() -> None:
+    """A 409 from a POST whose answer was lost leads to the request itself."""
+    cloud = Cloud(
+        request=sequence(missing(), queued("CREATING")),
+        post=sequence(AlreadyExistsError("exists", status=409)),
+    )
+    call, script, _ = scripted(cloud)
+
+    assert place(call, args(), deadline=DAY) is None
+
+    assert script.count("POST") == 1
+
+
+def test_conflict_that_cannot_be_found_ends() -> None:
+    """A name that is taken but not to be seen is an error, not a loop."""
+    call, script, _ = scripted(Cloud(post=sequence(AlreadyExistsError("exists", status=409))))
+
+    with pytest.raises(AlreadyExistsError):
+        place(call, args(), deadline=DAY)
+
+    assert script.count("POST") == 3
+
+
+@pytest.mark.parametrize(
+    ("labels", "words"),
+    [
+        ({"tpuflex-owner": "ffff", "tpuflex-stack": "prod"}, "belongs to stack prod"),
+        ({}, "someone who does not use tpuflex"),
+    ],
+)
+def test_foreign_request_is_refused(labels: dict[str, str], words: str) -> None:
+    """What is not ours is named and left alone."""
+    theirs = queued("ACTIVE")
+    theirs["tpu"] = {"nodeSpec": [{"nodeId": "slice-g1", "node": {"labels": {**labels}}}]}
+    call, script, _ = scripted(Cloud(request=sequence(theirs), node=sequence(node())))
+
+    with pytest.raises(AlreadyExistsError, match=words):
+        place(call, args(), deadline=DAY)
+
+    assert script.count("POST") == script.count("DELETE") == 0
+
+
+def test_own_request_with_other_settings_is_refused() -> None:
+    """Ours, but asked for differently: adopting it would pass off one slice as another."""
+    call, _, _ = scripted(
+        Cloud(request=sequence(queued("WAITING_FOR_RESOURCES", args(acceleratorType="v6e-8"))))
+    )
+
+    with pytest.raises(AlreadyExistsError, match="other settings") as refused:
+        place(call, args(), deadline=DAY)
+
+    assert "pulumi import" in refused.value.hint
+
+
+@pytest.mark.parametrize("state", ["FAILED", "SUSPENDED"])
+def test_own_leftover_is_cleared_first(state: str) -> None:
+    """An ended or failed request of ours blocks the name and the quota: it goes first."""
+    cloud = Cloud(request=sequence(queued(state), queued(state), missing()))
+    call, script, said = scripted(cloud)
+
+    assert place(call, args(), deadline=DAY) is not None
+
+    assert [r.method for r in script.sent if r.method != "GET"] == ["DELETE", "POST"]
+    assert "clearing a leftover" in said.text
+
+
+def test_deleting_request_is_outwaited() -> None:
+    """What is on its way out is not adopted: its end is awaited, then asked anew."""
+    cloud = Cloud(request=sequence(*[queued("DELETING")] * 4, missing()))
+    call, script, _ = scripted(cloud)
+
+    assert place(call, args(), deadline=DAY) is not None
+
+    assert [r.method for r in script.sent if r.method != "GET"] == ["POST"]
+
+
+def test_lost_answer_is_found_out() -> None:
+    """A POST whose answer never came is looked up: committed means adopted."""
+    lost = ApiError("no answer", status=0)
+    call, script, _ = scripted(
+        Cloud(request=sequence(missing(), queued("CREATING")), post=sequence(lost))
+    )
+    assert place(call, args(), deadline=DAY) is None
+    assert script.count("POST") == 1
+
+    call, _, _ = scripted(Cloud(post=sequence(lost)))
+    with pytest.raises(UnreadyError, match="not known whether"):
+        place(call, args(), deadline=DAY)
+
+
+@pytest.mark.parametrize("error", [ApiError("down", status=503), InterruptedByUser("stop")])
+def test_unknown_outcome_is_kept(error: ApiError | InterruptedByUser) -> None:
+    """If it cannot be found out whether the POST took effect, the state must remember it."""
+    call, _, _ = scripted(Cloud(request=sequence(missing(), error), post=sequence(error)))
+
+    with pytest.raises(UnreadyError, match="not known whether") as ended:
+        place(call, args(), deadline=DAY)
+
+    assert str(ended.value.observation.name) == NAME
+
+
+def test_cancel_before_the_post_places_nothing() -> None:
+    """Cancelled in time, nothing is asked for, and nothing is kept."""
+    call, script, _ = scripted(Cloud(), FakeTime(stop_at=1000.0))
+
+    with pytest.raises(InterruptedByUser) as ended:
+        place(call, args(), deadline=DAY)
+
+    assert not isinstance(ended.value, UnreadyError)
+    assert script.count("POST") == 0
+
+
+def test_refused_request_is_not_kept() -> None:
+    """A 400 says that nothing was placed."""
+    refused = ApiError("zone is not supported", status=400)
+    call, _, _ = scripted(Cloud(post=sequence(refused)))
+
+    with pytest.raises(ApiError, match="not supported"):
+        place(call, args(), deadline=DAY)
+
+
+def test_patchable_fields_do_not_change_the_spec_hash() -> None:
+    """What can be patched in place does not turn a request into another one."""
+    base = spec_hash(args())
+
+    assert base == spec_hash(
+        args(
+            description="x",
+            tags=["t"],
+            externalIps=True,
+            metadata={"note": "x"},
+            labels={"tpuflex-owner": "1"},
+        )
+    )
+    assert base != spec_hash(args(metadata={"startup-script": "x"}))
+    assert base != spec_hash(args(maxRunDuration="7200s"))

@@ -1,0 +1,276 @@
+"""Several zones: the first to grant wins, the others are deleted, nothing is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.provider.fakes import (
+    JsonObject,
+    args,
+)
+from tests.provider.zones import HOUR, QUOTA, A, B, C, Zone, granted, name, race
+from tpuflex.errors import AccessError, ApiError, QuotaError
+from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.zone_attempt import Entrant
+from tpuflex.request.states import Lifecycle
+
+
+def test_first_to_grant_wins_and_the_loser_is_gone() -> None:
+    """A request in each zone at once; the winner is returned when the loser is confirmed gone."""
+    run = race(a=Zone(), b=Zone(granted(600)))
+
+    seen = run.go()
+
+    assert seen.name == name(B)
+    assert seen.lifecycle is Lifecycle.ACTIVE
+    assert seen.also == ()
+    assert run.asked() == [A, B]
+    assert run.zones.running() == [B]
+    assert f"{A}: deleting it, because {B} won" in run.said.text
+    assert f"{A} deleted: {B} won; {B} ACTIVE after 11m" in run.said.text
+
+
+def test_two_winners_at_once_leave_one() -> None:
+    """When both become ACTIVE together, the first zone keeps its slice and the other goes."""
+    run = race(a=Zone(granted(600)), b=Zone(granted(600)))
+
+    assert run.go().name == name(A)
+
+    assert run.zones.running() == [A]
+
+
+def test_loser_in_provisioning_is_deleted_once_that_is_possible() -> None:
+    """PROVISIONING cannot be deleted: the loser is waited for, and never left running."""
+    run = race(a=Zone(granted(600, 60)), b=Zone(granted(600, 5000)))
+
+    assert run.go().name == name(A)
+
+    assert run.zones.running() == [A]
+    assert run.time.now >= 1000 + 5600
+    assert "cannot be deleted yet: PROVISIONING" in run.said.text
+
+
+def test_a_run_that_ends_while_a_loser_is_being_deleted() -> None:
+    """What won has no hosts any more when the loser is gone at last: `up` says so, and fails."""
+    won = {**granted(600, 60), 5000.0: "SUSPENDED"}
+    run = race(a=Zone(won), b=Zone(granted(600, 5000)))
+
+    with pytest.raises(UnreadyError, match=r"the run of .*us-east5-a.* is over") as ended:
+        run.go()
+
+    assert ended.value.observation.lifecycle is Lifecycle.ENDED
+    assert run.zones.running() == [A]  # what it has left, which the state keeps
+
+
+def test_unsupported_zone_is_out_with_its_reason_and_the_race_goes_on() -> None:
+    """A zone that rejects the request is named with the reason; the others go on waiting."""
+    rejected: JsonObject = {
+        "code": 3,
+        "message": "FLEX_START provisioning model is not supported for accelerator type v6e-4",
+    }
+    run = race(
+        a=Zone(operation_error=rejected),
+        b=Zone(granted(720)),
+        c=Zone(refuse=QuotaError(QUOTA)),
+    )
+
+    assert run.go().name == name(B)
+
+    assert f"{A} is out: unsupported" in run.said.text
+    assert f"{C} is out: quota 0 of 64" in run.said.text
+    beats = [line for _, line in run.said.lines if "so far" in line]
+    assert any(f"{A} unsupported, {B} waiting 11m, {C} quota 0 of 64" in line for line in beats)
+    assert run.zones.running() == [B]
+
+
+def test_all_rejected_fails_at_once_with_every_reason() -> None:
+    """When no zone can take it, that is said at once, zone by zone, and nothing is kept."""
+    unsupported = ApiError("zone is not supported", status=400)
+    run = race(a=Zone(refuse=unsupported), b=Zone(refuse=QuotaError(QUOTA)))
+
+    with pytest.raises(ApiError, match="no zone can take v6e-4") as ended:
+        run.go()
+
+    assert f"{A} unsupported: zone is not supported" in str(ended.value)
+    assert f"{B} quota 0 of 64" in str(ended.value)
+    assert not isinstance(ended.value, UnreadyError)
+    assert run.time.now == 1000
+
+
+def test_all_refused_for_quota_is_a_matter_of_quota() -> None:
+    """One reason in all zones decides who has to act."""
+    run = race(a=Zone(refuse=QuotaError(QUOTA)), b=Zone(refuse=QuotaError(QUOTA)))
+
+    with pytest.raises(QuotaError):
+        run.go()
+
+
+def test_failed_zone_is_cleared_while_others_wait() -> None:
+    """A request that FAILED uses quota: it is deleted at once, and the race goes on."""
+    failed = {0.0: "WAITING_FOR_RESOURCES", 60.0: "FAILED"}
+    failure: JsonObject = {"code": 8, "message": "There is no more capacity in the zone"}
+    run = race(a=Zone(failed, failure=failure), b=Zone())
+
+    with pytest.raises(UnreadyError, match="not active after 2h in the queue") as ended:
+        run.go(queue=2 * HOUR)
+
+    assert f"{A} is out: stock-out" in run.said.text
+    assert run.zones.running() == [B]
+    assert ended.value.observation.name == name(B)
+    assert f"{A} stock-out, {B} waiting 2h" in ended.value.message
+
+
+def test_last_failed_request_is_kept_in_the_state() -> None:
+    """When all have failed, the last leftover stays in the state, which says why."""
+    failed = {0.0: "WAITING_FOR_RESOURCES", 60.0: "FAILED"}
+    failure: JsonObject = {"code": 8, "message": "There is no more capacity in the zone"}
+    run = race(
+        a=Zone(refuse=ApiError("not supported", status=400)), b=Zone(failed, failure=failure)
+    )
+
+    with pytest.raises(UnreadyError, match="cause: stock-out") as ended:
+        run.go()
+
+    assert ended.value.observation.lifecycle is Lifecycle.FAILED
+    assert ended.value.observation.name == name(B)
+
+
+def test_state_knows_every_request_when_the_time_is_over() -> None:
+    """At the deadline all requests stay, and the state is told each of them."""
+    run = race(a=Zone(), b=Zone(), c=Zone())
+
+    with pytest.raises(UnreadyError, match="is not active after 1h in the queue") as ended:
+        run.go(queue=HOUR)
+
+    seen = ended.value.observation
+    assert {seen.name, *seen.also} == {name(A), name(B), name(C)}
+    assert run.time.now == 1000 + HOUR
+
+
+@pytest.mark.parametrize("stop", [1000.0 + at for at in (0.3, 1, 10, 300, 599, 601, 605, 650)])
+def test_cancelled_at_any_time_nothing_is_forgotten(stop: float) -> None:
+    """Whenever the engine cancels, what runs is in the state."""
+    run = race(stop_at=stop, a=Zone(granted(600, 1)), b=Zone(granted(600, 90)))
+
+    with pytest.raises(UnreadyError) as ended:
+        run.go()
+
+    seen = ended.value.observation
+    assert {request.zone for request in (seen.name, *seen.also)} >= set(run.zones.running())
+
+
+def test_killed_between_two_posts_is_taken_up_again() -> None:
+    """What an earlier run placed is found by its name; only the rest is asked for."""
+    run = race(a=Zone(there=True), b=Zone(granted(300)))
+
+    assert run.go().name == name(B)
+
+    assert run.asked() == [B]
+    assert "found the request of an earlier run, us-east5-a: WAITING" in run.said.text
+    assert run.zones.running() == [B]
+
+
+def test_killed_after_the_win_asks_for_nothing() -> None:
+    """An earlier run has a winner already: no other zone is asked again."""
+    run = race(a=Zone(), b=Zone({0.0: "ACTIVE"}, there=True))
+
+    assert run.go().name == name(B)
+
+    assert run.asked() == []
+    assert run.time.now == 1000
+
+
+def test_requests_in_zones_that_are_named_no_more_go() -> None:
+    """A zone taken off the list loses its request."""
+    run = race(a=Zone(granted(300)), b=Zone())
+    run.zones.zones[C] = Zone(there=True)
+
+    assert run.go(known=[name(C), name(A)]).name == name(A)
+
+    assert run.zones.running() == [A]
+
+
+def test_loser_that_cannot_be_deleted_stays_in_the_state() -> None:
+    """A loser that is not confirmed gone is an error, and both requests stay in the state."""
+    run = race(a=Zone(granted(600)), b=Zone(stuck=AccessError("403 tpu.nodes.delete")))
+
+    with pytest.raises(UnreadyError, match="ACTIVE, but what was asked for elsewhere") as ended:
+        run.go()
+
+    assert ended.value.observation.name == name(A)
+    assert ended.value.observation.also == (name(B),)
+
+
+def test_own_request_with_other_settings_stops_everything_before_it_begins() -> None:
+    """What is ours but not what is asked for is neither adopted nor deleted."""
+    other = args(zones=[B], acceleratorType="v6e-8")
+    run = race(a=Zone(), b=Zone({0.0: "ACTIVE"}, there=True, of=other))
+
+    with pytest.raises(ApiError, match="other settings"):
+        run.go()
+
+    assert run.asked() == []
+    assert run.zones.running() == [B]
+
+
+def test_foreign_request_puts_its_zone_out() -> None:
+    """Somebody else's request under our name is left alone; the other zone is asked."""
+    theirs = args(zones=[A], labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+    run = race(a=Zone({0.0: "ACTIVE"}, there=True, of=theirs), b=Zone(granted(60)))
+
+    assert run.go().name == name(B)
+
+    assert f"{A} is out: name taken" in run.said.text
+    assert run.zones.running() == [A, B]
+    assert run.script.count("DELETE") == 0
+
+
+def test_provisioning_has_its_own_deadline() -> None:
+    """Hosts that are not made in time are a fault of their own, with a text of its own."""
+    run = race(a=Zone(granted(600, 9 * HOUR)))
+
+    with pytest.raises(UnreadyError, match="not active after 2h in PROVISIONING") as ended:
+        run.go(queue=HOUR, provisioning=2 * HOUR)
+
+    assert run.time.now == pytest.approx(1000 + 600 + 2 * HOUR, abs=60)
+    assert ended.value.observation.lifecycle is Lifecycle.PROVISIONING
+
+
+def test_queue_deadline_does_not_end_what_was_granted() -> None:
+    """A request granted just before the queue deadline still gets its hosts."""
+    run = race(a=Zone(granted(HOUR - 60, 1800)), b=Zone())
+
+    assert run.go(queue=HOUR).name == name(A)
+
+
+def test_engine_timeout_bounds_everything() -> None:
+    """`custom_timeouts` end the wait whatever the deadlines are."""
+    run = race(a=Zone(), b=Zone())
+
+    with pytest.raises(UnreadyError, match="is not active after 1m: us-east5-a waiting"):
+        run.go(overall=60.0)
+
+    assert run.time.now == 1060
+
+
+def test_waiting_words_show_what_google_says() -> None:
+    """A state that this version does not know is shown as Google spells it, and waited on."""
+    run = race(a=Zone({0.0: "ON_HOLD"}), b=Zone())
+
+    with pytest.raises(UnreadyError, match=f"{A} ON_HOLD 1h, {B} waiting 1h"):
+        run.go(queue=HOUR)
+
+
+def _entrants() -> Iterator[Entrant]:
+    yield Entrant.in_zone(args(zones=[A, B]), B)
+
+
+def test_an_entrant_is_its_zone_alone() -> None:
+    """Each zone gets a request of its own, under the one id."""
+    (entrant,) = _entrants()
+
+    assert entrant.name == name(B)
+    assert entrant.args.zones == (B,)
+    assert entrant.outcome() == f"{B} not asked yet"

@@ -1,0 +1,268 @@
+"""What is read from the cloud: imports of all kinds, drift, and whose what is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from pulumi_plugin.changes import Change, ChangeKind
+from pulumi_plugin.values import UNKNOWN, Properties
+from pulumi_plugin.wire import decode, encode
+from tests.provider.fakes import (
+    INPUTS,
+    NAME,
+    Cloud,
+    FakeTime,
+    args,
+    missing,
+    node,
+    only,
+    queued,
+    scripted,
+    sequence,
+)
+from tests.request.inputs import at, filled
+from tpuflex.errors import ConflictError
+from tpuflex.provider.marshalling import previewed_creation
+from tpuflex.provider.operations import delete_resource
+from tpuflex.provider.planning import plan
+from tpuflex.provider.protection import refuse_deletion, refuse_replacement
+from tpuflex.provider.refresh import names_of
+from tpuflex.request.body import request_body
+from tpuflex.request.diff import diff
+from tpuflex.request.importing import imported_inputs
+from tpuflex.request.model import Node, QueuedResource
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import Nodes
+from tpuflex.request.snapshot import Observation, observed_inputs
+from tpuflex.request.states import Lifecycle
+
+HERE = RequestName.parse(NAME)
+LABELS: dict[str, str] = INPUTS["labels"]
+
+
+def test_a_node_alone_is_imported_by_what_it_says() -> None:
+    """Where the queued resource is gone, its terms are not known; the rest is."""
+    found = imported_inputs(HERE, None, only(Node.model_validate(node())))
+
+    assert found.pop("scopes") == ["https://www.googleapis.com/auth/cloud-platform"]
+    assert found.pop("labels") == LABELS
+    assert found == {
+        "queuedResourceId": "slice-g1",
+        "project": "cloud-project",
+        "zones": ["us-east5-a"],
+        "acceleratorType": "v6e-4",
+        "runtimeVersion": "v2-alpha-tpuv6e",
+        "serviceAccount": "host@cloud-project.iam.gserviceaccount.com",
+        "externalIps": False,
+        "secureBoot": False,
+        "autocheckpointEnabled": False,
+        "metadata": {},
+    }
+
+
+def test_a_shape_is_imported_as_a_shape() -> None:
+    """What was asked for by kind and topology is not turned into a type."""
+    config = {"type": "V6E", "topology": "2x4"}
+    of = args(acceleratorType=None, acceleratorConfig=config)
+    there = Node.model_validate(node(of=of, acceleratorType="v6e-8"))
+
+    found = imported_inputs(
+        HERE, QueuedResource.model_validate(queued("ACTIVE", of=of)), only(there)
+    )
+
+    assert found["acceleratorConfig"] == config
+    assert "acceleratorType" not in found
+
+
+@pytest.mark.parametrize(
+    ("tier", "model"), [({}, "STANDARD"), ({"spot": {}}, "SPOT"), ({"bestEffort": {}}, "STANDARD")]
+)
+def test_requests_from_before_there_were_models(tier: dict[str, Any], model: str) -> None:
+    """Of an older request the tier tells the model."""
+    body = {key: value for key, value in queued("ACTIVE").items() if key != "provisioningModel"}
+
+    found = imported_inputs(HERE, QueuedResource.model_validate({**body, **tier}), Nodes())
+
+    assert found["provisioningModel"] == model
+    assert found.get("bestEffort") == (tier == {"bestEffort": {}} or None)
+
+
+def seen(**changed: Any) -> Observation:
+    """An active request, whose node was ``changed``."""
+    found = QueuedResource.model_validate(queued("ACTIVE"))
+    return Observation(HERE, found, only(Node.model_validate(node(**changed))))
+
+
+KNOWN = filled(metadata={"a": "1", "b": "2"}, tags=["t"], labels={**LABELS, "team": "x"})
+
+
+@pytest.mark.parametrize(
+    ("changed", "drift"),
+    [
+        ({"labels": {**LABELS, "team": "y", "goog": "z"}}, {"labels": {**LABELS, "team": "y"}}),
+        ({"labels": LABELS}, {"labels": LABELS}),
+        ({"metadata": {"a": "1", "b": "3", "ssh-keys": "k"}}, {"metadata": {"a": "1", "b": "3"}}),
+        ({"tags": ["t", "u"]}, {"tags": ["t", "u"]}),
+        ({"description": "theirs"}, {"description": "theirs"}),
+        ({"networkConfig": {"enableExternalIps": True}}, {"externalIps": True}),
+        ({"acceleratorType": "v6e-8", "runtimeVersion": "other"}, {}),
+    ],
+)
+def test_drift_is_what_could_have_been_patched(
+    changed: dict[str, Any], drift: dict[str, Any]
+) -> None:
+    """Only what `nodes.patch` can change is compared, and of maps only what the program says."""
+    as_asked = {"metadata": KNOWN["metadata"], "tags": ["t"], "labels": KNOWN["labels"]}
+
+    assert observed_inputs(KNOWN, seen(**{**as_asked, **changed})) == {**KNOWN, **drift}
+
+
+def test_a_description_that_was_taken_away_shows() -> None:
+    """The program says one and the node has none; of several networks no addresses are compared;
+    without a node nothing is."""
+    several = [{"network": "a"}, {"network": "b"}]
+    known = filled(description="ours", networkConfigs=several)
+    bare = Observation(HERE, QueuedResource.model_validate(queued("WAITING_FOR_RESOURCES")))
+
+    found = observed_inputs(known, seen(networkConfig={"enableExternalIps": True}))
+
+    assert found["description"] == ""
+    assert found["externalIps"] == known["externalIps"]
+    assert observed_inputs(known, bare) == known
+    assert observed_inputs({}, seen(tags=["x"]))["tags"] == ["x"]
+
+
+@pytest.mark.parametrize("stands", list(Lifecycle))
+def test_where_it_stands_is_no_input(stands: Lifecycle) -> None:
+    """What became of the resource is shown as a change of the resource itself."""
+    beyond = stands in (Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING)
+    shown = beyond or stands in (Lifecycle.WAITING, Lifecycle.PROVISIONING)
+    change = Change(ChangeKind.UPDATE, replaces=beyond, is_input=False)
+
+    assert diff(filled(), filled(), stands).changes == ({"lifecycle": change} if shown else {})
+
+
+@pytest.mark.parametrize(
+    ("said", "timeout", "limit"),
+    [("100s", 0, 100), ("100s", 50, 50), (None, 0, 10800), ("soon", 0, 10800)],
+)
+def test_a_deletion_has_its_time(said: str | None, timeout: float, limit: float) -> None:
+    """The engine's time, else that of the inputs, else three hours."""
+    time = FakeTime()
+    call, *_ = scripted(
+        Cloud(
+            request=sequence(queued("ACTIVE")),
+            node=sequence(node()),
+            operation=sequence({"name": "operations/2"}),
+        ),
+        time,
+    )
+
+    with pytest.raises(ConflictError, match="is not gone"):
+        delete_resource(call, NAME, {**INPUTS, "deleteTimeout": said}, {}, timeout=timeout)
+
+    assert time.now == pytest.approx(1000 + limit)
+
+
+def test_protection_names_every_reason() -> None:
+    """A replacement is refused with all that asks for it, in order."""
+    active: Properties = {"lifecycle": "active", "name": "N"}
+
+    with pytest.raises(ConflictError) as refused:
+        refuse_replacement({"deletionProtection": True}, active, ["zones", "acceleratorType"])
+
+    assert refused.value.message == (
+        "N is ACTIVE and deletion_protection is on: it is not replaced for acceleratorType, zones"
+    )
+    refuse_replacement({"deletionProtection": False}, active, ["zones"])
+    refuse_replacement({"deletionProtection": True}, {**active, "lifecycle": "waiting"}, ["zones"])
+
+
+@pytest.mark.parametrize("prefix", ["slice", None])
+@pytest.mark.parametrize(
+    ("heir", "refused"),
+    [(queued("ACTIVE"), False), (queued("WAITING_FOR_RESOURCES"), True), (missing(), True)],
+)
+def test_the_endpoint_is_protected_not_each_run(heir: Any, refused: bool, prefix: Any) -> None:
+    """A protected run may go once the next generation serves; until then it may not."""
+    next_ = NAME.replace("-g1", "-g2")
+
+    def answer(sent: Any) -> Any:
+        there = queued("ACTIVE") if sent.path == NAME else heir if sent.path == next_ else None
+        if there is not None:
+            return there
+        return node() if sent.path.split("/")[-1] in ("slice-g1", "slice-g2") else missing()
+
+    call, *_ = scripted(answer)
+    inputs = {"deletionProtection": True, "queuedResourceIdPrefix": prefix}
+
+    if refused:
+        with pytest.raises(ConflictError, match="it is not deleted"):
+            refuse_deletion(call, inputs, [HERE], LABELS)
+    else:
+        refuse_deletion(call, inputs, [HERE], LABELS)
+    refuse_deletion(call, {**inputs, "deletionProtection": False}, [HERE], LABELS)
+    refuse_deletion(call, inputs, [HERE], {"tpuflex-owner": "ffff"})
+
+
+def test_every_name_counts_once() -> None:
+    """The one that the state shows, those that it remembers, those that the inputs make; what is
+    no name is passed over."""
+    other = NAME.replace("us-east5-a", "us-east5-c")
+    known: Properties = {"requests": [NAME, other, "none", 7]}
+
+    def zones(inputs: Properties, outputs: Properties) -> list[str]:
+        return [name.zone for name in names_of(NAME, inputs, outputs)]
+
+    several: Properties = {"zones": ["us-east5-b", "us-east5-a", 7]}
+    assert zones(several, known) == ["us-east5-a", "us-east5-c", "us-east5-b"]
+    assert zones({"zones": ["us-east5-b"]}, known) == ["us-east5-a", "us-east5-c"]
+    assert zones({}, {"requests": None}) == ["us-east5-a"]
+
+
+def test_a_preview_of_a_creation_names_what_it_can() -> None:
+    """With one zone the name is known; with several, or an unknown one, it is not."""
+    one = decode(previewed_creation(encode(INPUTS)))
+    several = decode(previewed_creation(encode({**INPUTS, "zones": ["us-east5-a", "us-east5-b"]})))
+    unknown = decode(previewed_creation(encode({**INPUTS, "zones": UNKNOWN})))
+
+    assert one == {**INPUTS, "name": NAME, "zone": "us-east5-a", "nodeId": "slice-g1"}
+    for later in (several, unknown):
+        assert not {"name", "zone", "nodeId"} & later.keys()
+
+
+def test_a_boot_disk_says_only_what_was_said() -> None:
+    """What is left out of it is left to Google."""
+    body = request_body(args(bootDisk={"storagePool": "zones/us-east5-a/storagePools/s"}))
+
+    assert at(body, "tpu.nodeSpec.node.bootDiskConfig") == {
+        "storagePool": "zones/us-east5-a/storagePools/s"
+    }
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "kind"),
+    [
+        ({}, {"rerun": "1"}, ChangeKind.ADD),
+        ({"rerun": "1"}, {}, ChangeKind.DELETE),
+        ({"rerun": "1"}, {"rerun": "2"}, ChangeKind.UPDATE),
+    ],
+)
+def test_steering_is_added_deleted_or_changed(
+    old: Properties, new: Properties, kind: ChangeKind
+) -> None:
+    """Each is shown as what it is; only another word asks for a new run."""
+    found = plan(filled(**old), filled(**new), {"lifecycle": "active"}, 0).diff.changes
+
+    assert found == {"rerun": Change(kind, replaces=kind is not ChangeKind.DELETE)}
+
+
+def test_other_zones_of_a_waiting_request_are_an_update() -> None:
+    """While nothing was granted, the other zones are simply asked, too."""
+    waiting: Properties = {"lifecycle": "waiting", "zone": "us-east5-a"}
+
+    found = plan(filled(), filled(zones=["us-east5-b"]), waiting, 0).diff.changes
+
+    assert found["zones"] == Change(ChangeKind.UPDATE, replaces=False)

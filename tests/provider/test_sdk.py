@@ -1,0 +1,158 @@
+"""The class that programs use: the same names, texts and types as the provider's own model."""
+
+from __future__ import annotations
+
+import inspect
+from typing import Any
+
+import pulumi
+import pytest
+from pulumi import _types
+from pydantic.alias_generators import to_camel
+
+from tests.components.pulumi_plan import run_program
+from tests.request.inputs import OTHER
+from tpuflex.provider import resource, resource_args
+from tpuflex.provider.resource import QueuedResource
+from tpuflex.provider.schema import FILLED
+from tpuflex.request.arguments import REQUIRED, QueuedResourceArgs
+from tpuflex.request.disk_args import BootDisk, DataDisk
+from tpuflex.request.network_args import NetworkConfig
+from tpuflex.request.node_args import AcceleratorConfig
+from tpuflex.request.queue_args import Guaranteed, Interval, MultiNode
+from tpuflex.request.values import Group
+
+SLICE = "tpuflex:tpu:QueuedResource slice"
+PARAMETERS = {
+    name: parameter
+    for name, parameter in inspect.signature(QueuedResource.__init__).parameters.items()
+    if name not in ("self", "resource_name", "opts")
+}
+#: The same value said with the argument classes.
+NESTED: dict[str, Any] = {
+    "accelerator_config": resource_args.AcceleratorConfigArgs(type="V6E", topology="2x4"),
+    "network_configs": [
+        resource_args.NetworkConfigArgs(
+            network="a", subnetwork="b", external_ips=True, can_ip_forward=True, queue_count=2
+        ),
+        {"network": "c"},
+    ],
+    "data_disks": [
+        resource_args.DataDiskArgs(
+            source_disk="projects/p/zones/us-east5-a/disks/d", mode="READ_ONLY", worker_ids=["0"]
+        )
+    ],
+    "boot_disk": resource_args.BootDiskArgs(
+        disk_size_gb=200,
+        source_image="projects/p/global/images/i",
+        provisioned_iops=3000,
+        provisioned_throughput=140,
+        storage_pool="projects/p/zones/us-east5-a/storagePools/s",
+        enable_confidential_compute=True,
+        kms_key_name="projects/p/locations/us-east5/keyRings/r/cryptoKeys/k",
+    ),
+    "valid_interval": resource_args.IntervalArgs(
+        start_time="2026-11-29T08:00:00Z", end_time="2026-11-29T09:00:00Z"
+    ),
+    "guaranteed": resource_args.GuaranteedArgs(min_duration="3600s", reserved=True),
+    "multi_node": resource_args.MultiNodeArgs(
+        node_count=3, node_id_prefix="np", workload_type="AVAILABILITY_OPTIMIZED"
+    ),
+}
+
+
+def registered(**arguments: Any) -> dict[str, Any]:
+    """What reaches the engine of a queued resource with these arguments."""
+    said = {
+        "project": "cloud-project",
+        "zones": ["us-east5-a"],
+        "runtime_version": "v2-alpha-tpuv6e",
+        "service_account": "a@b",
+        "queued_resource_id_prefix": "slice",
+        **arguments,
+    }
+    return run_program(lambda: QueuedResource("slice", **said)).inputs[SLICE]
+
+
+def test_every_input_is_a_keyword() -> None:
+    """The class takes exactly the model's inputs; required is what nothing can be made of."""
+    assert set(PARAMETERS) == set(QueuedResourceArgs.model_fields)
+    required = {name for name, p in PARAMETERS.items() if p.default is p.empty}
+    assert {to_camel(name) for name in required} == REQUIRED - FILLED
+
+
+def test_every_keyword_is_explained() -> None:
+    """The documentation of the constructor has an entry for each."""
+    text = inspect.getdoc(QueuedResource.__init__) or ""
+
+    for name in PARAMETERS:
+        assert f"\n    {name}: " in text, name
+
+
+def test_every_property_has_its_name_on_the_wire() -> None:
+    """Inputs and outputs are attributes, under the model's names."""
+    names = _types.resource_py_to_pulumi_names(QueuedResource)
+
+    assert set(names) == {*PARAMETERS, *resource.OUTPUTS}
+    assert all(to_camel(name) == wire for name, wire in names.items())
+
+
+@pytest.mark.parametrize(
+    "group",
+    [
+        (resource_args.AcceleratorConfigArgs, AcceleratorConfig),
+        (resource_args.BootDiskArgs, BootDisk),
+        (resource_args.DataDiskArgs, DataDisk),
+        (resource_args.GuaranteedArgs, Guaranteed),
+        (resource_args.IntervalArgs, Interval),
+        (resource_args.MultiNodeArgs, MultiNode),
+        (resource_args.NetworkConfigArgs, NetworkConfig),
+    ],
+)
+def test_nested_arguments_have_the_models_fields(group: tuple[type, type[Group]]) -> None:
+    """Each argument class holds what its model holds, under the same names."""
+    arguments, model = group
+
+    assert _types.input_type_py_to_pulumi_names(arguments) == {
+        name: to_camel(name) for name in model.model_fields
+    }
+
+
+@pytest.mark.parametrize("key", sorted(NESTED))
+def test_nested_arguments_reach_the_engine(key: str) -> None:
+    """What the argument classes say arrives in the provider's spelling."""
+    wire = to_camel(key)
+
+    assert registered(**{key: NESTED[key]})[wire] == OTHER[wire][wire]
+
+
+def test_keys_of_the_program_are_not_translated() -> None:
+    """A label or metadata key with an underscore stays as it is, in and out."""
+    said = registered(
+        labels={"cost_center": "x", "queue_count": "y"}, metadata={"SOME_KEY": "1", "someKey": "2"}
+    )
+
+    assert said["labels"] == {"cost_center": "x", "queue_count": "y"}
+    assert said["metadata"] == {"SOME_KEY": "1", "someKey": "2"}
+
+
+def test_outputs_keep_the_keys_too() -> None:
+    """What a program reads has the keys that it wrote."""
+    seen: list[Any] = []
+
+    def program() -> None:
+        made = QueuedResource(
+            "slice",
+            project="cloud-project",
+            zones=["us-east5-a"],
+            runtime_version="v2-alpha-tpuv6e",
+            service_account="a@b",
+            queued_resource_id_prefix="slice",
+            metadata={"someKey": "1"},
+            boot_disk={"disk_size_gb": 10},  # type: ignore[arg-type] # Pulumi takes dicts, too
+        )
+        pulumi.Output.all(made.metadata, made.boot_disk, made.ip_addresses).apply(seen.extend)
+
+    run_program(program)
+
+    assert seen == [{"someKey": "1"}, {"diskSizeGb": 10}, ["10.128.0.2"]]

@@ -1,0 +1,326 @@
+"""The gRPC face: the provider's process, its configuration, its answers."""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import grpc
+import pytest
+from google.protobuf.empty_pb2 import Empty
+from google.rpc import status_pb2
+
+from pulumi_plugin.log import EngineLog
+from pulumi_plugin.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
+from pulumi_plugin.values import UNKNOWN
+from pulumi_plugin.wire import decode, encode, secret_keys
+from tests.provider.fakes import (
+    INPUTS,
+    NAME,
+    Cloud,
+    FakeTime,
+    Script,
+    missing,
+    node,
+    queued,
+    sequence,
+)
+from tpuflex import __version__
+from tpuflex.errors import AccessError
+from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.gcp.timing import Timing
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.provider.configuration import Configuration
+from tpuflex.provider.servicer import Servicer
+from tpuflex.request.outcomes import TABLE, Standing
+
+PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
+URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
+TOKEN = "ya29.a0Canary_token-123"
+
+
+class Served:
+    """A servicer behind a real gRPC server, with a scripted API."""
+
+    def __init__(
+        self, stub: provider_pb2_grpc.ResourceProviderStub, cloud: Cloud, said: list[str]
+    ) -> None:
+        self.stub = stub
+        self.cloud = cloud
+        self.said = said
+
+
+class KeptLog(EngineLog):
+    """A log that keeps its lines, for want of an engine."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.said: list[str] = []
+
+    def write(self, urn: str, text: str, *, passing: bool = False, warning: bool = False) -> None:
+        del urn, passing, warning
+        self.said.append(text)
+
+
+@pytest.fixture
+def served() -> Iterator[Served]:
+    cloud = Cloud()
+
+    def connect(_configured: Configuration, _timing: Timing) -> TpuClient:
+        return TpuClient(Script(FakeTime(), cloud))  # type: ignore[arg-type]
+
+    log = KeptLog()
+    servicer = Servicer(log, connect)
+    server = grpc.server(ThreadPoolExecutor(100))
+    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
+    port = server.add_insecure_port("127.0.0.1:0")
+    server.start()
+    with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
+        yield Served(provider_pb2_grpc.ResourceProviderStub(channel), cloud, log.said)
+    servicer.stop()
+    server.stop(1).wait()
+
+
+def detail(error: grpc.RpcError) -> provider_pb2.ErrorResourceInitFailed:
+    """The partial state inside a failed call."""
+    assert isinstance(error, grpc.Call)
+    (data,) = [
+        value for key, value in error.trailing_metadata() if key == "grpc-status-details-bin"
+    ]
+    status = status_pb2.Status.FromString(data)
+    found = provider_pb2.ErrorResourceInitFailed()
+    assert status.details[0].Unpack(found)
+    return found
+
+
+def test_check_config_keeps_only_the_providers_own_keys(served: Served) -> None:
+    """The engine hands the default provider every key of the stack file; only two are its own,
+    so no changed stack setting ever touches the provider."""
+    everything = encode(
+        {"project": "p", "cloud": "embedded", "slice": '{"zones":["us-east5-a"]}', "version": "1"}
+    )
+
+    answer = served.stub.CheckConfig(provider_pb2.CheckRequest(urn=URN, news=everything))
+
+    assert decode(answer.inputs) == {"project": "p", "version": "1"}
+    assert not answer.failures
+    changed = provider_pb2.DiffRequest(olds=everything, news=encode({"project": "q"}))
+    assert served.stub.DiffConfig(changed).changes == provider_pb2.DiffResponse.DIFF_NONE
+
+
+def test_check_fills_in_and_keeps_secrets_and_unknowns(served: Served) -> None:
+    """Inputs come back as they went in, with names made of the URN added."""
+    given = {k: v for k, v in INPUTS.items() if k not in ("queuedResourceId", "labels")}
+    news = encode({**given, "network": UNKNOWN, "metadata": {"k": "v"}}, secrets=["metadata"])
+
+    answer = served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+
+    assert not answer.failures
+    inputs = decode(answer.inputs)
+    assert inputs["queuedResourceId"] == "shop-dev-slice-g1"
+    assert inputs["network"] is UNKNOWN
+    assert secret_keys(answer.inputs) == {"metadata"}
+
+
+def test_a_diff_speaks_only_of_what_is_planned(served: Served) -> None:
+    """Refresh and destroy ask for a diff after their read, of what no program asked for: that
+    somebody would buy again is not said there."""
+    inputs = encode(INPUTS)
+    lost = encode({**INPUTS, "lifecycle": "lost", "state": "ACTIVE", "name": NAME})
+    diff = provider_pb2.DiffRequest(id=NAME, urn=URN, olds=lost, news=inputs, old_inputs=inputs)
+
+    served.stub.Diff(diff)
+    assert served.said == []
+    served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=inputs, olds=inputs))
+    served.stub.Diff(diff)
+    assert served.said == [TABLE[Standing.NODE_MISSING].up.text]
+    served.stub.Read(provider_pb2.ReadRequest(id=NAME, urn=URN, inputs=inputs))
+    served.said.clear()
+    served.stub.Diff(diff)
+    assert served.said == []
+
+
+def test_create_previews_without_a_call(served: Served) -> None:
+    """A previewed create knows the names and asks the cloud nothing."""
+    served.cloud.request = sequence(AccessError("nobody may ask"))
+
+    answer = served.stub.Create(
+        provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS), preview=True)
+    )
+
+    assert decode(answer.properties)["name"] == NAME
+
+
+def test_create_gives_id_outputs_and_secrets(served: Served) -> None:
+    """Outputs carry the inputs, secret where they were, and what Google says."""
+    served.cloud.request = sequence(missing(), queued("ACTIVE"))
+    served.cloud.node = sequence(missing(), node())
+
+    answer = served.stub.Create(
+        provider_pb2.CreateRequest(
+            urn=URN, properties=encode({**INPUTS, "tags": ["a"]}, secrets=["tags"])
+        )
+    )
+
+    assert answer.id == NAME
+    outputs = decode(answer.properties)
+    assert outputs["lifecycle"] == "active"
+    assert outputs["ipAddresses"] == ["10.0.0.2"]
+    assert outputs["expireTime"] == "2026-11-21T12:05:00Z"
+    assert secret_keys(answer.properties) == {"tags"}
+    assert answer.refresh_before_update
+
+
+def test_failed_request_is_kept_in_the_state(served: Served) -> None:
+    """A request that exists but is not ready travels to the state inside the error."""
+    failed = queued("FAILED", failedData={"error": {"code": 8, "message": f"no {TOKEN}"}})
+    served.cloud.request = sequence(missing(), missing(), failed)
+
+    with pytest.raises(grpc.RpcError) as raised:
+        served.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS)))
+
+    kept = detail(raised.value)
+    assert kept.id == NAME
+    assert decode(kept.properties)["lifecycle"] == "failed"
+    assert decode(kept.inputs) == INPUTS
+    assert TOKEN not in str(kept.reasons)
+
+
+def test_cancel_ends_waits_at_once_and_configure_allows_new_ones(served: Served) -> None:
+    """Cancel stops every wait; an attached provider serves the next run all the same."""
+    served.stub.Configure(provider_pb2.ConfigureRequest())
+    served.cloud.request = sequence(queued("WAITING_FOR_RESOURCES"))
+    create = served.stub.Create.future(
+        provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS))
+    )
+    time.sleep(0.3)
+    began = time.monotonic()
+    served.stub.Cancel(Empty())
+
+    with pytest.raises(grpc.RpcError, match="stopped waiting"):
+        create.result(timeout=10)
+    assert time.monotonic() - began < 2
+
+    served.stub.Configure(provider_pb2.ConfigureRequest())
+    served.cloud.request = sequence(queued("ACTIVE"))
+    served.cloud.node = sequence(node())
+    assert served.stub.Create(provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS))).id
+
+
+def test_a_second_instance_does_not_make_the_first_forget(served: Served) -> None:
+    """Several instances may be attached to one process: what one of them was shown of the state
+    still decides the next generation's id when another one was configured meanwhile."""
+    served.stub.Configure(provider_pb2.ConfigureRequest())
+    news = encode({key: value for key, value in INPUTS.items() if key != "queuedResourceId"})
+    first = served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+    served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=news, olds=first.inputs))
+    served.stub.Configure(provider_pb2.ConfigureRequest())
+
+    again = served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=news))
+
+    ids = [str(decode(answer.inputs)["queuedResourceId"]) for answer in (first, again)]
+    assert [id_.rpartition("-")[2] for id_ in ids] == ["g1", "g2"]
+
+
+def test_waits_do_not_starve_other_calls(served: Served) -> None:
+    """With 32 requests waiting, another call is answered at once."""
+    served.stub.Configure(provider_pb2.ConfigureRequest())
+    served.cloud.request = sequence(queued("WAITING_FOR_RESOURCES"))
+    lock = threading.Lock()
+    plain, served.cloud.request = served.cloud.request, iter(())
+
+    def locked() -> Iterator[Any]:
+        while True:
+            with lock:
+                yield next(plain)
+
+    served.cloud.request = locked()
+    request = provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS))
+    waits = [served.stub.Create.future(request) for _ in range(32)]
+    began = time.monotonic()
+    served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=encode(INPUTS)))
+    assert time.monotonic() - began < 2
+    served.stub.Cancel(Empty())
+    for wait in waits:
+        with pytest.raises(grpc.RpcError):
+            wait.result(timeout=10)
+
+
+def test_read_of_nothing_is_an_empty_answer(served: Served) -> None:
+    """404 from both, twice, means gone."""
+    answer = served.stub.Read(provider_pb2.ReadRequest(id=NAME, urn=URN))
+
+    assert answer.id == ""
+
+
+def test_import_reads_all_inputs(served: Served) -> None:
+    """Imported by name, the inputs are those that would have made it."""
+    served.cloud.request = sequence(queued("ACTIVE"))
+    served.cloud.node = sequence(node())
+
+    answer = served.stub.Read(provider_pb2.ReadRequest(id=NAME, urn=URN))
+
+    inputs = decode(answer.inputs)
+    assert inputs.pop("scopes") == ["https://www.googleapis.com/auth/cloud-platform"]
+    assert {k: v for k, v in inputs.items() if k in INPUTS} == INPUTS
+    check = served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=answer.inputs))
+    assert not check.failures
+
+
+def test_refresh_sees_drift_but_not_googles_own_entries(served: Served) -> None:
+    """A label that someone changed shows; a label that Google added does not."""
+    known = {**INPUTS, "labels": {**INPUTS["labels"], "team": "a"}}
+    served.cloud.request = sequence(queued("ACTIVE"))
+    labels = {**INPUTS["labels"], "team": "b", "goog-x": "1"}
+    served.cloud.node = sequence(node(labels=labels))
+
+    answer = served.stub.Read(
+        provider_pb2.ReadRequest(id=NAME, urn=URN, inputs=encode(known), properties=encode(known))
+    )
+
+    assert decode(answer.inputs)["labels"] == {**INPUTS["labels"], "team": "b"}
+
+
+def test_malformed_id_is_explained(served: Served) -> None:
+    """An import id that is no resource name is refused with the form that is."""
+    with pytest.raises(grpc.RpcError, match="projects/PROJECT/locations/ZONE"):
+        served.stub.Read(provider_pb2.ReadRequest(id="slice", urn=URN))
+
+
+def test_other_types_are_refused_by_name(served: Served) -> None:
+    """A type that this provider does not have is named."""
+    other = "urn:pulumi:dev::shop::tpuflex:tpu:Reservation::x"
+    with pytest.raises(grpc.RpcError, match="tpuflex:tpu:Reservation"):
+        served.stub.Create(provider_pb2.CreateRequest(urn=other))
+
+
+def test_own_mistakes_are_one_line_without_a_traceback(served: Served) -> None:
+    """A bug of ours shows where it is, and leaks neither traceback nor token."""
+
+    def broken() -> Iterator[Any]:
+        raise KeyError(f"Bearer {TOKEN}")
+        yield
+
+    served.cloud.request = broken()
+    with pytest.raises(grpc.RpcError) as raised:
+        served.stub.Read(provider_pb2.ReadRequest(id=NAME, urn=URN))
+
+    text = str(raised.value.details())
+    assert "internal error in the tpuflex provider: KeyError at" in text
+    assert "Traceback" not in text
+    assert TOKEN not in text
+
+
+def test_version_and_schema_are_served(served: Served) -> None:
+    """Plugin info carries our version; the schema describes the one resource."""
+    assert served.stub.GetPluginInfo(Empty()).version == __version__
+    assert served.stub.Attach(plugin_pb2.PluginAttach(address="127.0.0.1:1")) == Empty()
+    schema = json.loads(served.stub.GetSchema(provider_pb2.GetSchemaRequest()).schema)
+    resource = schema["resources"][QUEUED_RESOURCE]
+    everything = {**resource["properties"], **resource["inputProperties"]}
+    assert all(text["description"] for text in everything.values())

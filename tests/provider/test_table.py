@@ -1,0 +1,298 @@
+"""The refresh table, row by row: what read, plan and delete make of each standing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+
+from pulumi_plugin.values import Properties
+from tests.provider.fakes import (
+    INPUTS,
+    NAME,
+    NODE,
+    Answer,
+    Cloud,
+    FakeTime,
+    Sent,
+    args,
+    missing,
+    node,
+    queued,
+    scripted,
+    sequence,
+)
+from tpuflex.errors import AccessError, ApiError, TpuflexError
+from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.operations import create, delete_resource, update
+from tpuflex.provider.planning import plan
+from tpuflex.provider.refresh import read
+from tpuflex.request.arguments import input_properties
+from tpuflex.request.outcomes import TABLE, Plan, Standing
+
+KNOWN: Properties = input_properties(args())
+BORN = "2026-11-21T08:00:00.123456789Z"
+THEIRS = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
+#: Long before a run that was asked for at BORN could be over, on the tests' clock.
+STATE: Properties = {**KNOWN, "name": NAME, "createTime": BORN, "lifecycle": "active"}
+#: The tests' clock begins at this time.
+EARLY = FakeTime().timing().wall()
+
+
+@dataclass(frozen=True)
+class Case:
+    """What the cloud holds in one standing."""
+
+    standing: Standing
+    request: Answer
+    node: Answer
+    lifecycle: str | None
+    notice: str = ""
+
+
+def _recent(state: str, **more: Any) -> Answer:
+    """A queued resource that was asked for just now."""
+    found = queued(state, **more)
+    return {**found, "createTime": "2027-01-15T08:00:00Z"}
+
+
+CASES = [
+    Case(Standing.WAITING, queued("WAITING_FOR_RESOURCES"), missing(NODE), "waiting"),
+    Case(Standing.WAITING, queued("ON_HOLD"), missing(NODE), "waiting"),
+    Case(Standing.PROVISIONING, queued("PROVISIONING"), missing(NODE), "provisioning"),
+    Case(Standing.ACTIVE, queued("ACTIVE"), node(), "active"),
+    Case(Standing.ENDED, queued("SUSPENDED"), missing(NODE), "ended", "the run is over"),
+    Case(
+        Standing.FAILED,
+        queued("FAILED", failedData={"error": {"code": 8, "message": "no more capacity"}}),
+        missing(NODE),
+        "failed",
+        "no more capacity (cause: stock-out)",
+    ),
+    Case(Standing.NODE_MISSING, queued("ACTIVE"), missing(NODE), "lost", "its node was lost"),
+    Case(
+        Standing.NODE_MISSING,
+        _recent("SUSPENDED", stateInitiator="USER"),
+        missing(NODE),
+        "lost",
+        "its node was lost",
+    ),
+    Case(Standing.ORPHANED, missing(), node(), "lost", "its queued resource was deleted"),
+    Case(Standing.DELETING, queued("DELETING"), node("DELETING"), "deleting", "somebody deletes"),
+    Case(Standing.GONE, missing(), missing(NODE), None, "taken out of the state"),
+    Case(
+        Standing.FOREIGN, queued("ACTIVE", THEIRS), node(of=THEIRS), None, "belongs to stack prod"
+    ),
+]
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.standing}-{case.lifecycle}")
+
+
+def cloud(case: Case) -> Cloud:
+    return Cloud(request=sequence(case.request), node=sequence(case.node))
+
+
+def state(case: Case) -> Properties:
+    """A state of another birth, so that a foreign one is no namesake of ours."""
+    return {**STATE, "createTime": "2026-11-20T00:00:00Z"} if case.lifecycle is None else STATE
+
+
+@each
+def test_read_tells_it_apart(case: Case) -> None:
+    """A refresh shows the standing, says what matters, and drops exactly what is not ours."""
+    call, script, said = scripted(cloud(case))
+
+    found = read(call, NAME, KNOWN, state(case))
+
+    assert (found.outputs["lifecycle"] if found else None) == case.lifecycle
+    assert case.notice in said.text
+    assert bool(said.text) == bool(case.notice)
+    assert {request.method for request in script.sent} == {"GET"}
+
+
+@each
+def test_plan_is_what_the_table_says(case: Case) -> None:
+    """After the refresh, a preview of unchanged inputs plans what the row says."""
+    call, _, _ = scripted(cloud(case))
+    found = read(call, NAME, KNOWN, state(case))
+    expected = TABLE[case.standing].plan
+    if found is None:
+        assert expected is Plan.CREATE
+        return
+
+    planned = plan(found.inputs, KNOWN, found.outputs, EARLY).diff
+
+    kind = Plan.REPLACE if planned.replaces else Plan.UPDATE if planned.changes else Plan.NOTHING
+    assert kind is expected
+
+
+@each
+def test_delete_leaves_nothing_of_ours(case: Case) -> None:
+    """From every standing a deletion ends well, touching what is ours and nothing else."""
+    ours = case.lifecycle is not None
+    there = [case.request, case.request] if ours and not _is_missing(case.request) else []
+    nodes = [case.node] * 2 if ours and not _is_missing(case.node) else []
+    rest: list[Answer] = [missing()] if ours else [case.request]
+    answers = Cloud(
+        request=sequence(*there, *rest),
+        node=sequence(*nodes, missing(NODE) if ours else case.node),
+        operation=sequence({"name": "operations/2", "done": False}),
+    )
+    call, script, _ = scripted(answers)
+
+    delete_resource(call, NAME, KNOWN, state(case), timeout=0)
+
+    deletes = [request.path for request in script.sent if request.method == "DELETE"]
+    if case.standing in (Standing.GONE, Standing.FOREIGN, Standing.DELETING):
+        assert deletes == []
+    else:
+        assert deletes == [NODE if case.standing is Standing.ORPHANED else NAME]
+
+
+def _is_missing(answer: Answer) -> bool:
+    return isinstance(answer, TpuflexError)
+
+
+def test_create_handles_the_orphaned_node() -> None:
+    """A node of ours without a queued resource goes before the request is placed anew."""
+    there = {NODE: node()}
+
+    def answer(sent: Sent) -> Answer:
+        if sent.method == "DELETE":
+            del there[sent.path]
+        if sent.method == "POST":
+            there.update({NAME: queued("ACTIVE"), NODE: node()})
+        if sent.method != "GET" or "operations" in sent.path:
+            return {"name": "operations/1", "done": True}
+        return there.get(sent.path, missing(sent.path))
+
+    call, script, said = scripted(answer)
+
+    create(call, KNOWN, timeout=0)
+
+    mutations = [(r.method, r.path) for r in script.sent if r.method != "GET"]
+    assert mutations[0] == ("DELETE", NODE)
+    assert mutations[1][0] == "POST"
+    assert "clearing a leftover" in said.text
+
+
+@pytest.mark.parametrize("error", [AccessError("403"), ApiError("down", status=503)])
+def test_read_that_fails_takes_nothing_out_of_the_state(error: TpuflexError) -> None:
+    """Only a 404, twice, means gone; anything else is an error."""
+    call, _, _ = scripted(Cloud(request=sequence(error)))
+
+    with pytest.raises(type(error)):
+        read(call, NAME, KNOWN, STATE)
+
+
+def test_one_404_is_not_yet_a_fact() -> None:
+    """What is missing once and there the second time was never gone."""
+    answers = Cloud(request=sequence(missing(), queued("ACTIVE")), node=sequence(node()))
+    call, _, _ = scripted(answers)
+
+    found = read(call, NAME, KNOWN, STATE)
+
+    assert found is not None
+    assert found.outputs["lifecycle"] == "active"
+
+
+def test_request_with_changed_owner_label_is_still_the_one_that_was_made() -> None:
+    """Labels can be edited; the time of birth cannot: the state does not lose what it made."""
+    answers = Cloud(request=sequence(queued("ACTIVE", THEIRS)), node=sequence(node(of=THEIRS)))
+    call, _, _ = scripted(answers)
+
+    assert read(call, NAME, KNOWN, STATE) is not None
+
+
+def test_run_that_ended_stays_in_the_state_without_its_leftover() -> None:
+    """Once a run is known to be over, a missing leftover does not make a new purchase."""
+    call, _, _ = scripted(Cloud())
+    ended = {**STATE, "lifecycle": "ended", "state": "SUSPENDED", "expireTime": "2026-11-21T12:05Z"}
+
+    found = read(call, NAME, KNOWN, ended)
+
+    assert found is not None
+    assert found.outputs["lifecycle"] == "ended"
+    assert found.outputs["state"] == "NOT_FOUND"
+    assert found.outputs["expireTime"] == "2026-11-21T12:05Z"
+    assert not plan(found.inputs, KNOWN, found.outputs, EARLY).diff.replaces
+    again = read(call, NAME, KNOWN, found.outputs)
+    assert again is not None
+    assert again.outputs == found.outputs
+
+
+def test_run_whose_time_is_over_counts_as_ended_when_it_is_gone() -> None:
+    """Also when no refresh came between the end of the run and the loss of its leftover."""
+    call, _, _ = scripted(Cloud())
+    over = {**STATE, "expireTime": "2026-11-21T12:05:00Z"}
+    ahead = {**STATE, "expireTime": "2099-01-01T00:00:00Z"}
+
+    found = read(call, NAME, KNOWN, over)
+
+    assert found is not None
+    assert found.outputs["lifecycle"] == "ended"
+    assert read(call, NAME, KNOWN, ahead) is None
+
+
+@pytest.mark.parametrize(("on_run_end", "deletes"), [("keep", 0), ("delete", 1)])
+def test_leftover_of_a_run_is_cleaned_up_when_asked(on_run_end: str, deletes: int) -> None:
+    """`on_run_end: delete` removes the leftover; nothing new is asked for either way, and either
+    way the update fails: there is no slice."""
+    wanted = {**KNOWN, "onRunEnd": on_run_end}
+    ended = {**STATE, "lifecycle": "ended", "state": "SUSPENDED"}
+    answers = Cloud(
+        request=sequence(*[queued("SUSPENDED")] * (1 + deletes), *[missing()] * deletes),
+        operation=sequence({"name": "operations/2", "done": False}),
+    )
+    call, script, _ = scripted(answers)
+
+    with pytest.raises(UnreadyError, match="is over and nothing is bought again") as over:
+        update(call, NAME, KNOWN, wanted, ended, timeout=0)
+
+    assert ("to clean up" in over.value.message) is (on_run_end == "keep")
+    assert over.value.observation.lifecycle.value == "ended"
+    assert over.value.observation.gone is (on_run_end == "delete")
+    assert script.count("DELETE") == deletes
+    assert script.count("POST") == 0
+
+
+@pytest.mark.parametrize("on_run_end", ["keep", "delete"])
+def test_what_lost_a_race_is_not_forgotten_after_the_run(on_run_end: str) -> None:
+    """A second request that ended, too, stays in the state, or is deleted with the first."""
+    loser = NAME.replace("us-east5-a", "us-east5-b")
+    assert loser != NAME
+    wanted = {**KNOWN, "onRunEnd": on_run_end}
+    ended: Properties = {**STATE, "lifecycle": "ended", "requests": [NAME, loser]}
+    there = {NAME, loser}
+
+    def answer(sent: Sent) -> Answer:
+        if sent.method == "DELETE":
+            there.discard(sent.path)
+            return {"name": "operations/2", "done": False}
+        if sent.path in there:
+            return {**queued("SUSPENDED"), "name": sent.path}
+        return missing(sent.path)
+
+    call, script, _ = scripted(answer)
+
+    with pytest.raises(UnreadyError) as over:
+        update(call, NAME, KNOWN, wanted, ended, timeout=0)
+
+    deleted = {sent.path for sent in script.sent if sent.method == "DELETE"}
+    assert deleted == ({NAME, loser} if on_run_end == "delete" else set())
+    kept = [str(name) for name in (over.value.observation.name, *over.value.observation.also)]
+    assert kept == ([NAME] if on_run_end == "delete" else [NAME, loser])
+
+
+def test_import_of_a_stranger_shows_whose_it_is() -> None:
+    """An import takes what is there: the labels tell the program whose it was."""
+    answers = Cloud(request=sequence(queued("ACTIVE", THEIRS)), node=sequence(node(of=THEIRS)))
+    call, _, _ = scripted(answers)
+
+    found = read(call, NAME, {}, {})
+
+    assert found is not None
+    labels = found.inputs["labels"]
+    assert isinstance(labels, dict)
+    assert labels["tpuflex-owner"] == "ffff"
+    assert INPUTS["labels"]["tpuflex-owner"] != "ffff"

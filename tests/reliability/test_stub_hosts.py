@@ -1,0 +1,34 @@
+"""Hosts that run nothing: what clients see of them."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+from embedded_cloud.server import EmbeddedCloud
+from reliability.control import Control
+from tests.embedded_cloud.api import Api, with_token
+from tpuflex.operate.host import host_report
+
+
+def test_a_stub_host_says_ready_and_runs_nothing(tmp_path: Path) -> None:
+    """The guest attributes of a host that has served, with a word that it has not; no process,
+    no directory; a node that is made anew says so anew."""
+    state = with_token(tmp_path / "emulator")
+    with EmbeddedCloud(state, stub_hosts=True, capacity={"grant_after_s": 0}) as cloud:
+        api, control = Api(cloud.url), Control(cloud.url)
+        api.create()
+        control.advance(60)
+        deadline = time.monotonic() + 10
+        while not control.call("GET", "hosts")["hosts"] and time.monotonic() < deadline:
+            time.sleep(0.02)
+
+        answer = api.tpu("POST", "nodes/n1:getGuestAttributes", body={"queryPath": "tpuflex/"})
+
+        items = answer.json()["guestAttributes"][0]["queryValue"]["items"]
+        report = host_report({item["key"]: item["value"] for item in items})
+        assert report is not None
+        assert report.ready
+        assert "nothing was run" in report.detail
+        assert control.call("GET", "hosts")["hosts"][0]["stub"] is True
+        assert not (state / "hosts").exists()

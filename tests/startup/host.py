@@ -1,0 +1,193 @@
+"""A host for the startup script: a directory as its root, a docker that only records, and one
+server for all that it asks. bash, curl and python3 are real."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import threading
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.startup.cloud import PREFIX, VERSION, Cloud, Handler, Server
+from tpuflex.boot.script import startup_script
+
+_DOCKER = r"""#!/bin/bash
+# Records each call as one line of %q words; a container is the file container.json.
+here=${0%/*}/..
+printf '%q ' "$@" >>"$here/docker.calls"
+printf '\n' >>"$here/docker.calls"
+case $1 in
+info)
+    [[ ! -e $here/docker-down ]] && exit
+    echo 'Cannot connect to the Docker daemon' >&2
+    exit 1
+    ;;
+image) [[ -e $here/image ]] ;;
+pull)
+    [[ ! -e $here/registry-down ]] && : >"$here/image" && exit
+    echo 'no route to registry' >&2
+    exit 1
+    ;;
+inspect) [[ -e $here/container.json ]] && cat "$here/container.json" ;;
+logs) cat "$here/container.log" 2>/dev/null ;;
+rm) rm -f "$here/container.json" ;;
+stop) : ;;
+run)
+    for word in "$@"; do
+        case $word in tpuflex.spec=*) spec=${word#tpuflex.spec=} ;; esac
+    done
+    status=running restarts=0
+    [[ ! -e $here/crashes ]] || { status=restarting restarts=3; }
+    printf '[{"RestartCount": %d, "State": {"Status": "%s", "ExitCode": 2},' \
+        "$restarts" "$status" >"$here/container.json"
+    printf ' "Config": {"Labels": {"tpuflex.spec": "%s"}}}]\n' "$spec" >>"$here/container.json"
+    ;;
+esac
+"""
+
+_SLEEP = """#!/bin/bash
+printf '%s\\n' "$1" >>"${0%/*}/../slept"
+exec sleep 0.01
+"""
+
+
+@dataclass(frozen=True)
+class StartupRun:
+    """How a run of the script ended, and what it printed."""
+
+    status: int
+    output: str
+
+
+class StartupHost:
+    """One host on which the startup script can be run, also several times."""
+
+    def __init__(self, directory: Path) -> None:
+        self.directory = directory
+        self.root = directory / "root"
+        self.cloud = Cloud()
+        handler = type("Handler", (Handler,), {"cloud": self.cloud})
+        handler.container = directory / "container.json"  # type: ignore[attr-defined]
+        self._server = Server(("127.0.0.1", 0), handler)
+        threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
+        for name, text in {"docker": _DOCKER, "sleep-stub": _SLEEP}.items():
+            self.command(name, text)
+        (directory / "bin" / "python3").symlink_to(sys.executable)
+        self.script = directory / "startup-script"
+        self.script.write_text(startup_script())
+        self.cloud.config = self.config()
+
+    def close(self) -> None:
+        """Stop the server."""
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def url(self) -> str:
+        """The server's base address."""
+        return f"http://127.0.0.1:{self._server.server_address[1]}"
+
+    def command(self, name: str, text: str) -> None:
+        """Put an executable on the host's PATH."""
+        path = self.directory / "bin" / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_text(text)
+        path.chmod(0o755)
+
+    def mark(self, name: str) -> Path:
+        """A file that changes how the docker of this host behaves."""
+        path = self.directory / name
+        path.touch()
+        return path
+
+    def config(self, **changes: Any) -> dict[str, Any]:
+        """A configuration for this host."""
+        return {
+            "schema": 1,
+            "endpoint": {"project": "p", "stack": "dev", "name": "e"},
+            "container": {
+                "name": "vllm",
+                "image": "registry/vllm@sha256:" + "ab" * 32,
+                "shm_size": "1g",
+                "env": {"PLAIN": "two words; $(touch injected) 'quoted'"},
+            },
+            "serving": {
+                "model_name": "tiny",
+                "port": self._server.server_address[1],
+                "args": ["--dtype", "bfloat16", "--speculative-config", '{"a": "b c"}'],
+            },
+            "weights": {
+                "bucket": "bucket-1",
+                "prefix": PREFIX,
+                "manifest": "MANIFEST.json",
+                "parallelism": 3,
+            },
+            "secrets": [{"role": "api-key", "version": VERSION}],
+            "timeouts": {"ready_s": 30, "secret_s": 20},
+            "commands": {
+                "weights": "tpuflex weights push --stack dev",
+                "secrets": "tpuflex secrets ensure --stack dev",
+            },
+        } | changes
+
+    def run(self, **environment: str) -> StartupRun:
+        """Run the startup script to its end."""
+        self.root.mkdir(exist_ok=True)
+        done = subprocess.run(
+            ["/bin/bash", str(self.script)],
+            env={
+                "PATH": f"{self.directory / 'bin'}:/usr/bin:/bin",
+                "LANG": "C.UTF-8",
+                "TPUFLEX_ROOT": str(self.root),
+                "TPUFLEX_SLEEP": str(self.directory / "bin" / "sleep-stub"),
+                "GCE_METADATA_HOST": self.url.removeprefix("http://"),
+                "STORAGE_EMULATOR_HOST": self.url,
+                "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{self.url}/",
+                **environment,
+            },
+            cwd=self.directory,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return StartupRun(done.returncode, done.stdout)
+
+    def docker_calls(self, command: str) -> list[str]:
+        """The docker calls that began with ``command``, as they were quoted for the shell."""
+        path = self.directory / "docker.calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        return [line for line in lines if line.split(" ")[0] == command]
+
+    def memory(self, *parts: str) -> Path:
+        """A path below the host's directory in memory."""
+        return self.root.joinpath("dev", "shm", "tpuflex", *parts)
+
+    def weights(self) -> dict[str, bytes]:
+        """The files that a server on this host would find."""
+        (directory,) = self.memory("weights").iterdir()
+        return {
+            str(path.relative_to(directory)): path.read_bytes()
+            for path in directory.rglob("*")
+            if path.is_file()
+        }
+
+    def slept(self) -> int:
+        """Seconds that the script would have slept."""
+        path = self.directory / "slept"
+        return sum(map(int, path.read_text().split())) if path.exists() else 0
+
+    def files_with(self, text: str) -> list[str]:
+        """Files of the host that hold ``text``, relative to its directory."""
+        found = []
+        for folder, _, names in os.walk(self.directory):
+            for name in names:
+                path = Path(folder, name)
+                if path.is_file() and not path.is_symlink() and text.encode() in path.read_bytes():
+                    found.append(str(path.relative_to(self.directory)))
+        return sorted(found)

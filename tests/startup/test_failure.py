@@ -1,0 +1,271 @@
+"""The startup script when something is wrong: it stops, says what, and serves nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.startup.cloud import API_KEY, FILES, PREFIX, VERSION, manifest_of
+from tests.startup.host import StartupHost
+
+SHARD = f"{PREFIX}/model-1.safetensors"
+
+
+def failed(host: StartupHost) -> str:
+    """Run the script, which must fail before READY; the error that it reports."""
+    run = host.run()
+    assert run.status != 0, run.output
+    assert "READY" not in host.cloud.phases()
+    error = host.cloud.last("error")
+    assert error, run.output
+    return error
+
+
+def test_altered_shard_is_never_served(host: StartupHost) -> None:
+    """A shard of the right size with other bytes is fetched twice, then refused and removed."""
+    host.cloud.objects[SHARD] = b"X" + host.cloud.objects[SHARD][1:]
+    assert failed(host).startswith("weights-checksum: model-1.safetensors")
+    assert host.cloud.asked("model-1.safetensors") == 2
+    assert "model-1.safetensors" not in host.weights()
+    assert host.docker_calls("run") == []
+
+
+def test_truncated_shard_is_never_served(host: StartupHost) -> None:
+    """A shard that is too short is refused, and what was right is kept for the next try."""
+    whole = host.cloud.objects[SHARD]
+    host.cloud.objects[SHARD] = whole[:-100]
+    assert failed(host).startswith("weights-checksum: model-1.safetensors")
+    assert host.docker_calls("run") == []
+    assert "nested/model-2.safetensors" in host.weights()
+
+    host.cloud.objects[SHARD] = whole
+    run = host.run()
+    assert run.status == 0, run.output
+    assert host.cloud.asked("model-2.safetensors") == 1
+    assert host.weights() == FILES
+
+
+def test_partial_download_is_continued(host: StartupHost) -> None:
+    """What an interrupted run left of a shard is not fetched again."""
+    host.cloud.answers["model-1.safetensors"] = [500] * 5
+    failed(host)
+    (directory,) = host.memory("partial").iterdir()
+    (directory / "model-1.safetensors").write_bytes(FILES["model-1.safetensors"][:40000])
+    run = host.run()
+    assert run.status == 0, run.output
+    assert host.weights() == FILES
+
+
+def test_shard_altered_on_the_host_is_fetched_again(host: StartupHost) -> None:
+    """A file that was touched after it was checked is not trusted."""
+    host.run()
+    (directory,) = host.memory("weights").iterdir()
+    (directory / "model-1.safetensors").write_bytes(b"Y" * len(FILES["model-1.safetensors"]))
+    assert host.run().status == 0
+    assert host.weights() == FILES
+
+
+def test_missing_shard_is_named(host: StartupHost) -> None:
+    """A file that the manifest names and the bucket lacks stops the boot at once."""
+    del host.cloud.objects[SHARD]
+    assert failed(host).startswith("weights-missing: model-1.safetensors is in the manifest")
+
+
+def test_strangers_beside_the_weights_are_removed(host: StartupHost) -> None:
+    """A file that the manifest does not name is taken away before a server can read it."""
+    host.run()
+    (directory,) = host.memory("weights").iterdir()
+    (directory / "stray.safetensors").write_bytes(b"?")
+    host.run()
+    assert host.weights() == FILES
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"path": "../../escape"}, "not below the weights"),
+        ({"path": "/etc/passwd"}, "not below the weights"),
+        ({"path": "a\nb"}, "not below the weights"),
+        ({"size": "12"}, "not valid"),
+        ({"sha256": "short"}, "not valid"),
+    ],
+)
+def test_manifest_with_bad_entries_is_refused(
+    host: StartupHost, change: dict[str, Any], said: str
+) -> None:
+    """A manifest cannot make the host write elsewhere, or check nothing."""
+    document = manifest_of(FILES)
+    document["files"][0] |= change
+    host.cloud.objects[f"{PREFIX}/MANIFEST.json"] = json.dumps(document).encode()
+    error = failed(host)
+    assert error.startswith("weights-manifest: ")
+    assert said in error
+
+
+def test_gives_up_waiting_for_weights(host: StartupHost) -> None:
+    """Without weights until the deadline, the boot fails and names the command."""
+    host.cloud.objects.clear()
+    error = failed(host)
+    assert error.startswith("weights-missing: ")
+    assert "tpuflex weights push --stack dev" in error
+    assert 30 <= host.slept() <= 60
+
+
+def test_no_room_in_memory(host: StartupHost) -> None:
+    """Weights that do not fit are told before anything is fetched."""
+    host.command("df", "#!/bin/sh\nprintf '   Avail\\n  70000000\\n'\n")
+    document = manifest_of(FILES)
+    document["files"][0]["size"] = 61_400_000_000
+    host.cloud.objects[f"{PREFIX}/MANIFEST.json"] = json.dumps(document).encode()
+    error = failed(host)
+    assert error.startswith("capacity: ")
+    assert "70 MB free" in error
+    assert "61.4 GB" in error
+    assert host.cloud.asked("safetensors") == 0
+
+
+def test_forbidden_secret_fails_closed(host: StartupHost) -> None:
+    """A secret that stays forbidden is asked for until the deadline; then nothing is served."""
+    host.cloud.answers["secrets/api-key"] = [403] * 1000
+    error = failed(host)
+    assert error.startswith("secret-403: ")
+    assert "Secret Manager Secret Accessor" in error
+    assert 20 <= host.slept() <= 60
+    assert host.docker_calls("run") == []
+
+
+def test_missing_secret_names_the_command(host: StartupHost) -> None:
+    """A version that is not there is waited for, telling the command that adds it."""
+    host.cloud.secrets.clear()
+    error = failed(host)
+    assert error.startswith(f"secret-404: {VERSION} is not there")
+    assert "tpuflex secrets ensure --stack dev" in error
+
+
+def test_disabled_secret_is_not_waited_for(host: StartupHost) -> None:
+    """A version that was disabled will not come back: fail at once."""
+    host.cloud.answers["secrets/api-key"] = [400]
+    assert failed(host).startswith("secret-400: ")
+    assert host.slept() == 0
+
+
+@pytest.mark.parametrize("value", ["", "two\nlines", "with space", "ключ"])
+def test_unusable_secret_is_refused(host: StartupHost, value: str) -> None:
+    """A value that would break out of a header is refused, and not shown."""
+    host.cloud.secrets[VERSION] = value
+    error = failed(host)
+    assert error.startswith("secret-format: ")
+    assert not value or value not in error
+    assert host.docker_calls("run") == []
+
+
+def test_docker_that_does_not_come_up(host: StartupHost) -> None:
+    """Docker is waited for, within bounds."""
+    host.mark("docker-down")
+    error = failed(host)
+    assert error.startswith("docker: ")
+    assert "Cannot connect to the Docker daemon" in error
+
+
+def test_image_that_cannot_be_pulled(host: StartupHost) -> None:
+    """A pull is tried five times; the error tells what docker said."""
+    host.mark("registry-down")
+    error = failed(host)
+    assert error.startswith("image: ")
+    assert "no route to registry" in error
+    assert len(host.docker_calls("pull")) == 5
+
+
+def test_container_that_dies_is_noticed_early(host: StartupHost) -> None:
+    """A server that keeps dying is stopped and its last words are told, without the key."""
+    host.mark("crashes")
+    host.cloud.health = False
+    words = f"loading\nValueError: no such flag\nthe key is {API_KEY}\n"
+    (host.directory / "container.log").write_text(words)
+    error = failed(host)
+    assert error.startswith("container-died: the server died with status 2")
+    assert "ValueError: no such flag" in error
+    assert API_KEY not in error
+    assert len(host.docker_calls("stop")) == 1
+    assert host.cloud.asked("GET /health") < 5
+
+
+def test_server_that_never_answers(host: StartupHost) -> None:
+    """A server that lives but does not answer fails the boot at the deadline."""
+    host.cloud.health = False
+    error = failed(host)
+    assert error.startswith("health: the server does not answer after 30 s (HTTP 503)")
+
+
+def test_server_without_key_check_is_refused(host: StartupHost) -> None:
+    """A server that answers without the key is not called ready."""
+    host.cloud.key_checked = False
+    assert failed(host).startswith("server-open: ")
+
+
+def test_completion_that_fails(host: StartupHost) -> None:
+    """A healthy server that cannot complete is not ready."""
+    host.cloud.answers["/v1/chat/completions"] = [500]
+    error = failed(host)
+    assert error.startswith("completion: the server answers 500")
+    assert "not now" in error
+
+
+def test_node_without_configuration(host: StartupHost) -> None:
+    """A node that was made without the metadata key says so."""
+    host.cloud.config = None
+    assert failed(host) == "config: the node has no metadata key tpuflex-config"
+
+
+@pytest.mark.parametrize(
+    ("part", "value", "said"),
+    [
+        ("schema", 2, "schema"),
+        ("container", {"name": "x; rm -rf /"}, "container.name"),
+        ("secrets", [], "no api-key"),
+        (
+            "secrets",
+            [{"role": "api-key", "version": "projects/p/secrets/s/versions/latest"}],
+            "pin",
+        ),
+        ("weights", {}, "missing"),
+    ],
+)
+def test_configuration_that_is_not_valid(
+    host: StartupHost, part: str, value: Any, said: str
+) -> None:
+    """A configuration that this script does not understand is refused, naming what is wrong."""
+    if isinstance(value, dict) and value:
+        value = host.config()[part] | value
+    host.cloud.config = host.config(**{part: value})
+    error = failed(host)
+    assert error.startswith("config: ")
+    assert said in error
+
+
+def test_slice_of_several_hosts_is_refused(host: StartupHost) -> None:
+    """Serving across hosts is not there yet: every worker says so instead of half serving."""
+    host.cloud.attributes = {
+        "worker-network-endpoints": "u:u:10.0.0.2,u:u:10.0.0.3,u:u:10.0.0.4,u:u:10.0.0.5",
+        "agent-worker-number": "2",
+    }
+    error = failed(host)
+    assert error.startswith("multi-host: worker 2 of 4 hosts")
+
+
+def test_unexpected_failure_is_reported_with_its_line(host: StartupHost) -> None:
+    """A command that fails where nobody expected it ends the boot with phase and line."""
+    host.command("df", "#!/bin/sh\nexit 3\n")
+    error = failed(host)
+    assert error.startswith("phase-capacity: line ")
+
+
+def test_error_of_an_earlier_run_is_cleared(host: StartupHost) -> None:
+    """A run that succeeds after one that failed reports no error."""
+    host.mark("registry-down")
+    failed(host)
+    (host.directory / "registry-down").unlink()
+    assert host.run().status == 0
+    assert host.cloud.last("error") == ""

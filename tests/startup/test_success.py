@@ -1,0 +1,172 @@
+"""The startup script when all is well: what it starts, what it reports, that it may run again."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import stat
+
+from tests.startup.cloud import API_KEY, FILES
+from tests.startup.host import StartupHost, StartupRun
+
+Booted = tuple[StartupHost, StartupRun]
+
+PHASES = [
+    *("config", "capacity", "secrets", "image", "weights", "container", "health", "completion"),
+    "READY",
+]
+
+
+def test_reports_every_phase_and_ends_ready(booted: Booted) -> None:
+    """A boot reports each phase once, in order, with its time, and ends in READY without error."""
+    host, run = booted
+    assert run.status == 0, run.output
+    assert host.cloud.phases() == PHASES
+    assert host.cloud.last("error") == ""
+    timeline = json.loads(host.cloud.last("timeline"))
+    assert list(timeline) == PHASES
+    assert list(timeline.values()) == sorted(timeline.values())
+
+
+def test_ready_means_that_a_completion_was_served(booted: Booted) -> None:
+    """Before READY the served model has answered a chat request that carried the key."""
+    host, _ = booted
+    completions = [line for line in host.cloud.requests if "POST /v1/chat/completions" in line]
+    assert len(completions) == 1
+    assert '"model": "tiny"' in completions[0]
+
+
+def test_container_gets_every_value_as_one_word(booted: Booted) -> None:
+    """Values of the configuration reach docker unchanged, whatever a shell would make of them."""
+    host, _ = booted
+    (call,) = host.docker_calls("run")
+    words = shlex.split(call)
+    assert "PLAIN=two words; $(touch injected) 'quoted'" in words
+    assert words[words.index("--speculative-config") + 1] == '{"a": "b c"}'
+    assert words[words.index("--host") + 1] == "127.0.0.1"
+    assert words[words.index("--served-model-name") + 1] == "tiny"
+    assert not list(host.directory.rglob("injected"))
+
+
+def test_container_is_pinned_and_restarts(booted: Booted) -> None:
+    """The container has the fixed name, the pinned image, a restart policy and bounded logs."""
+    host, _ = booted
+    words = shlex.split(host.docker_calls("run")[0])
+    for option, value in {
+        "--name": "vllm",
+        "--restart": "unless-stopped",
+        "--network": "host",
+        "--shm-size": "1g",
+    }.items():
+        assert words[words.index(option) + 1] == value
+    assert "registry/vllm@sha256:" + "ab" * 32 in words
+    assert "--privileged" in words
+    assert "max-size=100m" in words
+
+
+def test_mounts_keep_their_path_and_are_read_only(booted: Booted) -> None:
+    """Weights, secrets and entry point are bound read-only at the path they have on the host."""
+    host, _ = booted
+    words = shlex.split(host.docker_calls("run")[0])
+    mounts = [words[index + 1] for index, word in enumerate(words) if word == "--mount"]
+    assert len(mounts) == 3
+    for mount in mounts:
+        options = dict(part.partition("=")[::2] for part in mount.split(","))
+        assert options["source"] == options["target"]
+        assert "readonly" in options
+
+
+def test_key_is_only_in_its_file(booted: Booted) -> None:
+    """The API key lies in one file that only root can read: in no log, report or argument."""
+    host, run = booted
+    assert (host.directory / "curl.calls").stat().st_size > 0
+    assert API_KEY not in run.output
+    assert host.files_with(API_KEY) == ["root/dev/shm/tpuflex/secrets/api-key"]
+    file = host.memory("secrets", "api-key")
+    assert stat.S_IMODE(file.stat().st_mode) == 0o400
+    assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
+    assert all(API_KEY not in text for _, text in host.cloud.reports)
+
+
+def test_access_token_is_in_no_log(booted: Booted) -> None:
+    """The host's access token is in a header file in memory, and in no output."""
+    host, run = booted
+    assert "ya29.host" not in run.output
+    assert host.files_with("ya29.host") == ["root/dev/shm/tpuflex/authorization"]
+
+
+def test_weights_are_complete(booted: Booted) -> None:
+    """The server finds exactly the manifest's files."""
+    host, _ = booted
+    assert host.weights() == FILES
+
+
+def test_second_run_leaves_the_server_alone(host: StartupHost) -> None:
+    """Run again on a live host, the script restarts nothing and fetches nothing twice."""
+    host.run()
+    before = host.cloud.asked("safetensors")
+    run = host.run()
+    assert run.status == 0, run.output
+    assert len(host.docker_calls("run")) == 1
+    assert host.docker_calls("rm") == []
+    assert host.cloud.asked("safetensors") == before
+    assert host.cloud.asked("api-key") == 1
+    assert host.cloud.phases() == PHASES * 2
+
+
+def test_changed_configuration_replaces_the_container(host: StartupHost) -> None:
+    """Other settings on a live host replace the container, and keep the weights."""
+    host.run()
+    before = host.cloud.asked("safetensors")
+    serving = host.config()["serving"] | {"args": ["--dtype", "float32"]}
+    host.cloud.config = host.config(serving=serving)
+    host.run()
+    assert len(host.docker_calls("rm")) == 1
+    assert len(host.docker_calls("run")) == 2
+    assert host.cloud.asked("safetensors") == before
+
+
+def test_after_a_reboot_everything_is_fetched_again(host: StartupHost) -> None:
+    """A reboot empties memory and leaves a dead container: the script starts from nothing."""
+    host.run()
+    for name in ("run", "dev"):
+        (host.root / name).rename(host.directory / f"old-{name}")
+    record = host.directory / "container.json"
+    record.write_text(record.read_text().replace("running", "exited"))
+    run = host.run()
+    assert run.status == 0, run.output
+    assert len(host.docker_calls("run")) == 2
+    assert host.weights() == FILES
+
+
+def test_waits_for_weights_and_names_the_command(host: StartupHost) -> None:
+    """While there is no manifest the host waits, telling the command to run, and then goes on."""
+    host.cloud.answers["MANIFEST.json"] = [404] * 5
+    run = host.run()
+    assert run.status == 0, run.output
+    text = "waiting for MANIFEST.json; run: tpuflex weights push --stack dev"
+    assert text in host.cloud.details()
+    assert host.cloud.phases()[-1] == "READY"
+
+
+def test_base_model_is_asked_for_a_plain_completion(host: StartupHost) -> None:
+    """A model without a chat template proves itself with a text completion."""
+    host.cloud.answers["/v1/chat/completions"] = [400]
+    assert host.run().status == 0
+    assert host.cloud.asked("POST /v1/completions") == 1
+
+
+def test_passing_trouble_is_waited_out(host: StartupHost) -> None:
+    """Metadata, Secret Manager, Cloud Storage and docker may all take a moment to come up."""
+    host.cloud.answers = {
+        "tpuflex-config": [503, 404],
+        "default/token": [500],
+        VERSION_PART: [403, 429, 404],
+        "model-1.safetensors": [503, 429],
+    }
+    run = host.run()
+    assert run.status == 0, run.output
+    assert host.weights() == FILES
+
+
+VERSION_PART = "secrets/api-key"
