@@ -21,7 +21,7 @@ from reliability import processes
 from reliability.processes import Ended
 from reliability.rig import TIMEOUT_S, StackRig
 from tpuflex.naming import LABEL_OWNER, LABEL_STACK
-from tpuflex.request.outcomes import Standing
+from tpuflex.request.outcomes import Condition
 
 Json = dict[str, Any]
 Documents = dict[tuple[str, str], Json]
@@ -34,7 +34,7 @@ FOR_EVER = 1e9
 
 
 class RowRig(StackRig):
-    """A :class:`StackRig` that can be put into each standing."""
+    """A :class:`StackRig` that can be put into each condition."""
 
     def __init__(self, home: Path, *, speed: float = 1.0) -> None:
         super().__init__(home, speed=speed)
@@ -71,13 +71,13 @@ class RowRig(StackRig):
             documents.update(self._documents)
             documents.update(settings)
 
-    def stand(self, standing: Standing) -> None:
-        """Bring what is up to ``standing``, behind Pulumi's back."""
+    def stand(self, condition: Condition) -> None:
+        """Bring what is up to ``condition``, behind Pulumi's back."""
         # First the rules: time passes for what is edited as soon as it is.
-        self.control.capacity(**_RULES.get(standing, {}))
+        self.control.capacity(**_RULES.get(condition, {}))
         with self._stored() as documents:
-            if standing is not Standing.ACTIVE:
-                _EDITS[standing](documents)
+            if condition is not Condition.ACTIVE:
+                _EDITS[condition](documents)
 
     def run_engine(self, *words: str) -> Ended:
         """Run the engine itself on the stack."""
@@ -170,19 +170,19 @@ def _being_deleted(documents: Documents) -> None:
         request.update(state="DELETING", initiator="USER")
 
 
-_EDITS: dict[Standing, Callable[[Documents], None]] = {
-    Standing.WAITING: _enter("WAITING_FOR_RESOURCES"),
-    Standing.PROVISIONING: _enter("PROVISIONING"),
-    Standing.ENDED: _enter("SUSPENDED"),
-    Standing.FAILED: _enter("FAILED", error=["RESOURCE_EXHAUSTED", "no more capacity"]),
-    Standing.NODE_MISSING: lambda documents: _remove(documents, NODES),
-    Standing.ORPHANED: _lose_request,
-    Standing.DELETING: _being_deleted,
-    Standing.GONE: _lose_all,
-    Standing.FOREIGN: _give_away,
+_EDITS: dict[Condition, Callable[[Documents], None]] = {
+    Condition.WAITING: _enter("WAITING_FOR_RESOURCES"),
+    Condition.PROVISIONING: _enter("PROVISIONING"),
+    Condition.ENDED: _enter("SUSPENDED"),
+    Condition.FAILED: _enter("FAILED", error=["RESOURCE_EXHAUSTED", "no more capacity"]),
+    Condition.NODE_MISSING: lambda documents: _remove(documents, NODES),
+    Condition.ORPHANED: _lose_request,
+    Condition.DELETING: _being_deleted,
+    Condition.GONE: _lose_all,
+    Condition.FOREIGN: _give_away,
 }
-_RULES: dict[Standing, Json] = {
-    Standing.WAITING: {"never": True},
-    Standing.PROVISIONING: {"provisioning_s": FOR_EVER},
-    Standing.DELETING: {"deleting_s": FOR_EVER},
+_RULES: dict[Condition, Json] = {
+    Condition.WAITING: {"never": True},
+    Condition.PROVISIONING: {"provisioning_s": FOR_EVER},
+    Condition.DELETING: {"deleting_s": FOR_EVER},
 }

@@ -19,8 +19,8 @@ def test_nothing_of_the_tables_is_left_out() -> None:
     """Every row, every text and every edge is in it."""
     page = lifecycle_reference.page()
 
-    for standing, row in TABLE.items():
-        assert f"### {standing.value}\n" in page
+    for condition, row in TABLE.items():
+        assert f"### {condition.value}\n" in page
         for outcome in (row.up, row.refresh, row.preview, row.down, row.status):
             assert outcome.text in page
     for edge in EDGES:

@@ -27,8 +27,7 @@ from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
-from tpuflex.request.outcomes import PREVIEWS, TABLE, Standing
-from tpuflex.request.outcomes import Plan as Planned
+from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition, PreviewAction
 from tpuflex.request.states import Lifecycle
 
 NODE = "projects/p/locations/us-east5-a/nodes/n"
@@ -105,8 +104,8 @@ class TestPlan:
 
         over = StackPlan(stack, Plan((update,)), cost, run_over=True)
 
-        assert over.to_json()["request"] == TABLE[Standing.ENDED].preview.text
-        assert StackPlan(stack, Plan((update,)), cost).request == PREVIEWS[Planned.UPDATE]
+        assert over.to_json()["request"] == TABLE[Condition.ENDED].preview.text
+        assert StackPlan(stack, Plan((update,)), cost).request == PREVIEWS[PreviewAction.UPDATE]
 
     def test_components_and_providers_do_not_count(self, stack: OpenStack) -> None:
         """Only what a provider makes in the cloud is counted."""

@@ -18,7 +18,7 @@ from tpuflex.errors import (
     SettingsError,
     TpuflexError,
 )
-from tpuflex.request.outcomes import PROTECTED, STUCK_DOWN, STUCK_UP, TABLE, Outcome, Standing
+from tpuflex.request.outcomes import PROTECTED, STUCK_DOWN, STUCK_UP, TABLE, Condition, Outcome
 
 
 def error(text: str, name: str = "") -> Note:
@@ -133,7 +133,7 @@ class TestKind:
             assert "tpuflex:slice.rerun" in found.hint
 
     @pytest.mark.parametrize(
-        "text", [f"r is not active after 1h\n{TABLE[Standing.WAITING].up.text}", PROTECTED.text]
+        "text", [f"r is not active after 1h\n{TABLE[Condition.WAITING].up.text}", PROTECTED.text]
     )
     def test_what_the_provider_says_to_do_is_not_said_twice(self, text: str) -> None:
         """The provider's own advice stands alone."""
@@ -141,7 +141,7 @@ class TestKind:
 
     def test_keys_of_a_run_that_is_over(self) -> None:
         """The provider names the keys, the hint where they are written."""
-        found = failure("up", [error(TABLE[Standing.ENDED].up.text)], "")
+        found = failure("up", [error(TABLE[Condition.ENDED].up.text)], "")
 
         assert found.hint == "These are keys of tpuflex:slice in the stack file."
 

@@ -158,7 +158,7 @@ _EQUIVALENT = (
     "| `call._made_by` | `rpartition` | a name says `/locations/` once |",
     "| `codec._decode`, `placement.place` | text of an error | cannot be reached: a struct holds no"
     " other kind, the loop returns or raises |",
-    "| `entrant.reason` | the code beside a text | the text says quota |",
+    "| `zone_attempt.reason` | the code beside a text | the text says quota |",
     "| `nodes.Nodes._not_ready` | `strict` of a `zip` | both are as long |",
     "| `pace.pause_for` | another default of `waits` | two wait as briefly as one |",
     "| `resource.QueuedResource`, `resource._inputs` | type of a `cast`, name of a class | neither"

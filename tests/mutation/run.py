@@ -32,7 +32,7 @@ PROVIDER = Path("tpuflex", "provider")
 #: Below this share of noticed mutants the run fails.
 THRESHOLD = 0.85
 #: The module with which mutmut is made to write down all mutants, before any is chosen.
-_FIRST = "elapsed"
+_FIRST = "configuration"
 
 
 def main(arguments: Sequence[str]) -> int:

@@ -15,7 +15,7 @@ from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.request.model import Node, QueuedResource
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
@@ -150,32 +150,32 @@ class TestStatus:
 
         found = look(settings, Tpu([], {name: orphan}))
 
-        assert found.standing is Standing.ORPHANED
+        assert found.condition is Condition.ORPHANED
         assert found.state == "NOT_FOUND"
         assert "billed" in found.sentence
         assert found.outcome.exit_code == 7
 
     @pytest.mark.parametrize(
-        ("state", "standing", "code"),
+        ("state", "condition", "code"),
         [
-            ("WAITING_FOR_RESOURCES", Standing.WAITING, 3),
-            ("ON_HOLD", Standing.WAITING, 3),
-            ("PROVISIONING", Standing.PROVISIONING, 3),
-            ("SUSPENDED", Standing.ENDED, 7),
-            ("FAILED", Standing.FAILED, 7),
-            ("ACTIVE", Standing.NODE_MISSING, 7),
-            ("DELETING", Standing.DELETING, 3),
+            ("WAITING_FOR_RESOURCES", Condition.WAITING, 3),
+            ("ON_HOLD", Condition.WAITING, 3),
+            ("PROVISIONING", Condition.PROVISIONING, 3),
+            ("SUSPENDED", Condition.ENDED, 7),
+            ("FAILED", Condition.FAILED, 7),
+            ("ACTIVE", Condition.NODE_MISSING, 7),
+            ("DELETING", Condition.DELETING, 3),
         ],
     )
     def test_every_row_of_the_table(
-        self, settings: StackSettings, state: str, standing: Standing, code: int
+        self, settings: StackSettings, state: str, condition: Condition, code: int
     ) -> None:
         """Words, advice and exit code are those of the refresh table."""
         found = look(settings, Tpu([request(state)]))
 
-        assert found.standing is standing
-        assert headline(found) == standing.value
-        assert found.advice == TABLE[standing].status.text
+        assert found.condition is condition
+        assert headline(found) == condition.value
+        assert found.advice == TABLE[condition].status.text
         assert found.outcome.exit_code == code
 
     def test_unknown_state_is_shown_as_google_spells_it(self, settings: StackSettings) -> None:
@@ -202,7 +202,7 @@ class TestStatus:
         with pytest.raises(NotFoundError) as caught:
             look(settings, Tpu([request("ACTIVE", f"{NAMES.prefix}-g2", owner="somebody")]))
 
-        assert TABLE[Standing.FOREIGN].status.text in caught.value.hint
+        assert TABLE[Condition.FOREIGN].status.text in caught.value.hint
         assert "belongs to somebody else" in caught.value.message
 
     def test_nothing_at_all(self, settings: StackSettings) -> None:
@@ -210,7 +210,7 @@ class TestStatus:
         with pytest.raises(NotFoundError) as caught:
             look(settings, Tpu([]))
 
-        assert caught.value.hint == f"{TABLE[Standing.GONE].status.text}: tpuflex up --stack dev"
+        assert caught.value.hint == f"{TABLE[Condition.GONE].status.text}: tpuflex up --stack dev"
 
     def test_nothing_where_up_deletes_leftovers(self, settings: StackSettings) -> None:
         """A run may have ended there, which only the state knows: `up` alone would refuse."""

@@ -23,7 +23,7 @@ from tests.provider.transcript import A, B, ByZone, transcript
 from tpuflex.errors import ApiError
 from tpuflex.provider.call import Call
 from tpuflex.provider.operations import create, delete_resource, read, update
-from tpuflex.provider.refresh import Found
+from tpuflex.provider.read import Found
 from tpuflex.request.arguments import input_properties
 
 BORN = "2026-11-21T08:00:00.123456789Z"

@@ -20,7 +20,7 @@ from tests.provider.fakes import (
 from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser
 from tpuflex.provider.delete import delete
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 
 DAY = 86400.0
 TARGET = RequestName.parse(NAME)
@@ -102,9 +102,9 @@ def test_foreign_request_is_left_alone() -> None:
     theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
     call, script, _ = scripted(Cloud(request=sequence(queued("WAITING_FOR_RESOURCES", theirs))))
 
-    born = "2026-11-21T08:00:00.123456789Z"  # the very one that was created, labels changed
+    created = "2026-11-21T08:00:00.123456789Z"  # the very one that was created, labels changed
     with pytest.raises(ConflictError, match="stack prod"):
-        delete(call, TARGET, LABELS, deadline=DAY, born=born)
+        delete(call, TARGET, LABELS, deadline=DAY, created=created)
 
     assert script.count("DELETE") == 0
 
@@ -115,7 +115,7 @@ def test_a_name_that_somebody_else_took_is_ours_no_more() -> None:
     theirs = args(labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
     call, script, said = scripted(Cloud(request=sequence(queued("ACTIVE", theirs))))
 
-    delete(call, TARGET, LABELS, deadline=DAY, born="2026-11-20T08:00:00Z")
+    delete(call, TARGET, LABELS, deadline=DAY, created="2026-11-20T08:00:00Z")
 
     assert script.count("DELETE") == 0
     assert "belongs to stack prod" in said.text
@@ -129,7 +129,7 @@ def test_a_node_that_somebody_else_made_under_our_name_is_left_alone() -> None:
     delete(call, TARGET, LABELS, deadline=DAY)
 
     assert script.count("DELETE") == 0
-    assert TABLE[Standing.FOREIGN].down.text in said.text
+    assert TABLE[Condition.FOREIGN].down.text in said.text
 
 
 def test_stuck_deletion_ends_at_its_deadline() -> None:

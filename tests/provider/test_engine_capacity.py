@@ -23,7 +23,7 @@ from tests.provider.deployment import NAME, NEVER, A, B, Rig, command, live, nam
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.main import connector
 from tpuflex.provider.servicer import Servicer
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 
 pytestmark = [
     pytest.mark.engine,
@@ -176,7 +176,7 @@ def test_node_deleted_by_hand_is_replaced(rig: Rig) -> None:
 
     rig.refresh()
     assert outputs(rig)["lifecycle"] == "lost"
-    assert TABLE[Standing.NODE_MISSING].refresh.text in "".join(rig.lines)
+    assert TABLE[Condition.NODE_MISSING].refresh.text in "".join(rig.lines)
     rig.up()
 
     assert outputs(rig)["lifecycle"] == "active"

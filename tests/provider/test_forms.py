@@ -25,16 +25,15 @@ from tpuflex.errors import (
 )
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.configuration import Configuration, configuration, endpoints
-from tpuflex.provider.elapsed import elapsed
-from tpuflex.provider.pace import pause_for
+from tpuflex.provider.pace import elapsed, pause_for
 from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.provider.schema import package_schema
-from tpuflex.provider.zone_attempt import Entrant, reason
+from tpuflex.provider.zone_attempt import ZoneAttempt, reason
 from tpuflex.request.arguments import DEFAULTS, INNER_DEFAULTS, QueuedResourceArgs
 from tpuflex.request.disk_args import BootDisk, DataDisk
 from tpuflex.request.model import QueuedResource as Found
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.values import defaults, moment, object_type
 
 NAMED = RequestName.parse(NAME)
@@ -185,7 +184,7 @@ def test_configuration_comes_as_text_or_as_values(
 def unready(state: str | None, **more: Any) -> UnreadyError:
     """A request in ``state``, or one that cannot be found."""
     found = None if state is None else Found.model_validate(queued(state, **more))
-    return UnreadyError("no", observation=Observation(NAMED, found))
+    return UnreadyError("no", snapshot=Snapshot(NAMED, found))
 
 
 STOCK_OUT = {"error": {"code": 8, "message": "There is no more capacity in the zone"}}
@@ -208,26 +207,26 @@ STOCK_OUT = {"error": {"code": 8, "message": "There is no more capacity in the z
 )
 def test_why_a_zone_is_out(error: TpuflexError, words: str) -> None:
     """Each reason in a few words, as the line about all zones has it."""
-    entrant = Entrant.in_zone(args(zones=["us-east5-a", "us-east5-b"]), "us-east5-b")
-    entrant.out(error)
+    attempt = ZoneAttempt.in_zone(args(zones=["us-east5-a", "us-east5-b"]), "us-east5-b")
+    attempt.give_up(error)
 
     assert reason(error) == words
-    assert entrant.outcome() == f"us-east5-b {words}"
-    assert entrant.exists is isinstance(error, UnreadyError)
-    assert not entrant.fresh
-    assert entrant.args.zones == ("us-east5-b",)
+    assert attempt.outcome() == f"us-east5-b {words}"
+    assert attempt.exists is isinstance(error, UnreadyError)
+    assert not attempt.not_asked
+    assert attempt.args.zones == ("us-east5-b",)
 
 
 def test_a_zone_that_was_not_asked_says_so() -> None:
     """Before anything is known, and once something was decided."""
-    entrant = Entrant.in_zone(args(), "us-east5-a")
+    attempt = ZoneAttempt.in_zone(args(), "us-east5-a")
 
-    assert entrant.outcome() == "us-east5-a not asked yet"
-    assert entrant.fresh
-    assert not entrant.live
-    entrant.note = "withdrawn after 1m"
-    assert not entrant.fresh
-    assert entrant.outcome() == "us-east5-a withdrawn after 1m"
+    assert attempt.outcome() == "us-east5-a not asked yet"
+    assert attempt.not_asked
+    assert not attempt.live
+    attempt.note = "withdrawn after 1m"
+    assert not attempt.not_asked
+    assert attempt.outcome() == "us-east5-a withdrawn after 1m"
 
 
 @pytest.mark.parametrize(

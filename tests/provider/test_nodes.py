@@ -10,11 +10,11 @@ from tests.provider.several import IDS, KNOWN, PLACE, STATE, THREE, Zone
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.operations import create
 from tpuflex.provider.planning import plan
-from tpuflex.provider.refresh import read
+from tpuflex.provider.read import read
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
-from tpuflex.request.snapshot import Observation, outputs
+from tpuflex.request.snapshot import Snapshot, outputs
 from tpuflex.request.states import Lifecycle
 
 
@@ -40,7 +40,7 @@ def test_request_is_as_far_as_the_last_of_its_nodes(
     seen = call.look(RequestName.parse(NAME))
 
     assert seen.lifecycle is where
-    assert words in seen.sentence()
+    assert words in seen.describe()
 
 
 def test_outputs_tell_every_node() -> None:
@@ -97,7 +97,7 @@ def test_the_run_ends_with_the_first_node() -> None:
     )
     there = QueuedResource.model_validate(queued("ACTIVE", THREE))
 
-    shown = outputs(KNOWN, Observation(RequestName.parse(NAME), there, Nodes(IDS[:2], found)))
+    shown = outputs(KNOWN, Snapshot(RequestName.parse(NAME), there, Nodes(IDS[:2], found)))
 
     assert shown["activeTime"] == times[0]
     assert shown["expireTime"] == "2026-11-21T12:00:00Z"

@@ -14,7 +14,7 @@ from tpuflex.naming import LABEL_OWNER
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.planning import plan
-from tpuflex.provider.refresh import read
+from tpuflex.provider.read import read
 from tpuflex.request.states import Lifecycle
 
 
@@ -188,4 +188,4 @@ def test_failed_patch_of_an_adopted_request_keeps_it_in_the_state() -> None:
     with pytest.raises(UnreadyError, match=r"tpu\.nodes\.update") as ended:
         create(call, LABELLED, timeout=0)
 
-    assert ended.value.observation.lifecycle is Lifecycle.ACTIVE
+    assert ended.value.snapshot.lifecycle is Lifecycle.ACTIVE

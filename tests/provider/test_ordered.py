@@ -31,8 +31,8 @@ def test_ordered_goes_on_at_once_after_a_rejection() -> None:
 
     assert run.asked() == [A, B, C]
     assert run.time.now == pytest.approx(1000 + 2 * HOUR, abs=1)
-    assert ended.value.observation.name == name(C)
-    assert ended.value.observation.also == ()
+    assert ended.value.snapshot.name == name(C)
+    assert ended.value.snapshot.also == ()
     assert f"{A} unsupported, {B} withdrawn after 1h, {C} waiting 59m" in ended.value.message
 
 
@@ -64,4 +64,4 @@ def test_ordered_waits_in_one_zone_only() -> None:
         run.go(queue=HOUR)
 
     assert len(run.zones.running()) == 1
-    assert ended.value.observation.also == ()
+    assert ended.value.snapshot.also == ()

@@ -25,7 +25,7 @@ from tpuflex.provider.patch import node_patch, patch
 from tpuflex.request.diff import diff
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 
 HERE = RequestName.parse(NAME)
 SEVERAL = [{"network": "a"}, {"network": "b"}]
@@ -66,7 +66,7 @@ def test_what_is_not_whole_is_not_patched() -> None:
     call, script, _ = scripted(Cloud())
     request = QueuedResource.model_validate(queued("ACTIVE"))
 
-    for seen in (Observation(HERE, request), Observation(HERE, None, only(there()))):
+    for seen in (Snapshot(HERE, request), Snapshot(HERE, None, only(there()))):
         assert patch(call, args(tags=["x"]), {}, seen, deadline=1e9) is seen
 
     assert script.sent == []
@@ -81,7 +81,7 @@ def test_a_change_whose_operation_was_forgotten_is_looked_at() -> None:
         operation=sequence({"name": "operations/4"}, missing("operations/4")),
     )
     call, script, _ = scripted(cloud)
-    seen = Observation(HERE, QueuedResource.model_validate(queued("ACTIVE")), only(there()))
+    seen = Snapshot(HERE, QueuedResource.model_validate(queued("ACTIVE")), only(there()))
 
     found = patch(call, args(tags=["x"]), {}, seen, deadline=1e9)
 

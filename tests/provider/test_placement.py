@@ -62,7 +62,7 @@ def test_a_lost_answer_is_never_forgotten_for_want_of_a_look(look: TpuflexError)
     with pytest.raises(UnreadyError, match="not known whether") as kept:
         place(call, args(), deadline=DAY)
 
-    assert str(kept.value.observation.name) == NAME
+    assert str(kept.value.snapshot.name) == NAME
 
 
 def test_conflict_is_resolved_by_looking() -> None:
@@ -163,7 +163,7 @@ def test_unknown_outcome_is_kept(error: ApiError | InterruptedByUser) -> None:
     with pytest.raises(UnreadyError, match="not known whether") as ended:
         place(call, args(), deadline=DAY)
 
-    assert str(ended.value.observation.name) == NAME
+    assert str(ended.value.snapshot.name) == NAME
 
 
 def test_cancel_before_the_post_places_nothing() -> None:

@@ -13,7 +13,7 @@ from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import plan
 from tpuflex.request.arguments import input_properties, with_defaults
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 EXPIRES = "2026-11-21T12:05:00Z"
@@ -73,16 +73,16 @@ def test_renewal_is_never_silent() -> None:
 
 
 @pytest.mark.parametrize(
-    ("lifecycle", "state_word", "standing"),
+    ("lifecycle", "state_word", "condition"),
     [
-        ("failed", "FAILED", Standing.FAILED),
-        ("lost", "ACTIVE", Standing.NODE_MISSING),
-        ("lost", "NOT_FOUND", Standing.ORPHANED),
-        ("deleting", "DELETING", Standing.DELETING),
+        ("failed", "FAILED", Condition.FAILED),
+        ("lost", "ACTIVE", Condition.NODE_MISSING),
+        ("lost", "NOT_FOUND", Condition.ORPHANED),
+        ("deleting", "DELETING", Condition.DELETING),
     ],
 )
 def test_what_is_replaced_for_where_it_stands_says_so(
-    lifecycle: str, state_word: str, standing: Standing
+    lifecycle: str, state_word: str, condition: Condition
 ) -> None:
     """The plan gives the words of the table."""
     stood = {**state(lifecycle), "state": state_word}
@@ -90,14 +90,14 @@ def test_what_is_replaced_for_where_it_stands_says_so(
     found = plan(inputs(), inputs(), stood, END)
 
     assert found.diff.replaces
-    assert found.notes == (TABLE[standing].up.text,)
+    assert found.notes == (TABLE[condition].up.text,)
 
 
 def test_a_run_that_is_over_is_foretold_unless_a_new_one_was_asked_for() -> None:
     """The plan of an ended run says that nothing is asked for; with `rerun` something is."""
     ended = state("ended")
 
-    assert plan(inputs(), inputs(), ended, END).notes == (TABLE[Standing.ENDED].preview.text,)
+    assert plan(inputs(), inputs(), ended, END).notes == (TABLE[Condition.ENDED].preview.text,)
     assert plan(inputs(rerun="1"), inputs(rerun="2"), ended, END).notes == ()
 
 

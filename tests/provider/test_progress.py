@@ -11,13 +11,11 @@ from tests.provider.fakes import FakeTime, args, missing, queued, scripted
 from tests.provider.zones import A, B, Zone, race
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.contest import Field
-from tpuflex.provider.deadlines import Deadlines
-from tpuflex.provider.pace import HEARTBEAT, Waits, pause_for
-from tpuflex.provider.progress import Progress
+from tpuflex.provider.contest import Contest, Progress
+from tpuflex.provider.pace import HEARTBEAT, Deadlines, Waits, pause_for
 from tpuflex.provider.watch import Watch
 from tpuflex.request.model import QueuedResource
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 
 HOUR = 3600.0
 LIMITS = Deadlines(queue=24 * HOUR, provisioning=HOUR, deletion=HOUR)
@@ -51,11 +49,11 @@ class Wait:
     told: Told = field(default_factory=Told)
 
     def __post_init__(self) -> None:
-        self.field = Field(self._call(), args(zones=list(self.zones)), self.limits)
-        for entrant in self.field.entrants:
-            entrant.watch = Watch(self.field.call, entrant.name)
+        self.contest = Contest(self._call(), args(zones=list(self.zones)), self.limits)
+        for attempt in self.contest.attempts:
+            attempt.watch = Watch(self.contest.call, attempt.name)
         self.see(*["WAITING_FOR_RESOURCES"] * len(self.zones))
-        self.progress = Progress(self.field.call, self.field)
+        self.progress = Progress(self.contest.call, self.contest)
 
     def _call(self) -> Call:
         call, _, _ = scripted(lambda _: missing(), self.time)
@@ -64,13 +62,13 @@ class Wait:
         return replace(call, timing=timing, report=self.told, waits=self.waits)
 
     def watches(self) -> list[Watch]:
-        return [entrant.watch for entrant in self.field.entrants if entrant.watch is not None]
+        return [attempt.watch for attempt in self.contest.attempts if attempt.watch is not None]
 
     def see(self, *states: str) -> None:
         """The next look finds the zones' requests in ``states``."""
         for watch, state in zip(self.watches(), states, strict=True):
             found = QueuedResource.model_validate(queued(state))
-            watch.seen = Observation(watch.name, found)
+            watch.seen = Snapshot(watch.name, found)
             watch.listed = True
 
     def after(self, seconds: float) -> list[tuple[str, bool]]:
@@ -86,7 +84,7 @@ def test_the_first_look_is_told_without_a_time_and_stays() -> None:
 
     ((text, passing),) = wait.after(5)
 
-    assert text == wait.field.lines()[0]
+    assert text == wait.contest.lines()[0]
     assert not passing
     assert "(after" not in text
 
@@ -99,7 +97,7 @@ def test_a_change_is_told_at_once_with_the_age_of_the_wait() -> None:
 
     ((text, passing),) = wait.after(30)
 
-    assert text == f"{wait.field.lines()[0]} (after 30s)"
+    assert text == f"{wait.contest.lines()[0]} (after 30s)"
     assert not passing
 
 
@@ -123,7 +121,7 @@ def test_what_stays_is_said_again_a_minute_after_the_last_line() -> None:
 
     assert wait.after(59.9) == []
     ((text, passing),) = wait.after(0.1)
-    assert text == f"{wait.field.sentence()} (1m so far, 23h59m left)"
+    assert text == f"{wait.contest.describe()} (1m so far, 23h59m left)"
     assert passing
     assert wait.after(59.9) == []
     wait.see("PROVISIONING")
@@ -131,7 +129,7 @@ def test_what_stays_is_said_again_a_minute_after_the_last_line() -> None:
         watch.granted = wait.time.now
     assert len(wait.after(0)) == 1
     assert wait.after(59.9) == []
-    assert wait.after(0.1) == [(f"{wait.field.sentence()} (3m so far, 59m left)", True)]
+    assert wait.after(0.1) == [(f"{wait.contest.describe()} (3m so far, 59m left)", True)]
 
 
 @pytest.mark.parametrize(
@@ -148,13 +146,15 @@ def test_a_sign_of_life_says_since_when_google_is_silent(
     for watch, silence in zip(wait.watches(), silences, strict=True):
         watch.unanswered_since = None if silence is None else wait.time.now + 200 - silence
 
-    assert wait.after(200) == [(f"{wait.field.sentence()} (3m20s so far, 23h56m left{note})", True)]
+    told = wait.after(200)
+
+    assert told == [(f"{wait.contest.describe()} (3m20s so far, 23h56m left{note})", True)]
 
 
 def test_a_sign_of_life_needs_no_deadline() -> None:
     """While a leftover is cleared nothing bounds the wait, so nothing is said to be left."""
     wait = Wait()
-    wait.field.drop(wait.field.entrants[0], "")
+    wait.contest.drop(wait.contest.attempts[0], "")
     assert wait.after(0) == []
 
     assert wait.after(60) == [(f"{A} being cleared (1m so far)", True)]
@@ -214,10 +214,10 @@ def test_a_pause_ends_with_the_turn_of_a_zone() -> None:
     """In order: the next zone is asked when the turn is over, unless this one was granted."""
     wait = Wait((A, B))
     wait.after(HOUR)
-    wait.field.entrants[1].share = wait.time.now + 4
+    wait.contest.attempts[1].share = wait.time.now + 4
     assert wait.progress.pause() == pytest.approx(4)
 
-    watch = wait.field.entrants[1].watch
+    watch = wait.contest.attempts[1].watch
     assert watch is not None
     watch.granted = wait.time.now
     assert wait.progress.pause() == 30
@@ -227,7 +227,7 @@ def test_a_pause_ends_with_the_next_step_of_a_deletion() -> None:
     """A young deletion beside an old wait is looked at as often as it needs."""
     wait = Wait((A, B))
     wait.after(HOUR)
-    wait.field.drop(wait.field.entrants[1], "lost")
+    wait.contest.drop(wait.contest.attempts[1], "lost")
 
     assert wait.progress.pause() == 0.5
 
@@ -236,11 +236,11 @@ def test_without_request_and_deletion_the_next_zone_is_asked_at_once() -> None:
     """A zone that is out costs no pause; one that is being deleted, or waited for, does."""
     wait = Wait((A, B))
     wait.after(HOUR)
-    for entrant in wait.field.entrants:
-        entrant.watch = None
+    for attempt in wait.contest.attempts:
+        attempt.watch = None
     assert wait.progress.pause() == 0
 
-    wait.field.drop(wait.field.entrants[0], "")
+    wait.contest.drop(wait.contest.attempts[0], "")
     assert wait.progress.pause() == 0.5
 
 

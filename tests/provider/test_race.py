@@ -13,7 +13,7 @@ from tests.provider.fakes import (
 from tests.provider.zones import HOUR, QUOTA, A, B, C, Zone, granted, name, race
 from tpuflex.errors import AccessError, ApiError, QuotaError
 from tpuflex.provider.call import UnreadyError
-from tpuflex.provider.zone_attempt import Entrant
+from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.states import Lifecycle
 
 
@@ -60,7 +60,7 @@ def test_a_run_that_ends_while_a_loser_is_being_deleted() -> None:
     with pytest.raises(UnreadyError, match=r"the run of .*us-east5-a.* is over") as ended:
         run.go()
 
-    assert ended.value.observation.lifecycle is Lifecycle.ENDED
+    assert ended.value.snapshot.lifecycle is Lifecycle.ENDED
     assert run.zones.running() == [A]  # what it has left, which the state keeps
 
 
@@ -118,7 +118,7 @@ def test_failed_zone_is_cleared_while_others_wait() -> None:
 
     assert f"{A} is out: stock-out" in run.said.text
     assert run.zones.running() == [B]
-    assert ended.value.observation.name == name(B)
+    assert ended.value.snapshot.name == name(B)
     assert f"{A} stock-out, {B} waiting 2h" in ended.value.message
 
 
@@ -133,8 +133,8 @@ def test_last_failed_request_is_kept_in_the_state() -> None:
     with pytest.raises(UnreadyError, match="cause: stock-out") as ended:
         run.go()
 
-    assert ended.value.observation.lifecycle is Lifecycle.FAILED
-    assert ended.value.observation.name == name(B)
+    assert ended.value.snapshot.lifecycle is Lifecycle.FAILED
+    assert ended.value.snapshot.name == name(B)
 
 
 def test_state_knows_every_request_when_the_time_is_over() -> None:
@@ -144,7 +144,7 @@ def test_state_knows_every_request_when_the_time_is_over() -> None:
     with pytest.raises(UnreadyError, match="is not active after 1h in the queue") as ended:
         run.go(queue=HOUR)
 
-    seen = ended.value.observation
+    seen = ended.value.snapshot
     assert {seen.name, *seen.also} == {name(A), name(B), name(C)}
     assert run.time.now == 1000 + HOUR
 
@@ -157,7 +157,7 @@ def test_cancelled_at_any_time_nothing_is_forgotten(stop: float) -> None:
     with pytest.raises(UnreadyError) as ended:
         run.go()
 
-    seen = ended.value.observation
+    seen = ended.value.snapshot
     assert {request.zone for request in (seen.name, *seen.also)} >= set(run.zones.running())
 
 
@@ -199,8 +199,8 @@ def test_loser_that_cannot_be_deleted_stays_in_the_state() -> None:
     with pytest.raises(UnreadyError, match="ACTIVE, but what was asked for elsewhere") as ended:
         run.go()
 
-    assert ended.value.observation.name == name(A)
-    assert ended.value.observation.also == (name(B),)
+    assert ended.value.snapshot.name == name(A)
+    assert ended.value.snapshot.also == (name(B),)
 
 
 def test_own_request_with_other_settings_stops_everything_before_it_begins() -> None:
@@ -235,7 +235,7 @@ def test_provisioning_has_its_own_deadline() -> None:
         run.go(queue=HOUR, provisioning=2 * HOUR)
 
     assert run.time.now == pytest.approx(1000 + 600 + 2 * HOUR, abs=60)
-    assert ended.value.observation.lifecycle is Lifecycle.PROVISIONING
+    assert ended.value.snapshot.lifecycle is Lifecycle.PROVISIONING
 
 
 def test_queue_deadline_does_not_end_what_was_granted() -> None:
@@ -263,14 +263,14 @@ def test_waiting_words_show_what_google_says() -> None:
         run.go(queue=HOUR)
 
 
-def _entrants() -> Iterator[Entrant]:
-    yield Entrant.in_zone(args(zones=[A, B]), B)
+def _attempts() -> Iterator[ZoneAttempt]:
+    yield ZoneAttempt.in_zone(args(zones=[A, B]), B)
 
 
 def test_an_entrant_is_its_zone_alone() -> None:
     """Each zone gets a request of its own, under the one id."""
-    (entrant,) = _entrants()
+    (attempt,) = _attempts()
 
-    assert entrant.name == name(B)
-    assert entrant.args.zones == (B,)
-    assert entrant.outcome() == f"{B} not asked yet"
+    assert attempt.name == name(B)
+    assert attempt.args.zones == (B,)
+    assert attempt.outcome() == f"{B} not asked yet"

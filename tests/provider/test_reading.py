@@ -28,14 +28,14 @@ from tpuflex.provider.marshalling import previewed_creation
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import plan
 from tpuflex.provider.protection import refuse_deletion, refuse_replacement
-from tpuflex.provider.refresh import names_of
+from tpuflex.provider.read import names_of
 from tpuflex.request.body import request_body
 from tpuflex.request.diff import diff
 from tpuflex.request.importing import imported_inputs
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
-from tpuflex.request.snapshot import Observation, observed_inputs
+from tpuflex.request.snapshot import Snapshot, observed_inputs
 from tpuflex.request.states import Lifecycle
 
 HERE = RequestName.parse(NAME)
@@ -89,10 +89,10 @@ def test_requests_from_before_there_were_models(tier: dict[str, Any], model: str
     assert found.get("bestEffort") == (tier == {"bestEffort": {}} or None)
 
 
-def seen(**changed: Any) -> Observation:
+def seen(**changed: Any) -> Snapshot:
     """An active request, whose node was ``changed``."""
     found = QueuedResource.model_validate(queued("ACTIVE"))
-    return Observation(HERE, found, only(Node.model_validate(node(**changed))))
+    return Snapshot(HERE, found, only(Node.model_validate(node(**changed))))
 
 
 KNOWN = filled(metadata={"a": "1", "b": "2"}, tags=["t"], labels={**LABELS, "team": "x"})
@@ -124,7 +124,7 @@ def test_a_description_that_was_taken_away_shows() -> None:
     without a node nothing is."""
     several = [{"network": "a"}, {"network": "b"}]
     known = filled(description="ours", networkConfigs=several)
-    bare = Observation(HERE, QueuedResource.model_validate(queued("WAITING_FOR_RESOURCES")))
+    bare = Snapshot(HERE, QueuedResource.model_validate(queued("WAITING_FOR_RESOURCES")))
 
     found = observed_inputs(known, seen(networkConfig={"enableExternalIps": True}))
 

@@ -37,7 +37,7 @@ from tpuflex.gcp.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 
 PLUGIN = Path(__file__).parents[2] / "infra" / "plugin" / "pulumi-resource-tpuflex"
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
@@ -138,7 +138,7 @@ def test_a_diff_speaks_only_of_what_is_planned(served: Served) -> None:
     assert served.said == []
     served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=inputs, olds=inputs))
     served.stub.Diff(diff)
-    assert served.said == [TABLE[Standing.NODE_MISSING].up.text]
+    assert served.said == [TABLE[Condition.NODE_MISSING].up.text]
     served.stub.Read(provider_pb2.ReadRequest(id=NAME, urn=URN, inputs=inputs))
     served.said.clear()
     served.stub.Diff(diff)

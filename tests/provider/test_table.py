@@ -1,4 +1,4 @@
-"""The refresh table, row by row: what read, plan and delete make of each standing."""
+"""The refresh table, row by row: what read, plan and delete make of each condition."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.planning import plan
-from tpuflex.provider.refresh import read
+from tpuflex.provider.read import read
 from tpuflex.request.arguments import input_properties
-from tpuflex.request.outcomes import TABLE, Plan, Standing
+from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
 
 KNOWN: Properties = input_properties(args())
 BORN = "2026-11-21T08:00:00.123456789Z"
@@ -42,9 +42,9 @@ EARLY = FakeTime().timing().wall()
 
 @dataclass(frozen=True)
 class Case:
-    """What the cloud holds in one standing."""
+    """What the cloud holds in one condition."""
 
-    standing: Standing
+    condition: Condition
     request: Answer
     node: Answer
     lifecycle: str | None
@@ -58,34 +58,34 @@ def _recent(state: str, **more: Any) -> Answer:
 
 
 CASES = [
-    Case(Standing.WAITING, queued("WAITING_FOR_RESOURCES"), missing(NODE), "waiting"),
-    Case(Standing.WAITING, queued("ON_HOLD"), missing(NODE), "waiting"),
-    Case(Standing.PROVISIONING, queued("PROVISIONING"), missing(NODE), "provisioning"),
-    Case(Standing.ACTIVE, queued("ACTIVE"), node(), "active"),
-    Case(Standing.ENDED, queued("SUSPENDED"), missing(NODE), "ended", "the run is over"),
+    Case(Condition.WAITING, queued("WAITING_FOR_RESOURCES"), missing(NODE), "waiting"),
+    Case(Condition.WAITING, queued("ON_HOLD"), missing(NODE), "waiting"),
+    Case(Condition.PROVISIONING, queued("PROVISIONING"), missing(NODE), "provisioning"),
+    Case(Condition.ACTIVE, queued("ACTIVE"), node(), "active"),
+    Case(Condition.ENDED, queued("SUSPENDED"), missing(NODE), "ended", "the run is over"),
     Case(
-        Standing.FAILED,
+        Condition.FAILED,
         queued("FAILED", failedData={"error": {"code": 8, "message": "no more capacity"}}),
         missing(NODE),
         "failed",
         "no more capacity (cause: stock-out)",
     ),
-    Case(Standing.NODE_MISSING, queued("ACTIVE"), missing(NODE), "lost", "its node was lost"),
+    Case(Condition.NODE_MISSING, queued("ACTIVE"), missing(NODE), "lost", "its node was lost"),
     Case(
-        Standing.NODE_MISSING,
+        Condition.NODE_MISSING,
         _recent("SUSPENDED", stateInitiator="USER"),
         missing(NODE),
         "lost",
         "its node was lost",
     ),
-    Case(Standing.ORPHANED, missing(), node(), "lost", "its queued resource was deleted"),
-    Case(Standing.DELETING, queued("DELETING"), node("DELETING"), "deleting", "somebody deletes"),
-    Case(Standing.GONE, missing(), missing(NODE), None, "taken out of the state"),
+    Case(Condition.ORPHANED, missing(), node(), "lost", "its queued resource was deleted"),
+    Case(Condition.DELETING, queued("DELETING"), node("DELETING"), "deleting", "somebody deletes"),
+    Case(Condition.GONE, missing(), missing(NODE), None, "taken out of the state"),
     Case(
-        Standing.FOREIGN, queued("ACTIVE", THEIRS), node(of=THEIRS), None, "belongs to stack prod"
+        Condition.FOREIGN, queued("ACTIVE", THEIRS), node(of=THEIRS), None, "belongs to stack prod"
     ),
 ]
-each = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.standing}-{case.lifecycle}")
+each = pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.condition}-{case.lifecycle}")
 
 
 def cloud(case: Case) -> Cloud:
@@ -99,7 +99,7 @@ def state(case: Case) -> Properties:
 
 @each
 def test_read_tells_it_apart(case: Case) -> None:
-    """A refresh shows the standing, says what matters, and drops exactly what is not ours."""
+    """A refresh shows the condition, says what matters, and drops exactly what is not ours."""
     call, script, said = scripted(cloud(case))
 
     found = read(call, NAME, KNOWN, state(case))
@@ -115,20 +115,21 @@ def test_plan_is_what_the_table_says(case: Case) -> None:
     """After the refresh, a preview of unchanged inputs plans what the row says."""
     call, _, _ = scripted(cloud(case))
     found = read(call, NAME, KNOWN, state(case))
-    expected = TABLE[case.standing].plan
+    expected = TABLE[case.condition].action
     if found is None:
-        assert expected is Plan.CREATE
+        assert expected is PreviewAction.CREATE
         return
 
     planned = plan(found.inputs, KNOWN, found.outputs, EARLY).diff
 
-    kind = Plan.REPLACE if planned.replaces else Plan.UPDATE if planned.changes else Plan.NOTHING
+    unchanged = PreviewAction.UPDATE if planned.changes else PreviewAction.NOTHING
+    kind = PreviewAction.REPLACE if planned.replaces else unchanged
     assert kind is expected
 
 
 @each
 def test_delete_leaves_nothing_of_ours(case: Case) -> None:
-    """From every standing a deletion ends well, touching what is ours and nothing else."""
+    """From every condition a deletion ends well, touching what is ours and nothing else."""
     ours = case.lifecycle is not None
     there = [case.request, case.request] if ours and not _is_missing(case.request) else []
     nodes = [case.node] * 2 if ours and not _is_missing(case.node) else []
@@ -143,10 +144,10 @@ def test_delete_leaves_nothing_of_ours(case: Case) -> None:
     delete_resource(call, NAME, KNOWN, state(case), timeout=0)
 
     deletes = [request.path for request in script.sent if request.method == "DELETE"]
-    if case.standing in (Standing.GONE, Standing.FOREIGN, Standing.DELETING):
+    if case.condition in (Condition.GONE, Condition.FOREIGN, Condition.DELETING):
         assert deletes == []
     else:
-        assert deletes == [NODE if case.standing is Standing.ORPHANED else NAME]
+        assert deletes == [NODE if case.condition is Condition.ORPHANED else NAME]
 
 
 def _is_missing(answer: Answer) -> bool:
@@ -250,8 +251,8 @@ def test_leftover_of_a_run_is_cleaned_up_when_asked(on_run_end: str, deletes: in
         update(call, NAME, KNOWN, wanted, ended, timeout=0)
 
     assert ("to clean up" in over.value.message) is (on_run_end == "keep")
-    assert over.value.observation.lifecycle.value == "ended"
-    assert over.value.observation.gone is (on_run_end == "delete")
+    assert over.value.snapshot.lifecycle.value == "ended"
+    assert over.value.snapshot.gone is (on_run_end == "delete")
     assert script.count("DELETE") == deletes
     assert script.count("POST") == 0
 
@@ -280,7 +281,7 @@ def test_what_lost_a_race_is_not_forgotten_after_the_run(on_run_end: str) -> Non
 
     deleted = {sent.path for sent in script.sent if sent.method == "DELETE"}
     assert deleted == ({NAME, loser} if on_run_end == "delete" else set())
-    kept = [str(name) for name in (over.value.observation.name, *over.value.observation.also)]
+    kept = [str(name) for name in (over.value.snapshot.name, *over.value.snapshot.also)]
     assert kept == ([NAME] if on_run_end == "delete" else [NAME, loser])
 
 

@@ -20,10 +20,9 @@ from tests.provider.fakes import (
 )
 from tpuflex.errors import AccessError, ApiError, QuotaError
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.deadlines import Deadlines
-from tpuflex.provider.pace import pause_for
+from tpuflex.provider.pace import Deadlines, pause_for
 from tpuflex.provider.race import obtain
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
 HOUR = 3600.0
@@ -39,7 +38,7 @@ def asked(cloud: Cloud) -> Cloud:
     return cloud
 
 
-def wait(call: Call, *, queue: float = DAY, provisioning: float = HOUR) -> Observation:
+def wait(call: Call, *, queue: float = DAY, provisioning: float = HOUR) -> Snapshot:
     """Ask in one zone and wait."""
     return obtain(call, args(), Deadlines(queue, provisioning, deletion=HOUR))
 
@@ -104,7 +103,7 @@ def test_cancel_ends_the_wait_and_keeps_what_was_seen() -> None:
         wait(call)
 
     assert time.now == 1010
-    assert ended.value.observation.lifecycle is Lifecycle.WAITING
+    assert ended.value.snapshot.lifecycle is Lifecycle.WAITING
 
 
 @pytest.mark.parametrize(
@@ -146,7 +145,7 @@ def test_rejection_with_a_request_left_behind_is_kept() -> None:
     with pytest.raises(UnreadyError, match="cause: stock-out") as ended:
         wait(call)
 
-    assert ended.value.observation.lifecycle is Lifecycle.FAILED
+    assert ended.value.snapshot.lifecycle is Lifecycle.FAILED
 
 
 @pytest.mark.parametrize(
@@ -258,7 +257,7 @@ def test_active_without_a_node_is_lost() -> None:
     with pytest.raises(UnreadyError, match="its node is gone") as ended:
         wait(call)
 
-    assert ended.value.observation.lifecycle is Lifecycle.LOST
+    assert ended.value.snapshot.lifecycle is Lifecycle.LOST
 
 
 def test_many_waits_share_one_pace() -> None:

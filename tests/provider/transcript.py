@@ -11,7 +11,7 @@ from tests.provider.fakes import Answer, Cloud, FakeTime, Handler, Script, Sent
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 
 A, B = "us-east5-a", "us-east5-b"
 
@@ -80,11 +80,11 @@ def transcript(
         page.add(f"x {type(error).__name__}: {error.message}")
         page.lines += [f"{'hint:':>10} {line}" for line in error.hint.splitlines()]
         if isinstance(error, UnreadyError):
-            page.lines.append(f"{'kept:':>10} {_result(error.observation)}")
+            page.lines.append(f"{'kept:':>10} {_result(error.snapshot)}")
     return "\n".join([*page.lines, ""])
 
 
 def _result(found: Any) -> str:
-    if isinstance(found, Observation):
+    if isinstance(found, Snapshot):
         return "; ".join([f"{found.name} {found.lifecycle.value}", *map(str, found.also)])
     return "done" if found is None else str(found)

@@ -21,11 +21,11 @@ from tests.provider.fakes import (
     scripted,
 )
 from tpuflex.errors import ConflictError, TpuflexError
-from tpuflex.provider.deadlines import Deadlines
+from tpuflex.provider.pace import Deadlines
 from tpuflex.provider.race import obtain
 from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 
 HOUR = 3600.0
 A, B, C = "us-east5-a", "us-east5-b", "us-east5-c"
@@ -119,7 +119,7 @@ class Run:
     script: Script
     said: Said
     time: FakeTime
-    go: Callable[..., Observation]
+    go: Callable[..., Snapshot]
 
     def asked(self) -> list[str]:
         """Zones in the order in which they were asked."""
@@ -134,7 +134,7 @@ def race(strategy: str = "race", stop_at: float | None = None, **zones: Zone) ->
     call, script, said = scripted(cloud, time)
     wanted = args(zones=list(cloud.zones), strategy=strategy)
 
-    def go(queue: float = 24 * HOUR, provisioning: float = 3 * HOUR, **more: Any) -> Observation:
+    def go(queue: float = 24 * HOUR, provisioning: float = 3 * HOUR, **more: Any) -> Snapshot:
         overall = more.pop("overall", math.inf)
         limits = Deadlines(queue, provisioning, 3 * HOUR, overall)
         return obtain(call, wanted, limits, **more)

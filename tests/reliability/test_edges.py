@@ -18,7 +18,7 @@ from reliability.figures.pool import judged
 from reliability.servicer_rig import ZONE
 from tpuflex.errors import TpuflexError
 from tpuflex.request.edges import COMMANDS, EDGES, UNKNOWN_STATE, Point
-from tpuflex.request.outcomes import Standing
+from tpuflex.request.outcomes import Condition
 from tpuflex.request.states import describe
 
 SEED = 1
@@ -50,7 +50,7 @@ def test_every_edge_has_a_name_and_a_way() -> None:
     """No edge of the table is left out of the figure, and no way leads along none."""
     assert [name for name, n in Counter(edge.name for edge in EDGES).items() if n > 1] == []
     assert set(WAYS) == {edge.name for edge in EDGES}
-    assert {edge.standing for edge in EDGES} == set(Standing)
+    assert {edge.condition for edge in EDGES} == set(Condition)
 
 
 def test_every_state_of_the_service_is_on_some_edge() -> None:

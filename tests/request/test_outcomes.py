@@ -5,80 +5,80 @@ from __future__ import annotations
 import pytest
 
 from tpuflex.errors import BootError, CapacityError, NotFoundError
-from tpuflex.request.outcomes import TABLE, Plan, Standing, standing
+from tpuflex.request.outcomes import TABLE, Condition, PreviewAction, condition_of
 from tpuflex.request.states import Lifecycle
 
 
 def test_every_standing_has_a_row_and_every_row_its_texts() -> None:
-    """No standing is forgotten, and each command has something to say about each."""
-    assert set(TABLE) == set(Standing)
+    """No condition is forgotten, and each command has something to say about each."""
+    assert set(TABLE) == set(Condition)
     for row in TABLE.values():
         for outcome in (row.preview, row.down, row.status):
             assert outcome.text
         # Where nothing is to be said, nothing is to be done either.
-        assert row.up.text or row.plan is Plan.NOTHING
-        assert row.refresh.text or row.plan in (Plan.NOTHING, Plan.UPDATE)
+        assert row.up.text or row.action is PreviewAction.NOTHING
+        assert row.refresh.text or row.action in (PreviewAction.NOTHING, PreviewAction.UPDATE)
         assert row.meaning
 
 
 @pytest.mark.parametrize(
     ("where", "queued", "node", "ours", "expected"),
     [
-        (Lifecycle.WAITING, True, False, True, Standing.WAITING),
-        (Lifecycle.PROVISIONING, True, False, True, Standing.PROVISIONING),
-        (Lifecycle.ACTIVE, True, True, True, Standing.ACTIVE),
-        (Lifecycle.ENDED, True, False, True, Standing.ENDED),
-        (Lifecycle.FAILED, True, False, True, Standing.FAILED),
-        (Lifecycle.DELETING, True, True, True, Standing.DELETING),
-        (Lifecycle.LOST, True, False, True, Standing.NODE_MISSING),
-        (Lifecycle.LOST, False, True, True, Standing.ORPHANED),
-        (Lifecycle.LOST, False, False, True, Standing.GONE),
-        (Lifecycle.LOST, False, False, False, Standing.GONE),
-        (Lifecycle.ACTIVE, True, True, False, Standing.FOREIGN),
-        (Lifecycle.LOST, False, True, False, Standing.FOREIGN),
+        (Lifecycle.WAITING, True, False, True, Condition.WAITING),
+        (Lifecycle.PROVISIONING, True, False, True, Condition.PROVISIONING),
+        (Lifecycle.ACTIVE, True, True, True, Condition.ACTIVE),
+        (Lifecycle.ENDED, True, False, True, Condition.ENDED),
+        (Lifecycle.FAILED, True, False, True, Condition.FAILED),
+        (Lifecycle.DELETING, True, True, True, Condition.DELETING),
+        (Lifecycle.LOST, True, False, True, Condition.NODE_MISSING),
+        (Lifecycle.LOST, False, True, True, Condition.ORPHANED),
+        (Lifecycle.LOST, False, False, True, Condition.GONE),
+        (Lifecycle.LOST, False, False, False, Condition.GONE),
+        (Lifecycle.ACTIVE, True, True, False, Condition.FOREIGN),
+        (Lifecycle.LOST, False, True, False, Condition.FOREIGN),
     ],
 )
 def test_what_is_seen_has_one_row(
-    where: Lifecycle, queued: bool, node: bool, ours: bool, expected: Standing
+    where: Lifecycle, queued: bool, node: bool, ours: bool, expected: Condition
 ) -> None:
     """What a look finds is one row of the table."""
-    assert standing(where, queued_resource=queued, node=node, ours=ours) is expected
+    assert condition_of(where, queued_resource=queued, node=node, ours=ours) is expected
 
 
 def test_only_what_may_come_by_itself_is_worth_polling() -> None:
     """A script that polls `status` goes on while the exit code is 3, and only then."""
-    codes = {row: TABLE[row].status.exit_code for row in Standing}
+    codes = {row: TABLE[row].status.exit_code for row in Condition}
 
-    waits = {Standing.WAITING, Standing.PROVISIONING, Standing.DELETING}
-    absent = {Standing.GONE, Standing.FOREIGN}
+    waits = {Condition.WAITING, Condition.PROVISIONING, Condition.DELETING}
+    absent = {Condition.GONE, Condition.FOREIGN}
     assert {row for row, code in codes.items() if code == CapacityError.exit_code} == waits
     assert {row for row, code in codes.items() if code == NotFoundError.exit_code} == absent
-    assert {row for row, code in codes.items() if code == 0} == {Standing.ACTIVE}
+    assert {row for row, code in codes.items() if code == 0} == {Condition.ACTIVE}
     assert {row for row, code in codes.items() if code == BootError.exit_code} == {
-        Standing.ENDED,
-        Standing.FAILED,
-        Standing.NODE_MISSING,
-        Standing.ORPHANED,
+        Condition.ENDED,
+        Condition.FAILED,
+        Condition.NODE_MISSING,
+        Condition.ORPHANED,
     }
 
 
 def test_up_fails_exactly_where_it_does_not_lead_to_an_endpoint() -> None:
     """`up` succeeds where it reaches an active slice, and says so with its exit code if not."""
-    assert {row for row in Standing if TABLE[row].up.exit_code} == {
-        Standing.WAITING,
-        Standing.PROVISIONING,
-        Standing.ENDED,
-        Standing.FOREIGN,
+    assert {row for row in Condition if TABLE[row].up.exit_code} == {
+        Condition.WAITING,
+        Condition.PROVISIONING,
+        Condition.ENDED,
+        Condition.FOREIGN,
     }
 
 
 def test_nothing_is_bought_again_unasked() -> None:
     """An ended run is the one loss that a plan does not replace: it is only told."""
-    assert TABLE[Standing.ENDED].plan is Plan.UPDATE
-    assert "asks for nothing" in TABLE[Standing.ENDED].preview.text
-    assert "nothing is bought again unasked" in TABLE[Standing.ENDED].up.text
+    assert TABLE[Condition.ENDED].action is PreviewAction.UPDATE
+    assert "asks for nothing" in TABLE[Condition.ENDED].preview.text
+    assert "nothing is bought again unasked" in TABLE[Condition.ENDED].up.text
 
 
 def test_down_always_ends_well() -> None:
-    """From every standing, `down` ends with nothing of ours left."""
+    """From every condition, `down` ends with nothing of ours left."""
     assert all(row.down.exit_code == 0 for row in TABLE.values())

@@ -37,7 +37,7 @@ from tpuflex.operate.status import slice_status
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.project import Project
 from tpuflex.request.edges import COMMANDS, EDGES, Command, Edge
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 
@@ -115,7 +115,7 @@ def _weather(edge: Edge, command: Command) -> Json:
         return STILL
     if command == "down":
         return PASSING
-    hopeless = edge.standing in (Standing.WAITING, Standing.PROVISIONING)
+    hopeless = edge.condition in (Condition.WAITING, Condition.PROVISIONING)
     slow = {"provisioning_s": FOR_EVER, "suspending_s": FOR_EVER}
     return {**PASSING, **slow} if hopeless else GRANTING
 
@@ -146,7 +146,7 @@ def _preview(rig: EdgeRig, edge: Edge, result: Result) -> Said:
     plan = rig.engine.preview()
     rig.engine.replace(before)
     operation = plan.steps[0].operation
-    wanted = TABLE[edge.standing].plan.value
+    wanted = TABLE[edge.condition].action.value
     result.wanted(operation == wanted, "plan", f"plans {operation}, the table says {wanted}")
     text = "\n".join([*rig.told, *rig.engine.said, slice_plan(plan)])
     return Said(text, 0 if looked else 1)
@@ -154,7 +154,7 @@ def _preview(rig: EdgeRig, edge: Edge, result: Result) -> Said:
 
 def _down(rig: EdgeRig, edge: Edge, result: Result) -> Said:
     said = _engine(rig, "down")
-    ours = () if edge.stuck or edge.standing is Standing.FOREIGN else ("", "")
+    ours = () if edge.stuck or edge.condition is Condition.FOREIGN else ("", "")
     if ours:
         result.wanted(rig.shown() == ours, "orphan", f"`down` left {rig.shown()}")
     return said
@@ -216,7 +216,7 @@ def _check_document(found: Json, edge: Edge, code: int, result: Result) -> None:
     names = set(found["slice"])
     result.wanted(names == set(STATUS_FIELDS), "json", f"fields {sorted(names)}")
     said = found["slice"]["standing"]
-    result.wanted(said == edge.standing.value, "json", f"standing {said}, not {edge.standing}")
+    result.wanted(said == edge.condition.value, "json", f"standing {said}, not {edge.condition}")
 
 
 def _now(rig: EdgeRig) -> datetime:

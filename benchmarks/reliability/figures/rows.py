@@ -15,7 +15,7 @@ from reliability.figures.figure import TPU, Case, Figure, Result
 from reliability.row_rig import RowRig
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.request.edges import COMMANDS
-from tpuflex.request.outcomes import TABLE, Outcome, Plan, Standing
+from tpuflex.request.outcomes import TABLE, Condition, Outcome, PreviewAction
 
 _WORDS = {
     "up": ("up", "--yes"),
@@ -31,8 +31,8 @@ _LOOKS = 6
 def cases(_rig: RowRig, _seed: int) -> list[Case]:
     """Each row with each command."""
     return [
-        Case(f"{standing.value}: {command}", {"standing": standing.value, "command": command})
-        for standing in Standing
+        Case(f"{condition.value}: {command}", {"standing": condition.value, "command": command})
+        for condition in Condition
         for command in COMMANDS
     ]
 
@@ -40,11 +40,11 @@ def cases(_rig: RowRig, _seed: int) -> list[Case]:
 def judge(rig: RowRig, case: Case) -> Result:
     """Bring the stack into the row, run the command, compare."""
     result = Result(case.name, must_strike=False)
-    standing, command = Standing(case.facts["standing"]), case.facts["command"]
+    condition, command = Condition(case.facts["standing"]), case.facts["command"]
     rig.begin()
-    rig.stand(standing)
-    expected: Outcome = getattr(TABLE[standing], command)
-    said = _run(rig, standing, command)
+    rig.stand(condition)
+    expected: Outcome = getattr(TABLE[condition], command)
+    said = _run(rig, condition, command)
     text = " ".join(said.text.split())
     code = f"exit code {said.exit_code}, the table says {expected.exit_code}: {text}"
     result.wanted(said.exit_code == expected.exit_code, "exit code", code)
@@ -55,16 +55,16 @@ def judge(rig: RowRig, case: Case) -> Result:
         told = [row.refresh.text for row in TABLE.values() if row.refresh.text]
         result.wanted(not any(each in text for each in told), "text", wanted)
     if command == "status":
-        _check_json(rig, standing, expected, result)
-    if command == "down" and standing is not Standing.FOREIGN:
+        _check_json(rig, condition, expected, result)
+    if command == "down" and condition is not Condition.FOREIGN:
         result.found(rig.check(), "after `down`")
     return result
 
 
-def _run(rig: RowRig, standing: Standing, command: str) -> Said:
+def _run(rig: RowRig, condition: Condition, command: str) -> Said:
     """The command; what it has to wait for passes meanwhile, unless the row is of waiting."""
-    passes = standing is Standing.DELETING and command in ("up", "down")
-    passes |= standing is Standing.PROVISIONING and command == "down"
+    passes = condition is Condition.DELETING and command in ("up", "down")
+    passes |= condition is Condition.PROVISIONING and command == "down"
     with _passing(rig) if passes else nullcontext():
         if command == "refresh":
             ended = rig.run_engine("refresh", "--yes", "--stack", rig.stack)
@@ -96,17 +96,17 @@ def _passing(rig: RowRig) -> Iterator[None]:
         watcher.join()
 
 
-def _check_json(rig: RowRig, standing: Standing, expected: Outcome, result: Result) -> None:
+def _check_json(rig: RowRig, condition: Condition, expected: Outcome, result: Result) -> None:
     code = rig.run("status", "--json").exit_code
     found = json.loads(rig.said[-1].stdout)
     result.wanted(code == expected.exit_code, "json", f"exit code {code} with --json")
-    if TABLE[standing].plan is Plan.CREATE:
+    if TABLE[condition].action is PreviewAction.CREATE:
         result.wanted(found["error"]["exit_code"] == code, "json", f"{found}")
         return
     fields = set(found["slice"])
     result.wanted(fields == set(STATUS_FIELDS), "json", f"fields {sorted(fields)}")
     said = found["slice"]["standing"]
-    result.wanted(said == standing.value, "json", f"standing {said}")
+    result.wanted(said == condition.value, "json", f"standing {said}")
 
 
 FIGURE = Figure(

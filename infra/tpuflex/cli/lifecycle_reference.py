@@ -57,8 +57,8 @@ def page() -> str:
 
 
 def _rows() -> Iterator[str]:
-    for standing, row in TABLE.items():
-        yield f"### {standing.value}\n\n{row.meaning[:1].upper()}{row.meaning[1:]}.\n"
+    for condition, row in TABLE.items():
+        yield f"### {condition.value}\n\n{row.meaning[:1].upper()}{row.meaning[1:]}.\n"
         lines = [
             (f"`{command}`", str(found.exit_code), found.text or "-")
             for command in COMMANDS
@@ -93,7 +93,7 @@ def _edges() -> str:
                 edge.name if edge.emulated else f"{edge.name} *",
                 str(edge.before),
                 str(edge.after),
-                edge.standing.value,
+                edge.condition.value,
                 edge.source,
             )
             for edge in EDGES

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.output import Output
 from tpuflex.duration import format_duration
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.request.outcomes import PREVIEWS, TABLE, Standing
+from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition
 
 if TYPE_CHECKING:
     from tpuflex.catalog.cost import RunCost
@@ -38,7 +38,7 @@ class StackPlan:
     @property
     def request(self) -> str:
         """What becomes of the request for the slice."""
-        return TABLE[Standing.ENDED].preview.text if self.run_over else slice_plan(self.plan)
+        return TABLE[Condition.ENDED].preview.text if self.run_over else slice_plan(self.plan)
 
     @property
     def changes(self) -> str:

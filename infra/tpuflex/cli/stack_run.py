@@ -18,7 +18,7 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.session import Target
 from tpuflex.naming import ENDPOINT_NAME
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 
 if TYPE_CHECKING:
     from tpuflex.engine.plan import Plan
@@ -36,7 +36,7 @@ SECRETS = (
 
 
 #: What a plan says of a request whose run is over, in place of the engine's operation.
-_FORETOLD = TABLE[Standing.ENDED].preview.text
+_FORETOLD = TABLE[Condition.ENDED].preview.text
 
 
 class StackRun:

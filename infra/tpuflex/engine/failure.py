@@ -21,7 +21,7 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.request.outcomes import PROTECTED, TABLE, Standing
+from tpuflex.request.outcomes import PROTECTED, TABLE, Condition
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -205,14 +205,14 @@ def _kind(text: str) -> type[TpuflexError]:
 
 
 def _hint(text: str, operation: str) -> str:
-    if TABLE[Standing.WAITING].up.text in text or PROTECTED.text in text:
+    if TABLE[Condition.WAITING].up.text in text or PROTECTED.text in text:
         return ""  # the provider says all that there is to do
     if _kind(text) is CapacityError:
         return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
     if _kind(text) is BootError:
         if "set renew_before" in text:
             return "These are keys of tpuflex:slice in the stack file."
-        advice = TABLE[Standing.ENDED].status.text
+        advice = TABLE[Condition.ENDED].status.text
         return f"{advice[:1].upper()}{advice[1:]}."
     if "passphrase" in text:
         return "Set PULUMI_CONFIG_PASSPHRASE."

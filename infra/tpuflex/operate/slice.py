@@ -7,7 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from tpuflex.operate.host import HostReport
-from tpuflex.request.outcomes import BOOTING, HOST_FAILED, TABLE, Outcome, Standing, standing
+from tpuflex.request.outcomes import BOOTING, HOST_FAILED, TABLE, Condition, Outcome, condition_of
 from tpuflex.request.states import NOT_FOUND, Lifecycle
 
 _SECONDS_PER_HOUR = 3600
@@ -53,16 +53,16 @@ class SliceStatus:
     others: tuple[str, ...] = ()
 
     @property
-    def standing(self) -> Standing:
+    def condition(self) -> Condition:
         """Its row in the refresh table."""
         there = self.state != NOT_FOUND
-        return standing(self.lifecycle, queued_resource=there, node=bool(self.node_state))
+        return condition_of(self.lifecycle, queued_resource=there, node=bool(self.node_state))
 
     @property
     def outcome(self) -> Outcome:
         """What to do about it, and the exit code for scripts that poll."""
         if self.lifecycle is not Lifecycle.ACTIVE or self.ready:
-            return TABLE[self.standing].status
+            return TABLE[self.condition].status
         return HOST_FAILED if self.host is not None and self.host.error else BOOTING
 
     @property
@@ -95,7 +95,7 @@ class SliceStatus:
             "zone": self.zone,
             "state": self.state,
             "lifecycle": self.lifecycle.value,
-            "standing": self.standing.value,
+            "standing": self.condition.value,
             "sentence": self.sentence,
             "error": self.error,
             "created": _iso(self.created),

@@ -17,7 +17,7 @@ from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.request.causes import classify
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
 
 if TYPE_CHECKING:
@@ -92,9 +92,9 @@ def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
                 return NotFoundError(
                     f"Stack {names.stack} has no queued resource in {zones},"
                     f" and {identity} in {zone} belongs to somebody else.",
-                    hint=f"{TABLE[Standing.FOREIGN].status.text}.",
+                    hint=f"{TABLE[Condition.FOREIGN].status.text}.",
                 )
-    hint = f"{TABLE[Standing.GONE].status.text}: tpuflex up --stack {names.stack}"
+    hint = f"{TABLE[Condition.GONE].status.text}: tpuflex up --stack {names.stack}"
     if settings.slice.on_run_end == "delete" and settings.slice.renew_before is None:
         # The cloud does not show it, but the state remembers a run whose leftover `up` deleted.
         hint += "\nAfter a run that ended: change tpuflex:slice.rerun first."
@@ -132,7 +132,7 @@ def _orphans(
                     zone=zone,
                     state=NOT_FOUND,
                     lifecycle=Lifecycle.LOST,
-                    sentence=TABLE[Standing.ORPHANED].meaning,
+                    sentence=TABLE[Condition.ORPHANED].meaning,
                     node=node.name,
                 )
                 yield _with_node(status, node, [])
@@ -151,7 +151,7 @@ def _status(request: QueuedResource, zone: str, tpu: Tpu, now: datetime) -> Slic
     )
     sentence = describe(request.state.state)
     if stands is Lifecycle.LOST:
-        sentence = TABLE[Standing.NODE_MISSING].meaning
+        sentence = TABLE[Condition.NODE_MISSING].meaning
     failed = request.state.failed_data
     error = ""
     if failed is not None:

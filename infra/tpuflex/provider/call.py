@@ -14,7 +14,7 @@ from tpuflex.provider.pace import Waits
 from tpuflex.request.model import Node
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle, lifecycle
 
 #: Seconds that the retries of one question may take in a wait, which asks again by itself.
@@ -50,7 +50,7 @@ class Call:
     new_id: Callable[[], str] = lambda: str(uuid4())
     waits: Waits = field(default_factory=Waits)
 
-    def look(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
+    def look(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Snapshot:
         """The queued resource and all of its nodes as they are now.
 
         Args:
@@ -62,9 +62,9 @@ class Call:
         if found is not None:
             name = replace(name, nodes=found.node_ids(name.id))
             if lifecycle(found.state.state, None) in _BEFORE_NODE:
-                return Observation(name, found, Nodes(name.node_ids), at)
+                return Snapshot(name, found, Nodes(name.node_ids), at)
         nodes = self._nodes(name, budget, strays=found is None)
-        return Observation(name, found, Nodes(name.node_ids, nodes), at)
+        return Snapshot(name, found, Nodes(name.node_ids, nodes), at)
 
     def _nodes(self, name: RequestName, budget: float, *, strays: bool) -> tuple[Node, ...]:
         """The nodes of ``name``: one question for one node, one list for several. What the list
@@ -89,7 +89,7 @@ class Call:
             found += [node for node in listed.values() if _made_by(name, node)]
         return tuple(node for node in found if node is not None)
 
-    def look_twice(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Observation:
+    def look_twice(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Snapshot:
         """As :meth:`look`, but what is missing is looked for once more, a little later: one
         404 from a distributed system is not yet a fact."""
         seen = self.look(name, budget=budget)
@@ -117,9 +117,9 @@ class UnreadyError(TpuflexError):
     """The request exists, or may exist, but is not active: it must stay in the state.
 
     Attributes:
-        observation: the last that was seen of it.
+        snapshot: the last that was seen of it.
     """
 
-    def __init__(self, message: str, *, observation: Observation, hint: str = "") -> None:
+    def __init__(self, message: str, *, snapshot: Snapshot, hint: str = "") -> None:
         super().__init__(message, hint=hint)
-        self.observation = observation
+        self.snapshot = snapshot

@@ -2,74 +2,75 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from tpuflex.errors import InterruptedByUser, TpuflexError
+from tpuflex.errors import AccessError, ApiError, InterruptedByUser, QuotaError, TpuflexError
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.deadlines import Deadlines
 from tpuflex.provider.delete import Removal
+from tpuflex.provider.pace import HEARTBEAT, Deadlines, elapsed, pause_for
 from tpuflex.provider.watch import Watch
-from tpuflex.provider.zone_attempt import Entrant
+from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 
 
 @dataclass
-class Field:
+class Contest:
     """The zones, and requests of ours in zones that are not asked any more.
 
     Attributes:
         call: what is at hand.
         args: what is asked for.
         deadlines: how long each part may take.
-        entrants: the zones, in the order in which they are preferred.
-        strays: deletions in zones that ``args`` do not name.
+        attempts: the zones, in the order in which they are preferred.
+        other_requests: deletions in zones that ``args`` do not name.
         stuck: what could not be deleted in this call.
     """
 
     call: Call
     args: QueuedResourceArgs
     deadlines: Deadlines
-    entrants: list[Entrant] = field(default_factory=list)
-    strays: list[Removal] = field(default_factory=list)
+    attempts: list[ZoneAttempt] = field(default_factory=list)
+    other_requests: list[Removal] = field(default_factory=list)
     stuck: list[RequestName] = field(default_factory=list)
     began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.began = self.call.timing.monotonic()
-        self.entrants = [Entrant.in_zone(self.args, zone) for zone in self.args.zones]
+        self.attempts = [ZoneAttempt.in_zone(self.args, zone) for zone in self.args.zones]
 
     @property
     def single(self) -> bool:
         """Whether there is but one zone."""
-        return len(self.entrants) == 1
+        return len(self.attempts) == 1
 
     @property
     def age(self) -> float:
         """Seconds since the race began."""
         return self.call.timing.monotonic() - self.began
 
-    def add_strays(self, known: Iterable[RequestName]) -> None:
+    def add_other_requests(self, known: Iterable[RequestName]) -> None:
         """Delete those of ``known`` that are in none of the zones."""
-        ours = {entrant.name for entrant in self.entrants}
-        self.strays = [self._removal(name) for name in known if name not in ours]
+        ours = {attempt.name for attempt in self.attempts}
+        self.other_requests = [self._removal(name) for name in known if name not in ours]
 
     def live(self) -> list[Watch]:
         """The requests that may still become active."""
-        return [e.watch for e in self.entrants if e.live and e.watch is not None]
+        return [e.watch for e in self.attempts if e.live and e.watch is not None]
 
     # -- deleting ----------------------------------------------------------------------------
 
-    def drop(self, entrant: Entrant, note: str) -> None:
+    def drop(self, attempt: ZoneAttempt, note: str) -> None:
         """Delete what is there; with a ``note`` the zone is out, without it is asked again."""
-        entrant.watch, entrant.note, entrant.exists = None, note, True
-        entrant.removal = self._removal(entrant.name)
+        attempt.watch, attempt.note, attempt.exists = None, note, True
+        attempt.removal = self._removal(attempt.name)
 
     def removals(self) -> list[Removal]:
         """The deletions that go on."""
-        return [*(e.removal for e in self.entrants if e.removal is not None), *self.strays]
+        return [*(e.removal for e in self.attempts if e.removal is not None), *self.other_requests]
 
     def remove(self) -> list[TpuflexError]:
         """One step of every deletion; gives the failures of those that failed for good.
@@ -93,22 +94,22 @@ class Field:
         now = self.call.timing.monotonic()
         limits = self.deadlines
         deadline = min(now + limits.deletion, max(now, self.began + limits.overall))
-        where = "" if self.single and not self.strays else f"{name.zone}: "
+        where = "" if self.single and not self.other_requests else f"{name.zone}: "
         return Removal(self.call, name, self.args.labels, deadline, where=where)
 
     def _end(self, removal: Removal, failure: TpuflexError | None) -> None:
-        if removal in self.strays:
-            self.strays.remove(removal)
+        if removal in self.other_requests:
+            self.other_requests.remove(removal)
             if failure is not None:
                 self.stuck.append(removal.name)
-        for entrant in self.entrants:
-            if entrant.removal is not removal:
+        for attempt in self.attempts:
+            if attempt.removal is not removal:
                 continue
-            entrant.removal, entrant.exists = None, failure is not None
-            if failure is not None and not entrant.note:
+            attempt.removal, attempt.exists = None, failure is not None
+            if failure is not None and not attempt.note:
                 # It should have made room for a request.
-                entrant.out(failure)
-                entrant.exists = True
+                attempt.give_up(failure)
+                attempt.exists = True
         if failure is not None:
             self.call.report(failure.message, warning=True)
 
@@ -116,9 +117,11 @@ class Field:
 
     def remains(self) -> bool:
         """Whether anything exists, or may exist."""
-        return bool(self.strays or self.stuck) or any(entrant.exists for entrant in self.entrants)
+        if self.other_requests or self.stuck:
+            return True
+        return any(attempt.exists for attempt in self.attempts)
 
-    def kept(self, message: str, hint: str, first: Entrant | None = None) -> UnreadyError:
+    def kept(self, message: str, hint: str, first: ZoneAttempt | None = None) -> UnreadyError:
         """The error that keeps everything that exists in the state.
 
         Args:
@@ -126,45 +129,119 @@ class Field:
             hint: what to do.
             first: what the state shows; the most advanced request unless given.
         """
-        there = [entrant for entrant in self.entrants if entrant.exists]
-        ranked = sorted(there, key=lambda entrant: (not entrant.granted, not entrant.live))
-        chosen = first or (ranked[0] if ranked else self.entrants[0])
+        there = [attempt for attempt in self.attempts if attempt.exists]
+        ranked = sorted(there, key=lambda attempt: (not attempt.granted, not attempt.live))
+        chosen = first or (ranked[0] if ranked else self.attempts[0])
         seen = chosen.seen
         also = (
-            *(entrant.name for entrant in there if entrant is not chosen),
-            *(stray.name for stray in self.strays),
+            *(attempt.name for attempt in there if attempt is not chosen),
+            *(other.name for other in self.other_requests),
             *self.stuck,
         )
-        kept = Observation(seen.name, seen.queued_resource, seen.nodes, seen.at, also)
-        return UnreadyError(message, observation=kept, hint=hint)
+        kept = Snapshot(seen.name, seen.queued_resource, seen.nodes, seen.at, also)
+        return UnreadyError(message, snapshot=kept, hint=hint)
 
     # -- telling -----------------------------------------------------------------------------
 
     def names(self) -> str:
         """What is asked for, and where."""
         if self.single:
-            return str(self.entrants[0].name)
+            return str(self.attempts[0].name)
         return f"{self.args.queued_resource_id} in {' or '.join(self.args.zones)}"
 
-    def at(self, entrant: Entrant) -> str:
+    def at(self, attempt: ZoneAttempt) -> str:
         """The zone, where there are several."""
-        return "" if self.single else f"{entrant.zone}: "
+        return "" if self.single else f"{attempt.zone}: "
 
     def lines(self) -> list[str]:
         """What was last seen of each request that is waited for."""
         return [
-            f"{self.at(entrant)}{entrant.watch.sentence()}"
-            for entrant in self.entrants
-            if entrant.live and entrant.watch is not None
+            f"{self.at(attempt)}{attempt.watch.describe()}"
+            for attempt in self.attempts
+            if attempt.live and attempt.watch is not None
         ]
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """How all zones stand."""
-        if self.single and self.entrants[0].watch is not None:
-            return self.entrants[0].watch.sentence()
-        return ", ".join(entrant.outcome() for entrant in self.entrants)
+        if self.single and self.attempts[0].watch is not None:
+            return self.attempts[0].watch.describe()
+        return ", ".join(attempt.outcome() for attempt in self.attempts)
 
     def left(self) -> float:
         """Seconds until the next deadline that is not over."""
         own = [watch.left(self.deadlines, self.began) for watch in self.live()]
         return min([self.deadlines.overall - self.age, *(each for each in own if each > 0)])
+
+
+def all_zones_failed(contest: Contest) -> TpuflexError | None:
+    """What the race ends with, as none of the zones can deliver; None while some still may.
+
+    An :class:`UnreadyError` if anything is left that the state must keep.
+    """
+    if any(e.live or e.not_asked or (e.removal and not e.note) for e in contest.attempts):
+        return None
+    errors = [e.error for e in contest.attempts if e.error is not None]
+    if contest.single:
+        return _of_one(contest, errors[0])
+    lines = "\n".join(f"  {e.outcome()}: {e.error.message}" for e in contest.attempts if e.error)
+    message = f"no zone can take {contest.args.accelerator_type}:\n{lines}"
+    hint = "\n".join(dict.fromkeys(error.hint for error in errors if error.hint))
+    if contest.remains():
+        last = next((e for e in reversed(contest.attempts) if e.exists and e.error), None)
+        return contest.kept(message, hint, last)
+    kinds = {type(error) for error in errors}
+    kind = next((k for k in (QuotaError, AccessError) if kinds == {k}), ApiError)
+    return kind(message, hint=hint)
+
+
+def _of_one(contest: Contest, error: TpuflexError) -> TpuflexError:
+    if not isinstance(error, UnreadyError) and not contest.remains():
+        return error
+    kept = contest.kept(error.message, error.hint)
+    kept.__cause__ = error
+    return kept
+
+
+class Progress:
+    """What was told of a race so far."""
+
+    def __init__(self, call: Call, contest: Contest) -> None:
+        self._call = call
+        self._contest = contest
+        self._said: list[str] = []
+        self._said_at = contest.began
+
+    def tell(self) -> None:
+        """A line whenever a state changes, and a sign of life every minute."""
+        now = self._call.timing.monotonic()
+        contest, lines, age = self._contest, self._contest.lines(), elapsed(self._contest.age)
+        if lines != self._said:
+            after = f" (after {age})" if self._said else ""
+            for line in lines:
+                if line not in self._said:
+                    self._call.report(f"{line}{after}")
+        elif now - self._said_at >= HEARTBEAT:
+            left = contest.left()
+            # Nothing bounds it while nothing is waited for: a leftover is being cleared.
+            rest = f", {elapsed(left)} left" if math.isfinite(left) else ""
+            silence = max((watch.silence() for watch in contest.live()), default=0.0)
+            silent = f", no answer for {elapsed(silence)}" if silence >= HEARTBEAT else ""
+            self._call.report(f"{contest.describe()} ({age} so far{rest}{silent})", passing=True)
+        else:
+            return
+        self._said, self._said_at = lines, now
+
+    def pause(self) -> float:
+        """Seconds until the next round is worth it: to ask, to tell, or to act on a deadline."""
+        now, contest = self._call.timing.monotonic(), self._contest
+        pauses = [
+            pause_for(contest.age, self._call.timing.jitter(), self._call.waits.count),
+            self._said_at + HEARTBEAT - now,
+            *(removal.wait() for removal in contest.removals()),
+            *(e.share - now for e in contest.attempts if e.share is not None and e.queued),
+        ]
+        if (left := contest.left()) > 0:
+            pauses.append(left)
+        if not contest.live() and not contest.removals():
+            pauses.append(0.0)  # the next zone is asked at once
+        return min(pauses)

@@ -12,12 +12,11 @@ from tpuflex.errors import (
     NotFoundError,
 )
 from tpuflex.provider.call import POLL_BUDGET, Call
-from tpuflex.provider.elapsed import elapsed
 from tpuflex.provider.orphans import Orphans, orphaned
-from tpuflex.provider.pace import HEARTBEAT, pause_for
+from tpuflex.provider.pace import HEARTBEAT, elapsed, pause_for
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import STUCK, TABLE, Standing
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.outcomes import STUCK, TABLE, Condition
+from tpuflex.request.snapshot import Snapshot
 
 _REFUSALS = 3
 
@@ -31,7 +30,7 @@ class Removal:
         name: the queued resource.
         labels: labels that say whose it is; what carries another owner is left alone.
         deadline: on the monotonic clock.
-        born: `createTime` of the one that is meant, if that is known.
+        created: `createTime` of the one that is meant, if that is known.
         where: what its lines begin with, where several are told.
     """
 
@@ -39,14 +38,14 @@ class Removal:
     name: RequestName
     labels: dict[str, str]
     deadline: float
-    born: str = ""
+    created: str = ""
     where: str = ""
     operation: str = ""
     orphans: Orphans = field(init=False)
     said: str = ""
     refusals: int = 0
     not_before: float = 0.0
-    stood: Standing | None = None
+    stood: Condition | None = None
     started: float = field(init=False)
     said_at: float = field(init=False)
 
@@ -97,7 +96,7 @@ class Removal:
         """What to raise when the engine cancels."""
         return InterruptedByUser(f"stopped while deleting {self.name}", hint=STUCK)
 
-    def _look(self) -> Observation | None:
+    def _look(self) -> Snapshot | None:
         """What is there, looked for twice if nothing is; None if the API cannot be reached."""
         try:
             return self.call.look_twice(self.name, budget=POLL_BUDGET)
@@ -109,22 +108,22 @@ class Removal:
         self.not_before = self.call.timing.monotonic() + error.retry_after
         self.call.report(f"no answer about {self.name} ({error.message})", passing=True)
 
-    def _done(self, seen: Observation) -> bool:
+    def _done(self, seen: Snapshot) -> bool:
         if self.stood is None:
-            self.stood = seen.standing(self.labels, self.born)
+            self.stood = seen.condition(self.labels, self.created)
         if seen.gone:
             text = TABLE[self.stood].down.text
-            if self.where and self.stood is Standing.GONE:
+            if self.where and self.stood is Condition.GONE:
                 text = "it is gone"  # one of several: the resource itself stays in the state
             self.call.report(f"{self.where or f'{self.name}: '}{text}")
             return True
         if seen.belongs_to(self.labels):
             return False
-        if seen.queued_resource is None or (seen.born and seen.born != self.born):
+        if seen.queued_resource is None or (seen.created and seen.created != self.created):
             # Not the one that is meant: ours is gone, and somebody took the name (a node that
             # has no request is nobody's but its owner's).
             self.call.report(
-                f"{self.name} belongs to {seen.owner} now: {TABLE[Standing.FOREIGN].down.text}",
+                f"{self.name} belongs to {seen.owner} now: {TABLE[Condition.FOREIGN].down.text}",
                 warning=True,
             )
             return True
@@ -133,9 +132,9 @@ class Removal:
             hint="Remove it from this state with `pulumi state delete URN`.",
         )
 
-    def _act(self, seen: Observation) -> None:
+    def _act(self, seen: Snapshot) -> None:
         if self._in_progress(seen):
-            self._tell(seen, "")
+            self._report(seen, "")
             return
         try:
             if seen.queued_resource is not None:
@@ -145,19 +144,19 @@ class Removal:
                 self.operation = answer.name
             else:
                 self.orphans.delete(seen.orphans(self.labels))
-            self._tell(seen, "deleting")
+            self._report(seen, "deleting")
         except NotFoundError:
             return
         except ApiError as error:
             if isinstance(error, ConflictError):
                 # PROVISIONING cannot be deleted, for up to two hours: ask again until it can.
-                self._tell(seen, "cannot be deleted yet")
+                self._report(seen, "cannot be deleted yet")
             elif error.passing:
                 self._no_answer(error)
             else:
                 raise
 
-    def _in_progress(self, seen: Observation) -> bool:
+    def _in_progress(self, seen: Snapshot) -> bool:
         """Whether a deletion is under way, so that asking again would only be refused."""
         if self.operation:
             done = self._operation_done()
@@ -176,11 +175,11 @@ class Removal:
             return False
         return found.done if found is not None else None
 
-    def _tell(self, seen: Observation, note: str) -> None:
+    def _report(self, seen: Snapshot, note: str) -> None:
         now = self.call.timing.monotonic()
         if seen.queued_resource is not None:
             # What its state meant for the queue is beside the point while it is being deleted.
-            sentence = f"it was {seen.state}" if note == "deleting" else seen.sentence()
+            sentence = f"it was {seen.state}" if note == "deleting" else seen.describe()
         else:
             sentence = f"the queued resource is gone, {orphaned(seen.nodes)}"
         line = f"{self.where}{note}: {sentence}" if note else f"{self.where}{sentence}"
@@ -194,7 +193,7 @@ class Removal:
 
 
 def delete(
-    call: Call, name: RequestName, labels: dict[str, str], *, deadline: float, born: str = ""
+    call: Call, name: RequestName, labels: dict[str, str], *, deadline: float, created: str = ""
 ) -> None:
     """Delete ``name`` with its nodes and wait until all are gone.
 
@@ -203,14 +202,14 @@ def delete(
         name: the queued resource.
         labels: labels that say whose it is; what carries another owner is left alone.
         deadline: on the monotonic clock.
-        born: `createTime` of the one that is meant, if that is known.
+        created: `createTime` of the one that is meant, if that is known.
 
     Raises:
         ConflictError: it belongs to someone else, or is not gone at the deadline.
         AccessError: a permission is missing.
         InterruptedByUser: the engine cancelled; the deletion may go on in the cloud.
     """
-    delete_all([Removal(call, name, labels, deadline, born)])
+    delete_all([Removal(call, name, labels, deadline, created)])
 
 
 def delete_all(removals: list[Removal]) -> None:

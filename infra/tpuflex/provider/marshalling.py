@@ -17,7 +17,7 @@ from tpuflex.request.arguments import input_properties, parse
 from tpuflex.request.diff import INPUTS
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import ids_of
-from tpuflex.request.snapshot import Observation, outputs
+from tpuflex.request.snapshot import Snapshot, outputs
 from tpuflex.request.states import Lifecycle
 
 
@@ -46,7 +46,7 @@ def stands(olds: Properties) -> Lifecycle | None:
     return Lifecycle(value) if value in {item.value for item in Lifecycle} else None
 
 
-def properties(given: Struct, seen: Observation) -> Struct:
+def properties(given: Struct, seen: Snapshot) -> Struct:
     """Output properties: the inputs ``given``, secret where they were, and those of ``seen``."""
     inputs = input_properties(parse(decode(given)))
     return encode(outputs(inputs, seen), secrets=secret_keys(given))
@@ -87,7 +87,7 @@ def kept(given: Struct) -> Iterator[None]:
     try:
         yield
     except UnreadyError as error:
-        seen = error.observation
+        seen = error.snapshot
         raise InitFailedError(
             str(error),
             id_=str(seen.name),

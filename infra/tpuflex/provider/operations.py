@@ -9,18 +9,18 @@ from pydantic import JsonValue
 from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.deadlines import Deadlines
 from tpuflex.provider.delete import Removal, delete_all
+from tpuflex.provider.pace import Deadlines
 from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.protection import refuse_deletion
 from tpuflex.provider.race import obtain
-from tpuflex.provider.refresh import labels_of, names_of, read
+from tpuflex.provider.read import labels_of, names_of, read
 from tpuflex.provider.renewal import RUN_OVER_AND_GONE, RUN_OVER_AND_NOW
-from tpuflex.provider.zone_attempt import Entrant
+from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.arguments import QueuedResourceArgs, parse
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
 __all__ = ["create", "delete_resource", "read", "update"]
@@ -28,7 +28,7 @@ __all__ = ["create", "delete_resource", "read", "update"]
 JsonObject = dict[str, JsonValue]
 
 
-def create(call: Call, inputs: Properties, *, timeout: float) -> Observation:
+def create(call: Call, inputs: Properties, *, timeout: float) -> Snapshot:
     """Place the request, or adopt the one of an interrupted run, and wait until it is active.
 
     Args:
@@ -48,7 +48,7 @@ def create(call: Call, inputs: Properties, *, timeout: float) -> Observation:
         raise
     except (TpuflexError, InterruptedByUser) as error:
         # An adopted request that runs, and is billed: it must not be lost for a refused patch.
-        raise UnreadyError(error.message, observation=seen, hint=error.hint) from error
+        raise UnreadyError(error.message, snapshot=seen, hint=error.hint) from error
 
 
 def update(
@@ -59,7 +59,7 @@ def update(
     outputs: Properties,
     *,
     timeout: float,
-) -> Observation:
+) -> Snapshot:
     """Go on waiting if it is not active yet, delete what lost, then patch its nodes.
 
     Args:
@@ -107,9 +107,9 @@ def delete_resource(
     refuse_deletion(call, inputs, names, labels)
     limit = timeout or _seconds(inputs.get("deleteTimeout"))
     deadline = call.timing.monotonic() + limit
-    born = str(outputs.get("createTime") or "")
+    created = str(outputs.get("createTime") or "")
     removals = [
-        Removal(call, name, labels, deadline, born if str(name) == id_ else "") for name in names
+        Removal(call, name, labels, deadline, created if str(name) == id_ else "") for name in names
     ]
     with call.waits:
         delete_all(removals)
@@ -125,29 +125,29 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName
         call.report("the run is over: deleting what it left, which still uses quota")
         deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion
         try:
-            delete_all([Removal(call, s.name, args.labels, deadline, s.born) for s in left])
+            delete_all([Removal(call, s.name, args.labels, deadline, s.created) for s in left])
             left, message = [], cleaned
         except (TpuflexError, InterruptedByUser) as error:
             message, hint = error.message, error.hint
-    over = Observation(known[0], at=call.timing.wall(), known_ended=True)
+    over = Snapshot(known[0], at=call.timing.wall(), known_ended=True)
     seen, *others = left or [over]
     return UnreadyError(
         message,
-        observation=replace(seen, also=tuple(other.name for other in others)),
+        snapshot=replace(seen, also=tuple(other.name for other in others)),
         hint=hint,
     )
 
 
-def _left(call: Call, args: QueuedResourceArgs, known: list[RequestName]) -> list[Observation]:
+def _left(call: Call, args: QueuedResourceArgs, known: list[RequestName]) -> list[Snapshot]:
     """What is left of a run, in every zone that was asked."""
     looks = [call.look_twice(name) for name in known]
     return [seen for seen in looks if not seen.gone and seen.belongs_to(args.labels)]
 
 
 def _patched(
-    call: Call, args: QueuedResourceArgs, old: Properties, seen: Observation, timeout: float
-) -> Observation:
-    there = Entrant.in_zone(args, seen.name.zone).args
+    call: Call, args: QueuedResourceArgs, old: Properties, seen: Snapshot, timeout: float
+) -> Snapshot:
+    there = ZoneAttempt.in_zone(args, seen.name.zone).args
     limit = min(timeout or 600.0, 600.0)
     return patch(call, there, old, seen, deadline=call.timing.monotonic() + limit)
 

@@ -1,9 +1,19 @@
-"""How often a wait asks, and how often it says that it is still there. Seconds throughout."""
+"""The pace of a wait: its deadlines, how often it asks, and how often it gives a sign of life.
+
+Seconds throughout. The parts have deadlines of their own: a wait in the queue costs nothing and may
+last for days; hosts that are never finished, or never deleted, are a fault.
+"""
 
 from __future__ import annotations
 
+import math
 import threading
+from dataclasses import dataclass
+from datetime import timedelta
 from types import TracebackType
+
+from tpuflex.duration import format_duration
+from tpuflex.request.provider_options import CapacityArgs, seconds
 
 #: Between polls: short at first, because it may be over at once, then ever longer.
 _SHORTEST = 0.5
@@ -52,3 +62,38 @@ def pause_for(age: float, jitter: float, waits: int = 1) -> float:
     """
     alone = min(_LONGEST, max(_SHORTEST, age * _GROWTH))
     return max(alone, waits / _TOGETHER) * (0.8 + 0.4 * jitter)
+
+
+def elapsed(seconds: float) -> str:
+    """``3s``, ``12m``, ``2h5m``: seconds only while they matter."""
+    whole = max(0, round(seconds))
+    if whole >= 600:
+        whole -= whole % 60
+    return format_duration(timedelta(seconds=whole))
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """The limits of one engine call, in seconds.
+
+    Attributes:
+        queue: in the queue.
+        provisioning: from the grant until the hosts run.
+        deletion: until something is gone.
+        overall: all together; what `custom_timeouts` says, and no limit where it says nothing.
+    """
+
+    queue: float
+    provisioning: float
+    deletion: float
+    overall: float = math.inf
+
+    @classmethod
+    def of(cls, args: CapacityArgs, timeout: float) -> Deadlines:
+        """What ``args`` say, within the engine's ``timeout`` (0: it has none)."""
+        return cls(
+            queue=seconds(args.queue_timeout),
+            provisioning=seconds(args.provisioning_timeout),
+            deletion=seconds(args.delete_timeout),
+            overall=timeout or math.inf,
+        )

@@ -13,7 +13,7 @@ from tpuflex.request.body import BOOT_METADATA, spec_hash
 from tpuflex.request.causes import classify, remedy
 from tpuflex.request.diff import PATCHABLE
 from tpuflex.request.model import Node, Operation
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 
 JsonObject = dict[str, JsonValue]
 _POLL = 1.0
@@ -52,8 +52,8 @@ def node_patch(args: QueuedResourceArgs, old: Properties, asked: Node, node: Nod
 
 
 def patch(
-    call: Call, args: QueuedResourceArgs, old: Properties, seen: Observation, *, deadline: float
-) -> Observation:
+    call: Call, args: QueuedResourceArgs, old: Properties, seen: Snapshot, *, deadline: float
+) -> Snapshot:
     """Bring every node of ``seen`` in line with ``args`` and look at them again.
 
     All nodes are asked before any is waited for, and one that fails does not stop the others:
@@ -70,7 +70,7 @@ def patch(
     wanted = {id_: changed for id_, changed in wanted.items() if changed}
     if not wanted:
         return seen
-    _tell(call, args, seen, wanted)
+    _report(call, args, seen, wanted)
     failures: dict[str, TpuflexError] = {}
     operations: dict[str, Operation] = {}
     for id_, changed in wanted.items():
@@ -88,8 +88,8 @@ def patch(
     return call.look(seen.name)
 
 
-def _tell(
-    call: Call, args: QueuedResourceArgs, seen: Observation, wanted: dict[str, JsonObject]
+def _report(
+    call: Call, args: QueuedResourceArgs, seen: Snapshot, wanted: dict[str, JsonObject]
 ) -> None:
     changed = dict.fromkeys(key for each in wanted.values() for key in each)
     which = f"{len(wanted)} of {len(seen.nodes.ids)} nodes" if seen.nodes.several else "the node"
@@ -107,7 +107,7 @@ def _tell(
 
 
 def _result(
-    call: Call, seen: Observation, id_: str, operation: Operation, deadline: float
+    call: Call, seen: Snapshot, id_: str, operation: Operation, deadline: float
 ) -> TpuflexError | None:
     """Wait for the end of one patch; what it failed of, if it did.
 
@@ -116,7 +116,7 @@ def _result(
     """
     while operation.name and not operation.done:
         if call.timing.monotonic() >= deadline or call.timing.pause(_POLL):
-            raise UnreadyError(f"the change of {seen.name.node(id_)} is not over", observation=seen)
+            raise UnreadyError(f"the change of {seen.name.node(id_)} is not over", snapshot=seen)
         found = call.client.get_operation(operation.name)
         if found is None:
             break

@@ -20,8 +20,8 @@ from tpuflex.provider.delete import delete
 from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.body import request_body, request_name, spec_hash
 from tpuflex.request.model import Operation
-from tpuflex.request.outcomes import TABLE, Standing
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import is_settled
 
 #: How often "already exists" may be answered by a name that then cannot be found.
@@ -39,7 +39,7 @@ class Verdict(Enum):
     REFUSE_DIFFERENT = auto()
 
 
-def verdict(args: QueuedResourceArgs, seen: Observation) -> Verdict:
+def verdict(args: QueuedResourceArgs, seen: Snapshot) -> Verdict:
     """Judge what was found. Nothing is touched that does not carry our owner marker."""
     if seen.gone:
         return Verdict.CREATE
@@ -75,12 +75,12 @@ def place(call: Call, args: QueuedResourceArgs, *, deadline: float) -> Operation
         seen = call.look(name)
         judged = verdict(args, seen)
         if judged is Verdict.ADOPT:
-            call.report(f"found the request of an earlier run, {seen.sentence()}")
+            call.report(f"found the request of an earlier run, {seen.describe()}")
             return None
         if judged in (Verdict.REFUSE_FOREIGN, Verdict.REFUSE_DIFFERENT):
             raise refusal(seen, judged)
         if judged is Verdict.CLEAR:
-            call.report(f"clearing a leftover of an earlier run, {seen.sentence()}")
+            call.report(f"clearing a leftover of an earlier run, {seen.describe()}")
             delete(call, name, args.labels, deadline=deadline)
         call.pause(0)
         try:
@@ -92,7 +92,7 @@ def place(call: Call, args: QueuedResourceArgs, *, deadline: float) -> Operation
     raise AssertionError("unreachable")
 
 
-def refuse_foreign(args: QueuedResourceArgs, seen: Observation) -> None:
+def refuse_foreign(args: QueuedResourceArgs, seen: Snapshot) -> None:
     """Check that what was found is ours.
 
     Raises:
@@ -109,7 +109,7 @@ def _post(call: Call, args: QueuedResourceArgs, request_id: str) -> Operation | 
         return call.client.create_queued_resource(name, request_body(args), request_id=request_id)
     except InterruptedByUser as error:
         # The attempt before the interruption may have been committed: never forget it.
-        raise _uncertain(Observation(name)) from error
+        raise _uncertain(Snapshot(name)) from error
     except NotFoundError as error:
         raise ApiError(error.message, hint="Check project and zone.") from error
     except ApiError as error:
@@ -125,7 +125,7 @@ def _after_lost_answer(call: Call, args: QueuedResourceArgs, error: ApiError) ->
         seen = call.look(name)
     except (AccessError, ApiError, InterruptedByUser):
         # Not to be allowed to look says nothing about what was placed.
-        raise _uncertain(Observation(name)) from error
+        raise _uncertain(Snapshot(name)) from error
     if verdict(args, seen) in (Verdict.ADOPT, Verdict.CLEAR):
         return None  # it took effect, and may have failed since: the name was free before
     if seen.gone:
@@ -134,20 +134,20 @@ def _after_lost_answer(call: Call, args: QueuedResourceArgs, error: ApiError) ->
     raise error
 
 
-def _uncertain(seen: Observation) -> UnreadyError:
+def _uncertain(seen: Snapshot) -> UnreadyError:
     return UnreadyError(
         f"it is not known whether {seen.name} was placed",
-        observation=seen,
+        snapshot=seen,
         hint="Run `pulumi up` again: it finds out and goes on.",
     )
 
 
-def refusal(seen: Observation, judged: Verdict) -> AlreadyExistsError:
+def refusal(seen: Snapshot, judged: Verdict) -> AlreadyExistsError:
     """The error for what stands in the way under our name."""
     if judged is Verdict.REFUSE_FOREIGN:
         return AlreadyExistsError(
             f"{seen.name} belongs to {seen.owner}",
-            hint=TABLE[Standing.FOREIGN].up.text,
+            hint=TABLE[Condition.FOREIGN].up.text,
         )
     return AlreadyExistsError(
         f"{seen.name} is ours, but it was asked for with other settings ({seen.state})",

@@ -14,16 +14,16 @@ from tpuflex.provider.marshalling import stands
 from tpuflex.provider.protection import refuse_replacement
 from tpuflex.provider.renewal import due
 from tpuflex.request.diff import diff, with_next_generation
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.provider_options import STEERING
 from tpuflex.request.states import NOT_FOUND, Lifecycle
 
 _HAS_A_PLACE = frozenset({Lifecycle.ACTIVE, Lifecycle.ENDED})
 #: What is replaced because of where it stands, and its row in the table.
-_STANDING = {
-    Lifecycle.FAILED: Standing.FAILED,
-    Lifecycle.LOST: Standing.NODE_MISSING,
-    Lifecycle.DELETING: Standing.DELETING,
+_REPLACED = {
+    Lifecycle.FAILED: Condition.FAILED,
+    Lifecycle.LOST: Condition.NODE_MISSING,
+    Lifecycle.DELETING: Condition.DELETING,
 }
 
 
@@ -67,11 +67,11 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     if renewal is not None:
         changes[renewal.property] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
         notes.append(renewal.text)
-    if where is not None and where in _STANDING:
-        notes.append(TABLE[_standing(where, outputs)].up.text)
+    if where is not None and where in _REPLACED:
+        notes.append(TABLE[_condition(where, outputs)].up.text)
     complete = with_next_generation(replace(found, changes=changes), new)
     if where is Lifecycle.ENDED and not complete.replaces:
-        notes.append(TABLE[Standing.ENDED].preview.text)
+        notes.append(TABLE[Condition.ENDED].preview.text)
     if complete.replaces:
         reasons = [path for path, change in changes.items() if change.replaces]
         if renewal is None or reasons != [renewal.property]:
@@ -79,10 +79,10 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     return Plan(with_next_generation(complete, new), tuple(notes))
 
 
-def _standing(where: Lifecycle, outputs: Properties) -> Standing:
+def _condition(where: Lifecycle, outputs: Properties) -> Condition:
     """Its row, of those that are replaced."""
     orphaned = where is Lifecycle.LOST and outputs.get("state") == NOT_FOUND
-    return Standing.ORPHANED if orphaned else _STANDING[where]
+    return Condition.ORPHANED if orphaned else _REPLACED[where]
 
 
 def _waits(where: Lifecycle | None) -> bool:

@@ -1,7 +1,7 @@
 """Getting one slice out of several zones: all at once, or one after the other.
 
 One zone is a race of one. Whatever happens, what exists in any zone is either the winner, or
-deleted and confirmed gone, or named in the observation that the state keeps: nothing is left
+deleted and confirmed gone, or named in the snapshot that the state keeps: nothing is left
 running that nobody knows of. Names are deterministic per zone, so a run that was killed at any
 point is taken up again by looking.
 """
@@ -17,18 +17,15 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.contest import Field
-from tpuflex.provider.deadlines import Deadlines
+from tpuflex.provider.contest import Contest, Progress, all_zones_failed
 from tpuflex.provider.delete import withdraw
-from tpuflex.provider.elapsed import elapsed
-from tpuflex.provider.hopeless import without_hope
+from tpuflex.provider.pace import Deadlines, elapsed
 from tpuflex.provider.place import Verdict, place, refusal, verdict
-from tpuflex.provider.progress import Progress
 from tpuflex.provider.watch import GO_ON, Watch
-from tpuflex.provider.zone_attempt import Entrant
+from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
 
@@ -38,7 +35,7 @@ def obtain(
     deadlines: Deadlines,
     *,
     known: Iterable[RequestName] = (),
-) -> Observation:
+) -> Snapshot:
     """Get a slice in one of the zones of ``args``, and wait until it is active.
 
     Args:
@@ -68,18 +65,18 @@ class Race:
         self._call = call
         self._known = frozenset(known)
         self._standing = False  # what the state knows is active: there is nothing to tell
-        self._field = Field(call, args, deadlines)
-        self._field.add_strays(self._known)
-        self._ordered = args.strategy == "ordered" and not self._field.single
-        self._progress = Progress(call, self._field)
+        self._contest = Contest(call, args, deadlines)
+        self._contest.add_other_requests(self._known)
+        self._ordered = args.strategy == "ordered" and not self._contest.single
+        self._progress = Progress(call, self._contest)
 
-    def run(self) -> Observation:
+    def run(self) -> Snapshot:
         """As :func:`obtain`."""
-        field = self._field
+        contest = self._contest
         try:
             self._survey()
             while True:
-                field.remove()
+                contest.remove()
                 self._ask()
                 winner = self._poll()
                 if winner is not None:
@@ -89,151 +86,151 @@ class Race:
                 self._progress.tell()
                 self._pause(self._progress.pause())
         except InterruptedByUser as error:
-            if not field.remains():
+            if not contest.remains():
                 raise
-            raise field.kept(f"stopped waiting for {field.names()}", GO_ON) from error
+            raise contest.kept(f"stopped waiting for {contest.names()}", GO_ON) from error
 
     # -- where we are: what an earlier run has left -----------------------------------------
 
     def _survey(self) -> None:
         """Look into every zone before anything is asked for anywhere: an earlier run may have
         a winner already."""
-        field = self._field
-        for entrant in field.entrants:
+        contest = self._contest
+        for attempt in contest.attempts:
             try:
-                seen = self._call.look(entrant.name)
+                seen = self._call.look(attempt.name)
             except (AccessError, ApiError) as error:
-                if field.single:
+                if contest.single:
                     raise
-                self._lose(entrant, error)
-                entrant.exists = True  # for all that is known
+                self._lose(attempt, error)
+                attempt.exists = True  # for all that is known
                 continue
-            judged = verdict(entrant.args, seen)
-            if judged is Verdict.REFUSE_DIFFERENT and entrant.name in self._known:
+            judged = verdict(attempt.args, seen)
+            if judged is Verdict.REFUSE_DIFFERENT and attempt.name in self._known:
                 # The fingerprint is for what no state knows of. Here the diff has decided that
                 # what differs (on_boot_change, say) is changed in place.
                 judged = Verdict.ADOPT
             if judged is Verdict.ADOPT:
-                self._adopt(entrant, seen)
+                self._adopt(attempt, seen)
             elif judged is Verdict.CLEAR:
-                where = f"{field.at(entrant)}{seen.sentence()}"
+                where = f"{contest.at(attempt)}{seen.describe()}"
                 self._call.report(f"clearing a leftover of an earlier run, {where}")
-                field.drop(entrant, "")
+                contest.drop(attempt, "")
             elif judged is Verdict.REFUSE_DIFFERENT:
                 refused = refusal(seen, judged)
-                raise field.kept(refused.message, refused.hint) if field.remains() else refused
+                raise contest.kept(refused.message, refused.hint) if contest.remains() else refused
         if self._ordered:
             self._choose_turn()
 
-    def _adopt(self, entrant: Entrant, seen: Observation) -> None:
-        entrant.watch = Watch.placed(self._call, entrant.name, None)
-        entrant.watch.seen = seen
-        entrant.exists = True
+    def _adopt(self, attempt: ZoneAttempt, seen: Snapshot) -> None:
+        attempt.watch = Watch.placed(self._call, attempt.name, None)
+        attempt.watch.seen = seen
+        attempt.exists = True
         if seen.lifecycle is not Lifecycle.WAITING:
-            entrant.watch.granted = entrant.watch.started
-        if entrant.name in self._known and seen.lifecycle is Lifecycle.ACTIVE:
+            attempt.watch.granted = attempt.watch.started
+        if attempt.name in self._known and seen.lifecycle is Lifecycle.ACTIVE:
             self._standing = True
             return
-        where = f"{self._field.at(entrant)}{seen.sentence()}"
+        where = f"{self._contest.at(attempt)}{seen.describe()}"
         self._call.report(f"found the request of an earlier run, {where}")
 
     def _choose_turn(self) -> None:
         """Ordered: begin where an earlier run waits; withdraw what waits elsewhere."""
-        entrants = self._field.entrants
-        live = [entrant for entrant in entrants if entrant.live]
+        attempts = self._contest.attempts
+        live = [attempt for attempt in attempts if attempt.live]
         first = next((e for e in live if e.granted), live[0] if live else None)
         if first is None:
             return
         for other in live:
             if other is not first and not other.granted:
                 self._withdraw(other, "")
-        at = entrants.index(first)
-        self._field.entrants = [*entrants[at:], *entrants[:at]]
+        at = attempts.index(first)
+        self._contest.attempts = [*attempts[at:], *attempts[:at]]
         self._begin_turn(first)
 
     # -- asking ------------------------------------------------------------------------------
 
     def _ask(self) -> None:
         """Place the requests whose turn it is."""
-        entrants = self._field.entrants
-        if any(entrant.granted for entrant in entrants):
+        attempts = self._contest.attempts
+        if any(attempt.granted for attempt in attempts):
             return
-        for entrant in entrants:
-            if self._ordered and any(e.live or e.removal for e in entrants):
+        for attempt in attempts:
+            if self._ordered and any(e.live or e.removal for e in attempts):
                 return
-            if entrant.fresh:
-                self._place(entrant)
+            if attempt.not_asked:
+                self._place(attempt)
 
-    def _place(self, entrant: Entrant) -> None:
-        entrant.exists = True  # until it is known that it does not
-        deadline = self._call.timing.monotonic() + self._field.deadlines.deletion
+    def _place(self, attempt: ZoneAttempt) -> None:
+        attempt.exists = True  # until it is known that it does not
+        deadline = self._call.timing.monotonic() + self._contest.deadlines.deletion
         try:
-            operation = place(self._call, entrant.args, deadline=deadline)
+            operation = place(self._call, attempt.args, deadline=deadline)
         except UnreadyError as error:
             if isinstance(error.__cause__, InterruptedByUser):
-                raise self._field.kept(error.message, error.hint) from error
+                raise self._contest.kept(error.message, error.hint) from error
             operation = None  # it may have arrived: the watch finds out
         except InterruptedByUser:
-            entrant.exists = False
+            attempt.exists = False
             raise
         except TpuflexError as error:
-            self._lose(entrant, error)
+            self._lose(attempt, error)
             return
-        entrant.watch = Watch.placed(self._call, entrant.name, operation)
+        attempt.watch = Watch.placed(self._call, attempt.name, operation)
         if self._ordered:
-            self._begin_turn(entrant)
+            self._begin_turn(attempt)
 
-    def _begin_turn(self, entrant: Entrant) -> None:
+    def _begin_turn(self, attempt: ZoneAttempt) -> None:
         """Ordered: each zone gets its part of the time in the queue that is left."""
         now = self._call.timing.monotonic()
-        left = max(0.0, self._field.began + self._field.deadlines.queue - now)
-        turns = sum(e is entrant or e.fresh for e in self._field.entrants)
-        entrant.share = now + left / turns if turns > 1 else None
+        left = max(0.0, self._contest.began + self._contest.deadlines.queue - now)
+        turns = sum(e is attempt or e.not_asked for e in self._contest.attempts)
+        attempt.share = now + left / turns if turns > 1 else None
 
     # -- waiting -----------------------------------------------------------------------------
 
-    def _poll(self) -> Entrant | None:
+    def _poll(self) -> ZoneAttempt | None:
         """One round of questions; the first that is active, in the order of the zones."""
-        entrants = self._field.entrants
-        for entrant in entrants:
-            if entrant.live and entrant.watch is not None:
+        attempts = self._contest.attempts
+        for attempt in attempts:
+            if attempt.live and attempt.watch is not None:
                 try:
-                    entrant.watch.poll()
+                    attempt.watch.poll()
                 except InterruptedByUser:
                     raise
                 except TpuflexError as error:
-                    self._lose(entrant, error)
+                    self._lose(attempt, error)
                 else:
-                    self._end_turn(entrant)
-        return next((e for e in entrants if e.live and e.watch and e.watch.active), None)
+                    self._end_turn(attempt)
+        return next((e for e in attempts if e.live and e.watch and e.watch.active), None)
 
-    def _end_turn(self, entrant: Entrant) -> None:
+    def _end_turn(self, attempt: ZoneAttempt) -> None:
         """Ordered: the next zone, once this one had its share and still waits."""
-        if entrant.share is None or not entrant.queued or entrant.watch is None:
+        if attempt.share is None or not attempt.queued or attempt.watch is None:
             return
-        if self._call.timing.monotonic() >= entrant.share:
-            self._withdraw(entrant, f"withdrawn after {elapsed(entrant.watch.age)}")
+        if self._call.timing.monotonic() >= attempt.share:
+            self._withdraw(attempt, f"withdrawn after {elapsed(attempt.watch.age)}")
 
-    def _withdraw(self, entrant: Entrant, note: str) -> None:
+    def _withdraw(self, attempt: ZoneAttempt, note: str) -> None:
         try:
-            withdrawn = withdraw(self._call, entrant.name)
+            withdrawn = withdraw(self._call, attempt.name)
         except (AccessError, ApiError) as error:
-            self._call.report(f"{entrant.zone}: not withdrawn yet ({error.message})", passing=True)
+            self._call.report(f"{attempt.zone}: not withdrawn yet ({error.message})", passing=True)
             return
         if withdrawn:
-            self._field.drop(entrant, note)
-            self._call.report(f"{entrant.zone}: {note or 'withdrawn: one zone at a time'}")
+            self._contest.drop(attempt, note)
+            self._call.report(f"{attempt.zone}: {note or 'withdrawn: one zone at a time'}")
         else:
-            entrant.share = None  # granted at the last moment: it is the one
+            attempt.share = None  # granted at the last moment: it is the one
 
-    def _lose(self, entrant: Entrant, error: TpuflexError) -> None:
+    def _lose(self, attempt: ZoneAttempt, error: TpuflexError) -> None:
         """A zone is out: say why, and clear what is left there while others may still win."""
-        entrant.out(error)
-        if self._field.single:
+        attempt.give_up(error)
+        if self._contest.single:
             return
-        self._call.report(f"{entrant.zone} is out: {entrant.note}. {error.message}", warning=True)
-        if entrant.exists and any(e.live or e.fresh for e in self._field.entrants):
-            self._field.drop(entrant, entrant.note)
+        self._call.report(f"{attempt.zone} is out: {attempt.note}. {error.message}", warning=True)
+        if attempt.exists and any(e.live or e.not_asked for e in self._contest.attempts):
+            self._contest.drop(attempt, attempt.note)
 
     def _require_hope(self) -> None:
         """Go on only while some zone may still deliver.
@@ -241,53 +238,53 @@ class Race:
         Raises:
             TpuflexError: none can; with all reasons.
         """
-        error = without_hope(self._field)
+        error = all_zones_failed(self._contest)
         if error is not None:
             raise error
 
     def _check_deadlines(self) -> None:
-        field, live = self._field, self._field.live()
-        over = [text for watch in live if (text := watch.overdue(field.deadlines, field.began))]
-        if field.age >= field.deadlines.overall:
-            over = [elapsed(field.age)]
+        contest, live = self._contest, self._contest.live()
+        over = [text for watch in live if (text := watch.overdue(contest.deadlines, contest.began))]
+        if contest.age >= contest.deadlines.overall:
+            over = [elapsed(contest.age)]
         elif len(over) < len(live):
             return
         if over:
-            raise field.kept(
-                f"{field.names()} is not active after {over[0]}: {field.sentence()}", GO_ON
+            raise contest.kept(
+                f"{contest.names()} is not active after {over[0]}: {contest.describe()}", GO_ON
             )
 
     # -- the end -----------------------------------------------------------------------------
 
-    def _win(self, winner: Entrant) -> Observation:
+    def _win(self, winner: ZoneAttempt) -> Snapshot:
         """Delete what is left elsewhere, and wait until it is gone."""
         assert winner.watch is not None  # noqa: S101 - it was polled
-        field, age = self._field, elapsed(winner.watch.age)
+        contest, age = self._contest, elapsed(winner.watch.age)
         if not self._standing:
-            self._call.report(f"{field.at(winner)}{winner.seen.sentence()} (after {age})")
-        for entrant in field.entrants:
-            if entrant is not winner and entrant.exists and entrant.removal is None:
-                self._call.report(f"{entrant.zone}: deleting it, because {winner.zone} won")
-                field.drop(entrant, entrant.note or f"deleted: {winner.zone} won")
+            self._call.report(f"{contest.at(winner)}{winner.seen.describe()} (after {age})")
+        for attempt in contest.attempts:
+            if attempt is not winner and attempt.exists and attempt.removal is None:
+                self._call.report(f"{attempt.zone}: deleting it, because {winner.zone} won")
+                contest.drop(attempt, attempt.note or f"deleted: {winner.zone} won")
         failures: list[TpuflexError] = []
-        beside = field.removals()
-        while field.removals():
-            failures += field.remove()
-            if removals := field.removals():
+        beside = contest.removals()
+        while contest.removals():
+            failures += contest.remove()
+            if removals := contest.removals():
                 self._pause(min(removal.wait() for removal in removals))
-        if failures or field.stuck:
-            what = failures[0].message if failures else ", ".join(map(str, field.stuck))
-            raise field.kept(
+        if failures or contest.stuck:
+            what = failures[0].message if failures else ", ".join(map(str, contest.stuck))
+            raise contest.kept(
                 f"{winner.name} is ACTIVE, but what was asked for elsewhere is not gone: {what}",
                 "Run `pulumi up` again: it deletes the rest.",
                 winner,
             )
         if beside:
             winner.watch.poll()  # that may have taken longer than its run
-        if not field.single and not self._standing:
+        if not contest.single and not self._standing:
             winner.note = f"ACTIVE after {age}"
-            asked = (entrant for entrant in field.entrants if not entrant.fresh)
-            self._call.report("; ".join(entrant.outcome() for entrant in asked))
+            asked = (attempt for attempt in contest.attempts if not attempt.not_asked)
+            self._call.report("; ".join(attempt.outcome() for attempt in asked))
         return winner.seen
 
     def _pause(self, seconds: float) -> None:

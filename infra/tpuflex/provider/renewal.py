@@ -6,14 +6,14 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from pulumi_plugin.values import Properties
-from tpuflex.provider.elapsed import elapsed
-from tpuflex.request.outcomes import TABLE, Standing
+from tpuflex.provider.pace import elapsed
+from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.provider_options import seconds
 from tpuflex.request.states import Lifecycle
 
 #: Said whenever a run is found to be over and nobody asked for another: with what to do then,
 #: alone, and where nothing is left to clean up.
-RUN_OVER_AND_NOW = TABLE[Standing.ENDED].up.text
+RUN_OVER_AND_NOW = TABLE[Condition.ENDED].up.text
 RUN_OVER = RUN_OVER_AND_NOW.partition(": ")[0]
 RUN_OVER_AND_GONE = RUN_OVER_AND_NOW.partition("; ")[0]
 

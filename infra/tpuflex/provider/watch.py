@@ -12,14 +12,12 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.provider.call import POLL_BUDGET, Call, UnreadyError
-from tpuflex.provider.deadlines import Deadlines
-from tpuflex.provider.elapsed import elapsed
-from tpuflex.provider.pace import pause_for
+from tpuflex.provider.pace import Deadlines, elapsed, pause_for
 from tpuflex.request.causes import Cause, classify, remedy
 from tpuflex.request.model import Operation, Status
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import TABLE, Standing
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle, is_settled
 
 #: For so long after the request was accepted, a 404 means "not yet" (eventual consistency).
@@ -31,7 +29,7 @@ _REFUSED_FOR = 300.0
 #: Between questions that are refused.
 _REFUSED_PAUSE = 10.0
 _NOT_LISTED = "sent; not listed yet"
-GO_ON = TABLE[Standing.WAITING].up.text
+GO_ON = TABLE[Condition.WAITING].up.text
 
 
 @dataclass
@@ -52,7 +50,7 @@ class Watch:
     call: Call
     name: RequestName
     operation: str = ""
-    seen: Observation = field(init=False)
+    seen: Snapshot = field(init=False)
     started: float = field(init=False)
     granted: float | None = None
     failure: Status | None = None
@@ -64,7 +62,7 @@ class Watch:
     unanswered_since: float | None = None
 
     def __post_init__(self) -> None:
-        self.seen = Observation(self.name)
+        self.seen = Snapshot(self.name)
         self.started = self.call.timing.monotonic()
 
     @classmethod
@@ -134,10 +132,10 @@ class Watch:
         since = self.unanswered_since
         return 0.0 if since is None else self.call.timing.monotonic() - since
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """What was last seen, in plain words."""
         if self.seen.queued_resource is not None:
-            return self.seen.sentence()
+            return self.seen.describe()
         return "it cannot be found any more; looking again" if self.listed else _NOT_LISTED
 
     def _refused(self, error: AccessError) -> None:
@@ -146,7 +144,7 @@ class Watch:
             self.refused_since = now
         self.refusals += 1
         if self.refusals >= _REFUSALS and now - self.refused_since >= _REFUSED_FOR:
-            raise UnreadyError(error.message, observation=self.seen, hint=error.hint) from error
+            raise UnreadyError(error.message, snapshot=self.seen, hint=error.hint) from error
         self.not_before = now + _REFUSED_PAUSE
         if self.refusals == 1:
             text = f"refused: {error.message}; asking again for {elapsed(_REFUSED_FOR)}"
@@ -199,20 +197,20 @@ class Watch:
         if seen.state == "SUSPENDED" and seen.lifecycle is Lifecycle.ENDED:
             raise UnreadyError(
                 f"the run of {self.name} is over (SUSPENDED); its hosts are gone",
-                observation=seen,
+                snapshot=seen,
                 hint="For a new run: change `rerun`, or `pulumi destroy` and `pulumi up`.",
             )
         if seen.state == "DELETING":
             raise UnreadyError(
                 f"{self.name} is being deleted by someone else",
-                observation=seen,
-                hint=f"Run `pulumi up` again: it {TABLE[Standing.DELETING].up.text}.",
+                snapshot=seen,
+                hint=f"Run `pulumi up` again: it {TABLE[Condition.DELETING].up.text}.",
             )
         if seen.lifecycle is Lifecycle.LOST:
             trouble = seen.nodes.trouble() if seen.nodes.several else "its node is gone"
             raise UnreadyError(
                 f"{self.name} is {seen.state} but {trouble}",
-                observation=seen,
+                snapshot=seen,
                 hint="Run `pulumi up` again: it replaces it.",
             )
 
@@ -223,7 +221,7 @@ class Watch:
         if now - self.missing_since > _NOT_YET:
             raise UnreadyError(
                 f"{self.name} was asked for, but cannot be found",
-                observation=self.seen,
+                snapshot=self.seen,
                 hint="Someone may have deleted it. Run `pulumi up` again.",
             )
 
@@ -231,13 +229,13 @@ class Watch:
         cause = classify(failure.code, failure.message)
         return UnreadyError(
             f"{message} (cause: {cause})",
-            observation=self.seen,
+            snapshot=self.seen,
             hint=f"{remedy(cause, failure.message)} `pulumi up` replaces it, `pulumi destroy`"
             " removes it.",
         )
 
 
-def failure_of(seen: Observation) -> Status:
+def failure_of(seen: Snapshot) -> Status:
     """Why a FAILED request failed."""
     found = seen.queued_resource
     data = found.state.failed_data if found is not None else None

@@ -14,18 +14,18 @@ from tpuflex.errors import (
 )
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.delete import Removal
-from tpuflex.provider.elapsed import elapsed
+from tpuflex.provider.pace import elapsed
 from tpuflex.provider.watch import Watch, failure_of
 from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.body import request_name
 from tpuflex.request.causes import outcome
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Observation
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
 
 @dataclass
-class Entrant:
+class ZoneAttempt:
     """What is known about one zone.
 
     Attributes:
@@ -49,7 +49,7 @@ class Entrant:
     share: float | None = None
 
     @classmethod
-    def in_zone(cls, args: QueuedResourceArgs, zone: str) -> Entrant:
+    def in_zone(cls, args: QueuedResourceArgs, zone: str) -> ZoneAttempt:
         """The zone ``zone`` of ``args``."""
         there = args.model_copy(update={"zones": (zone,)})
         return cls(there, request_name(there))
@@ -65,7 +65,7 @@ class Entrant:
         return self.watch is not None and self.error is None
 
     @property
-    def fresh(self) -> bool:
+    def not_asked(self) -> bool:
         """Whether this zone was not asked yet and can be."""
         return self.watch is None and self.removal is None and self.error is None and not self.note
 
@@ -80,13 +80,13 @@ class Entrant:
         return self.live and not self.granted
 
     @property
-    def seen(self) -> Observation:
+    def seen(self) -> Snapshot:
         """The last look at it."""
         if isinstance(self.error, UnreadyError):
-            return self.error.observation
-        return self.watch.seen if self.watch is not None else Observation(self.name)
+            return self.error.snapshot
+        return self.watch.seen if self.watch is not None else Snapshot(self.name)
 
-    def out(self, error: TpuflexError) -> None:
+    def give_up(self, error: TpuflexError) -> None:
         """It will not become active."""
         self.error = error
         # What does not exist was refused; anything else must be found again.
@@ -103,14 +103,14 @@ class Entrant:
         word = "sent" if self.seen.queued_resource is None else where.value
         if self.seen.queued_resource is not None and where is Lifecycle.WAITING:
             # Google's own word, should it be one that this version does not know.
-            word = "waiting" if "does not know" not in self.seen.sentence() else self.seen.state
+            word = "waiting" if "does not know" not in self.seen.describe() else self.seen.state
         return f"{self.zone} {word} {elapsed(self.watch.age)}"
 
 
 def reason(error: TpuflexError) -> str:
     """Why a zone is out, in a few words."""
     if isinstance(error, UnreadyError):
-        seen = error.observation
+        seen = error.snapshot
         if seen.state == "FAILED":
             failure = failure_of(seen)
             return outcome(failure.code, failure.message)

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from tpuflex.request.outcomes import STUCK_DOWN, STUCK_UP, TABLE, Outcome, Standing
+from tpuflex.request.outcomes import STUCK_DOWN, STUCK_UP, TABLE, Condition, Outcome
 
 Command = Literal["up", "refresh", "preview", "down", "status"]
 COMMANDS: tuple[Command, ...] = ("up", "refresh", "preview", "down", "status")
@@ -40,7 +40,7 @@ class Edge:
     Attributes:
         name: what happens, in a few words; unique.
         before, after: where it leads from and to.
-        standing: the row of :data:`tpuflex.request.outcomes.TABLE` that holds afterwards.
+        condition: the row of :data:`tpuflex.request.outcomes.TABLE` that holds afterwards.
         source: where it is described.
         emulated: whether the embedded cloud takes it by itself or by a call of its API.
         stuck: whether what should pass on never does.
@@ -49,7 +49,7 @@ class Edge:
     name: str
     before: Point
     after: Point
-    standing: Standing
+    condition: Condition
     source: str
     emulated: bool = True
     stuck: bool = False
@@ -60,7 +60,7 @@ class Edge:
             return STUCK_UP
         if self.stuck and command == "down":
             return STUCK_DOWN
-        found: Outcome = getattr(TABLE[self.standing], command)
+        found: Outcome = getattr(TABLE[self.condition], command)
         return found
 
 
@@ -77,9 +77,9 @@ _DELETING = Point("DELETING", "")
 _DELETING_NODE = Point("DELETING", "DELETING")
 _ORPHAN = Point("", "READY")
 
-_WAIT, _PROV, _ON = Standing.WAITING, Standing.PROVISIONING, Standing.ACTIVE
-_OVER, _BAD, _LOST = Standing.ENDED, Standing.FAILED, Standing.NODE_MISSING
-_GOING, _GONE = Standing.DELETING, Standing.GONE
+_WAIT, _PROV, _ON = Condition.WAITING, Condition.PROVISIONING, Condition.ACTIVE
+_OVER, _BAD, _LOST = Condition.ENDED, Condition.FAILED, Condition.NODE_MISSING
+_GOING, _GONE = Condition.DELETING, Condition.GONE
 
 
 def _node(state: str) -> Point:
@@ -145,39 +145,39 @@ _END = (
     Edge("leftover of a failure deleted", _FAILED, _DELETING, _GOING, "discovery"),
     Edge("stuck in DELETING", _DELETING_NODE, _DELETING_NODE, _GOING, "#4764", False, True),
     Edge("deleted and gone", _DELETING_NODE, _NONE, _GONE, "discovery"),
-    Edge("queued resource gone, node not", _ACTIVE, _ORPHAN, Standing.ORPHANED, "#1802", False),
-    Edge("orphan being deleted", _ORPHAN, Point("", "DELETING"), Standing.ORPHANED, "discovery"),
+    Edge("queued resource gone, node not", _ACTIVE, _ORPHAN, Condition.ORPHANED, "#1802", False),
+    Edge("orphan being deleted", _ORPHAN, Point("", "DELETING"), Condition.ORPHANED, "discovery"),
     *(
         Edge(
             f"orphan deleted while {state}",
             Point("", state),
             Point("", "DELETING"),
-            Standing.ORPHANED,
+            Condition.ORPHANED,
             "discovery",
         )
         for state in ("CREATING", "STOPPING", "STOPPED", "STARTING")
     ),
     Edge("orphan gone", Point("", "DELETING"), _NONE, _GONE, "discovery"),
-    Edge("orphan being made", _NONE, Point("", "CREATING"), Standing.ORPHANED, "discovery"),
-    Edge("orphan made", Point("", "CREATING"), _ORPHAN, Standing.ORPHANED, "discovery"),
-    Edge("orphan being stopped", _ORPHAN, Point("", "STOPPING"), Standing.ORPHANED, "discovery"),
+    Edge("orphan being made", _NONE, Point("", "CREATING"), Condition.ORPHANED, "discovery"),
+    Edge("orphan made", Point("", "CREATING"), _ORPHAN, Condition.ORPHANED, "discovery"),
+    Edge("orphan being stopped", _ORPHAN, Point("", "STOPPING"), Condition.ORPHANED, "discovery"),
     Edge(
         "orphan stopped",
         Point("", "STOPPING"),
         Point("", "STOPPED"),
-        Standing.ORPHANED,
+        Condition.ORPHANED,
         "discovery",
     ),
     Edge(
         "orphan being started",
         Point("", "STOPPED"),
         Point("", "STARTING"),
-        Standing.ORPHANED,
+        Condition.ORPHANED,
         "discovery",
     ),
-    Edge("orphan started", Point("", "STARTING"), _ORPHAN, Standing.ORPHANED, "discovery"),
-    Edge("name taken by somebody else", _NONE, _ACTIVE, Standing.FOREIGN, "lost names", False),
-    Edge("node's name taken", _NONE, _ORPHAN, Standing.FOREIGN, "lost names", False),
+    Edge("orphan started", Point("", "STARTING"), _ORPHAN, Condition.ORPHANED, "discovery"),
+    Edge("name taken by somebody else", _NONE, _ACTIVE, Condition.FOREIGN, "lost names", False),
+    Edge("node's name taken", _NONE, _ORPHAN, Condition.FOREIGN, "lost names", False),
 )
 
 #: Every edge; names are unique.

@@ -1,4 +1,4 @@
-"""The refresh table: what each standing of a request means, and what each command makes of it.
+"""The refresh table: what each condition of a request means, and what each command makes of it.
 
 One table for the provider's texts, for `tpuflex status`, and for the tests that walk through it
 row by row. Pure data. Exit codes are those of :mod:`tpuflex.errors`.
@@ -21,7 +21,7 @@ from tpuflex.errors import (
 from tpuflex.request.states import Lifecycle
 
 
-class Standing(StrEnum):
+class Condition(StrEnum):
     """Where a request stands, told apart as finely as the remedy differs.
 
     Finer than :class:`tpuflex.request.states.Lifecycle`, which is what the state shows: ``lost`` is
@@ -40,7 +40,7 @@ class Standing(StrEnum):
     FOREIGN = "foreign"
 
 
-class Plan(Enum):
+class PreviewAction(Enum):
     """What a preview shows for the queued resource."""
 
     NOTHING = "same"
@@ -64,38 +64,40 @@ class Outcome:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One standing.
+    """One condition.
 
     Attributes:
-        meaning: the standing in a sentence.
-        plan: what `preview` shows, and `up` does.
+        meaning: the condition in a sentence.
+        action: what `preview` shows, and `up` does.
         up: what `up` says.
         refresh: what `pulumi refresh` says.
         down: what `down` says.
         status: what `status` says to do.
-        foretold: what `preview` says, where the plan alone does not say it.
+        preview_text: what `preview` says, where the plan alone does not say it.
     """
 
     meaning: str
-    plan: Plan
+    action: PreviewAction
     up: Outcome
     refresh: Outcome
     down: Outcome
     status: Outcome
-    foretold: str = ""
+    preview_text: str = ""
 
     @property
     def preview(self) -> Outcome:
         """What `preview` says: a preview looks and never fails for what it finds."""
-        return Outcome(self.foretold or PREVIEWS[self.plan])
+        return Outcome(self.preview_text or PREVIEWS[self.action])
 
 
 #: What a preview says about the request.
-PREVIEWS: Mapping[Plan, str] = {
-    Plan.NOTHING: "stays as it is",
-    Plan.UPDATE: "is kept: `up` changes it in place, or waits for it",
-    Plan.REPLACE: "is replaced: asked for anew, and what is left of the old one is removed",
-    Plan.CREATE: "is asked for",
+PREVIEWS: Mapping[PreviewAction, str] = {
+    PreviewAction.NOTHING: "stays as it is",
+    PreviewAction.UPDATE: "is kept: `up` changes it in place, or waits for it",
+    PreviewAction.REPLACE: (
+        "is replaced: asked for anew, and what is left of the old one is removed"
+    ),
+    PreviewAction.CREATE: "is asked for",
 }
 _WAIT = CapacityError.exit_code
 _OVER = BootError.exit_code
@@ -109,34 +111,34 @@ _GO_ON = Outcome(
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
 _ANEW = Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER)
 
-TABLE: Mapping[Standing, Row] = {
-    Standing.WAITING: Row(
+TABLE: Mapping[Condition, Row] = {
+    Condition.WAITING: Row(
         "in the queue; costs nothing, counts toward quota",
-        Plan.UPDATE,
+        PreviewAction.UPDATE,
         _GO_ON,
         _SILENT,
         Outcome("withdrawn from the queue: it has cost nothing"),
         Outcome("`tpuflex up` waits on, `tpuflex down` gives up", _WAIT),
     ),
-    Standing.PROVISIONING: Row(
+    Condition.PROVISIONING: Row(
         "capacity was granted, the hosts are being made; billed once they run",
-        Plan.UPDATE,
+        PreviewAction.UPDATE,
         _GO_ON,
         _SILENT,
         Outcome("deleted once Google allowed it, which is not while PROVISIONING"),
         Outcome("`tpuflex up` waits on, `tpuflex down` deletes it once it can be deleted", _WAIT),
     ),
-    Standing.ACTIVE: Row(
+    Condition.ACTIVE: Row(
         "the hosts run, and are billed",
-        Plan.NOTHING,
+        PreviewAction.NOTHING,
         _SILENT,
         _SILENT,
         Outcome("deleted with its hosts: nothing is billed any more"),
         Outcome("`tpuflex ask` talks to it, `tpuflex down` ends it"),
     ),
-    Standing.ENDED: Row(
+    Condition.ENDED: Row(
         "the run is over and the hosts are gone: nothing is billed, the leftover still uses quota",
-        Plan.UPDATE,
+        PreviewAction.UPDATE,
         Outcome(
             "the run is over and nothing is bought again unasked: set renew_before, or change"
             " rerun, for a new run; set on_run_end to delete, or destroy, to clean up",
@@ -149,29 +151,29 @@ TABLE: Mapping[Standing, Row] = {
             " `tpuflex down` cleans up",
             _OVER,
         ),
-        foretold="the run is over: `up` asks for nothing, says so, and fails",
+        preview_text="the run is over: `up` asks for nothing, says so, and fails",
     ),
-    Standing.FAILED: Row(
+    Condition.FAILED: Row(
         "the request failed and will never become active: nothing is billed, the leftover still"
         " uses quota",
-        Plan.REPLACE,
+        PreviewAction.REPLACE,
         Outcome("what failed is deleted, and capacity asked for anew"),
         Outcome("the request failed; `up` replaces it"),
         _LEFTOVER_DELETED,
         _ANEW,
     ),
-    Standing.NODE_MISSING: Row(
+    Condition.NODE_MISSING: Row(
         "the queued resource is there, but its node is gone or stopped for good: somebody deleted"
         " or stopped it, or Google took it; the leftover still uses quota",
-        Plan.REPLACE,
+        PreviewAction.REPLACE,
         Outcome("what is left of it is deleted, and capacity asked for anew"),
         Outcome("its node was lost outside of Pulumi; `up` replaces it"),
         _LEFTOVER_DELETED,
         _ANEW,
     ),
-    Standing.ORPHANED: Row(
+    Condition.ORPHANED: Row(
         "the node is there, and billed, but its queued resource is gone: somebody deleted it",
-        Plan.REPLACE,
+        PreviewAction.REPLACE,
         Outcome("the node is deleted, and capacity asked for anew"),
         Outcome(
             "its queued resource was deleted outside of Pulumi and the node is still billed;"
@@ -180,25 +182,25 @@ TABLE: Mapping[Standing, Row] = {
         Outcome("the node is deleted: nothing is billed any more"),
         Outcome("it is billed! `tpuflex up` asks anew, `tpuflex down` cleans up", _OVER),
     ),
-    Standing.DELETING: Row(
+    Condition.DELETING: Row(
         "on its way out; billed until its hosts are gone",
-        Plan.REPLACE,
+        PreviewAction.REPLACE,
         Outcome("waits until it is gone, and asks for capacity anew"),
         Outcome("somebody deletes it; `up` asks anew"),
         Outcome("it was on its way out already, and is gone now"),
         Outcome("`tpuflex up` waits until it is gone and asks anew", _WAIT),
     ),
-    Standing.GONE: Row(
+    Condition.GONE: Row(
         "neither queued resource nor node is there; costs nothing",
-        Plan.CREATE,
+        PreviewAction.CREATE,
         Outcome("`up` asks for capacity anew"),
         Outcome("it is gone, and taken out of the state; `up` asks for capacity anew"),
         Outcome("it is gone, and taken out of the state"),
         Outcome("`tpuflex up` asks for it", _ABSENT),
     ),
-    Standing.FOREIGN: Row(
+    Condition.FOREIGN: Row(
         "the name belongs to somebody else, and ours is gone; costs us nothing",
-        Plan.CREATE,
+        PreviewAction.CREATE,
         Outcome(
             "Nothing was changed. Ask its owner to delete it, or take another name: another"
             " queuedResourceId in a program, another stack name with tpuflex.",
@@ -223,16 +225,18 @@ PROTECTED = Outcome("deletion_protection is on", ConflictError.exit_code)
 KEPT = Outcome("left, and still billed", IncompleteTeardownError.exit_code)
 
 _BY_LIFECYCLE = {
-    Lifecycle.WAITING: Standing.WAITING,
-    Lifecycle.PROVISIONING: Standing.PROVISIONING,
-    Lifecycle.ACTIVE: Standing.ACTIVE,
-    Lifecycle.ENDED: Standing.ENDED,
-    Lifecycle.FAILED: Standing.FAILED,
-    Lifecycle.DELETING: Standing.DELETING,
+    Lifecycle.WAITING: Condition.WAITING,
+    Lifecycle.PROVISIONING: Condition.PROVISIONING,
+    Lifecycle.ACTIVE: Condition.ACTIVE,
+    Lifecycle.ENDED: Condition.ENDED,
+    Lifecycle.FAILED: Condition.FAILED,
+    Lifecycle.DELETING: Condition.DELETING,
 }
 
 
-def standing(where: Lifecycle, *, queued_resource: bool, node: bool, ours: bool = True) -> Standing:
+def condition_of(
+    where: Lifecycle, *, queued_resource: bool, node: bool, ours: bool = True
+) -> Condition:
     """The row that fits.
 
     Args:
@@ -242,9 +246,9 @@ def standing(where: Lifecycle, *, queued_resource: bool, node: bool, ours: bool 
         ours: whether what is there carries our owner marker.
     """
     if not queued_resource and not node:
-        return Standing.GONE
+        return Condition.GONE
     if not ours:
-        return Standing.FOREIGN
+        return Condition.FOREIGN
     if where is Lifecycle.LOST:
-        return Standing.NODE_MISSING if queued_resource else Standing.ORPHANED
+        return Condition.NODE_MISSING if queued_resource else Condition.ORPHANED
     return _BY_LIFECYCLE[where]

@@ -11,7 +11,7 @@ from tpuflex.request.importing import imported_inputs
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
-from tpuflex.request.outcomes import TABLE, Standing, standing
+from tpuflex.request.outcomes import TABLE, Condition, condition_of
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
 
 #: Of the nodes of one request, the one that counts.
@@ -19,7 +19,7 @@ _LEAST = (Lifecycle.LOST, Lifecycle.PROVISIONING)
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class Snapshot:
     """One look at a queued resource and its nodes.
 
     Attributes:
@@ -64,21 +64,21 @@ class Observation:
         return next((where for where in _LEAST if where in each), each[0])
 
     @property
-    def born(self) -> str:
+    def created(self) -> str:
         """When it was asked for (`createTime`), which tells it from a namesake; or empty."""
         if self.queued_resource is not None:
             return self.queued_resource.create_time
         return ""
 
-    def standing(self, labels: dict[str, str], born: str = "") -> Standing:
+    def condition(self, labels: dict[str, str], created: str = "") -> Condition:
         """Its row in the refresh table.
 
         Args:
             labels: labels that say whose it should be.
-            born: `createTime` of the one that is meant: labels may be changed, that cannot.
+            created: `createTime` of the one that is meant: labels may be changed, that cannot.
         """
-        same = bool(born) and born == self.born
-        return standing(
+        same = bool(created) and created == self.created
+        return condition_of(
             self.lifecycle,
             queued_resource=self.queued_resource is not None or self.known_ended,
             node=bool(self.nodes.found),
@@ -118,21 +118,21 @@ class Observation:
         owner = labels.get(LABEL_OWNER)
         return tuple(n for n in self.nodes.found if n.labels.get(LABEL_OWNER) == owner)
 
-    def sentence(self) -> str:
+    def describe(self) -> str:
         """Google's word and what it means, for a progress line."""
         if self.state == "ACTIVE" and self.lifecycle is not Lifecycle.ACTIVE:
             return f"ACTIVE, but {self.nodes.trouble()}"
         if self.state == "SUSPENDED" and self.lifecycle is Lifecycle.LOST:
-            return f"SUSPENDED: {TABLE[Standing.NODE_MISSING].meaning}"
+            return f"SUSPENDED: {TABLE[Condition.NODE_MISSING].meaning}"
         if self.queued_resource is None and self.nodes.found:
             if self.nodes.several:
                 left = self.nodes.left_over()
                 return f"{NOT_FOUND}: {left}, and billed, but the queued resource is gone"
-            return f"{NOT_FOUND}: {TABLE[Standing.ORPHANED].meaning}"
+            return f"{NOT_FOUND}: {TABLE[Condition.ORPHANED].meaning}"
         return f"{self.state}: {describe(self.state)}"
 
 
-def outputs(inputs: Properties, seen: Observation, known: Properties | None = None) -> Properties:
+def outputs(inputs: Properties, seen: Snapshot, known: Properties | None = None) -> Properties:
     """The resource's output properties: its ``inputs`` and what Google says about it.
 
     Args:
@@ -188,7 +188,7 @@ def expiry(found: QueuedResource, node: Node) -> str | None:
     return ends.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def observed_inputs(known: Properties, seen: Observation) -> Properties:
+def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
     """The inputs as the cloud has them.
 
     Args:

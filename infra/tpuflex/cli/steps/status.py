@@ -79,7 +79,7 @@ def headline(status: SliceStatus) -> str:
         return "READY"
     if status.lifecycle is Lifecycle.ACTIVE:
         return "the host failed" if status.host and status.host.error else "the host is booting"
-    return status.standing.value
+    return status.condition.value
 
 
 def node_text(status: SliceStatus) -> str:

@@ -12,8 +12,8 @@ from tpuflex.provider.watch import failure_of
 from tpuflex.request.causes import classify
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import ids_of
-from tpuflex.request.outcomes import TABLE, Plan, Standing
-from tpuflex.request.snapshot import Observation, observed_inputs, outputs
+from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
+from tpuflex.request.snapshot import Snapshot, observed_inputs, outputs
 from tpuflex.request.states import Lifecycle
 
 #: The further along, the more it is the resource; the rest are requests that lost.
@@ -40,7 +40,7 @@ class Found:
 
     inputs: Properties
     outputs: Properties
-    seen: Observation
+    seen: Snapshot
 
 
 def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found | None:
@@ -57,21 +57,21 @@ def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found |
             is taken out of the state.
     """
     labels = labels_of(inputs)
-    born = str(known.get("createTime") or "")
+    created = str(known.get("createTime") or "")
     found, strangers = [], False
     for name in names_of(id_, inputs, known):
         seen = call.look_twice(name)
-        stands = seen.standing(labels if inputs else seen.labels, born)
-        if stands is Standing.FOREIGN:
+        stands = seen.condition(labels if inputs else seen.labels, created)
+        if stands is Condition.FOREIGN:
             text = TABLE[stands].refresh.text
             call.report(f"{name} belongs to {seen.owner} now: {text}", warning=True)
             strangers = True
-        elif stands is not Standing.GONE:
+        elif stands is not Condition.GONE:
             found.append((seen, stands))
     if not found:
         kept = _nothing(call, id_, inputs, known)
         if kept is None and inputs and not strangers:
-            call.report(f"{id_}: {TABLE[Standing.GONE].refresh.text}", warning=True)
+            call.report(f"{id_}: {TABLE[Condition.GONE].refresh.text}", warning=True)
         return kept
     found.sort(key=lambda each: _RANK.index(each[0].lifecycle))
     (first, stands), *rest = found
@@ -128,7 +128,7 @@ def _nothing(call: Call, id_: str, inputs: Properties, known: Properties) -> Fou
     if not inputs or not (ended or _over(known, call.timing.wall())):
         return None
     name = replace(RequestName.parse(id_), nodes=node_ids_of(inputs, known))
-    seen = Observation(name, at=call.timing.wall(), known_ended=True)
+    seen = Snapshot(name, at=call.timing.wall(), known_ended=True)
     return Found(inputs, {**known, **inputs, **_traces(outputs(inputs, seen))}, seen)
 
 
@@ -146,19 +146,19 @@ def _over(known: Properties, now: float) -> bool:
         return False
 
 
-def _notice(seen: Observation, stands: Standing) -> str | None:
+def _notice(seen: Snapshot, stands: Condition) -> str | None:
     """What somebody who runs a refresh should know."""
     row = TABLE[stands]
-    if stands is Standing.FAILED:
+    if stands is Condition.FAILED:
         failure = failure_of(seen)
         cause = classify(failure.code, failure.message)
         return f"FAILED: {failure.message} (cause: {cause}): {row.refresh.text}"
-    if stands is Standing.ENDED:
-        said = seen.sentence()
+    if stands is Condition.ENDED:
+        said = seen.describe()
         return said if row.refresh.text in said else f"{said}: {row.refresh.text}"
-    if stands is Standing.ORPHANED and not seen.nodes.several:
+    if stands is Condition.ORPHANED and not seen.nodes.several:
         return f"{seen.state}: {row.refresh.text}"
-    if row.plan is Plan.REPLACE:
+    if row.action is PreviewAction.REPLACE:
         told = "`up` replaces it" if seen.nodes.several else row.refresh.text
-        return f"{seen.sentence()}: {told}"
+        return f"{seen.describe()}: {told}"
     return None
