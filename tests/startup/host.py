@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.startup.cloud import PREFIX, VERSION, Cloud, Handler, Server
-from tpuflex.boot.script import startup_script
+from tpuflex.boot.metadata import startup_script
 
 _DOCKER = r"""#!/bin/bash
 # Records each call as one line of %q words; a container is the file container.json.

@@ -10,9 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.boot.config import BootConfig, boot_config, weights_prefix
+from tpuflex.boot.config import BootConfig, boot_config, serving_args, weights_prefix
 from tpuflex.boot.metadata import CONFIG_KEY, node_metadata
-from tpuflex.boot.serving_args import serving_args
 from tpuflex.naming import Names
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import ServingFlags

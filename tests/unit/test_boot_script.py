@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tpuflex.boot.script import LIMIT_BYTES, startup_script
+from tpuflex.boot.metadata import LIMIT_BYTES, startup_script
 
 STARTUP = Path(__file__).parents[2] / "startup"
 FILES = sorted(STARTUP.glob("*.sh"))

@@ -1,1 +1,1 @@
-"""What a host is told at boot: the static startup script, and one JSON document beside it."""
+"""What a host gets at boot: the static startup script, and one JSON document beside it."""

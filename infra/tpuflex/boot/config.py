@@ -1,7 +1,7 @@
 """The document in the node's metadata that tells the startup script what to serve.
 
-It is data: the script reads it key by key and never runs any of it. Whoever may read the
-node may read it, so it names secrets and holds none.
+It is data: the script reads it key by key and never runs any of it. Anyone who may read the
+node may read it, so it names secrets and contains none.
 """
 
 from __future__ import annotations
@@ -12,31 +12,31 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tpuflex.boot.manifest import MANIFEST_NAME
-from tpuflex.boot.serving_args import serving_args
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.naming import API_KEY, HF_TOKEN, Names, SecretRole, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
+from tpuflex.settings.serving import ServingFlags
 
 CONTAINER_NAME = "vllm"
-#: Files that are downloaded at a time; one stream alone does not fill a host's network.
+#: Files downloaded at a time; a single stream does not fill a host's network.
 PARALLELISM = 16
-#: How long a host asks for a secret. A new permission takes effect within minutes, and
+#: How long a host asks for a secret: a new permission takes minutes to take effect, and
 #: somebody may still have to add the value.
 SECRET_SECONDS = 1800
 
-#: Environment of every serving container unless the stack file says otherwise.
+#: Environment of every serving container, unless the stack file overrides it.
 DEFAULT_ENVIRONMENT: dict[str, str] = {
     "DO_NOT_TRACK": "1",
     "VLLM_NO_USAGE_STATS": "1",
     # vLLM's default of ten minutes is too short for compiling a large model for TPU.
     "VLLM_ENGINE_READY_TIMEOUT_S": "3600",
-    # vLLM's security guide: no redirects of media URLs, a bound on answers per request.
+    # vLLM's security guide: no redirects of media URLs, a limit on answers per request.
     "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
     "VLLM_MAX_N_SEQUENCES": "128",
 }
 
 
-#: Without a token weights come from the bucket alone: nothing is fetched behind our back.
+#: Without a token, weights come from the bucket alone: vLLM must not download others.
 OFFLINE = {"HF_HUB_OFFLINE": "1"}
 
 
@@ -69,7 +69,7 @@ class ContainerConfig(_Frozen):
 
 
 class ServingConfig(_Frozen):
-    """The server in it."""
+    """The server in the container."""
 
     model_name: str
     """Name under which the model is served."""
@@ -80,12 +80,12 @@ class ServingConfig(_Frozen):
 
 
 class WeightsConfig(_Frozen):
-    """Where the weights lie."""
+    """Where the weights are."""
 
     bucket: str
     """Bucket name."""
     prefix: str
-    """Prefix of all objects, without a slash at its end."""
+    """Prefix of all objects, without a trailing slash."""
     manifest: str
     """Name of the manifest below the prefix."""
     parallelism: int
@@ -111,16 +111,16 @@ class BootTimeouts(_Frozen):
 
 
 class BootCommands(_Frozen):
-    """What somebody can run when the host waits for them."""
+    """Commands for the user when the host waits for something."""
 
     weights: str
-    """Brings the weights into the bucket."""
+    """Pushes the weights to the bucket."""
     secrets: str
-    """Brings the secrets into Secret Manager."""
+    """Adds the secrets to Secret Manager."""
 
 
 class BootConfig(_Frozen):
-    """Everything that varies from host to host."""
+    """Everything that varies between stacks."""
 
     version: Literal[1] = Field(default=1, alias="schema")
     """Version of this format, ``schema`` in the document."""
@@ -133,13 +133,13 @@ class BootConfig(_Frozen):
     commands: BootCommands
 
     def to_json(self) -> str:
-        """The document, with sorted keys and nothing superfluous: equal settings, equal text."""
+        """The document with sorted keys and no whitespace: equal settings give equal text."""
         document = self.model_dump(mode="json", by_alias=True)
         return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 def weights_prefix(model: ModelSettings) -> str:
-    """Where the weights of ``model`` lie within their bucket, without a slash at the end."""
+    """Prefix of the weights of ``model`` within their bucket, without a trailing slash."""
     return f"models/{slug(model.name)}/{model.weights.revision}"
 
 
@@ -151,7 +151,7 @@ def boot_config(
     api_key_secret: str,
     hf_token_secret: str | None,
 ) -> BootConfig:
-    """What the hosts of a stack are told.
+    """The boot configuration of a stack's hosts.
 
     ``api_key_secret`` and ``hf_token_secret`` are resource names of secret versions,
     ``projects/P/secrets/S/versions/N``.
@@ -190,3 +190,28 @@ def boot_config(
             secrets=f"tpuflex secrets ensure --stack {names.stack}",
         ),
     )
+
+
+def serving_args(flags: ServingFlags, chips: int) -> tuple[str, ...]:
+    """``flags`` as arguments of vLLM's server on ``chips`` chips, in the order of the fields.
+
+    Names and meaning are vLLM 0.32.0's (`vllm serve --help=all`). Model, served name, host and
+    port are added by the startup script, which alone knows where they are. A flag that is not
+    set is not passed, so vLLM's default holds; only the tensor parallel size follows the chips,
+    because vLLM's own default of 1 would leave all others idle.
+    """
+    values = flags.model_dump(exclude_none=True)
+    if flags.tensor_parallel_size is None and chips > 1:
+        values = {"tensor_parallel_size": chips, **values}
+    arguments: list[str] = []
+    for field, value in values.items():
+        name = field.replace("_", "-")
+        if value is True:
+            arguments.append(f"--{name}")
+        elif value is False:
+            arguments.append(f"--no-{name}")
+        elif isinstance(value, dict):
+            arguments += [f"--{name}", json.dumps(value, sort_keys=True, separators=(",", ":"))]
+        else:
+            arguments += [f"--{name}", str(value)]
+    return tuple(arguments)

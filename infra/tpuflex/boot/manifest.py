@@ -1,7 +1,7 @@
 """``MANIFEST.json``: which files a set of weights consists of, and how each is checked.
 
-It is written last, so that its presence says that everything it names is there; the host
-serves nothing that does not match it.
+It is written last, so that its presence means that every file in it is there; the host serves
+nothing that does not match it.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ def _relative(path: str) -> str:
 
 
 class _Frozen(BaseModel):
-    # Unknown keys are kept out of sight, not refused: a later version may add some.
+    # Unknown keys are ignored, not refused: a later version may add some.
     model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
 
 
@@ -60,7 +60,7 @@ class Manifest(_Frozen):
     """Every file, sorted by path."""
 
     def to_json(self) -> str:
-        """The document as it lies in the bucket."""
+        """The document as stored in the bucket."""
         return self.model_dump_json(by_alias=True, indent=1) + "\n"
 
 

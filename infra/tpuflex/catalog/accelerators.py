@@ -6,7 +6,7 @@ import difflib
 from dataclasses import dataclass
 from datetime import date
 
-from tpuflex.catalog.provenance import Source
+from tpuflex.catalog import Source
 
 _V6E = Source("https://cloud.google.com/tpu/docs/v6e", date(2026, 8, 10))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from tpuflex.catalog.provenance import Source
+from tpuflex.catalog import Source
 
 _CONFIGS = Source(
     "built on the meta device with transformers 5.19 from the model's config", date(2026, 11, 1)

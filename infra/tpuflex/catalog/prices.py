@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from datetime import date
 from decimal import Decimal
 
-from tpuflex.catalog.provenance import Source
+from tpuflex.catalog import Source
 
 _CATALOG = "Cloud Billing Catalog, service 6F81-5844-456A"
 _UNREAD = Source(

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from datetime import date
 from typing import Literal
 
-from tpuflex.catalog.provenance import Source
+from tpuflex.catalog import Source
 
 _TPU_PAGE = Source("https://cloud.google.com/tpu/docs/request-using-flex-start", date(2025, 9, 4))
 _GKE_PAGE = Source("https://cloud.google.com/kubernetes-engine/docs/concepts/dws", date(2026, 8, 1))

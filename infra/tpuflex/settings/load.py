@@ -18,11 +18,7 @@ import yaml
 from pydantic import TypeAdapter, ValidationError
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.settings.draft import Draft
-from tpuflex.settings.model import NAMESPACE, StackSettings
-from tpuflex.settings.plain import SECURE_REMEDY, JsonValue, make_plain
-from tpuflex.settings.rules import check_draft
-from tpuflex.settings.sentences import (
+from tpuflex.settings.findings import (
     MISSING,
     UNKNOWN,
     did_you_mean,
@@ -31,6 +27,9 @@ from tpuflex.settings.sentences import (
     moved,
     without_explained,
 )
+from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
+from tpuflex.settings.plain import SECURE_REMEDY, JsonValue, make_plain
+from tpuflex.settings.rules import check_draft
 from tpuflex.settings.stack_yaml import read_yaml
 
 if TYPE_CHECKING:

@@ -6,16 +6,15 @@ Rules that need two fields at once are in :mod:`tpuflex.settings.rules`.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tpuflex.settings.addresses import AllowedCidr, SubnetworkCidr
-from tpuflex.settings.frozen import Frozen
+from tpuflex.settings.base import AllowedCidr, Frozen, SubnetworkCidr, WeightsSource
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
-from tpuflex.settings.weights_source import WeightsSource
 
 #: Namespace of the keys in a stack file; also the name of this repository's Pulumi project.
 NAMESPACE = "tpuflex:"
@@ -150,3 +149,25 @@ class StackSettings(Frozen):
 
     secrets: SecretsSettings = SecretsSettings()
     """Pinned versions of the API key and the Hugging Face token."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A stack file in which each section is either well-typed or None.
+
+    A section with a wrong type is None, so that the rules of the other sections still run and
+    everything wrong is reported at once.
+    """
+
+    cloud: Literal["google", "embedded"] | None = None
+    project: str | None = None
+    slice: SliceSettings | None = None
+    model: ModelSettings | None = None
+    serving: ServingSettings | None = None
+    network: NetworkSettings | None = None
+    secrets: SecretsSettings | None = None
+
+    @classmethod
+    def of(cls, settings: StackSettings) -> Draft:
+        """All sections of ``settings``."""
+        return cls(**{field.name: getattr(settings, field.name) for field in fields(cls)})

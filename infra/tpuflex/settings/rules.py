@@ -18,8 +18,7 @@ from tpuflex.catalog.zones import (
 )
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
-from tpuflex.settings.draft import Draft
-from tpuflex.settings.model import SliceSettings, StackSettings
+from tpuflex.settings.model import Draft, SliceSettings, StackSettings
 from tpuflex.settings.serving_rules import serving_findings
 
 #: Stands for "your project" in the stack files that come with tpuflex.

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from tpuflex.settings.frozen import Frozen
+from tpuflex.settings.base import Frozen
 
 #: A container image pinned by digest: a tag can be moved under a running stack.
 ImageDigest = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$")]

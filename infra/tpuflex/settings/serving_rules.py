@@ -7,7 +7,7 @@ from collections.abc import Iterator
 
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.errors import Finding
-from tpuflex.settings.draft import Draft
+from tpuflex.settings.model import Draft
 from tpuflex.settings.serving import ServingFlags, ServingSettings
 
 _KEY = "tpuflex:serving"

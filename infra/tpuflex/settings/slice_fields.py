@@ -11,7 +11,7 @@ from pydantic import AfterValidator, WithJsonSchema
 from tpuflex.catalog.accelerators import accelerator, nearest_accelerators
 from tpuflex.catalog.zones import ZONES, accepting_zones, is_misspelt, nearest_zones
 from tpuflex.duration import Duration, format_duration
-from tpuflex.settings.refusal import refusal
+from tpuflex.settings.base import refusal
 
 #: The shortest run that leaves time to boot and load weights (Compute Engine's own minimum
 #: for Flex-start), and the longest that Flex-start allows

