@@ -217,7 +217,7 @@ class TestProgress:
     def test_what_the_plan_has_told(self, capsys: pytest.CaptureFixture[str]) -> None:
         """A note that stood above the plan is not repeated; a new one is."""
         output = Output(json=False, verbose=False)
-        with LiveProgress(output, 1, told=frozenset({"the node was lost"})) as progress:
+        with LiveProgress(output, 1, shown=frozenset({"the node was lost"})) as progress:
             progress.listen(Note("warning", "the node was lost", "vllm"))
             progress.listen(Note("warning", "the zone is out", "vllm"))
 

@@ -1,6 +1,6 @@
 """The cloud that a stack runs on: its environment, and clients for it.
 
-For a stack of the embedded cloud the emulator is started when it does not run.
+For a stack on the embedded cloud, the emulator is started if it is not running.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tpuflex.gcp.transport import Transport
     from tpuflex.gcp.weights import WeightsBucket
 
-#: Variables that would lead a client of a stack on Google astray.
+#: Set by `tpuflex emulator env`: the shell points at the embedded cloud.
 _EMBEDDED_MARK = "TPUFLEX_EMULATOR"
 
 
@@ -68,7 +68,7 @@ class Cloud:
         return weights_bucket(name, project=settings.project, environ=self.environ)
 
     def secret(self, role: str) -> str:
-        """Resource name of the secret that plays ``role``."""
+        """Resource name of the secret for ``role``."""
         return f"projects/{self.stack.settings.project}/secrets/{self.stack.names.secret(role)}"
 
     def transport(self, base_url: str) -> Transport:
@@ -82,17 +82,17 @@ class Cloud:
 
     @cached_property
     def timing(self) -> Timing:
-        """Clocks and pauses of whatever waits for this cloud."""
+        """Clock and sleep for waits on this cloud."""
         from tpuflex.gcp.timing import Timing
 
         return Timing.of_environment(self.environ, threading.Event())
 
     def sleep(self, seconds: float) -> None:
-        """Let ``seconds`` pass."""
+        """Wait ``seconds``, on the cloud's clock."""
         self.timing.pause(seconds)
 
     def inventory(self) -> Inventory:
-        """Everything in the cloud that is the stack's."""
+        """Everything in the cloud that belongs to the stack."""
         from tpuflex.gcp.inventory import Scope, take_inventory
 
         settings = self.stack.settings
@@ -108,7 +108,7 @@ class Cloud:
 
 
 def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
-    """Reach the cloud of ``stack``; starts the embedded cloud when it is meant and not running.
+    """Connect to the cloud of ``stack``; starts the embedded cloud if the stack runs there.
 
     Raises:
         EmulatorError: the embedded cloud cannot start.
@@ -120,16 +120,16 @@ def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
     from tpuflex.gcp.session import require_credentials
 
     environ = google_environment(invocation.environ, stack.project.home)
-    # Before the engine fetches plugins, to fail on the same in its own words.
+    # Checked here, before the engine fetches plugins and fails with a message of its own.
     require_credentials(Endpoints.from_environ(environ), environ)
     return Cloud(stack, environ)
 
 
 def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:
-    """Reach the cloud of ``stack`` as it is, starting nothing.
+    """Connect to the cloud of ``stack`` without starting anything.
 
     Raises:
-        EmulatorError: the stack's embedded cloud does not run.
+        EmulatorError: the stack's embedded cloud is not running.
     """
     if stack.embedded:
         return _embedded_cloud(invocation, stack, start=False)
@@ -137,17 +137,17 @@ def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:
 
 
 def google_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The environment for a stack on Google: the caller's own, and a state of the project's own
-    for whoever has not logged in to a Pulumi backend. That state holds no secret (they never
-    pass through Pulumi), so its passphrase may be empty."""
-    found = {key: value for key, value in environ.items() if not _embedded(key, environ)}
-    if "PULUMI_BACKEND_URL" not in found and not _logged_in(found):
+    """The environment for a stack on Google: the caller's own, with a file backend in the project
+    for users who have not logged in to a Pulumi backend. Its state holds no secret (secrets
+    never pass through Pulumi), so its passphrase may be empty."""
+    variables = {key: value for key, value in environ.items() if not _embedded(key, environ)}
+    if "PULUMI_BACKEND_URL" not in variables and not _logged_in(variables):
         backend = home / "backend"
         backend.mkdir(parents=True, exist_ok=True)
-        found["PULUMI_BACKEND_URL"] = f"file://{backend}"
-        if "PULUMI_CONFIG_PASSPHRASE_FILE" not in found:
-            found.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
-    return {**found, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+        variables["PULUMI_BACKEND_URL"] = f"file://{backend}"
+        if "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables:
+            variables.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
+    return {**variables, "PULUMI_SKIP_UPDATE_CHECK": "true"}
 
 
 def _embedded(key: str, environ: Mapping[str, str]) -> bool:
@@ -172,7 +172,7 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
     if start:
         daemon.start()
     environ = _embedded_environment(stack, invocation.environ, daemon)
-    # Its clock can be moved and run faster: what has run there and what is left goes by it.
+    # Its clock can be moved and sped up, so run times and times left are read from it.
     invocation.now = daemon.now
     return Cloud(stack, environ)
 

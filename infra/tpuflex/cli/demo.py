@@ -1,4 +1,4 @@
-"""`tpuflex demo`: the whole story on the embedded cloud, as anyone would type it."""
+"""`tpuflex demo`: a tour of the commands on the embedded cloud, typed as a user would."""
 
 from __future__ import annotations
 
@@ -16,32 +16,32 @@ import click
 from tpuflex.errors import IncompleteTeardownError, TpuflexError
 from tpuflex.project import HOME_VARIABLE, home, project_root
 
-#: Whatever rule an earlier experiment left behind: the demo's slice is granted after 2 seconds.
+#: Grants the demo's slice after 2 seconds, whatever rule an earlier experiment left behind.
 GRANTED = '{"grant_after_s": 2}'
 QUESTION = "In one sentence, what is the capital of France?"
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One command of the story and how long it took, in seconds."""
+    """One command of the tour and how long it took, in seconds."""
 
     title: str
     seconds: float
 
 
 class DemoError(TpuflexError):
-    """A command of the story ended with a failure; its own text stands above."""
+    """A command of the tour failed; its own message stands above."""
 
 
 @click.command()
 def demo() -> None:
     """Bring up the dev stack, ask it a question, take it down, and show that nothing is left.
 
-    Runs on the embedded cloud: no cloud account, nothing leaves this machine. The engine and
-    vLLM are installed under .tpuflex/ on the first run.
+    Runs on the embedded cloud: no cloud account, nothing leaves this machine. The first run
+    installs the engine and vLLM under .tpuflex/.
     """
     began = time.perf_counter()
-    story = (
+    tour = (
         ("engine", "engine", "--install"),
         ("vLLM image", "emulator", "image"),
         ("embedded cloud", "emulator", "start", "--capacity", GRANTED),
@@ -50,7 +50,7 @@ def demo() -> None:
         ("down", "down", "--yes"),
         ("stop", "emulator", "stop"),
     )
-    steps = [run_step(title, arguments) for title, *arguments in story]
+    steps = [run_step(title, arguments) for title, *arguments in tour]
     left = list(processes_left(home(project_root(Path.cwd()), os.environ)))
     show(steps, time.perf_counter() - began, left)
     if left:
@@ -58,7 +58,7 @@ def demo() -> None:
 
 
 def run_step(title: str, arguments: list[str]) -> Step:
-    """Type one command, as the user would, with its output going straight to the terminal.
+    """Run one command as a user would, with its output going straight to the terminal.
 
     Raises:
         DemoError: the command's exit code was not 0.
@@ -72,7 +72,7 @@ def run_step(title: str, arguments: list[str]) -> Step:
     if done.returncode != 0:
         raise DemoError(
             f"`tpuflex {shown}` ended with exit code {done.returncode}",
-            hint="Its own message stands above. `tpuflex down --yes` removes what was created.",
+            hint="Its own message is above. `tpuflex down --yes` removes what was created.",
         )
     return Step(title, time.perf_counter() - began)
 
@@ -80,7 +80,7 @@ def run_step(title: str, arguments: list[str]) -> Step:
 def processes_left(state: Path) -> Iterator[str]:
     """Names of running processes that work in the state directory ``state``.
 
-    The engine is started from there by other directories too, so a path to it proves nothing.
+    Other projects may start the engine from there, so its path alone proves nothing.
     """
     import psutil
 
@@ -95,7 +95,7 @@ def processes_left(state: Path) -> Iterator[str]:
 
 
 def show(steps: list[Step], total: float, left: list[str]) -> None:
-    """Print the breakdown."""
+    """Print how the time was spent."""
     click.secho("\nWhere the time went", bold=True)
     longest = max(step.seconds for step in steps)
     for step in steps:

@@ -1,4 +1,4 @@
-"""The engine's progress, told by phase: resources, the queue, the host."""
+"""The engine's progress, resource by resource."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from types import TracebackType
 
 from tpuflex.cli.output import Output
 from tpuflex.cli.spinner import Spinner
-from tpuflex.engine.events import Failed, Finished, Note, Progress, Started, Step, Totals
+from tpuflex.engine.events import Failed, Finished, Note, Progress, Started, Step
 from tpuflex.naming import QUEUED_RESOURCE
 
-#: What stands under the word that begins a line.
+#: Aligns a line with the text after the first word of the lines above.
 _INDENT = " " * 11
 
-#: Seconds without a line about a wait, in a log, at most: automation that sees nothing for ten
-#: minutes takes a job for dead. A week of one line a minute would be ten thousand lines.
+#: The longest time without a line about a wait in a log, in seconds: automation kills a job that
+#: is silent for ten minutes, but one line a minute would be ten thousand lines in a week.
 _LONGEST_SILENCE = 300.0
-#: Part of the wait so far that may pass without a line.
+#: Fraction of the wait so far that may pass without a line.
 _THINNING = 0.05
 
 
@@ -37,8 +37,8 @@ class LiveProgress(Spinner):
     """Shows the engine's progress: redrawn in place on a terminal, plain lines otherwise.
 
     Use as a context manager around the operation and pass :meth:`listen` to the engine;
-    ``stopped`` says whether the user pressed Ctrl-C, ``told`` are the notes that the plan has
-    shown.
+    ``stopped`` says whether the user pressed Ctrl-C; ``shown`` are the notes that the preview
+    has shown already.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class LiveProgress(Spinner):
         clock: Callable[[], float] = time.monotonic,
         *,
         stopped: Callable[[], bool] = lambda: False,
-        told: frozenset[str] = frozenset(),
+        shown: frozenset[str] = frozenset(),
     ) -> None:
         super().__init__(output, "Starting …")
         self._total = total
@@ -56,8 +56,8 @@ class LiveProgress(Spinner):
         self._began: dict[str, float] = {}
         self._done = 0
         self._last_note = ""
-        self._told = told
-        # Of each resource that waits: when its first passing note came, and the last one shown.
+        self._shown = shown
+        # For each waiting resource: times of its first transient note and of the last one shown.
         self._waits: dict[str, tuple[float, float]] = {}
         self._stopped = stopped
         # The engine's events come on threads of its event server.
@@ -73,7 +73,7 @@ class LiveProgress(Spinner):
         super().__exit__(kind, error, traceback)
 
     def listen(self, progress: Progress) -> None:
-        """Take one piece of progress."""
+        """Show one event of the engine."""
         with self._lock:
             match progress:
                 case Started(step) if step.touches_cloud:
@@ -81,18 +81,16 @@ class LiveProgress(Spinner):
                 case Finished(step) if step.touches_cloud:
                     self._finished(step)
                 case Failed(step) if step.custom:
-                    # What Ctrl-C broke off did not fail: a request stays in the queue.
+                    # Interrupted by Ctrl-C is not failed: a request stays in the queue.
                     word = "stopped" if self._stopped() else "failed"
                     self._line(f"  {word:8} {_label(step)}")
                 case Note():
                     self._note(progress)
-                case Totals():
-                    pass
                 case _:
                     pass
 
     def say(self, text: str) -> None:
-        """A line of our own between the engine's."""
+        """Print a line of our own between the engine's."""
         with self._lock:
             self._line(text)
 
@@ -112,9 +110,9 @@ class LiveProgress(Spinner):
 
     def _note(self, note: Note) -> None:
         if note.severity == "error":
-            return  # reported as a whole at the end
+            return  # the error is reported once, at the end
         text = f"{note.name}: {note.text}" if note.name else note.text
-        if text == self._last_note or (note.text in self._told and not note.passing):
+        if text == self._last_note or (note.text in self._shown and not note.passing):
             return
         self._last_note = text
         self._redraw(text)
@@ -123,17 +121,17 @@ class LiveProgress(Spinner):
             self._line(prefix + text)
 
     def _due(self, name: str) -> bool:
-        """Whether a log gets this passing note about ``name``: ever more seldom."""
+        """Whether to log this transient note about ``name``: less and less often."""
         now = self._clock()
         first, last = self._waits.get(name, (now, float("-inf")))
-        # The notes come by a clock of their own: one that is early by a moment is not put off.
+        # The notes have a clock of their own: one that is slightly early is not postponed.
         due = now - last >= min(_LONGEST_SILENCE, (now - first) * _THINNING) - 1.0
         self._waits[name] = (first, now if due else last)
         return due
 
     def _line(self, text: str) -> None:
         if self._status is not None:
-            # Wrapped below its text; a terminal would go on in the first column.
+            # Wrapped below its text; the terminal itself would continue in the first column.
             width = max(self._status.console.width, 2 * len(_INDENT))
             for line in wrap(text, width, subsequent_indent=_INDENT):
                 self._status.console.print(line, markup=False, highlight=False)

@@ -1,4 +1,4 @@
-"""A host's boot as it is shown: each phase once, and a sign of life in between."""
+"""Shows a host's boot: each phase once, and a heartbeat in between."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from tpuflex.cli.output import Output
 from tpuflex.cli.spinner import Spinner
 from tpuflex.operate.host import HostReport
 
-#: Without a terminal, seconds after which a line says that the phase still goes on.
+#: Without a terminal, seconds of silence after which a line says that the phase goes on.
 _HEARTBEAT_SECONDS = 30.0
 
 
@@ -25,7 +25,7 @@ class HostProgress(Spinner):
         self._said = clock()
 
     def changed(self, report: HostReport) -> None:
-        """The host reports something new."""
+        """Show a new report of the host."""
         if report.phase != self._phase:
             self._phase, self._since = report.phase, self._clock()
             self._line(f"  host     {report.phase}{_after(report.detail)}")
@@ -35,7 +35,7 @@ class HostProgress(Spinner):
         self.tick()
 
     def tick(self) -> None:
-        """Time passes."""
+        """Show that time passes."""
         now = self._clock()
         waiting = f"{self._phase or 'starting'}{_after(self._detail)} ({now - self._since:.0f} s)"
         if self._status is not None:

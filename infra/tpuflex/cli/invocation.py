@@ -1,4 +1,4 @@
-"""What one run of the command line was asked for, and where it reads and writes."""
+"""The options of one run of the command line, and where it reads and writes."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ class Invocation:
 
     Attributes:
         environ: the process environment, read once.
-        now: the time of day where the stack runs, for costs so far and for the time that is
-            left: this machine's, until the embedded cloud is reached, which has its own.
-        directory: where the project is looked for.
+        now: the time where the stack runs, for costs so far and times left: this machine's,
+            or the embedded cloud's own once it is connected.
+        directory: the project's directory, or one below it.
         chosen_stack: the value of ``--stack``, or empty.
         json: print one JSON document on standard output.
-        yes: do not ask.
+        yes: do not ask for consent.
         verbose: show every resource and every message.
     """
 
@@ -54,7 +54,7 @@ class Invocation:
 
     @cached_property
     def project(self) -> Project:
-        """The project that the directory lies in.
+        """The project that the directory belongs to.
 
         Raises:
             NotFoundError: there is no project.

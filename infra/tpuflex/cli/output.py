@@ -1,7 +1,7 @@
-"""What people and scripts see: results on standard output, progress on standard error.
+"""The output of the commands: results on standard output, progress on standard error.
 
-With ``--json`` standard output holds exactly one JSON document. Without a terminal there is
-no colour, and progress is plain lines that a CI log can keep.
+With ``--json`` standard output is exactly one JSON document. Without a terminal there is no
+colour, and progress is plain lines, fit for a CI log.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as TransferBar
 
-#: How often a growing figure (bytes pushed) is printed when there is no terminal, in seconds.
+#: Seconds between two lines about a transfer when there is no terminal.
 _PLAIN_INTERVAL = 5.0
-#: Commands of ours that work on one stack, as advice names them.
+#: Commands that work on one stack, as they appear in advice.
 _ADVISED = re.compile(r"\btpuflex (?:up|down|status|ask|preview|recover)\b")
 
 
 def for_stack(advice: str, stack: str) -> str:
-    """``advice`` with the commands in it made to mean ``stack``, unless it names one already.
+    """``advice`` with ``--stack`` added to its commands, unless it names a stack already.
 
-    Typed as it stands, `tpuflex down` would mean another stack.
+    Typed as it stands, `tpuflex down` would work on the default stack.
     """
     if stack == DEFAULT_STACK or "--stack" in advice:
         return advice
@@ -46,8 +46,8 @@ class Output:
     Args:
         json: whether standard output is for scripts.
         verbose: whether every resource and message is shown.
-        stack: the stack that is meant, for advice to be typed as it is read.
-        clock: seconds on a clock that never goes back.
+        stack: the stack that commands in advice are completed with.
+        clock: seconds on a monotonic clock.
     """
 
     def __init__(
@@ -71,38 +71,38 @@ class Output:
         return sys.stderr.isatty() and not self.json
 
     def result(self, text: str = "") -> None:
-        """A line of the result for people; nothing with ``--json``."""
+        """Print a line of the result; nothing with ``--json``."""
         if not self.json:
             click.echo(text)
 
     def piece(self, text: str) -> None:
-        """A piece of a result that grows on one line; nothing with ``--json``."""
+        """Print a piece of the result without a line break; nothing with ``--json``."""
         if not self.json:
             click.echo(text, nl=False)
 
     def document(self, value: object) -> None:
-        """The result for scripts; nothing without ``--json``, and only the first counts: what
-        a failure would add to a result that stands is in the exit code and standard error."""
+        """Print the result as JSON; nothing without ``--json``. Only the first document is printed:
+        a failure after it shows in the exit code and on standard error."""
         if self.json and not self._documented:
             self._documented = True
             click.echo(json.dumps(value, indent=2, sort_keys=True, default=str))
 
     def progress(self, text: str) -> None:
-        """A line about what goes on."""
+        """Print a line about what is going on."""
         click.echo(text, err=True)
 
     def heading(self, text: str) -> None:
-        """A line that begins a part of the result."""
+        """Print a heading of the result."""
         self.result(click.style(text, bold=True) if self._coloured(sys.stdout) else text)
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
-        """A table of the result, columns as wide as they need to be."""
+        """Print a table of the result."""
         if not self.json:
             for line in table_lines(header, list(rows)):
                 click.echo(line)
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
-        """A block of ``name  value`` lines of the result."""
+        """Print a block of ``name  value`` lines of the result; empty values are left out."""
         present = [(name, value) for name, value in facts if value]
         width = max((len(name) for name, _ in present), default=0)
         for name, value in present:
@@ -110,12 +110,12 @@ class Output:
             self.result(f"  {name:<{width}}  {indented}")
 
     def confirm(self, question: str, *, expected: str = "") -> None:
-        """Ask on standard error and go on only on yes (or on the ``expected`` word typed).
+        """Ask on standard error; return only on yes (or if the ``expected`` word was typed).
 
         Raises:
             InterruptedByUser: the answer was anything else.
             click.Abort: Ctrl-C, or the end of the input.
-            click.UsageError: there is nobody to ask.
+            click.UsageError: there is no terminal to ask on.
         """
         if not sys.stdin.isatty():
             raise click.UsageError("There is no terminal to ask on: add --yes to go ahead.")
@@ -125,8 +125,8 @@ class Output:
             answer = click.prompt(question, err=True, default="", show_default=False)
             agreed = answer == expected
         if not agreed:
-            wanted = f"the answer was not {expected!r}" if expected else "you did not agree"
-            raise InterruptedByUser(f"Nothing was done: {wanted}.")
+            reason = f"the answer was not {expected!r}" if expected else "you did not agree"
+            raise InterruptedByUser(f"Nothing was done: {reason}.")
 
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
@@ -150,9 +150,9 @@ class Output:
 
     @contextmanager
     def transfer(self, what: str) -> Iterator[Callable[[int, int], None]]:
-        """Progress of a transfer: a bar on a terminal, a line now and then in a log.
+        """Show the progress of a transfer: a bar on a terminal, a line now and then in a log.
 
-        Yields a function that takes the bytes done and the bytes in all.
+        Yields a function that takes the bytes done and the bytes in total.
         """
         if self.live:
             with _bar(what, self.console()) as self._bar:
@@ -161,7 +161,7 @@ class Output:
             yield self._transfer_lines(what)
 
     def end_bar(self) -> None:
-        """Draw the bar of a transfer no more, though another thread may still be at it."""
+        """Stop drawing the bar of a transfer, which another thread may still be running."""
         if self._bar is not None:
             self._bar.stop()
 
@@ -201,7 +201,7 @@ def _advance(bar: TransferBar, done: int, total: int) -> None:
 
 
 def one_line(text: str, width: int) -> str:
-    """``text``, cut to ``width`` columns: what is redrawn in place must not take two lines."""
+    """``text`` truncated to ``width`` columns: a line that is redrawn in place must not wrap."""
     return text if len(text) <= width else f"{text[: max(width - 1, 0)].rstrip()}…"
 
 
@@ -211,7 +211,7 @@ def megabytes(count: int) -> str:
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a plain table; two spaces between columns, no line ends in a space."""
+    """Lines of a plain table: two spaces between columns, no trailing spaces."""
     grid = [tuple(header), *(tuple(row) for row in rows)]
     widths = [max(len(row[i]) for row in grid) for i in range(len(header))]
     return [

@@ -37,12 +37,12 @@ class StackPlan:
 
     @property
     def request(self) -> str:
-        """What becomes of the request for the slice."""
+        """What happens to the request for the slice."""
         return TABLE[Condition.ENDED].preview.text if self.run_over else slice_plan(self.plan)
 
     @property
     def changes(self) -> str:
-        """How many resources are created, changed, replaced and deleted, in words."""
+        """How many resources will be created, changed, replaced and deleted, in words."""
         counts = Counter(step.operation for step in self.plan.resources)
         words = [f"{n} {_WORDS.get(op, f'to {op}')}" for op, n in counts.most_common()]
         return ", ".join(words) or "none"
@@ -100,14 +100,14 @@ class StackPlan:
 
 
 def slice_plan(plan: Plan) -> str:
-    """What becomes of the request for the slice, as the refresh table has it; empty where
-    ``plan`` holds none."""
+    """What happens to the request for the slice, in the words of the table of outcomes; empty
+    when ``plan`` does not touch one."""
     step = next((step for step in plan.steps if step.type == QUEUED_RESOURCE), None)
     return _PREVIEWS.get(step.operation, "") if step is not None else ""
 
 
 def price_text(cost: RunCost) -> str:
-    """The price in a sentence, with what it leaves out."""
+    """The price in a sentence, with what it does not include."""
     if cost.per_hour is None or cost.maximum is None:
         return "unknown for this region: see https://cloud.google.com/tpu/pricing"
     if not cost.per_hour:

@@ -1,7 +1,7 @@
-"""What `tpuflex up` does between the bucket and the chips: secrets and weights.
+"""What `tpuflex up` does before it requests chips: secrets and weights.
 
-Chips are billed from the moment they are granted, so everything that they wait for is
-brought first.
+Chips are billed from the moment they are granted, so everything that the host needs is put in
+place first.
 """
 
 from __future__ import annotations
@@ -29,12 +29,12 @@ Prepare = Callable[[str, Mapping[str, str]], Awaitable[None]]
 
 
 def preparation(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], bool]) -> Prepare:
-    """The coroutine function that the program awaits before it asks for chips.
+    """The coroutine function that the program awaits before it requests chips.
 
     Args:
         cloud: the stack's cloud.
         say: takes a line of progress.
-        output: shows how far a transfer has come.
+        output: shows the progress of a transfer.
         cancelled: whether the user pressed Ctrl-C.
     """
 
@@ -43,24 +43,25 @@ def preparation(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], 
         ensure_weights(cloud, say, output, cancelled)
 
     async def prepare(bucket: str, secret_ids: Mapping[str, str]) -> None:
-        del bucket, secret_ids  # both are a function of the stack, and so known here
+        del bucket, secret_ids  # both follow from the stack's names, known here
         await asyncio.to_thread(run)
 
     return prepare
 
 
 def ensure_secrets(cloud: Cloud, say: Say) -> None:
-    """Make sure that every secret version that the host will fetch exists.
+    """Make sure that every secret version that the host fetches exists.
 
     Raises:
-        NotFoundError: there is no Hugging Face token of the pinned version; only the user has it.
+        NotFoundError: the pinned version of the Hugging Face token, which only the user can
+            add, does not exist.
         TpuflexError: Secret Manager refused.
     """
     pinned = cloud.stack.settings.secrets
     before = {version.number for version in cloud.secrets.list_versions(cloud.secret(API_KEY))}
     version = cloud.secrets.ensure_api_key(cloud.secret(API_KEY), pinned.api_key_version)
     if version.number not in before:
-        say(f"  made     API key, version {version.number} of {cloud.stack.names.secret(API_KEY)}")
+        say(f"  created  API key, version {version.number} of {cloud.stack.names.secret(API_KEY)}")
     if pinned.hf_token_version is None:
         return
     numbers = {version.number for version in cloud.secrets.list_versions(cloud.secret(HF_TOKEN))}
@@ -72,22 +73,22 @@ def ensure_secrets(cloud: Cloud, say: Say) -> None:
 
 
 def ensure_weights(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], bool]) -> None:
-    """Push the model's weights if the bucket does not hold them whole, from ``weights.source``.
+    """Push the model's weights from ``weights.source`` unless the bucket holds all of them.
 
-    What lies there is compared with its manifest, by size and checksum: chips would wait for
-    a file that was cut short, at their price.
+    The bucket is compared with its manifest by size and checksum, because a truncated file
+    would keep chips waiting that are already billed.
 
     Raises:
-        WeightsError: the source is missing or cannot be read, or what lies in the bucket is
-            altered and there is no source.
+        WeightsError: the source is missing or cannot be read, or the weights in the bucket are
+            damaged and there is no source.
         InterruptedByUser: the user pressed Ctrl-C.
     """
     model = cloud.stack.settings.model
     prefix = weights_prefix(model)
-    stored = {found.prefix: found for found in cloud.weights.list()}
-    whole = prefix in stored and stored[prefix].manifest is not None
-    problems = cloud.weights.verify(prefix) if whole else ()
-    if whole and not problems:
+    stored = {weights.prefix: weights for weights in cloud.weights.list()}
+    complete = prefix in stored and stored[prefix].manifest is not None
+    problems = cloud.weights.verify(prefix) if complete else ()
+    if complete and not problems:
         return
     for problem in problems:
         say(
@@ -114,7 +115,7 @@ def ensure_weights(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[
 
 
 def weights_directory(cloud: Cloud, source: str, say: Say) -> Path:
-    """The directory that holds the weights of ``source``, fetched and converted if need be.
+    """The directory with the weights of ``source``, downloaded and converted if necessary.
 
     Raises:
         WeightsError: the source is missing or cannot be read.
@@ -134,10 +135,10 @@ def weights_directory(cloud: Cloud, source: str, say: Say) -> Path:
 
 
 def check_source(stack: OpenStack) -> None:
-    """See that the stack's ``weights.source`` is there, without fetching anything.
+    """Check that the stack's ``weights.source`` exists, without downloading anything.
 
     Raises:
-        SettingsError: it is written wrongly, or the directory holds no checkpoint.
+        SettingsError: it is malformed, or the directory holds no checkpoint.
     """
     from tpuflex.operate.model_source import check_source as check
 
@@ -147,14 +148,14 @@ def check_source(stack: OpenStack) -> None:
 
 
 def files_text(count: int) -> str:
-    """A number of files, in words."""
+    """``count`` files, in words."""
     return "1 file" if count == 1 else f"{count} files"
 
 
 def push_weights(
     cloud: Cloud, directory: Path, output: Output, cancelled: Callable[[], bool]
 ) -> PushReport:
-    """Bring ``directory`` into the stack's bucket, showing how far it has come.
+    """Push ``directory`` to the stack's bucket, showing the progress.
 
     Raises:
         WeightsError: the directory holds no weights, or a file cannot be read.

@@ -1,4 +1,4 @@
-"""A line at the foot of a terminal that is redrawn while something goes on."""
+"""A line at the bottom of the terminal that is redrawn while something goes on."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from tpuflex.cli.output import Output, one_line
 if TYPE_CHECKING:
     from rich.status import Status
 
-#: Columns that the turning sign takes.
+#: Columns that the spinning sign takes.
 _SIGN = 2
 
 
 class Spinner:
-    """Shows what goes on now: one line, redrawn in place; nothing without a terminal.
+    """Shows what is going on in one line, redrawn in place; nothing without a terminal.
 
-    Use as a context manager around what goes on.
+    Use as a context manager around the work.
 
     Args:
         output: where it is shown.
-        first: what the line says at the beginning.
+        first: the line's first text.
     """
 
     def __init__(self, output: Output, first: str) -> None:
@@ -45,7 +45,7 @@ class Spinner:
             self._status.stop()
 
     def redraw(self, text: str) -> None:
-        """Let the line say ``text``, cut to the terminal's width."""
+        """Show ``text``, truncated to the terminal's width."""
         if self._status is not None:
             from rich.text import Text
 

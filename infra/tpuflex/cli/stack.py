@@ -13,13 +13,13 @@ from tpuflex.settings.model import StackSettings
 
 @dataclass(frozen=True, slots=True)
 class OpenStack:
-    """A stack file that was read and found right.
+    """A stack file that was read and is valid.
 
     Attributes:
         project: the project it belongs to.
         name: stack name.
         file: the stack file.
-        settings: what it says.
+        settings: its content.
     """
 
     project: Project

@@ -1,4 +1,4 @@
-"""One stack and the engine that works on it: plan, bring up, take down."""
+"""One stack and the engine that works on it: plan, up, refresh, destroy."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from tpuflex.engine.plan import Plan
 
 
-#: URN patterns of the secret containers and of what they hang on.
+#: URN patterns of the secret containers and of what they depend on.
 SECRETS = (
     "**VllmEndpoint::*",
     "**pulumi:providers:gcp::*",
@@ -40,7 +40,7 @@ _FORETOLD = TABLE[Condition.ENDED].preview.text
 
 
 class StackRun:
-    """What the command line does with a stack through the engine."""
+    """One command's work on a stack through the engine, with its progress shown."""
 
     def __init__(self, invocation: Invocation, cloud: Cloud) -> None:
         self._invocation = invocation
@@ -49,11 +49,11 @@ class StackRun:
         self._failures = ProgramFailures()
         self._progress: LiveProgress | None = None
         self._partial = False
-        self._told: set[str] = set()
+        self._shown: set[str] = set()
 
     @cached_property
     def target(self) -> Target:
-        """The engine, and what it works on."""
+        """The engine's executable, and the stack that it works on."""
         project = self._stack.project
         output = self._invocation.output
         return Target(
@@ -70,7 +70,7 @@ class StackRun:
 
     @cached_property
     def _loading(self) -> threading.Thread:
-        """Loads the program's classes, from the first look at this on."""
+        """The thread that loads the program's classes, started on first access."""
         thread = threading.Thread(target=_load_program, daemon=True)
         thread.start()
         return thread
@@ -79,16 +79,16 @@ class StackRun:
         """What ``up`` would do and cost.
 
         Raises:
-            SettingsError: the weights that would be pushed are not there.
+            SettingsError: the weights to push do not exist.
             TpuflexError: the program or the engine failed.
         """
-        # The program's classes take as long to load as the engine takes to start: side by side.
+        # Loading the program's classes takes as long as starting the engine: do both at once.
         _ = self._loading
         cost = run_cost(self._stack.settings)
         preview = self.engine.preview()
-        plan = StackPlan(self._stack, preview, cost, run_over=_FORETOLD in self._told)
+        plan = StackPlan(self._stack, preview, cost, run_over=_FORETOLD in self._shown)
         if any(step.type == BUCKET for step in plan.plan.changes):
-            # A new bucket is filled from the source: a misspelt one is told before consent.
+            # A new bucket is filled from the source: report a misspelt one before consent.
             check_source(self._stack)
         return plan
 
@@ -102,7 +102,7 @@ class StackRun:
             return self.engine.up()
 
     def up_secrets(self) -> None:
-        """Create the secret containers, and nothing that costs anything.
+        """Create the secret containers, which cost nothing, and what they depend on.
 
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
@@ -115,7 +115,7 @@ class StackRun:
             self._partial = False
 
     def refresh(self) -> None:
-        """Adopt into the state what is really in the cloud.
+        """Bring the state in line with the cloud.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
@@ -124,7 +124,7 @@ class StackRun:
             self.engine.refresh()
 
     def destroy(self, plan: Plan, *, spare_protected: bool = False) -> None:
-        """Delete every resource of the stack, but for protected ones if those are spared.
+        """Delete every resource of the stack, except protected ones with ``spare_protected``.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
@@ -136,7 +136,7 @@ class StackRun:
         """The Pulumi program, run by the engine in this process."""
         import pulumi
 
-        # To its end: a module of pulumi-gcp that two threads load at once is seen half loaded.
+        # Wait for the end: two threads that load a module of pulumi-gcp at once see half of it.
         self._loading.join()
         from tpuflex.cli.prepare import preparation
         from tpuflex.program import deploy
@@ -148,7 +148,7 @@ class StackRun:
             self._stack.settings,
             project=pulumi.get_project(),
             stack=pulumi.get_stack(),
-            # Part of a stack has no chips, so nothing has to be there before them.
+            # Part of a stack has no chips, so there is nothing to prepare.
             prepare=None if self._partial else self._failures.guard_async(prepare),
             environ=self._cloud.environ,
         )
@@ -159,21 +159,21 @@ class StackRun:
             output,
             total,
             stopped=lambda: self.engine.cancelled,
-            told=frozenset(self._told),
+            shown=frozenset(self._shown),
         )
 
     def _listen(self, progress: Progress) -> None:
         if self._progress is not None:
             self._progress.listen(progress)
         elif isinstance(progress, Note) and progress.name == ENDPOINT_NAME:
-            # A preview looks at the slice, too: what it finds must not wait for `up`.
-            self._tell(progress)
+            # A preview reads the slice, too: show what it found at once, not only in `up`.
+            self._report(progress)
 
-    def _tell(self, note: Note) -> None:
-        if note.severity != "error" and not note.passing and note.text not in self._told:
-            self._told.add(note.text)
+    def _report(self, note: Note) -> None:
+        if note.severity != "error" and not note.passing and note.text not in self._shown:
+            self._shown.add(note.text)
             if note.text == _FORETOLD:
-                return  # the plan's own line says it
+                return  # the plan shows it on a line of its own
             word = "warning" if note.severity == "warning" else ""
             self._invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
 
