@@ -39,7 +39,8 @@ class Tpu:
         attributes: dict[str, str] | None = None,
     ) -> None:
         self._requests = requests
-        self._nodes = nodes or {}
+        named = (nodes or {}).items()
+        self._nodes = {name: node.model_copy(update={"name": name}) for name, node in named}
         self._attributes = attributes
 
     def list_queued_resources(self, project: str, zone: str) -> Listing:

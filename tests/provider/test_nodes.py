@@ -14,7 +14,8 @@ from tpuflex.provider.read import read
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
-from tpuflex.request.snapshot import Snapshot, outputs
+from tpuflex.request.outputs import outputs
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
 

@@ -154,7 +154,7 @@ def test_a_sign_of_life_says_since_when_google_is_silent(
 def test_a_sign_of_life_needs_no_deadline() -> None:
     """While a leftover is cleared nothing bounds the wait, so nothing is said to be left."""
     wait = Wait()
-    wait.contest.drop(wait.contest.attempts[0], "")
+    wait.contest.drop(wait.contest.attempts[0])
     assert wait.after(0) == []
 
     assert wait.after(60) == [(f"{A} being cleared (1m so far)", True)]
@@ -240,7 +240,7 @@ def test_without_request_and_deletion_the_next_zone_is_asked_at_once() -> None:
         attempt.watch = None
     assert wait.progress.pause() == 0
 
-    wait.contest.drop(wait.contest.attempts[0], "")
+    wait.contest.drop(wait.contest.attempts[0])
     assert wait.progress.pause() == 0.5
 
 

@@ -35,7 +35,8 @@ from tpuflex.request.importing import imported_inputs
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
-from tpuflex.request.snapshot import Snapshot, observed_inputs
+from tpuflex.request.outputs import observed_inputs
+from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
 HERE = RequestName.parse(NAME)

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 
 import pytest
 
 from tests.unit.stack_sections import embedded, sections
-from tpuflex.catalog.cost import expiry, run_cost
+from tpuflex.catalog.cost import run_cost
 from tpuflex.settings.load import parse
 
 
@@ -43,10 +42,3 @@ def test_the_embedded_cloud_is_free() -> None:
 
     assert cost.per_hour == 0
     assert cost.maximum == 0
-
-
-def test_expiry_is_counted_from_activation() -> None:
-    """The run duration starts when the slice becomes active, not when it is asked for."""
-    active = datetime(2026, 11, 21, 8, tzinfo=UTC)
-
-    assert expiry(active, timedelta(hours=4)) == datetime(2026, 11, 21, 12, tzinfo=UTC)

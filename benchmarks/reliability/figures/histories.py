@@ -21,8 +21,8 @@ from reliability.servicer_rig import ServicerRig
 from reliability.snapshot import is_over, stored_resources
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.queued_resources import TpuClient
-from tpuflex.provider.renewal import RUN_OVER
 from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import RUN_OVER
 
 #: How many histories the full run has.
 COUNT = 10_000

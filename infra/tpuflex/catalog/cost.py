@@ -1,9 +1,8 @@
-"""What a run costs and when it ends: pure arithmetic over the catalog."""
+"""What a run costs: pure arithmetic over the catalog."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime, timedelta
 from decimal import Decimal
 
 from tpuflex.catalog.accelerators import accelerator
@@ -49,8 +48,3 @@ def run_cost(settings: StackSettings) -> RunCost:
     per_hour = found.usd_per_chip_hour * row.chips
     hours = Decimal(int(settings.slice.max_run_duration.total_seconds())) / 3600
     return RunCost(row.chips, per_hour.quantize(_CENT), (per_hour * hours).quantize(_CENT), found)
-
-
-def expiry(active_since: datetime, max_run_duration: timedelta) -> datetime:
-    """When Google deletes a slice that became active at ``active_since``."""
-    return active_since + max_run_duration

@@ -7,7 +7,9 @@ from datetime import datetime
 from decimal import Decimal
 
 from tpuflex.operate.host import HostReport
+from tpuflex.request.causes import explained
 from tpuflex.request.outcomes import BOOTING, HOST_FAILED, TABLE, Condition, Outcome, condition_of
+from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import NOT_FOUND, Lifecycle
 
 _SECONDS_PER_HOUR = 3600
@@ -51,6 +53,28 @@ class SliceStatus:
     expires: datetime | None = None
     host: HostReport | None = None
     others: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, *, others: tuple[str, ...] = ()) -> SliceStatus:
+        """What ``snapshot`` shows of the slice; ``others`` as the attribute of that name."""
+        name, nodes, failure = snapshot.name, snapshot.nodes, snapshot.failure
+        endpoints = nodes.first.network_endpoints if nodes.first is not None else ()
+        return cls(
+            queued_resource=name.id,
+            zone=name.zone,
+            state=snapshot.state,
+            lifecycle=snapshot.lifecycle,
+            sentence=snapshot.meaning,
+            error="" if failure is None else explained(failure.code, failure.message),
+            created=parse_time(snapshot.created),
+            node=name.node(name.node_ids[0]),
+            node_state=(nodes.state or "") if nodes.found else "",
+            health=nodes.health or "",
+            address=endpoints[0].ip_address if endpoints else "",
+            active_since=parse_time(snapshot.active_since),
+            expires=snapshot.expires,
+            others=others,
+        )
 
     @property
     def condition(self) -> Condition:

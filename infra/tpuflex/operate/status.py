@@ -8,33 +8,22 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from tpuflex.catalog.cost import expiry
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.request.causes import classify
+from tpuflex.request.name import RequestName
+from tpuflex.request.nodes import Nodes
 from tpuflex.request.outcomes import TABLE, Condition
-from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
+from tpuflex.request.snapshot import Snapshot, ranked
 
 if TYPE_CHECKING:
     from tpuflex.gcp.queued_resources import Listing, NodeListing
-    from tpuflex.request.model import Node, QueuedResource
+    from tpuflex.request.model import Node
     from tpuflex.settings.model import StackSettings
-
-#: Which of several requests is the endpoint: the further along, the better.
-_RANK = (
-    Lifecycle.ACTIVE,
-    Lifecycle.PROVISIONING,
-    Lifecycle.WAITING,
-    Lifecycle.DELETING,
-    Lifecycle.LOST,
-    Lifecycle.ENDED,
-    Lifecycle.FAILED,
-)
 
 
 class Tpu(Protocol):
@@ -67,17 +56,17 @@ def slice_status(
     Raises:
         NotFoundError: no zone of the stack holds a request or node of the endpoint.
     """
-    moment = now or datetime.now(UTC)
-    found = [*_requests(settings, names, tpu, moment)]
-    found += _orphans(settings, names, tpu, {(s.zone, s.queued_resource) for s in found})
-    if not found:
+    at = (now or datetime.now(UTC)).timestamp()
+    snapshots = ranked(_snapshots(settings, names, tpu, at))
+    if not snapshots:
         raise _absent(settings, names, tpu)
-    best = min(found, key=lambda status: _RANK.index(status.lifecycle))
-    rest = tuple(f"{s.queued_resource} in {s.zone}: {s.state}" for s in found if s is not best)
-    best = replace(best, others=rest)
-    if not best.node_state:
-        return best
-    return replace(best, host=observe_host(best.node, tpu))
+    first, *rest = snapshots
+    status = SliceStatus.of(
+        first, others=tuple(f"{each.name.id} in {each.name.zone}: {each.state}" for each in rest)
+    )
+    if not status.node_state:
+        return status
+    return replace(status, host=observe_host(status.node, tpu))
 
 
 def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
@@ -87,7 +76,7 @@ def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
         requests = tpu.list_queued_resources(settings.project, zone).queued_resources
         nodes = tpu.list_nodes(settings.project, zone).nodes
         names_there = [*(each.name for each in requests), *(each.name for each in nodes)]
-        for identity in (name.rpartition("/")[2] for name in names_there):
+        for identity in map(_id, names_there):
             if generation_of(names.prefix, identity) is not None:
                 return NotFoundError(
                     f"Stack {names.stack} has no queued resource in {zones},"
@@ -110,95 +99,31 @@ def observe_host(node: str, tpu: Tpu) -> HostReport | None:
     return host_report(hosts[0]) if hosts else None
 
 
-def _requests(
-    settings: StackSettings, names: Names, tpu: Tpu, now: datetime
-) -> Iterable[SliceStatus]:
-    for zone in settings.slice.zones:
-        for request in tpu.list_queued_resources(settings.project, zone).queued_resources:
-            if request.spec.node.labels.get(LABEL_OWNER) == names.owner:
-                yield _status(request, zone, tpu, now)
-
-
-def _orphans(
-    settings: StackSettings, names: Names, tpu: Tpu, known: set[tuple[str, str]]
-) -> Iterable[SliceStatus]:
-    """Nodes of the endpoint without a queued resource: they are billed all the same."""
+def _snapshots(settings: StackSettings, names: Names, tpu: Tpu, at: float) -> Iterable[Snapshot]:
+    """Every request of the endpoint, and nodes of it that have no request any more: they are
+    billed all the same."""
+    requests = [
+        (RequestName(settings.project, zone, _id(request.name)), request)
+        for zone in settings.slice.zones
+        for request in tpu.list_queued_resources(settings.project, zone).queued_resources
+        if request.spec.node.labels.get(LABEL_OWNER) == names.owner
+    ]
+    for name, request in requests:
+        ids = request.node_ids(name.id)
+        nodes = tuple(node for id_ in ids if (node := tpu.get_node(name.node(id_))) is not None)
+        yield Snapshot(replace(name, nodes=ids), request, Nodes(ids, nodes), at)
+    orphans: dict[RequestName, list[Node]] = {}
     for zone in settings.slice.zones:
         for node in tpu.list_nodes(settings.project, zone).nodes:
-            held_by = (node.queued_resource or node.name).rpartition("/")[2]
-            if node.labels.get(LABEL_OWNER) == names.owner and (zone, held_by) not in known:
-                status = SliceStatus(
-                    queued_resource=node.name.rpartition("/")[2],
-                    zone=zone,
-                    state=NOT_FOUND,
-                    lifecycle=Lifecycle.LOST,
-                    sentence=TABLE[Condition.ORPHANED].meaning,
-                    node=node.name,
-                )
-                yield _with_node(status, node, [])
+            name = RequestName(settings.project, zone, _id(node.queued_resource or node.name))
+            if node.labels.get(LABEL_OWNER) == names.owner:
+                orphans.setdefault(name, []).append(node)
+    held = {name for name, _ in requests}
+    for name, left in orphans.items():
+        if name not in held:
+            ids = tuple(node.id for node in left)
+            yield Snapshot(replace(name, nodes=ids), None, Nodes(ids, tuple(left)), at)
 
 
-def _status(request: QueuedResource, zone: str, tpu: Tpu, now: datetime) -> SliceStatus:
-    identity = request.name.rpartition("/")[2]
-    parent = request.name.partition("/queuedResources/")[0]
-    node_name = f"{parent}/nodes/{request.node_ids(identity)[0]}"
-    node = tpu.get_node(node_name)
-    stands = lifecycle(
-        request.state.state,
-        node.state if node else None,
-        cut_short=request.cut_short(now.timestamp()),
-        too_early=request.too_early(now.timestamp()),
-    )
-    sentence = describe(request.state.state)
-    if stands is Lifecycle.LOST:
-        sentence = TABLE[Condition.NODE_MISSING].meaning
-    failed = request.state.failed_data
-    error = ""
-    if failed is not None:
-        cause = classify(failed.error.code, failed.error.message)
-        error = f"{failed.error.message} (cause: {cause})"
-    status = SliceStatus(
-        queued_resource=identity,
-        zone=zone,
-        state=request.state.state,
-        lifecycle=stands,
-        sentence=sentence,
-        error=error,
-        created=_time(request.create_time),
-        node=node_name,
-    )
-    return status if node is None else _with_node(status, node, _endings(request, node))
-
-
-def _with_node(status: SliceStatus, node: Node, endings: list[datetime]) -> SliceStatus:
-    endpoints = node.network_endpoints
-    return replace(
-        status,
-        node_state=node.state,
-        health=node.health,
-        address=endpoints[0].ip_address if endpoints else "",
-        active_since=_time(node.create_time),
-        expires=min(endings, default=None),
-    )
-
-
-def _endings(request: QueuedResource, node: Node) -> list[datetime]:
-    """Every time at which Google says that the run ends; before it says so, what was asked for."""
-    said = (request.run_duration.termination_time, node.scheduling_config.termination_timestamp)
-    times = [time for time in map(_time, said) if time is not None]
-    began = _time(node.create_time)
-    asked = request.run_duration.max_run_duration.removesuffix("s")
-    if not times and began is not None and asked.isdigit():
-        return [expiry(began, timedelta(seconds=int(asked)))]
-    return times
-
-
-def _time(text: str) -> datetime | None:
-    """An RFC 3339 time; None when it is absent or unreadable."""
-    if not text:
-        return None
-    try:
-        parsed = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return parsed if parsed.tzinfo else parsed.replace(tzinfo=UTC)
+def _id(name: str) -> str:
+    return name.rpartition("/")[2]

@@ -14,7 +14,7 @@ from tpuflex.provider.watch import Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.snapshot import Snapshot, rank
 
 
 @dataclass
@@ -63,8 +63,8 @@ class Contest:
 
     # -- deleting ----------------------------------------------------------------------------
 
-    def drop(self, attempt: ZoneAttempt, note: str) -> None:
-        """Delete what is there; with a ``note`` the zone is out, without it is asked again."""
+    def drop(self, attempt: ZoneAttempt, note: str | None = None) -> None:
+        """Delete what is there; with a ``note`` the zone is out, without one it is asked again."""
         attempt.watch, attempt.note, attempt.exists = None, note, True
         attempt.removal = self._removal(attempt.name)
 
@@ -106,7 +106,7 @@ class Contest:
             if attempt.removal is not removal:
                 continue
             attempt.removal, attempt.exists = None, failure is not None
-            if failure is not None and not attempt.note:
+            if failure is not None and attempt.note is None:
                 # It should have made room for a request.
                 attempt.give_up(failure)
                 attempt.exists = True
@@ -127,11 +127,12 @@ class Contest:
         Args:
             message: what happened.
             hint: what to do.
-            first: what the state shows; the most advanced request unless given.
+            first: what the state shows; unless given the request that is furthest along, of those
+                that may still become active if there are any.
         """
         there = [attempt for attempt in self.attempts if attempt.exists]
-        ranked = sorted(there, key=lambda attempt: (not attempt.granted, not attempt.live))
-        chosen = first or (ranked[0] if ranked else self.attempts[0])
+        order = sorted(there, key=lambda each: (not each.live, rank(each.seen.lifecycle)))
+        chosen = first or next(iter(order), self.attempts[0])
         seen = chosen.seen
         also = (
             *(attempt.name for attempt in there if attempt is not chosen),
@@ -178,7 +179,7 @@ def all_zones_failed(contest: Contest) -> TpuflexError | None:
 
     An :class:`UnreadyError` if anything is left that the state must keep.
     """
-    if any(e.live or e.not_asked or (e.removal and not e.note) for e in contest.attempts):
+    if any(e.live or e.not_asked or (e.removal and e.note is None) for e in contest.attempts):
         return None
     errors = [e.error for e in contest.attempts if e.error is not None]
     if contest.single:

@@ -134,7 +134,7 @@ class Removal:
 
     def _act(self, seen: Snapshot) -> None:
         if self._in_progress(seen):
-            self._report(seen, "")
+            self._report(seen)
             return
         try:
             if seen.queued_resource is not None:
@@ -144,7 +144,8 @@ class Removal:
                 self.operation = answer.name
             else:
                 self.orphans.delete(seen.orphans(self.labels))
-            self._report(seen, "deleting")
+            sentence = "" if seen.queued_resource is None else f"it was {seen.state}"
+            self._report(seen, "deleting", sentence)
         except NotFoundError:
             return
         except ApiError as error:
@@ -175,13 +176,12 @@ class Removal:
             return False
         return found.done if found is not None else None
 
-    def _report(self, seen: Snapshot, note: str) -> None:
+    def _report(self, seen: Snapshot, note: str = "", sentence: str = "") -> None:
         now = self.call.timing.monotonic()
-        if seen.queued_resource is not None:
-            # What its state meant for the queue is beside the point while it is being deleted.
-            sentence = f"it was {seen.state}" if note == "deleting" else seen.describe()
-        else:
+        if seen.queued_resource is None:
             sentence = f"the queued resource is gone, {orphaned(seen.nodes)}"
+        elif not sentence:
+            sentence = seen.describe()
         line = f"{self.where}{note}: {sentence}" if note else f"{self.where}{sentence}"
         if line != self.said:
             self.call.report(line)

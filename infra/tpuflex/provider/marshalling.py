@@ -17,8 +17,8 @@ from tpuflex.request.arguments import input_properties, parse
 from tpuflex.request.diff import INPUTS
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import ids_of
-from tpuflex.request.snapshot import Snapshot, outputs
-from tpuflex.request.states import Lifecycle
+from tpuflex.request.outputs import outputs
+from tpuflex.request.snapshot import Snapshot
 
 
 def require_known_type(urn: str) -> None:
@@ -38,12 +38,6 @@ def require_known_type(urn: str) -> None:
 def inputs_of(values: Properties) -> Properties:
     """The inputs among ``values``, which may be outputs."""
     return {key: value for key, value in values.items() if key in INPUTS}
-
-
-def stands(olds: Properties) -> Lifecycle | None:
-    """Where the resource stood when the state was written; None if it does not say."""
-    value = olds.get("lifecycle")
-    return Lifecycle(value) if value in {item.value for item in Lifecycle} else None
 
 
 def properties(given: Struct, seen: Snapshot) -> Struct:

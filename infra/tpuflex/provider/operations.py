@@ -16,10 +16,10 @@ from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.protection import refuse_deletion
 from tpuflex.provider.race import obtain
 from tpuflex.provider.read import labels_of, names_of, read
-from tpuflex.provider.renewal import RUN_OVER_AND_GONE, RUN_OVER_AND_NOW
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.arguments import QueuedResourceArgs, parse
 from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import RUN_OVER_CLEANED, RUN_OVER_LEFTOVER
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
@@ -119,8 +119,8 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName
     """The run is over, and nobody asked for another: at most what is left is cleaned up. Either
     way there is no slice, and an `up` that ends well would say that there is one."""
     left = _left(call, args, known)
-    cleaned = f"{known[0]}: {RUN_OVER_AND_GONE}"
-    message, hint = f"{known[0]}: {RUN_OVER_AND_NOW}" if left else cleaned, ""
+    cleaned = f"{known[0]}: {RUN_OVER_CLEANED}"
+    message, hint = f"{known[0]}: {RUN_OVER_LEFTOVER}" if left else cleaned, ""
     if args.on_run_end == "delete" and left:
         call.report("the run is over: deleting what it left, which still uses quota")
         deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion

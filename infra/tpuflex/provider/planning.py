@@ -10,11 +10,12 @@ from dataclasses import dataclass, replace
 
 from pulumi_plugin.changes import Change, ChangeKind, Diff
 from pulumi_plugin.values import Properties, has_unknown
-from tpuflex.provider.marshalling import stands
+from tpuflex.duration import google_seconds
+from tpuflex.provider.pace import elapsed
 from tpuflex.provider.protection import refuse_replacement
-from tpuflex.provider.renewal import due
 from tpuflex.request.diff import diff, with_next_generation
 from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.outputs import recorded_lifecycle, remaining
 from tpuflex.request.provider_options import STEERING
 from tpuflex.request.states import NOT_FOUND, Lifecycle
 
@@ -52,7 +53,7 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     Raises:
         ConflictError: it would replace what is protected.
     """
-    where = stands(outputs)
+    where = recorded_lifecycle(outputs)
     described = {key: value for key, value in new.items() if key not in STEERING}
     if not _moves(old, new, outputs, where):
         described["zones"] = old.get("zones")
@@ -136,3 +137,40 @@ def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) ->
         return {}
     left = new.get("onRunEnd") == "delete" and outputs.get("state") != NOT_FOUND
     return {"lifecycle": change, "requests": change} if left else {"lifecycle": change}
+
+
+@dataclass(frozen=True, slots=True)
+class Renewal:
+    """A new run that the state and the clock ask for.
+
+    Attributes:
+        property: the output that is the reason.
+        text: the reason in words.
+    """
+
+    property: str
+    text: str
+
+
+def due(inputs: Properties, outputs: Properties, now: float) -> Renewal | None:
+    """The renewal that ``renewBefore`` asks for; None if it asks for none (yet).
+
+    Args:
+        inputs: inputs now.
+        outputs: what the state says about the run.
+        now: seconds since the epoch.
+    """
+    limit = google_seconds(inputs.get("renewBefore"))
+    if limit is None:
+        return None
+    where = recorded_lifecycle(outputs)
+    if where is Lifecycle.ENDED:
+        return Renewal("lifecycle", "the run is over, and renewBefore asks for a new one")
+    left = remaining(outputs, now)
+    if where is not Lifecycle.ACTIVE or left is None or left >= limit:
+        return None
+    return Renewal(
+        "expireTime",
+        f"{elapsed(left)} of the run are left, less than renewBefore ({elapsed(limit)}):"
+        " a new one takes over",
+    )

@@ -25,7 +25,7 @@ from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.snapshot import Snapshot, rank
 from tpuflex.request.states import Lifecycle
 
 
@@ -115,7 +115,7 @@ class Race:
             elif judged is Verdict.CLEAR:
                 where = f"{contest.at(attempt)}{seen.describe()}"
                 self._call.report(f"clearing a leftover of an earlier run, {where}")
-                contest.drop(attempt, "")
+                contest.drop(attempt)
             elif judged is Verdict.REFUSE_DIFFERENT:
                 refused = refusal(seen, judged)
                 raise contest.kept(refused.message, refused.hint) if contest.remains() else refused
@@ -138,12 +138,12 @@ class Race:
         """Ordered: begin where an earlier run waits; withdraw what waits elsewhere."""
         attempts = self._contest.attempts
         live = [attempt for attempt in attempts if attempt.live]
-        first = next((e for e in live if e.granted), live[0] if live else None)
-        if first is None:
+        if not live:
             return
+        first = min(live, key=lambda attempt: rank(attempt.seen.lifecycle))
         for other in live:
             if other is not first and not other.granted:
-                self._withdraw(other, "")
+                self._withdraw(other)
         at = attempts.index(first)
         self._contest.attempts = [*attempts[at:], *attempts[:at]]
         self._begin_turn(first)
@@ -211,7 +211,7 @@ class Race:
         if self._call.timing.monotonic() >= attempt.share:
             self._withdraw(attempt, f"withdrawn after {elapsed(attempt.watch.age)}")
 
-    def _withdraw(self, attempt: ZoneAttempt, note: str) -> None:
+    def _withdraw(self, attempt: ZoneAttempt, note: str | None = None) -> None:
         try:
             withdrawn = withdraw(self._call, attempt.name)
         except (AccessError, ApiError) as error:

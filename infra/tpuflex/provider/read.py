@@ -1,31 +1,19 @@
-"""Read: what became of the resource, told apart as the refresh table has it."""
+"""Read: what became of the resource, by the conditions of the refresh table."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from datetime import datetime
 
 from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
 from tpuflex.provider.call import Call
-from tpuflex.provider.watch import failure_of
-from tpuflex.request.causes import classify
+from tpuflex.request.causes import explained
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import ids_of
 from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
-from tpuflex.request.snapshot import Snapshot, observed_inputs, outputs
+from tpuflex.request.outputs import observed_inputs, outputs, recorded_lifecycle, remaining
+from tpuflex.request.snapshot import NO_REASON, Snapshot, ranked
 from tpuflex.request.states import Lifecycle
-
-#: The further along, the more it is the resource; the rest are requests that lost.
-_RANK = (
-    Lifecycle.ACTIVE,
-    Lifecycle.PROVISIONING,
-    Lifecycle.WAITING,
-    Lifecycle.ENDED,
-    Lifecycle.FAILED,
-    Lifecycle.LOST,
-    Lifecycle.DELETING,
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,25 +46,26 @@ def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found |
     """
     labels = labels_of(inputs)
     created = str(known.get("createTime") or "")
-    found, strangers = [], False
+    ours: dict[RequestName, Condition] = {}
+    snapshots, foreign = [], False
     for name in names_of(id_, inputs, known):
         seen = call.look_twice(name)
-        stands = seen.condition(labels if inputs else seen.labels, created)
-        if stands is Condition.FOREIGN:
-            text = TABLE[stands].refresh.text
+        condition = seen.condition(labels if inputs else seen.labels, created)
+        if condition is Condition.FOREIGN:
+            text = TABLE[condition].refresh.text
             call.report(f"{name} belongs to {seen.owner} now: {text}", warning=True)
-            strangers = True
-        elif stands is not Condition.GONE:
-            found.append((seen, stands))
-    if not found:
+            foreign = True
+        elif condition is not Condition.GONE:
+            ours[seen.name] = condition
+            snapshots.append(seen)
+    if not snapshots:
         kept = _nothing(call, id_, inputs, known)
-        if kept is None and inputs and not strangers:
+        if kept is None and inputs and not foreign:
             call.report(f"{id_}: {TABLE[Condition.GONE].refresh.text}", warning=True)
         return kept
-    found.sort(key=lambda each: _RANK.index(each[0].lifecycle))
-    (first, stands), *rest = found
-    seen = replace(first, also=tuple(other.name for other, _ in rest))
-    if (notice := _notice(seen, stands)) is not None:
+    first, *rest = ranked(snapshots)
+    seen = replace(first, also=tuple(other.name for other in rest))
+    if (notice := _notice(seen, ours[seen.name])) is not None:
         call.report(notice, warning=True)
     given = observed_inputs(inputs, seen)
     return Found(given, outputs(given, seen, inputs), seen)
@@ -124,8 +113,9 @@ def labels_of(inputs: Properties) -> dict[str, str]:
 def _nothing(call: Call, id_: str, inputs: Properties, known: Properties) -> Found | None:
     """Nothing is left. A run that was over stays over: taken out of the state, it would be
     bought again unasked."""
-    ended = known.get("lifecycle") == Lifecycle.ENDED.value
-    if not inputs or not (ended or _over(known, call.timing.wall())):
+    left = remaining(known, call.timing.wall())
+    ended = recorded_lifecycle(known) is Lifecycle.ENDED or (left is not None and left <= 0)
+    if not inputs or not ended:
         return None
     name = replace(RequestName.parse(id_), nodes=node_ids_of(inputs, known))
     seen = Snapshot(name, at=call.timing.wall(), known_ended=True)
@@ -138,25 +128,17 @@ def _traces(empty: Properties) -> Properties:
     return {key: value for key, value in empty.items() if key not in kept}
 
 
-def _over(known: Properties, now: float) -> bool:
-    expires = known.get("expireTime")
-    try:
-        return isinstance(expires, str) and datetime.fromisoformat(expires).timestamp() <= now
-    except ValueError:
-        return False
-
-
-def _notice(seen: Snapshot, stands: Condition) -> str | None:
+def _notice(seen: Snapshot, condition: Condition) -> str | None:
     """What somebody who runs a refresh should know."""
-    row = TABLE[stands]
-    if stands is Condition.FAILED:
-        failure = failure_of(seen)
-        cause = classify(failure.code, failure.message)
-        return f"FAILED: {failure.message} (cause: {cause}): {row.refresh.text}"
-    if stands is Condition.ENDED:
-        said = seen.describe()
-        return said if row.refresh.text in said else f"{said}: {row.refresh.text}"
-    if stands is Condition.ORPHANED and not seen.nodes.several:
+    row = TABLE[condition]
+    if condition is Condition.FAILED:
+        failure = seen.failure or NO_REASON
+        return f"FAILED: {explained(failure.code, failure.message)}: {row.refresh.text}"
+    if condition is Condition.ENDED:
+        # SUSPENDED itself means that the run is over; on the way there it has to be added.
+        over = seen.state == "SUSPENDED"
+        return seen.describe() if over else f"{seen.describe()}: {row.refresh.text}"
+    if condition is Condition.ORPHANED and not seen.nodes.several:
         return f"{seen.state}: {row.refresh.text}"
     if row.action is PreviewAction.REPLACE:
         told = "`up` replaces it" if seen.nodes.several else row.refresh.text

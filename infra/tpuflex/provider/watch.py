@@ -17,7 +17,7 @@ from tpuflex.request.causes import Cause, classify, remedy
 from tpuflex.request.model import Operation, Status
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import TABLE, Condition
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.snapshot import NO_REASON, Snapshot
 from tpuflex.request.states import Lifecycle, is_settled
 
 #: For so long after the request was accepted, a 404 means "not yet" (eventual consistency).
@@ -192,7 +192,7 @@ class Watch:
     def _raise_if_settled(self) -> None:
         seen = self.seen
         if seen.state == "FAILED":
-            failure = failure_of(seen)
+            failure = seen.failure or NO_REASON
             raise self._unready(f"{self.name} FAILED: {failure.message}", failure)
         if seen.state == "SUSPENDED" and seen.lifecycle is Lifecycle.ENDED:
             raise UnreadyError(
@@ -233,13 +233,6 @@ class Watch:
             hint=f"{remedy(cause, failure.message)} `pulumi up` replaces it, `pulumi destroy`"
             " removes it.",
         )
-
-
-def failure_of(seen: Snapshot) -> Status:
-    """Why a FAILED request failed."""
-    found = seen.queued_resource
-    data = found.state.failed_data if found is not None else None
-    return data.error if data is not None else Status(message="no reason was given")
 
 
 def rejection(name: RequestName, failure: Status) -> TpuflexError:

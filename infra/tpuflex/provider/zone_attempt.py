@@ -15,13 +15,14 @@ from tpuflex.errors import (
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.delete import Removal
 from tpuflex.provider.pace import elapsed
-from tpuflex.provider.watch import Watch, failure_of
+from tpuflex.provider.watch import Watch
 from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.body import request_name
-from tpuflex.request.causes import outcome
+from tpuflex.request.causes import Cause, outcome
+from tpuflex.request.model import Status
 from tpuflex.request.name import RequestName
-from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle
+from tpuflex.request.snapshot import NO_REASON, Snapshot
+from tpuflex.request.states import is_known
 
 
 @dataclass
@@ -45,7 +46,7 @@ class ZoneAttempt:
     removal: Removal | None = None
     error: TpuflexError | None = None
     exists: bool = False
-    note: str = ""
+    note: str | None = None
     share: float | None = None
 
     @classmethod
@@ -67,7 +68,8 @@ class ZoneAttempt:
     @property
     def not_asked(self) -> bool:
         """Whether this zone was not asked yet and can be."""
-        return self.watch is None and self.removal is None and self.error is None and not self.note
+        asked = self.watch is not None or self.removal is not None or self.error is not None
+        return not asked and self.note is None
 
     @property
     def granted(self) -> bool:
@@ -91,38 +93,46 @@ class ZoneAttempt:
         self.error = error
         # What does not exist was refused; anything else must be found again.
         self.exists = isinstance(error, UnreadyError)
-        self.note = self.note or reason(error)
+        if self.note is None:
+            self.note = reason(error, self.watch.failure if self.watch is not None else None)
 
     def outcome(self) -> str:
         """What has become of it so far, in a few words: ``us-east5-b unsupported``."""
-        if self.note:
+        if self.note is not None:
             return f"{self.zone} {self.note}"
         if self.watch is None:
             return f"{self.zone} {'being cleared' if self.removal else 'not asked yet'}"
-        where = self.seen.lifecycle
-        word = "sent" if self.seen.queued_resource is None else where.value
-        if self.seen.queued_resource is not None and where is Lifecycle.WAITING:
-            # Google's own word, should it be one that this version does not know.
-            word = "waiting" if "does not know" not in self.seen.describe() else self.seen.state
+        if self.seen.queued_resource is None:
+            word = "sent"
+        else:
+            # Google's own word where this version does not know it.
+            word = self.seen.lifecycle.value if is_known(self.seen.state) else self.seen.state
         return f"{self.zone} {word} {elapsed(self.watch.age)}"
 
 
-def reason(error: TpuflexError) -> str:
-    """Why a zone is out, in a few words."""
+def reason(error: TpuflexError, rejected: Status | None = None) -> str:
+    """Why a zone is out, in a few words.
+
+    Args:
+        error: what ended the attempt.
+        rejected: what the create operation failed with, if it did.
+    """
     if isinstance(error, UnreadyError):
         seen = error.snapshot
         if seen.state == "FAILED":
-            failure = failure_of(seen)
+            failure = seen.failure or NO_REASON
             return outcome(failure.code, failure.message)
         return seen.state if seen.queued_resource is not None else "cannot be found"
     if isinstance(error, AlreadyExistsError):
         return "name taken"
     if isinstance(error, QuotaError):
-        return outcome(8, f"quota: {error.message}")
+        return outcome(8, error.message, Cause.QUOTA)
     if isinstance(error, AccessError):
         return "permission"
     if isinstance(error, ConflictError):
         return "not deletable"
     if isinstance(error, ApiError) and error.passing and error.status:
         return f"no answer (status {error.status})"
+    if rejected is not None:
+        return outcome(rejected.code, rejected.message)
     return outcome(3, error.message)

@@ -68,17 +68,26 @@ def classify(code: int, message: str) -> Cause:
     return _CODES.get(code, Cause.INTERNAL)
 
 
+def explained(code: int, message: str) -> str:
+    """Google's words and the cause: ``no more capacity (cause: stock-out)``."""
+    return f"{message} (cause: {classify(code, message)})"
+
+
 _LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)
 
 
-def outcome(code: int, message: str) -> str:
+def outcome(code: int, message: str, cause: Cause | None = None) -> str:
     """Why a zone is out, in a few words: ``unsupported``, ``quota 0 of 64`` (none is left),
-    ``no quota`` (there never was any), ``stock-out``."""
-    cause = classify(code, message)
-    if no_quota(message):
-        return "no quota"
-    if cause is Cause.QUOTA and (limit := _LIMIT.search(message)) is not None:
-        return f"quota 0 of {limit[1]}"
+    ``no quota`` (there never was any), ``stock-out``.
+
+    Args:
+        code, message: Google's status.
+        cause: the cause, where more than the status tells it.
+    """
+    cause = cause or classify(code, message)
+    limit = _LIMIT.search(message)
+    if cause is Cause.QUOTA and limit is not None:
+        return "no quota" if int(limit[1]) == 0 else f"quota 0 of {limit[1]}"
     return f"internal error (code {code})" if cause is Cause.INTERNAL and code else cause.value
 
 

@@ -108,6 +108,11 @@ _GO_ON = Outcome(
     "It stays in the cloud and in the state: run `up` again to wait on, `down` to give it up.",
     _WAIT,
 )
+#: Said when a run is over and nobody asked for another one: by itself, with what to do for a new
+#: run, and with what to do about a leftover.
+RUN_OVER = "the run is over and nothing is bought again unasked"
+RUN_OVER_CLEANED = f"{RUN_OVER}: set renew_before, or change rerun, for a new run"
+RUN_OVER_LEFTOVER = f"{RUN_OVER_CLEANED}; set on_run_end to delete, or destroy, to clean up"
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
 _ANEW = Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER)
 
@@ -139,11 +144,7 @@ TABLE: Mapping[Condition, Row] = {
     Condition.ENDED: Row(
         "the run is over and the hosts are gone: nothing is billed, the leftover still uses quota",
         PreviewAction.UPDATE,
-        Outcome(
-            "the run is over and nothing is bought again unasked: set renew_before, or change"
-            " rerun, for a new run; set on_run_end to delete, or destroy, to clean up",
-            _OVER,
-        ),
+        Outcome(RUN_OVER_LEFTOVER, _OVER),
         Outcome("the run is over"),
         _LEFTOVER_DELETED,
         Outcome(

@@ -1,21 +1,42 @@
-"""What the cloud says about one queued resource, and how the state shows it. Pure."""
+"""The one reading of a slice: what the cloud has of a queued resource, and what that means. Pure.
+
+Provider, `status`, `ask`, `up`, `down`, cost and recovery all read a slice here. Queued resource,
+nodes, labels and time make a :class:`Snapshot`; which condition that is, which of the requests in
+several zones is the slice, and when its run ends, is decided in this module and nowhere else
+(docs/adr/0012-one-reading-of-a-slice.md).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from pulumi_plugin.values import Properties, Value
-from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_SPEC, LABEL_STACK
-from tpuflex.request.importing import imported_inputs
-from tpuflex.request.model import Node, QueuedResource
+from tpuflex.duration import google_seconds
+from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK
+from tpuflex.request.model import Node, QueuedResource, Status
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
 from tpuflex.request.outcomes import TABLE, Condition, condition_of
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
+from tpuflex.request.values import moment
 
-#: Of the nodes of one request, the one that counts.
+#: With any one node in one of these, the whole slice is.
 _LEAST = (Lifecycle.LOST, Lifecycle.PROVISIONING)
+#: Of several requests, the first in this order is the slice. What ended or failed is further along
+#: than what is missing or being deleted: it is there to be seen, and `up` must not buy again
+#: unasked after a run that ended.
+_RANK = (
+    Lifecycle.ACTIVE,
+    Lifecycle.PROVISIONING,
+    Lifecycle.WAITING,
+    Lifecycle.ENDED,
+    Lifecycle.FAILED,
+    Lifecycle.LOST,
+    Lifecycle.DELETING,
+)
+#: Of what FAILED without a word from Google.
+NO_REASON = Status(message="no reason was given")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,36 +67,28 @@ class Snapshot:
     @property
     def state(self) -> str:
         """Google's word for the queued resource's state."""
-        found = self.queued_resource
-        return found.state.state if found is not None else NOT_FOUND
+        return self.queued_resource.state.state if self.queued_resource is not None else NOT_FOUND
 
     @property
     def lifecycle(self) -> Lifecycle:
-        """Our word for where it stands: it is as far along as the last of its nodes, and lost
-        with any one of them."""
-        found = self.queued_resource
+        """Our word for the state: as far along as the slowest of the nodes, and lost with any one
+        of them."""
         if self.known_ended and self.gone:
             return Lifecycle.ENDED
-        state = found.state.state if found is not None else None
-        cut_short = found is not None and found.cut_short(self.at)
-        too_early = found is not None and found.too_early(self.at)
+        request = self.queued_resource
+        state = request.state.state if request is not None else None
+        cut_short = request is not None and request.cut_short(self.at)
+        too_early = request is not None and request.too_early(self.at)
         states = self.nodes.states or (None,)
         each = [lifecycle(state, node, cut_short=cut_short, too_early=too_early) for node in states]
         return next((where for where in _LEAST if where in each), each[0])
 
-    @property
-    def created(self) -> str:
-        """When it was asked for (`createTime`), which tells it from a namesake; or empty."""
-        if self.queued_resource is not None:
-            return self.queued_resource.create_time
-        return ""
-
     def condition(self, labels: dict[str, str], created: str = "") -> Condition:
-        """Its row in the refresh table.
+        """The row of the refresh table that applies.
 
         Args:
             labels: labels that say whose it should be.
-            created: `createTime` of the one that is meant: labels may be changed, that cannot.
+            created: `createTime` of the request that is meant: unlike labels, it cannot change.
         """
         same = bool(created) and created == self.created
         return condition_of(
@@ -84,6 +97,34 @@ class Snapshot:
             node=bool(self.nodes.found),
             ours=same or self.belongs_to(labels),
         )
+
+    # -- time --------------------------------------------------------------------------------
+
+    @property
+    def created(self) -> str:
+        """When capacity was requested (`createTime`), which distinguishes it from a later request
+        of the same name; or empty."""
+        return self.queued_resource.create_time if self.queued_resource is not None else ""
+
+    @property
+    def active_since(self) -> str:
+        """When the last of its nodes was made; or empty."""
+        return max((node.create_time for node in self.nodes.found), default="")
+
+    @property
+    def expires(self) -> datetime | None:
+        """When the run ends: of several nodes, that of the first to end."""
+        request = self.queued_resource or QueuedResource()
+        ends = (run_end(request, node) for node in self.nodes.found)
+        return min((end for end in ends if end is not None), default=None)
+
+    @property
+    def failure(self) -> Status | None:
+        """Why it failed, in Google's words."""
+        data = self.queued_resource.state.failed_data if self.queued_resource is not None else None
+        return data.error if data is not None else None
+
+    # -- ownership ---------------------------------------------------------------------------
 
     @property
     def labels(self) -> dict[str, str]:
@@ -118,146 +159,56 @@ class Snapshot:
         owner = labels.get(LABEL_OWNER)
         return tuple(n for n in self.nodes.found if n.labels.get(LABEL_OWNER) == owner)
 
+    # -- words -------------------------------------------------------------------------------
+
+    @property
+    def meaning(self) -> str:
+        """What its state means, in plain words."""
+        if self.queued_resource is None and self.nodes.found:
+            if self.nodes.several:
+                left = self.nodes.left_over()
+                return f"{left}, and billed, but the queued resource is gone"
+            return TABLE[Condition.ORPHANED].meaning
+        if self.lifecycle is Lifecycle.LOST:
+            return TABLE[Condition.NODE_MISSING].meaning
+        return describe(self.state)
+
     def describe(self) -> str:
         """Google's word and what it means, for a progress line."""
         if self.state == "ACTIVE" and self.lifecycle is not Lifecycle.ACTIVE:
             return f"ACTIVE, but {self.nodes.trouble()}"
-        if self.state == "SUSPENDED" and self.lifecycle is Lifecycle.LOST:
-            return f"SUSPENDED: {TABLE[Condition.NODE_MISSING].meaning}"
-        if self.queued_resource is None and self.nodes.found:
-            if self.nodes.several:
-                left = self.nodes.left_over()
-                return f"{NOT_FOUND}: {left}, and billed, but the queued resource is gone"
-            return f"{NOT_FOUND}: {TABLE[Condition.ORPHANED].meaning}"
-        return f"{self.state}: {describe(self.state)}"
+        return f"{self.state}: {self.meaning}"
 
 
-def outputs(inputs: Properties, seen: Snapshot, known: Properties | None = None) -> Properties:
-    """The resource's output properties: its ``inputs`` and what Google says about it.
+def ranked(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
+    """``snapshots`` in several zones, the slice first: the one that is furthest along. What is
+    equally far along stays in the given order, which is that of the zones."""
+    return sorted(snapshots, key=lambda snapshot: rank(snapshot.lifecycle))
 
-    Args:
-        inputs: its inputs, as the cloud has them.
-        seen: what was found.
-        known: its inputs as the state had them before, if they may be others.
+
+def rank(where: Lifecycle) -> int:
+    """How far from the front a request in this state is among several; 0 is the front."""
+    return _RANK.index(where)
+
+
+def run_end(request: QueuedResource, node: Node) -> datetime | None:
+    """When the run of ``node`` ends at the latest; None if that is not known.
+
+    The earliest time that Google itself gives. Until it gives one, the node's creation and the run
+    duration: from when on the run is counted is not documented, and the earliest reading is safe.
     """
-    found = seen.queued_resource or QueuedResource()
-    nodes = seen.nodes.status() or Nodes(seen.name.node_ids).status()
-    drifted = _drifted(inputs, known or {}, seen.nodes)
-    addresses: list[Value] = [address for node in nodes for address in node.ip_addresses]
-    each: list[Value] = [
-        node.model_copy(update={"drifted": drifted.get(node.id)}).model_dump(
-            mode="json", by_alias=True, exclude_none=True
-        )
-        for node in nodes
-    ]
-    return {
-        **inputs,
-        "name": str(seen.name),
-        "zone": seen.name.zone,
-        "nodeId": nodes[0].id,
-        "state": seen.state,
-        "lifecycle": seen.lifecycle.value,
-        "nodeState": seen.nodes.state if seen.nodes.found else None,
-        "health": seen.nodes.health or None,
-        "nodes": each,
-        "ipAddresses": addresses,
-        "createTime": found.create_time or None,
-        "activeTime": max((n.create_time for n in seen.nodes.found), default="") or None,
-        "expireTime": min(filter(None, (expiry(found, n) for n in seen.nodes.found)), default=None),
-        "specHash": seen.labels.get(LABEL_SPEC),
-        "requests": [str(name) for name in (seen.name, *seen.also)],
-    }
+    given = (node.scheduling_config.termination_timestamp, request.run_duration.termination_time)
+    ends = [end for end in map(parse_time, given) if end is not None]
+    if ends:
+        return min(ends)
+    begun = parse_time(node.create_time)
+    length = google_seconds(request.run_duration.max_run_duration)
+    return None if begun is None or length is None else begun + timedelta(seconds=length)
 
 
-def expiry(found: QueuedResource, node: Node) -> str | None:
-    """When the run of ``node`` ends at the latest (RFC 3339, UTC); None if that is not known.
-
-    Google's own word if it gives one, else the node's creation and the run duration: it is not
-    documented from when on the run is counted, and the earliest reading is the safe one.
-    """
-    if node.scheduling_config.termination_timestamp:
-        return node.scheduling_config.termination_timestamp
-    if found.run_duration.termination_time:
-        return found.run_duration.termination_time
-    length = found.run_duration.max_run_duration.removesuffix("s")
+def parse_time(text: object) -> datetime | None:
+    """The RFC 3339 time ``text``; None if it is anything else."""
     try:
-        begun = datetime.fromisoformat(node.create_time)
-        ends = begun + timedelta(seconds=float(length))
+        return moment(text) if isinstance(text, str) else None
     except ValueError:
         return None
-    return ends.isoformat(timespec="seconds").replace("+00:00", "Z")
-
-
-def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
-    """The inputs as the cloud has them.
-
-    Args:
-        known: inputs in the state; empty when a resource is imported, in which case all of
-            them are read from the cloud.
-        seen: what was found.
-
-    For known inputs only what `nodes.patch` could have changed is compared, and of maps only
-    the entries that the program sets: Google adds labels and metadata of its own. Of several
-    nodes the first that differs is shown; an entry that only some have stays shown, because what
-    no input ever had is not ours to take away.
-    """
-    if not known:
-        return imported_inputs(seen.name, seen.queued_resource, seen.nodes)
-    each = [_patchable(known, node) for node in seen.nodes.found]
-    drifted = {**known}
-    for there in reversed(each):
-        drifted |= {key: value for key, value in there.items() if value != known.get(key)}
-    for key in _MAPS if each else ():
-        before, found = known.get(key), [there[key] for there in each]
-        if isinstance(before, dict):
-            drifted[key] = _entries(before, [map_ for map_ in found if isinstance(map_, dict)])
-    return drifted
-
-
-#: Inputs that are maps, in which Google keeps entries of its own.
-_MAPS = ("labels", "metadata")
-
-
-def _entries(before: Properties, found: list[Properties]) -> Properties:
-    """Of ``before``, the entries that any of ``found`` has, as the first has it that differs."""
-    values = {key: [map_[key] for map_ in found if key in map_] for key in before}
-    return {
-        key: next((value for value in there if value != before[key]), before[key])
-        for key, there in values.items()
-        if there
-    }
-
-
-def _drifted(given: Properties, known: Properties, nodes: Nodes) -> dict[str, tuple[str, ...]]:
-    """By node, in which inputs it differs from ``given``. One node never does: its own are given;
-    of several, some may have been patched before a run was killed, and the first one's are given.
-    Entries of maps that are only in ``known`` count, too: they may be what was taken away."""
-    if not nodes.several:
-        return {}
-    basis = {**given, **known}
-    each = {node.id: _patchable(basis, node) for node in nodes.found}
-    found = {
-        id_: tuple(key for key, value in there.items() if value != given.get(key))
-        for id_, there in each.items()
-    }
-    return {id_: keys for id_, keys in found.items() if keys}
-
-
-def _patchable(known: Properties, node: Node) -> Properties:
-    """What `nodes.patch` could have changed of the inputs ``known``, as ``node`` has it."""
-    there: Properties = {
-        "labels": _known_entries(known.get("labels"), node.labels),
-        "metadata": _known_entries(known.get("metadata"), node.metadata),
-        "tags": list(node.tags),
-    }
-    if not known.get("networkConfigs"):
-        there["externalIps"] = node.network_config.enable_external_ips
-    if node.description or "description" in known:
-        there["description"] = node.description
-    return there
-
-
-def _known_entries(known: Value, found: dict[str, str]) -> Value:
-    if not isinstance(known, dict):
-        return known
-    return {key: found[key] for key in known if key in found}

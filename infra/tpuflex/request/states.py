@@ -112,6 +112,11 @@ def is_settled(queued_resource_state: str) -> bool:
     return queued_resource_state in _SETTLED
 
 
+def is_known(queued_resource_state: str) -> bool:
+    """Whether this version knows Google's word."""
+    return queued_resource_state in _QUEUED
+
+
 def describe(queued_resource_state: str) -> str:
     """One plain sentence for people beside Google's word."""
     return _SENTENCES.get(queued_resource_state, "a state that this version does not know")

@@ -1,0 +1,145 @@
+"""The resource's properties as the state shows them: made of a snapshot, and read back. Pure."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pulumi_plugin.values import Properties, Value
+from tpuflex.naming import LABEL_SPEC
+from tpuflex.request.importing import imported_inputs
+from tpuflex.request.model import Node
+from tpuflex.request.nodes import Nodes
+from tpuflex.request.snapshot import Snapshot, parse_time
+from tpuflex.request.states import Lifecycle
+
+
+def outputs(inputs: Properties, seen: Snapshot, known: Properties | None = None) -> Properties:
+    """The resource's output properties: its ``inputs`` and what Google says about it.
+
+    Args:
+        inputs: its inputs, as the cloud has them.
+        seen: what was found.
+        known: its inputs as the state had them before, if they may be others.
+    """
+    nodes = seen.nodes.status() or Nodes(seen.name.node_ids).status()
+    drifted = _drifted(inputs, known or {}, seen.nodes)
+    addresses: list[Value] = [address for node in nodes for address in node.ip_addresses]
+    each: list[Value] = [
+        node.model_copy(update={"drifted": drifted.get(node.id)}).model_dump(
+            mode="json", by_alias=True, exclude_none=True
+        )
+        for node in nodes
+    ]
+    return {
+        **inputs,
+        "name": str(seen.name),
+        "zone": seen.name.zone,
+        "nodeId": nodes[0].id,
+        "state": seen.state,
+        "lifecycle": seen.lifecycle.value,
+        "nodeState": seen.nodes.state if seen.nodes.found else None,
+        "health": seen.nodes.health or None,
+        "nodes": each,
+        "ipAddresses": addresses,
+        "createTime": seen.created or None,
+        "activeTime": seen.active_since or None,
+        "expireTime": None if seen.expires is None else _rfc3339(seen.expires),
+        "specHash": seen.labels.get(LABEL_SPEC),
+        "requests": [str(name) for name in (seen.name, *seen.also)],
+    }
+
+
+def _rfc3339(time: datetime) -> str:
+    return time.isoformat(timespec="seconds").replace("+00:00", "Z")
+
+
+def recorded_lifecycle(outputs: Properties) -> Lifecycle | None:
+    """The lifecycle when the state was written; None if it does not say."""
+    value = outputs.get("lifecycle")
+    return Lifecycle(value) if value in {item.value for item in Lifecycle} else None
+
+
+def remaining(outputs: Properties, now: float) -> float | None:
+    """Seconds until the run ends, below zero once it has; None while that is not known.
+
+    Args:
+        outputs: what the state says about the run.
+        now: seconds since the epoch.
+    """
+    expires = parse_time(outputs.get("expireTime"))
+    return None if expires is None else expires.timestamp() - now
+
+
+def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
+    """The inputs as the cloud has them.
+
+    Args:
+        known: inputs in the state; empty when a resource is imported, in which case all of
+            them are read from the cloud.
+        seen: what was found.
+
+    For known inputs only what `nodes.patch` could have changed is compared, and of maps only
+    the entries that the program sets: Google adds labels and metadata of its own. Of several
+    nodes the first that differs is shown; an entry that only some have stays shown, because what
+    no input ever had is not ours to take away.
+    """
+    if not known:
+        return imported_inputs(seen.name, seen.queued_resource, seen.nodes)
+    each = [_patchable(known, node) for node in seen.nodes.found]
+    drifted = {**known}
+    for there in reversed(each):
+        drifted |= {key: value for key, value in there.items() if value != known.get(key)}
+    for key in _MAPS if each else ():
+        before, found = known.get(key), [there[key] for there in each]
+        if isinstance(before, dict):
+            drifted[key] = _entries(before, [map_ for map_ in found if isinstance(map_, dict)])
+    return drifted
+
+
+#: Inputs that are maps, in which Google keeps entries of its own.
+_MAPS = ("labels", "metadata")
+
+
+def _entries(before: Properties, found: list[Properties]) -> Properties:
+    """Of ``before``, the entries that any of ``found`` has, as the first has it that differs."""
+    values = {key: [map_[key] for map_ in found if key in map_] for key in before}
+    return {
+        key: next((value for value in there if value != before[key]), before[key])
+        for key, there in values.items()
+        if there
+    }
+
+
+def _drifted(given: Properties, known: Properties, nodes: Nodes) -> dict[str, tuple[str, ...]]:
+    """By node, in which inputs it differs from ``given``. One node never does: its own are given;
+    of several, some may have been patched before a run was killed, and the first one's are given.
+    Entries of maps that are only in ``known`` count, too: they may be what was taken away."""
+    if not nodes.several:
+        return {}
+    basis = {**given, **known}
+    each = {node.id: _patchable(basis, node) for node in nodes.found}
+    found = {
+        id_: tuple(key for key, value in there.items() if value != given.get(key))
+        for id_, there in each.items()
+    }
+    return {id_: keys for id_, keys in found.items() if keys}
+
+
+def _patchable(known: Properties, node: Node) -> Properties:
+    """What `nodes.patch` could have changed of the inputs ``known``, as ``node`` has it."""
+    there: Properties = {
+        "labels": _known_entries(known.get("labels"), node.labels),
+        "metadata": _known_entries(known.get("metadata"), node.metadata),
+        "tags": list(node.tags),
+    }
+    if not known.get("networkConfigs"):
+        there["externalIps"] = node.network_config.enable_external_ips
+    if node.description or "description" in known:
+        there["description"] = node.description
+    return there
+
+
+def _known_entries(known: Value, found: dict[str, str]) -> Value:
+    if not isinstance(known, dict):
+        return known
+    return {key: found[key] for key in known if key in found}
