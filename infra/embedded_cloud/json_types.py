@@ -13,7 +13,7 @@ JsonValue: TypeAlias = dict[str, "JsonValue"] | list["JsonValue"] | str | int | 
 JsonObject: TypeAlias = dict[str, JsonValue]
 
 
-def text(container: Mapping[str, JsonValue], key: str, default: str = "") -> str:
+def text(container: Mapping[str, object], key: str, default: str = "") -> str:
     """The string at ``key``, or ``default`` when it is absent or null."""
     value = container.get(key)
     if value is None:
@@ -23,7 +23,7 @@ def text(container: Mapping[str, JsonValue], key: str, default: str = "") -> str
     raise TypeError(f"{key} is {type(value).__name__}, not a string")
 
 
-def number(container: Mapping[str, JsonValue], key: str, default: float = 0.0) -> float:
+def number(container: Mapping[str, object], key: str, default: float = 0.0) -> float:
     """The number at ``key`` (also a decimal string, as int64 travels), or ``default``."""
     value = container.get(key)
     if value is None:
@@ -33,13 +33,13 @@ def number(container: Mapping[str, JsonValue], key: str, default: float = 0.0) -
     raise TypeError(f"{key} is {type(value).__name__}, not a number")
 
 
-def flag(container: Mapping[str, JsonValue], key: str, default: bool = False) -> bool:
+def flag(container: Mapping[str, object], key: str, default: bool = False) -> bool:
     """The boolean at ``key``, or ``default``."""
     value = container.get(key)
     return default if value is None else bool(value)
 
 
-def child(container: Mapping[str, JsonValue], key: str) -> JsonObject:
+def child(container: Mapping[str, object], key: str) -> JsonObject:
     """The object at ``key``, or an empty one (not attached to ``container``)."""
     value = container.get(key)
     if value is None:
@@ -49,12 +49,12 @@ def child(container: Mapping[str, JsonValue], key: str) -> JsonObject:
     raise TypeError(f"{key} is {type(value).__name__}, not an object")
 
 
-def children(container: Mapping[str, JsonValue], key: str) -> list[JsonObject]:
+def children(container: Mapping[str, object], key: str) -> list[JsonObject]:
     """The list of objects at ``key``, or an empty list."""
     return [as_object(item) for item in items(container, key)]
 
 
-def items(container: Mapping[str, JsonValue], key: str) -> list[JsonValue]:
+def items(container: Mapping[str, object], key: str) -> list[JsonValue]:
     """The list at ``key``, or an empty list."""
     value = container.get(key)
     if value is None:
@@ -64,12 +64,12 @@ def items(container: Mapping[str, JsonValue], key: str) -> list[JsonValue]:
     raise TypeError(f"{key} is {type(value).__name__}, not a list")
 
 
-def texts(container: Mapping[str, JsonValue], key: str) -> list[str]:
+def texts(container: Mapping[str, object], key: str) -> list[str]:
     """The list of strings at ``key``, or an empty list."""
     return [str(item) for item in items(container, key)]
 
 
-def string_map(container: Mapping[str, JsonValue], key: str) -> dict[str, str]:
+def string_map(container: Mapping[str, object], key: str) -> dict[str, str]:
     """The string-to-string object at ``key`` (labels, metadata), or an empty one."""
     return {name: str(value) for name, value in child(container, key).items()}
 

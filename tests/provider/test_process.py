@@ -14,8 +14,6 @@ from google.protobuf.empty_pb2 import Empty
 
 from pulumi_plugin.log import scrub
 from pulumi_plugin.protocol import provider_pb2_grpc
-from pulumi_plugin.values import UNKNOWN, UNKNOWN_STRING
-from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex import __version__
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
@@ -120,22 +118,3 @@ def test_credentials_are_scrubbed(secret: str) -> None:
     assert kept.startswith("before ")
     assert kept.endswith(" after")
     assert secret.rsplit("=", 1)[-1] not in kept
-
-
-def test_codec_reads_outputs_and_numbers() -> None:
-    """Output values, nested secrets, unknowns and whole numbers are read as plain values."""
-    wire = encode(
-        {
-            "known": {
-                "4dabf18193072939515e22adb298388d": "d0e6a833031e9bbcd3f4e8bde6ca49a4",
-                "value": 3.0,
-                "secret": True,
-            },
-            "unknown": {"4dabf18193072939515e22adb298388d": "d0e6a833031e9bbcd3f4e8bde6ca49a4"},
-            "sentinel": [UNKNOWN_STRING],
-            "none": None,
-        }
-    )
-
-    assert decode(wire) == {"known": 3, "unknown": UNKNOWN, "sentinel": [UNKNOWN]}
-    assert secret_keys(wire) == {"known"}

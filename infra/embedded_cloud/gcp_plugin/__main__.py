@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import argparse
-import signal
 import sys
 import threading
 from pathlib import Path
 
 from embedded_cloud.access import read_token
 from embedded_cloud.gcp_plugin.server import serve
+from pulumi_plugin.serve import end_on_signal, run
 from tpuflex.errors import EmulatorError
 
 
@@ -35,14 +35,10 @@ def main(arguments: list[str] | None = None) -> int:
     except EmulatorError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    ended = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: ended.set())
-    sys.stdout.write(f"{plugin.port}\n")
-    sys.stdout.flush()
+    ended = end_on_signal()
     if options.exit_with_stdin:
         threading.Thread(target=_wait_for_eof, args=(ended,), daemon=True).start()
-    ended.wait()
+    run(plugin, ended)
     plugin.stop()
     return 0
 

@@ -7,13 +7,13 @@ import re
 
 from embedded_cloud.gcp_plugin.fields import accept
 from embedded_cloud.gcp_plugin.resource_type import ResourceType
-from embedded_cloud.gcp_plugin.shapes import Misfit
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.gcp_plugin.types import InvalidValueError
+from pulumi_plugin.values import Properties
 
 
 def check(
-    row: ResourceType, news: JsonObject, olds: JsonObject, logical_name: str, seed: bytes
-) -> tuple[JsonObject, list[Misfit]]:
+    row: ResourceType, news: Properties, olds: Properties, logical_name: str, seed: bytes
+) -> tuple[Properties, list[InvalidValueError]]:
     """``news`` with defaults and, if need be, a generated name; and all that is wrong.
 
     Args:
@@ -23,15 +23,15 @@ def check(
         logical_name: the resource's name in the program.
         seed: the engine's randomness for generated names.
     """
-    misfits = [_unknown_name(row, name) for name in news if not _is_input(row, name)]
+    invalid = [_unknown_name(row, name) for name in news if not _is_input(row, name)]
     values = dict(news)
     if row.autonamed and values.get(row.autonamed) is None:
         values[row.autonamed] = olds.get(row.autonamed) or _generated(logical_name, seed)
     inputs, wrong = accept(row.properties, values)
-    misfits += wrong
-    if not misfits:
-        misfits += [misfit for misfit in (rule(inputs) for rule in row.rules) if misfit]
-    return inputs, misfits
+    invalid += wrong
+    if not invalid:
+        invalid += [error for error in (rule(inputs) for rule in row.rules) if error]
+    return inputs, invalid
 
 
 def _is_input(row: ResourceType, name: str) -> bool:
@@ -39,16 +39,16 @@ def _is_input(row: ResourceType, name: str) -> bool:
     return item is not None and item.is_input
 
 
-def _unknown_name(row: ResourceType, name: str) -> Misfit:
+def _unknown_name(row: ResourceType, name: str) -> InvalidValueError:
     if name in row.unserved:
-        return Misfit(
+        return InvalidValueError(
             name,
             "the embedded cloud's stand-in for the gcp plugin does not serve this property of "
             f"{row.token}; leave it out on the embedded cloud",
         )
     if row.property(name) is not None:
-        return Misfit(name, f"{row.token} computes this property; it cannot be set")
-    return Misfit(name, f"{row.token} has no such property")
+        return InvalidValueError(name, f"{row.token} computes this property; it cannot be set")
+    return InvalidValueError(name, f"{row.token} has no such property")
 
 
 def _generated(logical_name: str, seed: bytes) -> str:

@@ -6,16 +6,6 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from embedded_cloud.gcp_plugin import labels
-from embedded_cloud.gcp_plugin.changes import (
-    NO_DEFAULTS,
-    Spelt,
-    identified,
-    known_after,
-    located,
-    map_changes,
-    sent_changes,
-    state_of,
-)
 from embedded_cloud.gcp_plugin.fields import write
 from embedded_cloud.gcp_plugin.operations import Wait, at_once
 from embedded_cloud.gcp_plugin.resource_type import (
@@ -25,7 +15,18 @@ from embedded_cloud.gcp_plugin.resource_type import (
     Work,
     scope_of,
 )
+from embedded_cloud.gcp_plugin.states import (
+    NO_DEFAULTS,
+    Spelt,
+    identified,
+    known_after,
+    located,
+    map_changes,
+    sent_changes,
+    state_of,
+)
 from embedded_cloud.json_types import JsonObject
+from pulumi_plugin.values import Properties
 from tpuflex.errors import ApiError, TpuflexError
 
 
@@ -77,15 +78,15 @@ class Collection:
     adopts: str = ""
     guard: Callable[[Made, Work], None] | None = None
 
-    def create(self, row: ResourceType, inputs: JsonObject, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
         """Make the resource and read it back."""
         values = located(row, inputs, work.settings)
         body = write(row.properties, values, scope_of(values))
         for managed in row.maps:
             body.pop(managed.name, None)
-            keys = labels.wanted(managed, inputs, work.settings, None)
-            if keys:
-                body[managed.name] = keys
+            keys = labels.merged(managed, inputs, work.settings, None)
+            if isinstance(keys, dict) and keys:
+                body[managed.name] = labels.sent(managed, None, {}, keys)
         made = identified(row, values, work.settings)
         answer = self._post(row, values, body, work)
         self._await_creation(row, made, answer, work)
@@ -98,7 +99,7 @@ class Collection:
             return None
         return Made(made.id, state_of(row, made.id, made.state, resource))
 
-    def update(self, row: ResourceType, made: Made, inputs: JsonObject, work: Work) -> JsonObject:
+    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
         """Send the steps that carry a change, and read back."""
         resource = self._require(row, made, work)
         carried = {name for step in self.steps for name in step.properties}
@@ -127,7 +128,7 @@ class Collection:
         self.wait(work.rest, answer, work.waiter, f"Deleting {row.title}")
 
     def _post(
-        self, row: ResourceType, values: JsonObject, body: JsonObject, work: Work
+        self, row: ResourceType, values: Properties, body: JsonObject, work: Work
     ) -> JsonObject:
         spelt = Spelt(values)
         query = {key: form.format_map(spelt) for key, form in self.query.items()}
@@ -190,7 +191,7 @@ class Collection:
         row: ResourceType,
         made: Made,
         step: Step,
-        changes: JsonObject,
+        changes: Properties,
         maps: JsonObject,
         resource: JsonObject,
         work: Work,

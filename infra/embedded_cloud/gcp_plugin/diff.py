@@ -3,76 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass
-from enum import Enum
 
 from embedded_cloud.gcp_plugin import labels
 from embedded_cloud.gcp_plugin.fields import Fields, Group, Property, unchanged
 from embedded_cloud.gcp_plugin.resource_type import ResourceType
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.gcp_plugin.shapes import TextMap
-from embedded_cloud.gcp_plugin.values import is_unknown
-from embedded_cloud.json_types import JsonObject, JsonValue
-
-
-class Kind(Enum):
-    """What happens to a property."""
-
-    ADD = "add"
-    UPDATE = "update"
-    DELETE = "delete"
-
-
-@dataclass(frozen=True, slots=True)
-class Difference:
-    """One property that changes.
-
-    Attributes:
-        path: its path, such as ``labels.env``.
-        kind: what happens to it.
-        replaces: whether the resource has to be replaced for it.
-    """
-
-    path: str
-    kind: Kind
-    replaces: bool
-
-    @property
-    def top(self) -> str:
-        """The top-level property that it belongs to."""
-        return self.path.partition(".")[0].partition("[")[0]
-
-
-@dataclass(frozen=True, slots=True)
-class Differences:
-    """All that changes.
-
-    Attributes:
-        entries: the single changes.
-        delete_first: a replacement would have the same id, so the old one must go first.
-    """
-
-    entries: tuple[Difference, ...]
-    delete_first: bool = False
-
-    @property
-    def replaces(self) -> tuple[str, ...]:
-        """Top-level properties that force a replacement."""
-        return tuple(dict.fromkeys(entry.top for entry in self.entries if entry.replaces))
-
-    @property
-    def changed(self) -> tuple[str, ...]:
-        """Top-level properties that change."""
-        return tuple(dict.fromkeys(entry.top for entry in self.entries))
+from embedded_cloud.gcp_plugin.types import TextMap
+from pulumi_plugin.changes import Change, ChangeKind, Diff, entry_path
+from pulumi_plugin.values import UNKNOWN, Properties, Value
 
 
 def diff(
     row: ResourceType,
-    state: JsonObject,
-    news: JsonObject,
+    state: Properties,
+    news: Properties,
     settings: ProviderSettings,
     ignored: Collection[str] = (),
-) -> Differences:
+) -> Diff:
     """What ``news`` changes about a resource whose state is ``state``.
 
     A value that is not known yet counts as a change, and as a replacement where a change
@@ -85,85 +32,75 @@ def diff(
         settings: the provider's.
         ignored: property paths that the program told the engine to ignore.
     """
-    wanted = row.scoped(news, settings)
+    target = row.scoped(news, settings)
     maps = {managed.name for managed in row.maps}
-    entries: list[Difference] = []
+    changes: dict[str, Change] = {}
     for item in row.inputs:
-        old, new = state.get(item.name), wanted.get(item.name)
+        old, new = state.get(item.name), target.get(item.name)
         if item.name in maps:
-            entries += _inside(item, old, new, item.name, replaces=False)
+            changes |= _innermost(item, old, new, item.name, replaces=False)
         elif not unchanged(item, old, new):
-            entries += _inside(item, old, new, item.name, _replaces(row, item, old, new))
-    entries += _provider_labels(row, state, news, settings, {entry.top for entry in entries})
-    kept = tuple(entry for entry in entries if not _is_ignored(entry, ignored))
-    replaces = any(entry.replaces for entry in kept)
-    return Differences(kept, replaces and row.identify(wanted) == row.identify(state))
+            changes |= _innermost(item, old, new, item.name, _replaces(row, item, old, new))
+    changes |= _default_labels(row, state, news, settings, Diff(changes).changed)
+    kept = {path: change for path, change in changes.items() if not _is_ignored(path, ignored)}
+    shares_id = row.identify(target) == row.identify(state)
+    return Diff(kept, delete_before_replace=shares_id and Diff(kept).replaces)
 
 
-def _replaces(row: ResourceType, item: Property, old: JsonValue, new: JsonValue) -> bool:
+def _replaces(row: ResourceType, item: Property, old: Value, new: Value) -> bool:
     condition = row.replaces_when.get(item.name)
-    if condition is not None and not is_unknown(new):
+    if condition is not None and new is not UNKNOWN:
         return condition(old, new)
     return item.immutable
 
 
-def _inside(
-    item: Property, old: JsonValue, new: JsonValue, path: str, replaces: bool
-) -> list[Difference]:
+def _innermost(
+    item: Property, old: Value, new: Value, path: str, replaces: bool
+) -> dict[str, Change]:
     """The innermost changes between ``old`` and ``new``."""
     if isinstance(old, dict) and isinstance(new, dict):
         if isinstance(item.shape, Group):
-            return _inside_group(item.shape.fields, old, new, path, replaces)
+            return _in_group(item.shape.fields, old, new, path, replaces)
         if isinstance(item.shape, TextMap):
-            keys = [key for key in sorted({*old, *new}) if old.get(key) != new.get(key)]
-            return [
-                Difference(f"{path}{_key(key)}", _kind(old.get(key), new.get(key)), replaces)
-                for key in keys
-            ]
+            return {
+                entry_path(path, key): Change(
+                    ChangeKind.between(old.get(key), new.get(key)), replaces
+                )
+                for key in sorted({*old, *new})
+                if old.get(key) != new.get(key)
+            }
     if item.shape.same(old, new):
-        return []
-    return [Difference(path, _kind(old, new), replaces)]
+        return {}
+    return {path: Change(ChangeKind.between(old, new), replaces)}
 
 
-def _inside_group(
-    fields: Fields, old: JsonObject, new: JsonObject, path: str, replaces: bool
-) -> list[Difference]:
-    found: list[Difference] = []
+def _in_group(
+    fields: Fields, old: Properties, new: Properties, path: str, replaces: bool
+) -> dict[str, Change]:
+    changes: dict[str, Change] = {}
     for item in fields:
         before, after = old.get(item.name), new.get(item.name)
         if not unchanged(item, before, after):
-            found += _inside(item, before, after, f"{path}.{item.name}", replaces)
-    return found
+            changes |= _innermost(item, before, after, f"{path}.{item.name}", replaces)
+    return changes
 
 
-def _provider_labels(
+def _default_labels(
     row: ResourceType,
-    state: JsonObject,
-    news: JsonObject,
+    state: Properties,
+    news: Properties,
     settings: ProviderSettings,
-    seen: Collection[str],
-) -> list[Difference]:
-    """A change that only the provider's default labels make."""
-    found = []
-    for managed in row.maps:
-        if managed.combined and managed.name not in seen:
-            keys = labels.wanted(managed, news, settings, state)
-            if keys != (state.get(managed.combined) or {}):
-                found.append(Difference(managed.combined, Kind.UPDATE, replaces=False))
-    return found
+    changed: Collection[str],
+) -> dict[str, Change]:
+    """Changes that only the provider's default labels make."""
+    return {
+        managed.combined: Change(ChangeKind.UPDATE, replaces=False)
+        for managed in row.maps
+        if managed.combined
+        and managed.name not in changed
+        and labels.merged(managed, news, settings, state) != (state.get(managed.combined) or {})
+    }
 
 
-def _is_ignored(entry: Difference, ignored: Collection[str]) -> bool:
-    return any(
-        entry.path == path or entry.path.startswith((f"{path}.", f"{path}[")) for path in ignored
-    )
-
-
-def _kind(old: JsonValue, new: JsonValue) -> Kind:
-    if old is None:
-        return Kind.ADD
-    return Kind.DELETE if new is None else Kind.UPDATE
-
-
-def _key(key: str) -> str:
-    return f".{key}" if key.isidentifier() else f'["{key}"]'
+def _is_ignored(path: str, ignored: Collection[str]) -> bool:
+    return any(path == one or path.startswith((f"{one}.", f"{one}[")) for one in ignored)

@@ -4,13 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from embedded_cloud.gcp_plugin.changes import (
-    NO_DEFAULTS,
-    identified,
-    known_after,
-    located,
-    state_of,
-)
 from embedded_cloud.gcp_plugin.collection import while_doing
 from embedded_cloud.gcp_plugin.operations import serviceusage_operation
 from embedded_cloud.gcp_plugin.resource_type import (
@@ -18,7 +11,15 @@ from embedded_cloud.gcp_plugin.resource_type import (
     ResourceType,
     Work,
 )
+from embedded_cloud.gcp_plugin.states import (
+    NO_DEFAULTS,
+    identified,
+    known_after,
+    located,
+    state_of,
+)
 from embedded_cloud.json_types import JsonObject, children, text
+from pulumi_plugin.values import Properties
 from tpuflex.errors import ApiError
 
 
@@ -26,7 +27,7 @@ from tpuflex.errors import ApiError
 class EnabledServices:
     """The enabled APIs of projects: enabled by a method, read from a list, disabled on wish."""
 
-    def create(self, row: ResourceType, inputs: JsonObject, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
         """Enable the API; one that is enabled already is taken as it is."""
         values = located(row, inputs, work.settings)
         made = identified(row, values, work.settings)
@@ -56,7 +57,7 @@ class EnabledServices:
             ) from error
         return Made(made.id, state_of(row, made.id, made.state, {}))
 
-    def update(self, row: ResourceType, made: Made, inputs: JsonObject, work: Work) -> JsonObject:
+    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
         """What can change is never sent to the API."""
         known = known_after(row, made.state, inputs, work.settings)
         return state_of(row, made.id, known, {})

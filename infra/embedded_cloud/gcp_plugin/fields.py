@@ -10,9 +10,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from embedded_cloud.gcp_plugin.shapes import Misfit, Scope, Shape, Text, blank
-from embedded_cloud.gcp_plugin.values import is_unknown
+from embedded_cloud.gcp_plugin.types import InvalidValueError, Scope, Shape, Text, blank
 from embedded_cloud.json_types import JsonObject, JsonValue
+from pulumi_plugin.values import UNKNOWN, Properties, Value
 
 
 class Use(Enum):
@@ -44,7 +44,7 @@ class Property:
     shape: Shape = field(default_factory=Text)
     use: Use = Use.OPTIONAL
     immutable: bool = False
-    default: JsonValue = None
+    default: Value = None
     wire: str | None = None
     answered: bool = True
 
@@ -64,11 +64,11 @@ Fields = tuple[Property, ...]
 
 
 def accept(
-    fields: Fields, values: Mapping[str, JsonValue], prefix: str = ""
-) -> tuple[JsonObject, list[Misfit]]:
+    fields: Fields, values: Mapping[str, Value], prefix: str = ""
+) -> tuple[Properties, list[InvalidValueError]]:
     """``values`` in the shapes of ``fields`` with defaults, and everything wrong with them."""
-    accepted: JsonObject = {}
-    misfits: list[Misfit] = []
+    accepted: Properties = {}
+    invalid: list[InvalidValueError] = []
     for item in fields:
         if not item.is_input:
             continue
@@ -76,18 +76,18 @@ def accept(
         value = values.get(item.name)
         if value is None:
             if item.use is Use.REQUIRED:
-                misfits.append(Misfit(path, "missing required property"))
+                invalid.append(InvalidValueError(path, "missing required property"))
             elif item.use is Use.OPTIONAL and item.default is not None:
                 accepted[item.name] = item.default
             continue
         try:
             accepted[item.name] = item.shape.accept(value, path)
-        except Misfit as misfit:
-            misfits.append(misfit)
-    return accepted, misfits
+        except InvalidValueError as error:
+            invalid.append(error)
+    return accepted, invalid
 
 
-def write(fields: Iterable[Property], values: Mapping[str, JsonValue], scope: Scope) -> JsonObject:
+def write(fields: Iterable[Property], values: Mapping[str, Value], scope: Scope) -> JsonObject:
     """The REST resource that says ``values``; a key whose value is ``None`` is cleared there."""
     resource: JsonObject = {}
     for item in fields:
@@ -96,9 +96,9 @@ def write(fields: Iterable[Property], values: Mapping[str, JsonValue], scope: Sc
     return resource
 
 
-def read(fields: Iterable[Property], resource: JsonObject) -> JsonObject:
+def read(fields: Iterable[Property], resource: Mapping[str, object]) -> Properties:
     """The properties that the REST ``resource`` says; what it does not say is left out."""
-    values: JsonObject = {}
+    values: Properties = {}
     for item in fields:
         if item.place:
             value = item.shape.from_wire(_get(resource, item.place))
@@ -107,7 +107,7 @@ def read(fields: Iterable[Property], resource: JsonObject) -> JsonObject:
     return values
 
 
-def unchanged(item: Property, old: JsonValue, new: JsonValue) -> bool:
+def unchanged(item: Property, old: Value, new: Value) -> bool:
     """Whether wanting ``new`` (``None``: unset) where there is ``old`` changes nothing."""
     if new is None and item.use in (Use.CHOSEN, Use.OUTPUT):
         return True
@@ -128,35 +128,35 @@ class Group:
     switch: str = ""
     type_name: str = "object"
 
-    def accept(self, value: JsonValue, path: str) -> JsonValue:
+    def accept(self, value: Value, path: str) -> Value:
         """An object with these properties and no others."""
-        if is_unknown(value):
+        if value is UNKNOWN:
             return value
         if not isinstance(value, dict):
-            raise Misfit(path, "expected an object")
+            raise InvalidValueError(path, "expected an object")
         known = {item.name for item in self.fields if item.is_input}
         for name in value:
             if name not in known:
-                raise Misfit(f"{path}.{name}", "no such property is served")
-        accepted, misfits = accept(self.fields, value, f"{path}.")
-        if misfits:
-            raise misfits[0]
+                raise InvalidValueError(f"{path}.{name}", "no such property is served")
+        accepted, invalid = accept(self.fields, value, f"{path}.")
+        if invalid:
+            raise invalid[0]
         return accepted
 
-    def same(self, old: JsonValue, new: JsonValue) -> bool:
+    def same(self, old: Value, new: Value) -> bool:
         """No property changes."""
         if not isinstance(old, dict) or not isinstance(new, dict):
             return blank(old) and blank(new)
         return all(unchanged(item, old.get(item.name), new.get(item.name)) for item in self.fields)
 
-    def to_wire(self, value: JsonValue, scope: Scope) -> JsonValue:
+    def to_wire(self, value: Value, scope: Scope) -> JsonValue:
         """The REST object; unset is null, or the switch turned off."""
         if not isinstance(value, dict):
             return {self.switch: False} if self.switch else None
         on: JsonObject = {self.switch: True} if self.switch else {}
         return on | write(self.fields, value, scope)
 
-    def from_wire(self, value: JsonValue) -> JsonValue:
+    def from_wire(self, value: object) -> Value:
         """The object; absent when the API has none or its switch is off."""
         if not isinstance(value, dict) or (self.switch and not value.get(self.switch)):
             return None
@@ -176,20 +176,20 @@ class Groups:
     ordered: bool = False
     type_name: str = "array"
 
-    def accept(self, value: JsonValue, path: str) -> JsonValue:
+    def accept(self, value: Value, path: str) -> Value:
         """A list of such objects."""
-        if is_unknown(value):
+        if value is UNKNOWN:
             return value
         if not isinstance(value, list):
-            raise Misfit(path, "expected a list")
+            raise InvalidValueError(path, "expected a list")
         one = Group(self.fields)
         return [one.accept(item, f"{path}[{at}]") for at, item in enumerate(value)]
 
-    def same(self, old: JsonValue, new: JsonValue) -> bool:
+    def same(self, old: Value, new: Value) -> bool:
         """Pairwise the same; in any order unless order counts."""
         before = old if isinstance(old, list) else []
         after = new if isinstance(new, list) else []
-        if is_unknown(new) or len(before) != len(after):
+        if new is UNKNOWN or len(before) != len(after):
             return False
         one = Group(self.fields)
         if self.ordered:
@@ -202,12 +202,12 @@ class Groups:
             del left[match]
         return True
 
-    def to_wire(self, value: JsonValue, scope: Scope) -> JsonValue:
+    def to_wire(self, value: Value, scope: Scope) -> JsonValue:
         """The list of REST objects; unset is the empty list."""
         one = Group(self.fields)
         return [one.to_wire(item, scope) for item in value] if isinstance(value, list) else []
 
-    def from_wire(self, value: JsonValue) -> JsonValue:
+    def from_wire(self, value: object) -> Value:
         """The list."""
         if not isinstance(value, list):
             return None
@@ -225,8 +225,8 @@ def _put(resource: JsonObject, place: tuple[str, ...], value: JsonValue) -> None
     inner[place[-1]] = value
 
 
-def _get(resource: JsonObject, place: tuple[str, ...]) -> JsonValue:
-    value: JsonValue = resource
+def _get(resource: Mapping[str, object], place: tuple[str, ...]) -> object:
+    value: object = resource
     for key in place:
         if not isinstance(value, dict):
             return None

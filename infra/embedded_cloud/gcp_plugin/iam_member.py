@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from embedded_cloud.gcp_plugin.changes import located
 from embedded_cloud.gcp_plugin.collection import while_doing
 from embedded_cloud.gcp_plugin.policies import (
     Grant,
@@ -15,7 +14,9 @@ from embedded_cloud.gcp_plugin.policies import (
     revoked,
 )
 from embedded_cloud.gcp_plugin.resource_type import Made, ResourceType, Work
-from embedded_cloud.json_types import JsonObject, JsonValue, text
+from embedded_cloud.gcp_plugin.states import located
+from embedded_cloud.json_types import JsonObject, child, text
+from pulumi_plugin.values import Properties
 from tpuflex.errors import ApiError
 
 
@@ -36,7 +37,7 @@ class IamMember:
     reading: PolicyCall
     writing: PolicyCall
 
-    def create(self, row: ResourceType, inputs: JsonObject, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
         """Add the member to the policy."""
         values = located(row, inputs, work.settings)
         grant = _grant(values)
@@ -59,7 +60,7 @@ class IamMember:
             return None
         return Made(self._id(resource, grant), self._state(row, made.state, resource, policy))
 
-    def update(self, row: ResourceType, made: Made, inputs: JsonObject, work: Work) -> JsonObject:
+    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
         """Nothing of a member can be changed in place."""
         raise ApiError(f"Error updating {row.title} {made.id!r}: every change replaces it")
 
@@ -74,7 +75,7 @@ class IamMember:
             if error.status != 404:
                 raise
 
-    def _full(self, values: JsonObject) -> str:
+    def _full(self, values: Properties) -> str:
         # A bare name, "project/name" and the full form are all accepted, as everywhere.
         parts = text(values, self.target).split("/")
         if len(parts) > self.prefix.count("/") > 0:
@@ -89,9 +90,9 @@ class IamMember:
         return "/".join(parts)
 
     def _state(
-        self, row: ResourceType, values: JsonObject, resource: str, policy: JsonObject
-    ) -> JsonObject:
-        kept: JsonObject = {
+        self, row: ResourceType, values: Properties, resource: str, policy: JsonObject
+    ) -> Properties:
+        kept: Properties = {
             item.name: values[item.name] for item in row.inputs if item.name in values
         }
         state = kept | {self.target: resource, "etag": text(policy, "etag")}
@@ -100,6 +101,6 @@ class IamMember:
         return state
 
 
-def _grant(values: JsonObject) -> Grant:
-    condition: JsonValue = values.get("condition")
-    return Grant(text(values, "role"), text(values, "member"), condition)
+def _grant(values: Properties) -> Grant:
+    condition: JsonObject = {key: str(value) for key, value in child(values, "condition").items()}
+    return Grant(text(values, "role"), text(values, "member"), condition or None)

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from embedded_cloud.gcp_plugin.resource_type import ManagedMap
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.gcp_plugin.values import UNKNOWN, is_unknown
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.json_types import JsonObject
+from pulumi_plugin.values import UNKNOWN, Properties, Value
 
 ATTRIBUTION = "goog-pulumi-provisioned"
 
 
-def wanted(
-    managed: ManagedMap, inputs: JsonObject, settings: ProviderSettings, before: JsonObject | None
-) -> JsonValue:
-    """The keys that program and provider want on a resource, or ``UNKNOWN``.
+def merged(
+    managed: ManagedMap, inputs: Properties, settings: ProviderSettings, before: Properties | None
+) -> Value:
+    """The keys that program and provider set on a resource, or ``UNKNOWN``.
 
     Args:
         managed: which map.
@@ -27,9 +27,9 @@ def wanted(
         before: the state of the resource; ``None`` when it is being created.
     """
     own = inputs.get(managed.name) or {}
-    if is_unknown(own):
+    if own is UNKNOWN:
         return UNKNOWN
-    keys: JsonObject = {}
+    keys: Properties = {}
     if managed.combined:
         keys.update(settings.default_labels)
         marked = before is None or ATTRIBUTION in _map(before.get(managed.combined))
@@ -38,7 +38,7 @@ def wanted(
     return keys | _map(own)
 
 
-def outputs(managed: ManagedMap, on_resource: JsonValue, known: JsonObject) -> JsonObject:
+def outputs(managed: ManagedMap, on_resource: object, known: Properties) -> Properties:
     """The outputs that belong to the map.
 
     Args:
@@ -50,7 +50,7 @@ def outputs(managed: ManagedMap, on_resource: JsonValue, known: JsonObject) -> J
     actual = _map(on_resource)
     imported = managed.effective not in known
     own = set(actual) - {ATTRIBUTION} if imported else set(_map(known.get(managed.name)))
-    found: JsonObject = {
+    found: Properties = {
         managed.name: {key: actual[key] for key in actual if key in own},
         managed.effective: actual,
     }
@@ -60,17 +60,19 @@ def outputs(managed: ManagedMap, on_resource: JsonValue, known: JsonObject) -> J
     return found
 
 
-def changed(
-    managed: ManagedMap, on_resource: JsonValue, before: JsonObject, keys: JsonObject
+def sent(
+    managed: ManagedMap, on_resource: object, before: Properties, keys: Properties
 ) -> JsonObject:
     """What to send so that ``keys`` replaces what was managed ``before`` and the rest stays."""
     managed_before = set(_map(before.get(managed.combined or managed.name)))
-    foreign = {k: v for k, v in _map(on_resource).items() if k not in managed_before}
+    others: JsonObject = {
+        k: str(v) for k, v in _map(on_resource).items() if k not in managed_before
+    }
     removed: JsonObject = {}
     if managed.removes_by_null:
         removed = dict.fromkeys(sorted(managed_before - set(keys)))
-    return foreign | removed | keys
+    return others | removed | {key: str(value) for key, value in keys.items()}
 
 
-def _map(value: JsonValue) -> JsonObject:
+def _map(value: object) -> Properties:
     return value if isinstance(value, dict) else {}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embedded_cloud.gcp_plugin.fields import Group, Property, Use
-from embedded_cloud.gcp_plugin.shapes import Reference, Segment, Shape, Text
+from embedded_cloud.gcp_plugin.types import Reference, Segment, Shape, Text
 
 NETWORK_LINK = Reference(path="projects/{project}/global/networks/{}")
 SUBNETWORK_LINK = Reference(path="projects/{project}/regions/{region}/subnetworks/{}")

@@ -5,40 +5,50 @@ No rule about any resource type lives here.
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 import grpc
+from google.protobuf.empty_pb2 import Empty
+from google.protobuf.struct_pb2 import Struct
 
 from embedded_cloud.gcp_plugin import check as checking
 from embedded_cloud.gcp_plugin import settings as provider_settings
-from embedded_cloud.gcp_plugin.answers import (
-    diff_response,
-    failures,
-    foreseen,
-    inputs_now,
-    inputs_seen,
-    outputs,
-    type_of,
-)
-from embedded_cloud.gcp_plugin.changes import known_after, named
+from embedded_cloud.gcp_plugin.configured import ConfiguredProvider, ConfiguredProviders
 from embedded_cloud.gcp_plugin.diff import diff
-from embedded_cloud.gcp_plugin.errors import NotFullyMadeError, guarded
-from embedded_cloud.gcp_plugin.protocol import (
-    empty_pb2,
-    plugin_pb2,
-    provider_pb2,
-    provider_pb2_grpc,
-)
 from embedded_cloud.gcp_plugin.resource_type import IncompleteCreateError, Made, Work
 from embedded_cloud.gcp_plugin.rest import Rest
-from embedded_cloud.gcp_plugin.schema import package_schema
-from embedded_cloud.gcp_plugin.sessions import Session, Sessions
-from embedded_cloud.gcp_plugin.types import VERSION, not_served, row_of
-from embedded_cloud.gcp_plugin.values import decode, encode
-from embedded_cloud.gcp_plugin.waiting import Waiter
-from tpuflex.errors import ConflictError
+from embedded_cloud.gcp_plugin.states import (
+    imported_inputs,
+    known_after,
+    named,
+    predicted,
+    refreshed_inputs,
+)
+from embedded_cloud.gcp_plugin.tables import VERSION, not_served, package_schema, row_of
+from embedded_cloud.gcp_plugin.types import InvalidValueError
+from embedded_cloud.gcp_plugin.waiting import WaitCancelledError, Waiter
+from pulumi_plugin.log import EngineLog
+from pulumi_plugin.protocol import provider_pb2
+from pulumi_plugin.replies import (
+    Failure,
+    InitFailedError,
+    check_failures,
+    diff_response,
+    internal_error,
+    reporting,
+)
+from pulumi_plugin.serve import Plugin
+from pulumi_plugin.values import Properties, type_of
+from pulumi_plugin.wire import decode, encode, secret_keys
+from tpuflex.errors import ConflictError, TpuflexError
+
+_LOG = logging.getLogger(__name__)
+
+#: Outputs that the published plugin marks secret, because other tools write into them.
+_SECRET_OUTPUTS = frozenset({"effectiveLabels", "pulumiLabels"})
 
 #: What a call may take when the program sets no custom timeout (the published plugin's).
 DEFAULT_TIMEOUT_S = 20 * 60.0
@@ -50,69 +60,58 @@ class Timing:
 
     Attributes:
         now: a monotonic clock, in seconds.
-        pause: waits for a session that many seconds; answers whether it was cancelled.
+        pause: waits that many seconds for a provider; answers whether it was cancelled.
     """
 
     now: Callable[[], float] = time.monotonic
-    pause: Callable[[Session, float], bool] = lambda session, s: session.cancelled.wait(s)
+    pause: Callable[[ConfiguredProvider, float], bool] = lambda provider, s: (
+        provider.cancelled.wait(s)
+    )
 
 
-class GcpStandIn(provider_pb2_grpc.ResourceProviderServicer):
+def _describe(error: Exception) -> Failure:
+    if isinstance(error, WaitCancelledError):
+        return grpc.StatusCode.CANCELLED, str(error)
+    if isinstance(error, TpuflexError):
+        return grpc.StatusCode.UNKNOWN, str(error)
+    # A bug of ours: the log gets the traceback, the user a sentence.
+    _LOG.error("the gcp stand-in plugin failed", exc_info=error)
+    return grpc.StatusCode.INTERNAL, internal_error("the gcp stand-in plugin", error)
+
+
+reported = reporting(_describe)
+
+
+class GcpStandIn(Plugin):
     """Serves the ``gcp`` package against the embedded cloud."""
 
     def __init__(
         self, rest: Rest, environ: Mapping[str, str], timing: Timing | None = None
     ) -> None:
+        # The version of the plugin that this one stands in for.
+        super().__init__(VERSION, package_schema, EngineLog())
         self._rest = rest
         self._environ = environ
         self._timing = timing or Timing()
-        self._sessions = Sessions()
+        self._providers = ConfiguredProviders()
 
-    @guarded
-    def Handshake(
-        self, request: provider_pb2.ProviderHandshakeRequest, context: grpc.ServicerContext
-    ) -> provider_pb2.ProviderHandshakeResponse:
-        """What this plugin understands: secrets, and nothing else that is optional."""
-        return provider_pb2.ProviderHandshakeResponse(accept_secrets=True)
-
-    @guarded
-    def Attach(
-        self, request: plugin_pb2.PluginAttach, context: grpc.ServicerContext
-    ) -> empty_pb2.Empty:
-        """The engine introduces itself; nothing is called back, so nothing is kept."""
-        return empty_pb2.Empty()
-
-    @guarded
-    def GetPluginInfo(
-        self, request: empty_pb2.Empty, context: grpc.ServicerContext
-    ) -> plugin_pb2.PluginInfo:
-        """The version of the plugin that this one stands in for."""
-        return plugin_pb2.PluginInfo(version=VERSION)
-
-    @guarded
-    def GetSchema(
-        self, request: provider_pb2.GetSchemaRequest, context: grpc.ServicerContext
-    ) -> provider_pb2.GetSchemaResponse:
-        """The schema of what is served."""
-        return provider_pb2.GetSchemaResponse(schema=package_schema())
-
-    @guarded
+    @reported
     def CheckConfig(
         self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext
     ) -> provider_pb2.CheckResponse:
         """Refuse provider settings that the stand-in would have to ignore."""
-        news = decode(request.news)
-        inputs, misfits = provider_settings.check(news.values, self._environ)
+        news = _properties(request.news)
+        inputs, invalid = provider_settings.check(news, self._environ)
         return provider_pb2.CheckResponse(
-            inputs=encode(inputs, news.secrets), failures=failures(misfits)
+            inputs=encode(inputs, secrets=secret_keys(request.news)), failures=_failures(invalid)
         )
 
-    @guarded
+    @reported
     def DiffConfig(
         self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext
     ) -> provider_pb2.DiffResponse:
         """A changed provider never replaces what it provided."""
-        olds, news = decode(request.olds).values, decode(request.news).values
+        olds, news = _properties(request.olds), _properties(request.news)
         changed = sorted(name for name in {*olds, *news} if olds.get(name) != news.get(name))
         changed = [name for name in changed if name != "version"]
         kind = (
@@ -120,124 +119,130 @@ class GcpStandIn(provider_pb2_grpc.ResourceProviderServicer):
         )
         return provider_pb2.DiffResponse(changes=kind, diffs=changed)
 
-    @guarded
+    @reported
     def Configure(
         self, request: provider_pb2.ConfigureRequest, context: grpc.ServicerContext
     ) -> provider_pb2.ConfigureResponse:
         """Remember the settings of the provider behind this connection."""
-        settings = provider_settings.configure(decode(request.args).values)
-        self._sessions.configure(context.peer(), settings)
+        settings = provider_settings.configure(_properties(request.args))
+        self._providers.configure(context.peer(), settings)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
-    @guarded
+    @reported
     def Invoke(
         self, request: provider_pb2.InvokeRequest, context: grpc.ServicerContext
     ) -> provider_pb2.InvokeResponse:
         """Functions are all refused, by name."""
         raise not_served(f"the function {request.tok}")
 
-    @guarded
+    @reported
     def Call(
         self, request: provider_pb2.CallRequest, context: grpc.ServicerContext
     ) -> provider_pb2.CallResponse:
         """Methods are all refused, by name."""
         raise not_served(f"the method {request.tok}")
 
-    @guarded
+    @reported
     def Construct(
         self, request: provider_pb2.ConstructRequest, context: grpc.ServicerContext
     ) -> provider_pb2.ConstructResponse:
         """Components are all refused, by name."""
         raise not_served(f"the component {request.type}")
 
-    @guarded
+    @reported
     def Check(
         self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext
     ) -> provider_pb2.CheckResponse:
         """Inputs with defaults, or everything that is wrong with them."""
-        row = row_of(type_of(request))
-        news = decode(request.news)
-        inputs, misfits = checking.check(
+        row = row_of(type_of(request.urn))
+        news = _properties(request.news)
+        inputs, invalid = checking.check(
             row,
-            news.values,
-            decode(request.olds).values,
+            news,
+            _properties(request.olds),
             request.urn.rsplit("::", 1)[-1],
             request.randomSeed or request.urn.encode(),
         )
         return provider_pb2.CheckResponse(
-            inputs=encode(inputs, news.secrets), failures=failures(misfits)
+            inputs=encode(inputs, secrets=secret_keys(request.news)), failures=_failures(invalid)
         )
 
-    @guarded
+    @reported
     def Diff(
         self, request: provider_pb2.DiffRequest, context: grpc.ServicerContext
     ) -> provider_pb2.DiffResponse:
         """What changes, property by property, and what replaces."""
-        row = row_of(type_of(request))
-        settings = self._sessions.of(context.peer()).settings
-        state, news = decode(request.olds).values, decode(request.news).values
+        row = row_of(type_of(request.urn))
+        settings = self._providers.of(context.peer()).settings
+        state, news = _properties(request.olds), _properties(request.news)
         return diff_response(diff(row, state, news, settings, tuple(request.ignoreChanges)))
 
-    @guarded
+    @reported
     def Create(
         self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext
     ) -> provider_pb2.CreateResponse:
         """Make the resource; in a preview, say what is known of it."""
-        row = row_of(type_of(request))
-        inputs = decode(request.properties)
+        row = row_of(type_of(request.urn))
+        inputs = _properties(request.properties)
         work = self._work(context, request.timeout)
         if request.preview:
-            state = foreseen(row, inputs.values, work)
-            return provider_pb2.CreateResponse(properties=outputs(state, inputs))
+            state = predicted(row, inputs, work.settings)
+            return provider_pb2.CreateResponse(properties=_outputs(state, request.properties))
         try:
-            made = row.behaviour.create(row, inputs.values, work)
+            made = row.behaviour.create(row, inputs, work)
         except IncompleteCreateError as error:
-            known = outputs(error.made.state, inputs)
-            raise NotFullyMadeError(error, known, request.properties) from error
-        return provider_pb2.CreateResponse(id=made.id, properties=outputs(made.state, inputs))
+            raise InitFailedError(
+                str(error),
+                id_=error.made.id,
+                properties=_outputs(error.made.state, request.properties),
+                inputs=request.properties,
+            ) from error
+        return provider_pb2.CreateResponse(
+            id=made.id, properties=_outputs(made.state, request.properties)
+        )
 
-    @guarded
+    @reported
     def Read(
         self, request: provider_pb2.ReadRequest, context: grpc.ServicerContext
     ) -> provider_pb2.ReadResponse:
         """The present state: for a refresh, or for an import by id alone."""
-        row = row_of(type_of(request))
-        known, inputs = decode(request.properties), decode(request.inputs)
+        row = row_of(type_of(request.urn))
+        known, inputs = _properties(request.properties), _properties(request.inputs)
         work = self._work(context, request.timeout)
-        imported = not known.values
-        made = named(row, request.id, work.settings) if imported else Made(request.id, known.values)
+        imported = not known
+        made = named(row, request.id, work.settings) if imported else Made(request.id, known)
         present = row.behaviour.read(row, made, work)
         if present is None:
             return provider_pb2.ReadResponse()
-        state = present.state
-        seen = inputs_seen(row, state) if imported else inputs_now(row, state, inputs.values)
+        if imported:
+            inputs = imported_inputs(row, present.state)
+        else:
+            inputs = refreshed_inputs(row, present.state, inputs)
         return provider_pb2.ReadResponse(
             id=present.id,
-            properties=outputs(state, known),
-            inputs=encode(seen, inputs.secrets),
+            properties=_outputs(present.state, request.properties),
+            inputs=encode(inputs, secrets=secret_keys(request.inputs)),
         )
 
-    @guarded
+    @reported
     def Update(
         self, request: provider_pb2.UpdateRequest, context: grpc.ServicerContext
     ) -> provider_pb2.UpdateResponse:
         """Change what can be changed in place."""
-        row = row_of(type_of(request))
-        olds, news = decode(request.olds), decode(request.news)
+        row = row_of(type_of(request.urn))
+        olds, news = _properties(request.olds), _properties(request.news)
         work = self._work(context, request.timeout)
         if request.preview:
-            state = known_after(row, olds.values | news.values, news.values, work.settings)
+            state = known_after(row, olds | news, news, work.settings)
         else:
-            state = row.behaviour.update(row, Made(request.id, olds.values), news.values, work)
-        return provider_pb2.UpdateResponse(properties=outputs(state, news))
+            state = row.behaviour.update(row, Made(request.id, olds), news, work)
+        return provider_pb2.UpdateResponse(properties=_outputs(state, request.news))
 
-    @guarded
-    def Delete(
-        self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext
-    ) -> empty_pb2.Empty:
+    @reported
+    def Delete(self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext) -> Empty:
         """Remove the resource, as far as its deletion policy allows."""
-        row = row_of(type_of(request))
-        state = decode(request.properties).values
+        row = row_of(type_of(request.urn))
+        state = _properties(request.properties)
         policy = state.get("deletionPolicy")
         if policy == "PREVENT":
             raise ConflictError(
@@ -247,18 +252,32 @@ class GcpStandIn(provider_pb2_grpc.ResourceProviderServicer):
         if policy != "ABANDON":
             work = self._work(context, request.timeout)
             row.behaviour.delete(row, Made(request.id, state), work)
-        return empty_pb2.Empty()
+        return Empty()
 
-    @guarded
-    def Cancel(self, request: empty_pb2.Empty, context: grpc.ServicerContext) -> empty_pb2.Empty:
+    @reported
+    def Cancel(self, request: Empty, context: grpc.ServicerContext) -> Empty:
         """Stop waiting, for the provider behind this connection."""
-        self._sessions.cancel(context.peer())
-        return empty_pb2.Empty()
+        self._providers.cancel(context.peer())
+        return Empty()
 
     def _work(self, context: grpc.ServicerContext, timeout_s: float) -> Work:
-        session = self._sessions.of(context.peer())
+        provider = self._providers.of(context.peer())
         deadline = self._timing.now() + (timeout_s or DEFAULT_TIMEOUT_S)
         waiter = Waiter(
-            lambda seconds: self._timing.pause(session, seconds), self._timing.now, deadline
+            lambda seconds: self._timing.pause(provider, seconds), self._timing.now, deadline
         )
-        return Work(self._rest, session.settings, waiter)
+        return Work(self._rest, provider.settings, waiter)
+
+
+def _properties(struct: Struct) -> Properties:
+    """Plain values, without bookkeeping keys such as ``__defaults``."""
+    return {key: value for key, value in decode(struct).items() if not key.startswith("__")}
+
+
+def _outputs(state: Properties, source: Struct) -> Struct:
+    """``state`` with what was secret in ``source`` as secrets."""
+    return encode(state, secrets=secret_keys(source) | _SECRET_OUTPUTS)
+
+
+def _failures(invalid: list[InvalidValueError]) -> list[provider_pb2.CheckFailure]:
+    return check_failures((error.path, error.reason) for error in invalid)

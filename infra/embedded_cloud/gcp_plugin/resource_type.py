@@ -10,14 +10,13 @@ from typing import Protocol
 from embedded_cloud.gcp_plugin.fields import Fields, Property
 from embedded_cloud.gcp_plugin.rest import Rest
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.gcp_plugin.shapes import Misfit
-from embedded_cloud.gcp_plugin.values import has_unknown
+from embedded_cloud.gcp_plugin.types import InvalidValueError
 from embedded_cloud.gcp_plugin.waiting import Waiter
-from embedded_cloud.json_types import JsonObject, JsonValue
+from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.errors import TpuflexError
 
 #: A rule over several properties of one resource: what is wrong, or ``None``.
-Rule = Callable[[JsonObject], Misfit | None]
+Rule = Callable[[Properties], InvalidValueError | None]
 
 
 class InvalidIdError(TpuflexError):
@@ -47,7 +46,7 @@ class Made:
     """
 
     id: str
-    state: JsonObject
+    state: Properties
 
 
 class IncompleteCreateError(TpuflexError):
@@ -125,13 +124,13 @@ class ManagedMap:
 class Behaviour(Protocol):
     """How resources of a type live in the REST API."""
 
-    def create(self, row: ResourceType, inputs: JsonObject, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
         """Make the resource and read it back."""
 
     def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
         """The present state of a resource last known as ``made``; ``None`` when it is gone."""
 
-    def update(self, row: ResourceType, made: Made, inputs: JsonObject, work: Work) -> JsonObject:
+    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
         """Change what ``inputs`` changes and answer the state after it."""
 
     def delete(self, row: ResourceType, made: Made, work: Work) -> None:
@@ -165,9 +164,7 @@ class ResourceType:
     autonamed: str = ""
     maps: tuple[ManagedMap, ...] = ()
     rules: tuple[Rule, ...] = ()
-    replaces_when: Mapping[str, Callable[[JsonValue, JsonValue], bool]] = field(
-        default_factory=dict
-    )
+    replaces_when: Mapping[str, Callable[[Value, Value], bool]] = field(default_factory=dict)
     foreseen: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
     unserved: tuple[str, ...] = ()
@@ -181,13 +178,13 @@ class ResourceType:
         """The property called ``name``."""
         return next((item for item in self.properties if item.name == name), None)
 
-    def scoped(self, values: JsonObject, settings: ProviderSettings) -> JsonObject:
+    def scoped(self, values: Properties, settings: ProviderSettings) -> Properties:
         """``values`` with the provider's project and region where the resource names none."""
-        defaults: JsonObject = {"project": settings.project, "region": settings.region}
+        defaults: Properties = {"project": settings.project, "region": settings.region}
         wanted = {name for name in defaults if self.property(name)}
         return {name: defaults[name] for name in wanted if defaults[name]} | values
 
-    def identify(self, values: JsonObject) -> str | None:
+    def identify(self, values: Properties) -> str | None:
         """The id that a resource with ``values`` has; ``None`` while a part is not known."""
         known = {k: v for k, v in values.items() if isinstance(v, str) and not has_unknown(v)}
         try:
@@ -199,6 +196,6 @@ class ResourceType:
             return None
 
 
-def scope_of(values: JsonObject) -> dict[str, str]:
+def scope_of(values: Properties) -> dict[str, str]:
     """The project and region that short references of a resource are completed with."""
     return {name: str(values.get(name) or "") for name in ("project", "region")}

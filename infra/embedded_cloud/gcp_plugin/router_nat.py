@@ -6,14 +6,6 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from embedded_cloud.gcp_plugin.changes import (
-    NO_DEFAULTS,
-    identified,
-    known_after,
-    located,
-    sent_changes,
-    state_of,
-)
 from embedded_cloud.gcp_plugin.collection import while_doing
 from embedded_cloud.gcp_plugin.fields import write
 from embedded_cloud.gcp_plugin.operations import compute_operation
@@ -24,7 +16,16 @@ from embedded_cloud.gcp_plugin.resource_type import (
     Work,
     scope_of,
 )
+from embedded_cloud.gcp_plugin.states import (
+    NO_DEFAULTS,
+    identified,
+    known_after,
+    located,
+    sent_changes,
+    state_of,
+)
 from embedded_cloud.json_types import JsonObject, JsonValue, children, text
+from pulumi_plugin.values import Properties
 from tpuflex.errors import AlreadyExistsError, ApiError, TpuflexError
 
 #: The API has no lock on routers (no fingerprint to send), so writers in this process queue.
@@ -35,7 +36,7 @@ _ONE_AT_A_TIME = threading.Lock()
 class RouterNats:
     """The NATs of routers."""
 
-    def create(self, row: ResourceType, inputs: JsonObject, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
         """Add the NAT to its router."""
         values = located(row, inputs, work.settings)
         values = values | {"router": text(values, "router").rsplit("/", 1)[-1]}
@@ -68,7 +69,7 @@ class RouterNats:
         nat = next((n for n in children(router, "nats") if n.get("name") == parts["name"]), None)
         return None if nat is None else Made(made.id, state_of(row, made.id, made.state, nat))
 
-    def update(self, row: ResourceType, made: Made, inputs: JsonObject, work: Work) -> JsonObject:
+    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
         """Change the NAT within its router."""
         name = row.identity.parse(made.id, NO_DEFAULTS)["name"]
         changes = sent_changes(row, made.state, inputs, (), ())

@@ -6,9 +6,8 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from embedded_cloud.gcp_plugin.shapes import Flag, Misfit, Shape, Text, TextMap
-from embedded_cloud.gcp_plugin.values import has_unknown
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.gcp_plugin.types import Flag, InvalidValueError, Shape, Text, TextMap
+from pulumi_plugin.values import Properties, Value, has_unknown
 
 #: What the stand-in honours, and in which shape.
 _SERVED: dict[str, Shape] = {
@@ -70,28 +69,28 @@ class ProviderSettings:
 
 
 def check(
-    values: Mapping[str, JsonValue], environ: Mapping[str, str]
-) -> tuple[JsonObject, list[Misfit]]:
+    values: Mapping[str, Value], environ: Mapping[str, str]
+) -> tuple[Properties, list[InvalidValueError]]:
     """The provider's inputs with defaults from ``environ``, and what is wrong with them."""
-    inputs: JsonObject = {}
-    misfits: list[Misfit] = []
+    inputs: Properties = {}
+    invalid: list[InvalidValueError] = []
     for name, value in values.items():
         if name in _SERVED or name in _WITHOUT_EFFECT:
             try:
                 _shaped(name, value)
-            except Misfit as misfit:
-                misfits.append(misfit)
+            except InvalidValueError as error:
+                invalid.append(error)
             inputs[name] = value
         else:
-            misfits.append(Misfit(name, _REFUSAL))
+            invalid.append(InvalidValueError(name, _REFUSAL))
     for name, variables in _FROM_ENVIRONMENT.items():
         found = next((environ[key] for key in variables if environ.get(key)), "")
         if found and not inputs.get(name):
             inputs[name] = found
-    return inputs, misfits
+    return inputs, invalid
 
 
-def configure(values: Mapping[str, JsonValue]) -> ProviderSettings:
+def configure(values: Mapping[str, Value]) -> ProviderSettings:
     """The settings that checked provider inputs ask for."""
     known = {name: _shaped(name, value) for name, value in values.items() if name in _SERVED}
     known = {name: value for name, value in known.items() if not has_unknown(value)}
@@ -104,7 +103,7 @@ def configure(values: Mapping[str, JsonValue]) -> ProviderSettings:
     )
 
 
-def _shaped(name: str, value: JsonValue) -> JsonValue:
+def _shaped(name: str, value: Value) -> Value:
     # The engine hands everything but strings to a provider as JSON text.
     shape = _SERVED.get(name)
     if shape is None or value is None:
@@ -113,5 +112,5 @@ def _shaped(name: str, value: JsonValue) -> JsonValue:
         try:
             value = json.loads(value)
         except ValueError:
-            raise Misfit(name, f"not JSON: {value}") from None
+            raise InvalidValueError(name, f"not JSON: {value}") from None
     return shape.accept(value, name)

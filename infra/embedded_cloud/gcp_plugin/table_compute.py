@@ -23,8 +23,8 @@ from embedded_cloud.gcp_plugin.properties import (
     chosen,
 )
 from embedded_cloud.gcp_plugin.resource_type import Identity, ResourceType
-from embedded_cloud.gcp_plugin.shapes import Flag, Misfit, Number, Text, Texts
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.gcp_plugin.types import Flag, InvalidValueError, Number, Text, Texts
+from pulumi_plugin.values import Properties, Value
 
 NETWORK = ResourceType(
     token="gcp:compute/network:Network",  # noqa: S106 - a type token
@@ -64,7 +64,7 @@ NETWORK = ResourceType(
 )
 
 
-def _shrinks(old: JsonValue, new: JsonValue) -> bool:
+def _shrinks(old: Value, new: Value) -> bool:
     """A range can grow in place; every other change replaces the subnetwork."""
     try:
         before = ipaddress.ip_network(str(old))
@@ -158,19 +158,19 @@ _RULE = Groups(
 _SOURCES = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
 
 
-def _has_source(inputs: JsonObject) -> Misfit | None:
+def _has_source(inputs: Properties) -> InvalidValueError | None:
     if inputs.get("direction") == "EGRESS" or any(name in inputs for name in _SOURCES):
         return None
-    return Misfit(
+    return InvalidValueError(
         "sourceRanges",
         "one of sourceTags, sourceRanges, or sourceServiceAccounts must be defined",
     )
 
 
-def _allows_or_denies(inputs: JsonObject) -> Misfit | None:
+def _allows_or_denies(inputs: Properties) -> InvalidValueError | None:
     if ("allows" in inputs) != ("denies" in inputs):
         return None
-    return Misfit("allows", "exactly one of allows and denies must be specified")
+    return InvalidValueError("allows", "exactly one of allows and denies must be specified")
 
 
 FIREWALL = ResourceType(

@@ -22,7 +22,7 @@ from embedded_cloud.gcp_plugin.properties import (
     ROLE,
 )
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType, Work
-from embedded_cloud.gcp_plugin.shapes import Flag, Segment, TextMap
+from embedded_cloud.gcp_plugin.types import Flag, Segment, TextMap
 from tpuflex.errors import ConflictError
 
 _KEY = Group((Property("kmsKeyName", use=Use.REQUIRED),))

@@ -22,7 +22,7 @@ from embedded_cloud.gcp_plugin.properties import (
 )
 from embedded_cloud.gcp_plugin.resource_type import Identity, ResourceType
 from embedded_cloud.gcp_plugin.router_nat import RouterNats
-from embedded_cloud.gcp_plugin.shapes import Flag, Number, Segment, Texts
+from embedded_cloud.gcp_plugin.types import Flag, Number, Segment, Texts
 
 ROUTER = ResourceType(
     token="gcp:compute/router:Router",  # noqa: S106

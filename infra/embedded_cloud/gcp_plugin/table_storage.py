@@ -22,7 +22,7 @@ from embedded_cloud.gcp_plugin.properties import (
     ROLE,
 )
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType, Work
-from embedded_cloud.gcp_plugin.shapes import Flag, Number, Segment, Text, TextMap, Texts
+from embedded_cloud.gcp_plugin.types import Flag, Number, Segment, Text, TextMap, Texts
 from embedded_cloud.json_types import children, text
 from tpuflex.errors import ApiError, ConflictError
 

@@ -13,9 +13,9 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from embedded_cloud.gcp_plugin import RunningPlugin, serve
-from embedded_cloud.gcp_plugin.values import decode, encode
-from embedded_cloud.json_types import JsonObject, JsonValue
 from embedded_cloud.server import EmbeddedCloud
+from pulumi_plugin.values import Properties, Value
+from pulumi_plugin.wire import decode, encode, secret_keys
 from tests.embedded_cloud.api import with_token
 
 PROJECT = "plugin-project"
@@ -48,8 +48,8 @@ class Held:
 
     token: str
     id: str
-    state: JsonObject
-    inputs: JsonObject
+    state: Properties
+    inputs: Properties
 
 
 @dataclass
@@ -73,8 +73,8 @@ class Calls:
         self.stub.Configure(provider_pb2.ConfigureRequest(args=checked.inputs))
 
     def check(
-        self, kind: str, news: JsonObject, olds: JsonObject | None = None
-    ) -> tuple[JsonObject, dict[str, str]]:
+        self, kind: str, news: Properties, olds: Properties | None = None
+    ) -> tuple[Properties, dict[str, str]]:
         """Checked inputs, and the reasons of refusals by property."""
         token = TOKENS.get(kind, kind)
         answer = self.stub.Check(
@@ -87,15 +87,15 @@ class Calls:
             )
         )
         failures = {one.property: one.reason for one in answer.failures}
-        return decode(answer.inputs).values, failures
+        return decode(answer.inputs), failures
 
-    def inputs(self, kind: str, news: JsonObject) -> JsonObject:
+    def inputs(self, kind: str, news: Properties) -> Properties:
         """Checked inputs; nothing may be refused."""
         inputs, failures = self.check(kind, news)
         assert not failures, failures
         return inputs
 
-    def create(self, kind: str, news: JsonObject, *, preview: bool = False) -> Held:
+    def create(self, kind: str, news: Properties, *, preview: bool = False) -> Held:
         """Check and create."""
         inputs = self.inputs(kind, news)
         answer = self.stub.Create(
@@ -106,9 +106,8 @@ class Calls:
                 preview=preview,
             )
         )
-        properties = decode(answer.properties)
-        self.secrets = properties.secrets
-        return Held(TOKENS[kind], answer.id, properties.values, inputs)
+        self.secrets = secret_keys(answer.properties)
+        return Held(TOKENS[kind], answer.id, decode(answer.properties), inputs)
 
     def read(self, held: Held) -> Held | None:
         """Refresh; ``None`` when the plugin says that the resource is gone."""
@@ -124,13 +123,13 @@ class Calls:
         if not answer.id:
             return None
         state, inputs = decode(answer.properties), decode(answer.inputs)
-        return Held(held.token, answer.id, state.values, inputs.values)
+        return Held(held.token, answer.id, state, inputs)
 
     def import_(self, kind: str, identity: str) -> Held | None:
         """Import by id alone."""
         return self.read(Held(TOKENS[kind], identity, {}, {}))
 
-    def diff(self, held: Held, news: JsonObject) -> provider_pb2.DiffResponse:
+    def diff(self, held: Held, news: Properties) -> provider_pb2.DiffResponse:
         """What checked ``news`` would change."""
         kind = next(name for name, token in TOKENS.items() if token == held.token)
         answer: provider_pb2.DiffResponse = self.stub.Diff(
@@ -145,7 +144,7 @@ class Calls:
         )
         return answer
 
-    def update(self, held: Held, news: JsonObject) -> Held:
+    def update(self, held: Held, news: Properties) -> Held:
         """Update in place; the plugin must have said that this is possible."""
         answer = self.diff(held, news)
         assert not answer.replaces, answer.replaces
@@ -161,7 +160,7 @@ class Calls:
                 news=encode(inputs),
             )
         )
-        return Held(held.token, held.id, decode(updated.properties).values, inputs)
+        return Held(held.token, held.id, decode(updated.properties), inputs)
 
     def delete(self, held: Held) -> None:
         """Delete."""
@@ -213,7 +212,7 @@ SUBNETWORK_ID = f"projects/{PROJECT}/regions/{REGION}/subnetworks/sub"
 EMAIL = f"hosts-sa@{PROJECT}.iam.gserviceaccount.com"
 
 #: A plausible resource of every type.
-SAMPLES: dict[str, JsonObject] = {
+SAMPLES: dict[str, Properties] = {
     "Network": {"name": "net", "autoCreateSubnetworks": False},
     "Subnetwork": {
         "name": "sub",
@@ -286,7 +285,7 @@ BEFORE = {
 }
 
 
-def make(calls: Calls, kind: str, **changes: JsonValue) -> Held:
+def make(calls: Calls, kind: str, **changes: Value) -> Held:
     """Create the sample of ``kind``, after what it needs."""
     for needed in BEFORE.get(kind, ()):
         calls.create(needed, SAMPLES[needed])

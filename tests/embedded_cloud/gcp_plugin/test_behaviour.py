@@ -11,8 +11,8 @@ import pytest
 import requests
 
 from embedded_cloud.gcp_plugin import RunningPlugin
-from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
+from pulumi_plugin.values import Properties
 from tests.embedded_cloud.api import TOKEN
 from tests.embedded_cloud.gcp_plugin.calls import (
     PROJECT,
@@ -25,7 +25,7 @@ from tests.embedded_cloud.gcp_plugin.calls import (
     refusal,
 )
 
-CUSTOM: JsonObject = {"autoCreateSubnetworks": False}
+CUSTOM: Properties = {"autoCreateSubnetworks": False}
 
 
 @pytest.fixture
@@ -48,7 +48,7 @@ def url(world: tuple[EmbeddedCloud, RunningPlugin]) -> str:
     return world[0].url
 
 
-def rest(method: str, url: str, body: JsonObject | None = None) -> requests.Response:
+def rest(method: str, url: str, body: Properties | None = None) -> requests.Response:
     """A call that somebody else makes."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
     return requests.request(method, url, json=body, headers=headers, timeout=10)
@@ -157,7 +157,7 @@ def test_members_added_at_the_same_time_are_all_there(calls: Calls) -> None:
 
     def grant(member: str) -> Held:
         role = "roles/storage.objectViewer"
-        inputs: JsonObject = {"bucket": "plugin-bucket-1", "role": role, "member": member}
+        inputs: Properties = {"bucket": "plugin-bucket-1", "role": role, "member": member}
         return calls.create("BucketIAMMember", inputs)
 
     with ThreadPoolExecutor(16) as pool:

@@ -10,7 +10,7 @@ import pulumi_gcp as gcp
 import pytest
 from pulumi import automation
 
-from embedded_cloud.gcp_plugin.types import TYPES
+from embedded_cloud.gcp_plugin.tables import TYPES
 from embedded_cloud.json_types import JsonObject
 from tests.embedded_cloud.gcp_plugin.calls import PROJECT, REGION
 from tests.embedded_cloud.gcp_plugin.stacks import Deployment, Endpoint, deployment, workspace
@@ -205,7 +205,7 @@ def test_a_type_that_is_not_served_is_refused_with_those_that_are(deployment: De
     said = deployment.refused("other_type")
     assert "does not serve gcp:pubsub/topic:Topic; it serves: " in said
     assert all(token in said for token in TYPES)
-    assert "emulator/plugin" not in said
+    assert "embedded_cloud/gcp_plugin" not in said
 
 
 def test_a_property_that_is_not_served_is_refused_by_name(deployment: Deployment) -> None:

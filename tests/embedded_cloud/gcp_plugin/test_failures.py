@@ -13,8 +13,9 @@ from pulumi.runtime.proto import provider_pb2
 
 from embedded_cloud.gcp_plugin import serve
 from embedded_cloud.gcp_plugin.provider import Timing
-from embedded_cloud.gcp_plugin.values import decode
 from embedded_cloud.json_types import JsonObject, JsonValue
+from pulumi_plugin.values import Properties
+from pulumi_plugin.wire import decode
 from tests.embedded_cloud.api import TOKEN
 from tests.embedded_cloud.gcp_plugin.calls import (
     NETWORK_ID,
@@ -30,7 +31,7 @@ from tests.embedded_cloud.gcp_plugin.scripted_cloud import Script, error, script
 
 NETWORK = f"/compute/v1/{NETWORK_ID}"
 POLICY = "/storage/v1/b/plugin-bucket-1/iam"
-CUSTOM: JsonObject = {"name": "net", "autoCreateSubnetworks": False}
+CUSTOM: Properties = {"name": "net", "autoCreateSubnetworks": False}
 
 
 def operation(status: str, **more: JsonValue) -> JsonObject:
@@ -96,13 +97,14 @@ def kept(caught: grpc.RpcError) -> Held | None:
     assert isinstance(caught, grpc.Call)
     metadata = dict(caught.trailing_metadata() or ())
     packed = metadata.get("grpc-status-details-bin")
-    if not isinstance(packed, bytes):
+    assert isinstance(packed, bytes)
+    details: list[any_pb2.Any] = list(status_pb2.Status.FromString(packed).details)
+    if not details:
         return None
-    detail: any_pb2.Any = status_pb2.Status.FromString(packed).details[0]
     failed = provider_pb2.ErrorResourceInitFailed()
-    assert detail.Unpack(failed)
-    inputs = decode(failed.inputs).values
-    return Held(TOKENS["Network"], failed.id, decode(failed.properties).values, inputs)
+    assert details[0].Unpack(failed)
+    inputs = decode(failed.inputs)
+    return Held(TOKENS["Network"], failed.id, decode(failed.properties), inputs)
 
 
 def test_a_create_that_runs_out_of_time_keeps_the_resource(calls: Calls, script: Script) -> None:
@@ -161,7 +163,7 @@ def test_a_policy_that_changed_meanwhile_is_read_again(calls: Calls, script: Scr
     assert [body["etag"] for body in written] == ["one", "two"]
     mine: JsonObject = {
         "role": "roles/storage.objectViewer",
-        "members": [SAMPLES["BucketIAMMember"]["member"]],
+        "members": [str(SAMPLES["BucketIAMMember"]["member"])],
     }
     assert written[-1] == {"etag": "two", "bindings": [theirs, mine], "version": 3}
 
@@ -218,7 +220,9 @@ def test_a_bug_is_a_sentence_and_not_a_traceback(
     with pytest.raises(grpc.RpcError) as caught:
         calls.read(Held(TOKENS["Network"], NETWORK_ID, {"name": "net"}, CUSTOM))
     assert caught.value.code() is grpc.StatusCode.INTERNAL
-    assert refusal(caught.value).startswith("bug in the gcp stand-in plugin: Read: ValueError")
+    assert refusal(caught.value).startswith(
+        "internal error in the gcp stand-in plugin: ValueError at"
+    )
     assert "Traceback" not in refusal(caught.value)
     assert "Traceback" in caplog.text
 

@@ -9,13 +9,14 @@ from pathlib import Path
 import pytest
 from pulumi.runtime.proto import provider_pb2
 
-from embedded_cloud.gcp_plugin import protocol, serve
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.gcp_plugin import serve
+from pulumi_plugin import protocol
+from pulumi_plugin.values import Properties
 from tests.embedded_cloud.api import TOKEN, with_token
 from tests.embedded_cloud.gcp_plugin.calls import connected
 from tpuflex.errors import EmulatorError
 
-CUSTOM: JsonObject = {"name": "net", "autoCreateSubnetworks": False}
+CUSTOM: Properties = {"name": "net", "autoCreateSubnetworks": False}
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from google.protobuf import empty_pb2
 from pulumi.runtime.proto import plugin_pb2, provider_pb2
 
 from embedded_cloud.gcp_plugin import serve
-from embedded_cloud.gcp_plugin.values import decode, encode
-from embedded_cloud.json_types import JsonObject
+from pulumi_plugin.values import Properties
+from pulumi_plugin.wire import decode, encode
 from tests.embedded_cloud.api import TOKEN
 from tests.embedded_cloud.gcp_plugin.calls import REGION, TOKENS, Calls, connected, refusal, urn
 
-CUSTOM: JsonObject = {"name": "net", "autoCreateSubnetworks": False}
+CUSTOM: Properties = {"name": "net", "autoCreateSubnetworks": False}
 
 #: Nobody listens there: nothing in this file may call the cloud.
 NOBODY = "http://127.0.0.1:9"
@@ -66,10 +66,10 @@ def test_the_engine_is_greeted(calls: Calls) -> None:
 
 def test_provider_settings_that_would_be_ignored_are_refused(calls: Calls) -> None:
     """Credentials and endpoints have no place on the embedded cloud."""
-    news: JsonObject = {"credentials": "x", "computeCustomEndpoint": "y", "project": "p"}
+    news: Properties = {"credentials": "x", "computeCustomEndpoint": "y", "project": "p"}
     answer = calls.stub.CheckConfig(provider_pb2.CheckRequest(news=encode(news)))
     assert {one.property for one in answer.failures} == {"credentials", "computeCustomEndpoint"}
-    wrong: JsonObject = {"defaultLabels": "{"}
+    wrong: Properties = {"defaultLabels": "{"}
     answer = calls.stub.CheckConfig(provider_pb2.CheckRequest(news=encode(wrong)))
     assert [one.reason for one in answer.failures] == ["not JSON: {"]
 
@@ -90,7 +90,7 @@ def test_project_and_region_are_taken_from_the_environment() -> None:
     with connected(plugin.port) as calls:
         answer = calls.stub.CheckConfig(provider_pb2.CheckRequest(news=encode({})))
     plugin.stop()
-    assert decode(answer.inputs).values == {"project": "from-env", "region": REGION}
+    assert decode(answer.inputs) == {"project": "from-env", "region": REGION}
 
 
 def test_without_a_project_the_resource_says_so() -> None:

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud.gcp_plugin import RunningPlugin
-from embedded_cloud.gcp_plugin.values import UNKNOWN
-from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
+from pulumi_plugin.values import UNKNOWN, Properties
 from tests.embedded_cloud.gcp_plugin.calls import (
     EMAIL,
     NETWORK_ID,
@@ -160,12 +159,12 @@ def test_a_preview_tells_what_is_known_and_calls_nothing(
     ],
 )
 def test_a_mutable_change_is_made_in_place_and_stays(
-    calls: Calls, kind: str, change: JsonObject
+    calls: Calls, kind: str, change: Properties
 ) -> None:
     """After an update the cloud has what the program says, and a refresh agrees."""
     held = make(calls, kind)
     merged = SAMPLES[kind] | change
-    wanted: JsonObject = {k: v for k, v in merged.items() if v is not None}
+    wanted: Properties = {k: v for k, v in merged.items() if v is not None}
     answer = calls.diff(held, wanted)
     assert answer.diffs
     assert not answer.replaces

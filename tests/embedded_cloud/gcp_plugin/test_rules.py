@@ -4,16 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from embedded_cloud.gcp_plugin.changes import known_after
 from embedded_cloud.gcp_plugin.check import check
 from embedded_cloud.gcp_plugin.diff import diff
 from embedded_cloud.gcp_plugin.fields import Group, Groups
 from embedded_cloud.gcp_plugin.resource_type import InvalidIdError, ResourceType
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.gcp_plugin.shapes import Flag, Number, Shape, TextMap, Texts
-from embedded_cloud.gcp_plugin.types import TYPES, NotServedError, row_of
-from embedded_cloud.gcp_plugin.values import UNKNOWN
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.gcp_plugin.states import known_after
+from embedded_cloud.gcp_plugin.tables import TYPES, NotServedError, row_of
+from embedded_cloud.gcp_plugin.types import Flag, Number, Shape, TextMap, Texts
+from pulumi_plugin.values import SIGNATURE_KEY, UNKNOWN, Properties, Value
 from tests.embedded_cloud.gcp_plugin.calls import (
     NETWORK_ID,
     PROJECT,
@@ -25,6 +24,7 @@ from tests.embedded_cloud.gcp_plugin.calls import (
 
 SETTINGS = ProviderSettings(project=PROJECT, region=REGION)
 SEED = b"seed"
+ASSET = "c44067f5952c0a294b673a41bacd8c17"
 
 
 def row(kind: str) -> ResourceType:
@@ -32,25 +32,25 @@ def row(kind: str) -> ResourceType:
     return TYPES[TOKENS[kind]]
 
 
-def checked(kind: str, **changes: JsonValue) -> JsonObject:
+def checked(kind: str, **changes: Value) -> Properties:
     """The checked sample of ``kind``."""
-    news: JsonObject = {k: v for k, v in (SAMPLES[kind] | changes).items() if v is not None}
-    inputs, misfits = check(row(kind), news, {}, "it", SEED)
-    assert misfits == []
+    news: Properties = {k: v for k, v in (SAMPLES[kind] | changes).items() if v is not None}
+    inputs, invalid = check(row(kind), news, {}, "it", SEED)
+    assert invalid == []
     return inputs
 
 
-def state(kind: str) -> JsonObject:
+def state(kind: str) -> Properties:
     """A state as a create of the sample leaves it, without what only the cloud adds."""
     one, values = row(kind), checked(kind)
     scoped = one.scoped(values, SETTINGS)
     return scoped | known_after(one, {}, scoped, SETTINGS)
 
 
-def refusals(kind: str, **changes: JsonValue) -> dict[str, str]:
+def refusals(kind: str, **changes: Value) -> dict[str, str]:
     """The reasons of the refusals of a changed sample, by path."""
-    news: JsonObject = {k: v for k, v in (SAMPLES[kind] | changes).items() if v is not None}
-    return {misfit.path: misfit.reason for misfit in check(row(kind), news, {}, "it", SEED)[1]}
+    news: Properties = {k: v for k, v in (SAMPLES[kind] | changes).items() if v is not None}
+    return {error.path: error.reason for error in check(row(kind), news, {}, "it", SEED)[1]}
 
 
 @pytest.mark.parametrize(
@@ -74,10 +74,11 @@ def refusals(kind: str, **changes: JsonValue) -> dict[str, str]:
         ("Firewall", {"denies": [{"protocol": "all"}]}, "allows", "exactly one of allows"),
         ("Bucket", {"labels": {"a": {}}}, "labels.a", "expected a string, got an object"),
         ("Bucket", {"labels": "a"}, "labels", "expected an object, got a string"),
+        ("Bucket", {"website": {SIGNATURE_KEY: ASSET}}, f"website.{SIGNATURE_KEY}", "no such"),
     ],
 )
 def test_what_cannot_be_honoured_is_refused_by_name(
-    kind: str, change: JsonObject, path: str, reason: str
+    kind: str, change: Properties, path: str, reason: str
 ) -> None:
     """A refusal names the property and says what is wrong with it."""
     found = refusals(kind, **change)
@@ -119,14 +120,14 @@ def test_strings_are_taken_for_other_scalars_as_the_published_plugin_does() -> N
 def test_unknown_values_pass_every_shape() -> None:
     """A preview with values that are not known yet is not refused."""
     for kind, sample in SAMPLES.items():
-        inputs, misfits = check(row(kind), dict.fromkeys(sample, UNKNOWN), {}, "it", SEED)
-        assert misfits == []
+        inputs, invalid = check(row(kind), dict.fromkeys(sample, UNKNOWN), {}, "it", SEED)
+        assert invalid == []
         assert all(inputs[name] == UNKNOWN for name in sample)
 
 
 def test_a_name_is_generated_once() -> None:
     """Without a name the logical name and some digits are used, and stay on updates."""
-    news: JsonObject = {"autoCreateSubnetworks": False}
+    news: Properties = {"autoCreateSubnetworks": False}
     first, _ = check(row("Network"), news, {}, "My_net", SEED)
     assert str(first["name"]).startswith("my-net-")
     assert len(str(first["name"])) == len("my-net-") + 7
@@ -137,10 +138,10 @@ def test_a_name_is_generated_once() -> None:
 @pytest.mark.parametrize("kind", TOKENS)
 def test_nothing_changes_when_nothing_changes(kind: str) -> None:
     """The diff of a resource with its own inputs is empty."""
-    assert diff(row(kind), state(kind), checked(kind), SETTINGS).entries == ()
+    assert diff(row(kind), state(kind), checked(kind), SETTINGS).changes == {}
 
 
-def other(shape: Shape, value: JsonValue) -> JsonValue:
+def other(shape: Shape, value: Value) -> Value:
     """A value of ``shape`` that is not ``value``."""
     if isinstance(shape, Flag):
         return not value
@@ -152,7 +153,7 @@ def other(shape: Shape, value: JsonValue) -> JsonValue:
         return {"something": "else"}
     if isinstance(shape, Group):
         before = value if isinstance(value, dict) else {}
-        inner: JsonObject = {
+        inner: Properties = {
             item.name: other(item.shape, before.get(item.name))
             for item in shape.fields
             if item.is_input
@@ -172,7 +173,7 @@ def test_a_change_replaces_exactly_when_the_property_is_immutable(kind: str) -> 
         found = diff(one, state(kind), news, SETTINGS)
         assert item.name in found.changed, item.name
         replaces = item.immutable or item.name in one.replaces_when
-        assert (item.name in found.replaces) is replaces, item.name
+        assert (item.name in found.replacing) is replaces, item.name
 
 
 @pytest.mark.parametrize(
@@ -203,9 +204,9 @@ def test_a_change_replaces_exactly_when_the_property_is_immutable(kind: str) -> 
         ),
     ],
 )
-def test_another_spelling_is_no_change(kind: str, change: JsonObject) -> None:
+def test_another_spelling_is_no_change(kind: str, change: Properties) -> None:
     """Links and names, order in sets, letter case: what means the same is the same."""
-    assert diff(row(kind), state(kind), checked(kind, **change), SETTINGS).entries == ()
+    assert diff(row(kind), state(kind), checked(kind, **change), SETTINGS).changes == {}
 
 
 @pytest.mark.parametrize(
@@ -217,7 +218,7 @@ def test_a_subnetwork_grows_in_place_and_is_replaced_otherwise(cidr: str, replac
     found = diff(
         row("Subnetwork"), state("Subnetwork"), checked("Subnetwork", ipCidrRange=cidr), SETTINGS
     )
-    assert bool(found.replaces) is replaces
+    assert bool(found.replacing) is replaces
 
 
 def test_an_unknown_immutable_value_announces_a_replacement() -> None:
@@ -225,22 +226,22 @@ def test_an_unknown_immutable_value_announces_a_replacement() -> None:
     found = diff(
         row("Subnetwork"), state("Subnetwork"), checked("Subnetwork", network=UNKNOWN), SETTINGS
     )
-    assert found.replaces == ("network",)
+    assert found.replacing == ("network",)
 
 
 def test_a_replacement_of_the_same_name_deletes_first() -> None:
     """Two resources cannot have one id; two with different names can stand side by side."""
     one, before = row("Network"), state("Network")
     same = diff(one, before, checked("Network", description="x"), SETTINGS)
-    assert (same.replaces, same.delete_first) == (("description",), True)
+    assert (same.replacing, same.delete_before_replace) == (("description",), True)
     renamed = diff(one, before, checked("Network", name="other"), SETTINGS)
-    assert (renamed.replaces, renamed.delete_first) == (("name",), False)
+    assert (renamed.replacing, renamed.delete_before_replace) == (("name",), False)
 
 
 def test_another_project_of_the_provider_replaces() -> None:
     """A resource that takes its project from the provider moves with it."""
     found = diff(row("Network"), state("Network"), checked("Network"), ProviderSettings("other"))
-    assert found.replaces == ("project",)
+    assert found.replacing == ("project",)
 
 
 def test_ignored_changes_are_left_out() -> None:
@@ -253,10 +254,10 @@ def test_ignored_changes_are_left_out() -> None:
 def test_changes_inside_objects_and_maps_are_named_one_by_one() -> None:
     """The detailed diff says which label and which inner property changes."""
     news = checked("Bucket", labels={"env": "prod", "a-b": "x"})
-    paths = {entry.path for entry in diff(row("Bucket"), state("Bucket"), news, SETTINGS).entries}
+    paths = diff(row("Bucket"), state("Bucket"), news, SETTINGS).changes.keys()
     assert paths == {"labels.env", 'labels["a-b"]'}
     news = checked("RouterNat", logConfig={"enable": True, "filter": "ALL"})
-    paths = {e.path for e in diff(row("RouterNat"), state("RouterNat"), news, SETTINGS).entries}
+    paths = diff(row("RouterNat"), state("RouterNat"), news, SETTINGS).changes.keys()
     assert paths == {"logConfig.filter"}
 
 

@@ -1,14 +1,15 @@
-"""What an update changes, and what the state says after it. Pure."""
+"""States of resources: what leads from one to the next, and what a preview can tell. Pure."""
 
 from __future__ import annotations
 
 from collections.abc import Collection
 
 from embedded_cloud.gcp_plugin import labels
-from embedded_cloud.gcp_plugin.fields import Property, read, unchanged
+from embedded_cloud.gcp_plugin.fields import Property, Use, read, unchanged
 from embedded_cloud.gcp_plugin.resource_type import Made, MissingSettingError, ResourceType
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.json_types import JsonObject
+from pulumi_plugin.values import UNKNOWN, Properties, Value
 
 #: Reading an id that is canonical already needs no defaults.
 NO_DEFAULTS = ProviderSettings()
@@ -17,14 +18,14 @@ NO_DEFAULTS = ProviderSettings()
 class Spelt(dict[str, str]):
     """Values as a format string shows them: an absent one is empty."""
 
-    def __init__(self, values: JsonObject) -> None:
+    def __init__(self, values: Properties) -> None:
         super().__init__({key: _spell(value) for key, value in values.items()})
 
     def __missing__(self, key: str) -> str:
         return ""
 
 
-def located(row: ResourceType, inputs: JsonObject, settings: ProviderSettings) -> JsonObject:
+def located(row: ResourceType, inputs: Properties, settings: ProviderSettings) -> Properties:
     """``inputs`` with project and region.
 
     Raises:
@@ -53,7 +54,7 @@ def named(row: ResourceType, text: str, settings: ProviderSettings) -> Made:
     return Made(identity, {key: value for key, value in parts.items() if row.property(key)})
 
 
-def identified(row: ResourceType, values: JsonObject, settings: ProviderSettings) -> Made:
+def identified(row: ResourceType, values: Properties, settings: ProviderSettings) -> Made:
     """The resource that ``values`` will make: its id and what is known of it beforehand.
 
     Raises:
@@ -68,11 +69,11 @@ def identified(row: ResourceType, values: JsonObject, settings: ProviderSettings
 
 def sent_changes(
     row: ResourceType,
-    state: JsonObject,
-    inputs: JsonObject,
+    state: Properties,
+    inputs: Properties,
     only: Collection[str],
     besides: Collection[str],
-) -> JsonObject:
+) -> Properties:
     """The properties that the API must be told about; one to be cleared is ``None``.
 
     Args:
@@ -95,24 +96,24 @@ def sent_changes(
 
 def map_changes(
     row: ResourceType,
-    state: JsonObject,
-    inputs: JsonObject,
+    state: Properties,
+    inputs: Properties,
     resource: JsonObject,
     settings: ProviderSettings,
 ) -> JsonObject:
     """The managed maps that the API must be told about, ready to send."""
     changes: JsonObject = {}
     for managed in row.maps:
-        keys = labels.wanted(managed, inputs, settings, state)
+        keys = labels.merged(managed, inputs, settings, state)
         before = state.get(managed.combined or managed.name) or {}
         if isinstance(keys, dict) and keys != before:
-            changes[managed.name] = labels.changed(managed, resource.get(managed.name), state, keys)
+            changes[managed.name] = labels.sent(managed, resource.get(managed.name), state, keys)
     return changes
 
 
 def known_after(
-    row: ResourceType, state: JsonObject, inputs: JsonObject, settings: ProviderSettings
-) -> JsonObject:
+    row: ResourceType, state: Properties, inputs: Properties, settings: ProviderSettings
+) -> Properties:
     """What is known without asking the API once ``inputs`` hold: its own properties, its keys."""
     known = dict(state)
     for item in row.inputs:
@@ -121,7 +122,7 @@ def known_after(
             known[item.name] = known.get(item.name) if value is None else value
     before = state if state else None
     for managed in row.maps:
-        keys = labels.wanted(managed, inputs, settings, before)
+        keys = labels.merged(managed, inputs, settings, before)
         known[managed.name] = inputs.get(managed.name) or {}
         known[managed.effective] = known.get(managed.effective) or keys
         if managed.combined:
@@ -129,9 +130,20 @@ def known_after(
     return known
 
 
+def predicted(row: ResourceType, inputs: Properties, settings: ProviderSettings) -> Properties:
+    """The state that a create would lead to; what only the API knows is unknown."""
+    open_ends: Properties = {
+        item.name: UNKNOWN
+        for item in row.properties
+        if item.use is Use.OUTPUT or (item.use is Use.CHOSEN and item.default is None)
+    }
+    values = row.scoped(inputs, settings)
+    return open_ends | values | known_after(row, {}, values, settings)
+
+
 def state_of(
-    row: ResourceType, identity: str, known: JsonObject, resource: JsonObject
-) -> JsonObject:
+    row: ResourceType, identity: str, known: Properties, resource: JsonObject
+) -> Properties:
     """The outputs of a resource.
 
     Args:
@@ -140,7 +152,7 @@ def state_of(
         known: what is known of it besides; empty for an import.
         resource: what the API answers.
     """
-    state: JsonObject = {}
+    state: Properties = {}
     for item in row.inputs:
         if _not_answered(item):
             value = known.get(item.name, item.default)
@@ -158,11 +170,33 @@ def state_of(
     return state
 
 
+def imported_inputs(row: ResourceType, state: Properties) -> Properties:
+    """The inputs that would have led to ``state``: an import has no program yet."""
+    return {
+        item.name: state[item.name]
+        for item in row.inputs
+        if state.get(item.name) not in (None, {}, [], "")
+    }
+
+
+def refreshed_inputs(row: ResourceType, state: Properties, inputs: Properties) -> Properties:
+    """``inputs`` with the values of ``state`` where these differ in more than their spelling."""
+    refreshed: Properties = {}
+    for name, value in inputs.items():
+        item = row.property(name)
+        actual = state.get(name)
+        if item is None or item.shape.same(actual, value):
+            refreshed[name] = value
+        elif actual is not None:
+            refreshed[name] = actual
+    return refreshed
+
+
 def _not_answered(item: Property) -> bool:
     return not item.place or not item.answered
 
 
-def _spell(value: JsonValue) -> str:
+def _spell(value: Value) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,15 +1,14 @@
-"""Which provider configuration does a call belong to?
+"""Configured providers, and which of them a call belongs to.
 
-Attached by port, one plugin process serves every configured ``gcp`` provider of every stack
-at once, and the protocol's calls do not say whose they are. The engine opens one connection
-per configured provider, so the connection is the answer.
+Attached by port, one plugin process serves the configured ``gcp`` providers of all stacks at
+once, and the protocol's calls do not name theirs. The engine opens one connection per configured
+provider, so the connection tells.
 """
 
 from __future__ import annotations
 
 import threading
 from collections import OrderedDict
-from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
@@ -19,7 +18,7 @@ _REMEMBERED = 256
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class ConfiguredProvider:
     """One configured provider.
 
     Attributes:
@@ -31,26 +30,25 @@ class Session:
     cancelled: threading.Event = field(default_factory=threading.Event)
 
 
-class Sessions:
+class ConfiguredProviders:
     """The configured providers, by connection. Safe to use from many threads."""
 
-    def __init__(self, started: Callable[[ProviderSettings], Session] = Session) -> None:
+    def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._started = started
-        self._by_peer: OrderedDict[str, Session] = OrderedDict()
-        self._latest = Session()
+        self._by_peer: OrderedDict[str, ConfiguredProvider] = OrderedDict()
+        self._latest = ConfiguredProvider()
 
-    def configure(self, peer: str, settings: ProviderSettings) -> Session:
+    def configure(self, peer: str, settings: ProviderSettings) -> ConfiguredProvider:
         """Remember that the provider behind ``peer`` has ``settings``."""
-        session = self._started(settings)
+        provider = ConfiguredProvider(settings)
         with self._lock:
-            self._by_peer[peer] = self._latest = session
+            self._by_peer[peer] = self._latest = provider
             self._by_peer.move_to_end(peer)
             while len(self._by_peer) > _REMEMBERED:
                 self._by_peer.popitem(last=False)
-        return session
+        return provider
 
-    def of(self, peer: str) -> Session:
+    def of(self, peer: str) -> ConfiguredProvider:
         """The provider behind ``peer``; after a reconnection, the one configured last."""
         with self._lock:
             return self._by_peer.get(peer, self._latest)
