@@ -21,7 +21,7 @@ from reliability.small_state import NAME, PROJECT, STACK
 from tpuflex.engine.recovery.look import CloudLook
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.inventory import Apis
+from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Session, Transport

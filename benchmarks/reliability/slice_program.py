@@ -115,7 +115,7 @@ def _recover_alone(stack: EngineRun, backend: Path | None) -> None:
     from tpuflex.engine.state_files import mend_files
     from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
     from tpuflex.gcp.endpoints import Endpoints
-    from tpuflex.gcp.inventory import apis
+    from tpuflex.gcp.listing import apis
     from tpuflex.gcp.session import authorized_session
     from tpuflex.gcp.timing import Timing
     from tpuflex.gcp.transport import Transport

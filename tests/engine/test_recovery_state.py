@@ -12,7 +12,7 @@ from tpuflex.engine.known import known_ids
 from tpuflex.engine.recovery.look import Answer, best, judged
 from tpuflex.engine.recovery.look import Finding as Seen
 from tpuflex.engine.state import adopted, lacking, referenced, settled, without_pending
-from tpuflex.gcp.kinds import TYPES, UNKNOWN, places, unknown
+from tpuflex.gcp.kinds import KINDS, UNKNOWN, Kind, of_type, places, unknown
 from tpuflex.program import deploy
 from tpuflex.settings.load import load_stack_file
 
@@ -20,6 +20,12 @@ NETWORK = "gcp:compute/network:Network"
 BUCKET = "gcp:storage/bucket:Bucket"
 SLICE = "tpuflex:tpu:QueuedResource"
 STACK = "urn:pulumi:dev::p::pulumi:pulumi:Stack::p-dev"
+
+
+def kind_of(type_: str) -> Kind:
+    kind = of_type(type_)
+    assert kind is not None
+    return kind
 
 
 def resource(type_: str, name: str, **more: Any) -> dict[str, Any]:
@@ -112,6 +118,7 @@ def test_missing_provider_is_noticed() -> None:
     assert lacking(resource(NETWORK, "net", provider=f"{provider}::uuid"), state()) == [provider]
 
 
+TYPES = [kind.type for kind in KINDS if kind.type]
 INPUTS: dict[str, dict[str, Any]] = {
     "gcp:compute/network:Network": {"name": "n"},
     "gcp:compute/firewall:Firewall": {"name": "n"},
@@ -213,7 +220,7 @@ class TestJudged:
         """Only what carries the marker that was asked for is ours."""
         (place,) = places(NETWORK, {"project": "p", "name": "n"})
 
-        found = judged(NETWORK, {"description": asked}, {"description": has}, place)
+        found = judged(kind_of(NETWORK), {"description": asked}, {"description": has}, place)
 
         assert found.answer is answer
 
@@ -224,7 +231,9 @@ class TestJudged:
         several = {"nodeCount": 2}
         answered = {"tpu": {"nodeSpec": [{"multiNodeParams": several, "node": {"labels": labels}}]}}
 
-        found = judged(SLICE, {**inputs, "labels": labels}, answered, places(SLICE, inputs)[0])
+        found = judged(
+            kind_of(SLICE), {**inputs, "labels": labels}, answered, places(SLICE, inputs)[0]
+        )
 
         assert found.answer is Answer.OURS
 

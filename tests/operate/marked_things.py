@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.gcp.inventory import Apis
-from tpuflex.gcp.marked import Marked
+from tpuflex.gcp.kinds import NODE, Kind, of_type
+from tpuflex.gcp.listing import Apis, CloudResource
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE, Names
 from tpuflex.operate.sweep import Here
 
 NAMES = Names("shop", "dev", ENDPOINT_NAME)
@@ -22,37 +22,32 @@ def here(*known: str) -> Here:
     return Here("shop", "p", ("dev",), frozenset(known))
 
 
-def request(id_: str = "q", state: str = "ACTIVE", names: Names = NAMES) -> Marked:
-    name = f"{ZONE}/queuedResources/{id_}"
+def kind_of(type_: str) -> Kind:
+    kind = of_type(type_)
+    assert kind is not None
+    return kind
+
+
+def request(id_: str = "q", state: str = "ACTIVE", names: Names = NAMES) -> CloudResource:
+    return _resource(kind_of(QUEUED_RESOURCE), f"queuedResources/{id_}", state, names)
+
+
+def node(id_: str = "q", holder: str = "") -> CloudResource:
+    return _resource(NODE, f"nodes/{id_}", "READY", NAMES, holder)
+
+
+def _resource(kind: Kind, path: str, state: str, names: Names, holder: str = "") -> CloudResource:
     labels = names.labels()
-    return Marked(
-        kind="queued resource",
-        name=id_,
+    return CloudResource(
+        kind=kind,
+        name=path.rpartition("/")[2],
         location="z",
-        id=name,
-        service="tpu",
-        path=f"/v2alpha1/{name}",
+        id=f"{ZONE}/{path}",
+        path=f"/v2alpha1/{ZONE}/{path}",
         owner=names.owner,
         project=labels["tpuflex-project"],
         stack=labels["tpuflex-stack"],
         state=state,
-    )
-
-
-def node(id_: str = "q", holder: str = "") -> Marked:
-    name = f"{ZONE}/nodes/{id_}"
-    labels = NAMES.labels()
-    return Marked(
-        kind="node",
-        name=id_,
-        location="z",
-        id=name,
-        service="tpu",
-        path=f"/v2alpha1/{name}",
-        owner=NAMES.owner,
-        project="shop",
-        stack=labels["tpuflex-stack"],
-        state="READY",
         holder=holder,
     )
 

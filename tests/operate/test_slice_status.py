@@ -9,7 +9,7 @@ import pytest
 
 from tpuflex.cli.steps.status import headline
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.queued_resources import Listing, NodeListing
+from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
@@ -43,9 +43,9 @@ class Tpu:
         self._nodes = {name: node.model_copy(update={"name": name}) for name, node in named}
         self._attributes = attributes
 
-    def list_queued_resources(self, project: str, zone: str) -> Listing:
+    def list_queued_resources(self, project: str, zone: str) -> QueuedResourceListing:
         assert (project, zone) == ("tpuflex-dev", "us-east5-a")
-        return Listing(tuple(self._requests), ())
+        return QueuedResourceListing(tuple(self._requests), ())
 
     def list_nodes(self, project: str, zone: str) -> NodeListing:
         assert (project, zone) == ("tpuflex-dev", "us-east5-a")

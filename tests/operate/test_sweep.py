@@ -17,15 +17,15 @@ from tests.operate.marked_things import (
     request,
 )
 from tpuflex.errors import AccessError
-from tpuflex.gcp.marked import Listing, Marked, list_marked, list_tpu
+from tpuflex.gcp.listing import CloudResource, Listing, list_marked, list_slices
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.operate.sweep import Standing, leftovers
+from tpuflex.operate.sweep import Verdict, leftovers
 
 
-def judged(*items: Marked, known: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """(name, standing) of what stands out among ``items``."""
+def judged(*items: CloudResource, known: tuple[str, ...] = ()) -> list[tuple[str, str]]:
+    """(name, verdict) of what stands out among ``items``."""
     found = leftovers(Listing(items, ()), here(*known))
-    return [(f"{one.item.kind} {one.item.name}", one.standing.value) for one in found]
+    return [(f"{one.resource.kind.name} {one.resource.name}", one.verdict.value) for one in found]
 
 
 class TestJudgement:
@@ -38,12 +38,12 @@ class TestJudgement:
         assert judged(request(), known=(request().id,)) == []
 
     @pytest.mark.parametrize("state", ["SUSPENDED", "FAILED"])
-    def test_husk(self, state: str) -> None:
+    def test_quota_only(self, state: str) -> None:
         """A leftover that only uses quota is listed with its reason, though a state knows it."""
         item = request(state=state)
         (found,) = leftovers(Listing((item,), ()), here(item.id))
 
-        assert found.standing is Standing.HUSK
+        assert found.verdict is Verdict.QUOTA_ONLY
         assert "uses quota" in found.reason
         assert "tpuflex down --stack dev" in found.reason
 
@@ -87,11 +87,11 @@ class TestListing:
 
         found = list_marked(clients(tpu=tpu), "p", ("z",), {})
 
-        assert [(item.name, item.owner, item.stack) for item in found.found] == [
+        assert [(item.name, item.owner, item.stack) for item in found.resources] == [
             ("a", NAMES.owner, "dev"),
             ("b", NAMES.owner, "dev"),
         ]
-        assert found.found[0].id == f"{ZONE}/queuedResources/a"
+        assert found.resources[0].id == f"{ZONE}/queuedResources/a"
         assert found.unseen == ()
 
     def test_other_zones(self) -> None:
@@ -108,10 +108,13 @@ class TestListing:
 
         for found in (
             list_marked(clients(tpu=tpu), "p", ("z",), {}),
-            list_tpu(clients(tpu=tpu), "p", ("z",)),
+            list_slices(clients(tpu=tpu), "p", ("z",)),
         ):
-            assert [item.id for item in found.found] == [f"{ZONE}/queuedResources/a", there["name"]]
-            assert [item.location for item in found.found] == ["z", "y"]
+            assert [item.id for item in found.resources] == [
+                f"{ZONE}/queuedResources/a",
+                there["name"],
+            ]
+            assert [item.location for item in found.resources] == ["z", "y"]
             assert found.unseen == ()
 
     def test_what_did_not_answer(self) -> None:
@@ -156,7 +159,7 @@ class TestListing:
             {"host@p.iam.gserviceaccount.com": NAMES.owner},
         )
 
-        assert {(item.kind, item.id) for item in found.found} == {
+        assert {(item.kind.name, item.id) for item in found.resources} == {
             ("network", "projects/p/global/networks/n"),
             ("project role", f"p/roles/x/{member}"),
         }

@@ -12,8 +12,8 @@ from tests.operate.marked_things import (
     request,
 )
 from tpuflex.errors import ApiError, ConflictError, NotFoundError
-from tpuflex.gcp.marked import Marked
-from tpuflex.operate.sweep import Leftover, Standing, delete
+from tpuflex.gcp.listing import CloudResource
+from tpuflex.operate.sweep import Leftover, Verdict, delete
 
 
 class Clock:
@@ -29,11 +29,11 @@ class Clock:
         self.time += seconds
 
 
-def orphan(item: Marked) -> Leftover:
-    return Leftover(item, "dev", Standing.ORPHAN, "no state knows it")
+def orphan(item: CloudResource) -> Leftover:
+    return Leftover(item, "dev", Verdict.ORPHAN, "no state knows it")
 
 
-def deletion(api: Api, *items: Marked) -> list[str]:
+def deletion(api: Api, *items: CloudResource) -> list[str]:
     """What is wrong with each after its deletion; empty when it is gone."""
     clock = Clock()
     found = delete(

@@ -14,7 +14,8 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
-from tpuflex.gcp.inventory import Apis, Inventory, Item, Scope, take_inventory
+from tpuflex.gcp.inventory import Inventory, Item, Scope, take_inventory
+from tpuflex.gcp.listing import Apis
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.teardown import prove_empty
 

@@ -17,7 +17,8 @@ from tpuflex.cli.stack import OpenStack
 
 if TYPE_CHECKING:
     from tpuflex.cli.daemon import Daemon
-    from tpuflex.gcp.inventory import Apis, Inventory
+    from tpuflex.gcp.inventory import Inventory
+    from tpuflex.gcp.listing import Apis
     from tpuflex.gcp.queued_resources import TpuClient
     from tpuflex.gcp.secrets import SecretClient
     from tpuflex.gcp.timing import Timing
@@ -102,7 +103,7 @@ class Cloud:
     def apis(self) -> Apis:
         """A client of each service that a stack uses."""
         from tpuflex.gcp.endpoints import Endpoints
-        from tpuflex.gcp.inventory import apis
+        from tpuflex.gcp.listing import apis
 
         return apis(Endpoints.from_environ(self.environ), self.transport)
 

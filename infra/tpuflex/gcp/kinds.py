@@ -1,91 +1,238 @@
-"""What each type of resource is called in the cloud, computed from what the program said of it.
+"""The kinds of cloud resources that tpuflex makes, one row each. Pure.
+
+Inventory, sweep, recover and teardown all read this table: a new kind is a new row, and nothing
+else. The rows are in the order of deletion: what costs most first, and what is in use after what
+uses it.
 
 Every name is given by the program, so whatever was begun can be found again by name. Ids as
 ``pulumi import`` takes them: "Import" in the documentation of pulumi-gcp 10.2.0. Paths: the
-discovery documents of the APIs. Pure.
+discovery documents of the APIs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE
+from tpuflex.naming import (
+    LABEL_OWNER,
+    LABEL_PROJECT,
+    LABEL_STACK,
+    QUEUED_RESOURCE,
+    SECRET_ROLES,
+    Names,
+    generation_of,
+)
 
 Inputs = Mapping[str, Any]
+Service = Literal["tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager"]
 
 #: What the engine writes for a value that is not known before something else is made.
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
+_DESCRIPTION = re.compile(r"Managed by tpuflex; owner ([0-9a-f]+)")
 
-Api = Literal["tpu", "storage", "secretmanager", "compute", "iam"]
+
+def _no_names(_names: Names, _project: str, _region: str) -> tuple[str, ...]:
+    return ()
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
-    """One type. Texts are format strings over the resource's inputs.
+class Kind:
+    """One kind of resource.
 
     Attributes:
-        id: the id that an import takes.
-        api: the API that is asked whether it exists; None where only the plugin can tell, and
-            where the name itself belongs to something of ours (a role of our account, a NAT of
-            our router), so that whose it is need not be asked.
-        path: where it is asked.
-        marker: where it says whose it is: its ``description``, its ``labels``, or the labels
-            of the ``node`` that was asked for.
-        elsewhere: whether the name may be taken in a project that may not be looked into.
+        name: what people call it.
+        id: the id that an import takes: a format string over the resource's inputs.
+        type: Pulumi's type token; empty for what no program declares, because Google makes it.
+        found_by: how it is found: with its ``api`` (listed, and read by its path), in the
+            project's IAM ``policy``, or only by its ``plugin``. The last have names that belong
+            to something else of ours (a role on our bucket, a NAT of our router): they go with
+            that, and whose they are need not be asked.
+        service: the API that has it.
+        root: path of that API; the id comes after it.
+        items: field of the list's answer that holds the resources.
+        location: what it is listed by.
+        query: name of the list's query parameter that takes the project.
+        last: the last part of the id (``{name}`` in it), over the resource's inputs.
+        marker: where its owner marker is: in its labels, in those of the ``node`` that is asked
+            for, or in its description.
+        names: the names that the components give it in one region, for one that lost its marker.
+        by_generation: whether its name is that of a generation of the slice.
+        shared_names: whether the name may be taken in a project that may not be looked into.
+        deletion: query of the deletion.
+        holds_objects: whether it has to be emptied before it is deleted.
     """
 
+    name: str
     id: str
-    api: Api | None = None
-    path: str = ""
-    marker: Literal["", "description", "labels", "node"] = ""
-    elsewhere: bool = False
+    type: str = ""
+    found_by: Literal["api", "policy", "plugin"] = "api"
+    service: Service = "compute"
+    root: str = ""
+    items: str = "items"
+    location: Literal["project", "region", "zone"] = "project"
+    query: str = ""
+    last: str = "{name}"
+    marker: Literal["labels", "node labels", "description"] = "labels"
+    names: Callable[[Names, str, str], tuple[str, ...]] = _no_names
+    by_generation: bool = False
+    shared_names: bool = False
+    deletion: Mapping[str, str] = field(default_factory=dict)
+    holds_objects: bool = False
+
+    @property
+    def path(self) -> str:
+        """Format string of its path in its API."""
+        return self.root + self.id
+
+    @property
+    def collection(self) -> str:
+        """Format string of the path of its list."""
+        return self.path.rpartition("/")[0]
+
+    def named(self, name: str, names: Names, project: str, regions: tuple[str, ...]) -> bool:
+        """Whether ``name`` is one that the endpoint of ``names`` gives to this kind."""
+        if self.by_generation:
+            return generation_of(names.prefix, name) is not None
+        return any(name in self.names(names, project, region) for region in regions)
 
 
-_GLOBAL = "projects/{project}/global"
-_REGION = "projects/{project}/regions/{region}"
+def _tpu(name: str, collection: str, **more: Any) -> Kind:
+    return Kind(
+        name,
+        f"projects/{{project}}/locations/{{zone}}/{collection}/{{name}}",
+        service="tpu",
+        root="/v2alpha1/",
+        items=collection,
+        location="zone",
+        by_generation=True,
+        **more,
+    )
 
 
-def _compute(id_: str) -> Row:
-    return Row(id_, "compute", f"/compute/v1/{id_}", "description")
+def _global(name: str, type_: str, collection: str, *roles: str) -> Kind:
+    return Kind(
+        name,
+        f"projects/{{project}}/global/{collection}/{{name}}",
+        type_,
+        root="/compute/v1/",
+        marker="description",
+        names=lambda names, _project, _region: tuple(names.compute(role) for role in roles),
+    )
 
 
-def _account(project: str) -> str:
-    return f"projects/{project}/serviceAccounts/{{accountId}}@{project}.iam.gserviceaccount.com"
+def _regional(name: str, type_: str, collection: str, *roles: str) -> Kind:
+    return Kind(
+        name,
+        f"projects/{{project}}/regions/{{region}}/{collection}/{{name}}",
+        type_,
+        root="/compute/v1/",
+        location="region",
+        marker="description",
+        names=lambda names, _project, _region: tuple(names.compute(role) for role in roles),
+    )
 
 
-TYPES: dict[str, Row] = {
-    "gcp:compute/network:Network": _compute(f"{_GLOBAL}/networks/{{name}}"),
-    "gcp:compute/firewall:Firewall": _compute(f"{_GLOBAL}/firewalls/{{name}}"),
-    "gcp:compute/subnetwork:Subnetwork": _compute(f"{_REGION}/subnetworks/{{name}}"),
-    "gcp:compute/router:Router": _compute(f"{_REGION}/routers/{{name}}"),
-    "gcp:compute/routerNat:RouterNat": Row(f"{_REGION}/routers/{{router}}/{{name}}"),
-    "gcp:serviceaccount/account:Account": Row(
-        _account("{project}"), "iam", f"/v1/{_account('{project}')}", "description"
+def account_email(account_id: str, project: str) -> str:
+    """Email of a service account."""
+    return f"{account_id}@{project}.iam.gserviceaccount.com"
+
+
+NODE = _tpu("node", "nodes")
+
+KINDS: tuple[Kind, ...] = (
+    _tpu(
+        "queued resource",
+        "queuedResources",
+        type=QUEUED_RESOURCE,
+        last="{queuedResourceId}",
+        marker="node labels",
+        deletion={"force": "true"},
     ),
-    "gcp:storage/bucket:Bucket": Row(
-        "{name}", "storage", "/storage/v1/b/{name}", "labels", elsewhere=True
+    NODE,
+    Kind(
+        "project role",
+        "{project} {role} {member}",
+        "gcp:projects/iAMMember:IAMMember",
+        found_by="policy",
+        service="resourcemanager",
+        root="/v1/",
     ),
-    "gcp:storage/bucketIAMMember:BucketIAMMember": Row("b/{bucket} {role} {member}"),
-    "gcp:secretmanager/secret:Secret": Row(
-        "projects/{project}/secrets/{secretId}",
-        "secretmanager",
-        "/v1/projects/{project}/secrets/{secretId}",
-        "labels",
+    _global("firewall rule", "gcp:compute/firewall:Firewall", "firewalls", "ssh", "serving"),
+    Kind(
+        "NAT",
+        "projects/{project}/regions/{region}/routers/{router}/{name}",
+        "gcp:compute/routerNat:RouterNat",
+        found_by="plugin",
     ),
-    "gcp:secretmanager/secretIamMember:SecretIamMember": Row(
-        "projects/{project}/secrets/{secretId} {role} {member}"
+    _regional("router", "gcp:compute/router:Router", "routers", "router"),
+    # None is made; one that somebody made for the endpoint is billed until it is deleted.
+    _regional("address", "", "addresses"),
+    _regional("subnetwork", "gcp:compute/subnetwork:Subnetwork", "subnetworks", "subnet"),
+    _global("network", "gcp:compute/network:Network", "networks", "net"),
+    Kind(
+        "service account",
+        "projects/{project}/serviceAccounts/{name}",
+        "gcp:serviceaccount/account:Account",
+        service="iam",
+        root="/v1/",
+        items="accounts",
+        last=account_email("{accountId}", "{project}"),
+        marker="description",
+        names=lambda names, project, _: (account_email(names.service_account_id(), project),),
     ),
-    "gcp:projects/iAMMember:IAMMember": Row("{project} {role} {member}"),
-    "gcp:projects/service:Service": Row("{project}/{service}"),
-    QUEUED_RESOURCE: Row(
-        "projects/{project}/locations/{zone}/queuedResources/{queuedResourceId}",
-        "tpu",
-        "/v2alpha1/projects/{project}/locations/{zone}/queuedResources/{queuedResourceId}",
-        "node",
+    Kind(
+        "role on a bucket",
+        "b/{bucket} {role} {member}",
+        "gcp:storage/bucketIAMMember:BucketIAMMember",
+        found_by="plugin",
     ),
-}
+    Kind(
+        "bucket",
+        "{name}",
+        "gcp:storage/bucket:Bucket",
+        service="storage",
+        root="/storage/v1/b/",
+        query="project",
+        names=lambda names, project, region: (names.bucket(project, region),),
+        shared_names=True,
+        holds_objects=True,
+    ),
+    Kind(
+        "role on a secret",
+        "projects/{project}/secrets/{secretId} {role} {member}",
+        "gcp:secretmanager/secretIamMember:SecretIamMember",
+        found_by="plugin",
+    ),
+    Kind(
+        "secret",
+        "projects/{project}/secrets/{name}",
+        "gcp:secretmanager/secret:Secret",
+        service="secretmanager",
+        root="/v1/",
+        items="secrets",
+        last="{secretId}",
+        names=lambda names, _project, _region: tuple(map(names.secret, SECRET_ROLES)),
+    ),
+    Kind(
+        "API",
+        "{project}/{service}",
+        "gcp:projects/service:Service",
+        found_by="plugin",
+    ),
+)
+
+
+def of_type(type_: str) -> Kind | None:
+    """The kind with Pulumi's type token ``type_``; None if the table has none."""
+    return next((kind for kind in KINDS if type_ and kind.type == type_), None)
+
+
+def deletion_rank(kind: Kind) -> int:
+    """Where ``kind`` comes in the order of deletion."""
+    return KINDS.index(kind)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +241,7 @@ class Place:
 
     Attributes:
         id: its id.
-        path: where its API is asked for it; empty where only the plugin can tell.
+        path: where its API is asked for it.
     """
 
     id: str
@@ -106,41 +253,76 @@ def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
 
     Empty for a type that is not in the table, and while part of the name is not known.
     """
-    row = TYPES.get(type_)
-    if row is None:
+    kind = of_type(type_)
+    if kind is None:
         return ()
     zones = inputs.get("zones")
-    spread = [{"zone": zone} for zone in zones] if isinstance(zones, list) else [{}]
+    per_zone = [{"zone": zone} for zone in zones] if isinstance(zones, list) else [{}]
     found = []
-    for here in spread:
-        values = {**inputs, **here}
-        id_, path = _filled(row.id, values), _filled(row.path, values)
-        if id_ is None or path is None:
+    for zone in per_zone:
+        values = {**inputs, **zone}
+        try:
+            if "{name}" in kind.id:
+                values["name"] = kind.last.format_map(values)
+            place = Place(kind.id.format_map(values), kind.path.format_map(values))
+        except KeyError:
             return ()
-        found.append(Place(id_, path))
+        if unknown(place.id):
+            return ()
+        found.append(place)
     return tuple(found)
 
 
-def owner_asked(type_: str, inputs: Inputs) -> str:
-    """The owner marker that the program put on the resource; empty if it put none."""
-    row = TYPES[type_]
-    if row.marker == "description":
-        return str(inputs.get("description") or "")
-    labels = inputs.get("labels")
+@dataclass(frozen=True, slots=True)
+class Marker:
+    """Whose a resource is, as it says itself; empty where it does not say.
+
+    Attributes:
+        owner: owner marker.
+        project: Pulumi project by its label.
+        stack: stack by its label.
+    """
+
+    owner: str = ""
+    project: str = ""
+    stack: str = ""
+
+
+def marker(kind: Kind, answer: Mapping[str, Any]) -> Marker:
+    """The marker in an API's ``answer`` about a resource of ``kind``."""
+    if kind.marker == "description":
+        described = _DESCRIPTION.search(str(answer.get("description") or ""))
+        return Marker(described[1] if described else "")
+    labels = _labels(kind, answer)
+    return Marker(
+        *(str(labels.get(key) or "") for key in (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK))
+    )
+
+
+def mark_asked(kind: Kind, inputs: Inputs) -> str:
+    """What marks a resource of ``kind`` as the program's that gave ``inputs``; empty if nothing."""
+    key = "description" if kind.marker == "description" else "labels"
+    return _mark(kind, inputs, inputs.get(key))
+
+
+def mark_found(kind: Kind, answer: Mapping[str, Any]) -> str:
+    """What marks the resource that its API answered with, to be compared with what was asked."""
+    return _mark(kind, answer, _labels(kind, answer))
+
+
+def _mark(kind: Kind, values: Mapping[str, Any], labels: object) -> str:
+    if kind.marker == "description":
+        return str(values.get("description") or "")
     return str(labels.get(LABEL_OWNER) or "") if isinstance(labels, Mapping) else ""
 
 
-def owner_found(type_: str, found: Mapping[str, Any]) -> str:
-    """The owner marker of what the API answered with; empty if it carries none."""
-    match TYPES[type_].marker:
-        case "description":
-            return str(found.get("description") or "")
-        case "node":
-            specs = (found.get("tpu") or {}).get("nodeSpec") or [{}]
-            labels = (specs[0].get("node") or {}).get("labels")
-        case _:
-            labels = found.get("labels")
-    return str(labels.get(LABEL_OWNER) or "") if isinstance(labels, Mapping) else ""
+def _labels(kind: Kind, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The labels that count: a queued resource has none of its own, but its node spec has."""
+    labels = answer.get("labels")
+    if kind.marker == "node labels":
+        specs = (answer.get("tpu") or {}).get("nodeSpec") or [{}]
+        labels = (specs[0].get("node") or {}).get("labels")
+    return labels if isinstance(labels, Mapping) else {}
 
 
 def unknown(value: object) -> bool:
@@ -150,11 +332,3 @@ def unknown(value: object) -> bool:
     if isinstance(value, Mapping):
         return any(unknown(item) for item in value.values())
     return isinstance(value, list | tuple) and any(unknown(item) for item in value)
-
-
-def _filled(form: str, values: Mapping[str, Any]) -> str | None:
-    try:
-        text = form.format_map(values)
-    except KeyError:
-        return None
-    return None if unknown(text) else text

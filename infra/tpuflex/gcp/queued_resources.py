@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from tpuflex.errors import ApiError, NotFoundError
+from tpuflex.gcp.listing import pages
 from tpuflex.gcp.timing import DEFAULT_BUDGET
 from tpuflex.request.model import (
     GuestAttributesAnswer,
@@ -35,7 +36,7 @@ _Answer = TypeVar("_Answer", bound=BaseModel)
 
 
 @dataclass(frozen=True, slots=True)
-class Listing:
+class QueuedResourceListing:
     """All pages of a list.
 
     Attributes:
@@ -95,15 +96,15 @@ class TpuClient:
         answer = self._transport.call("DELETE", f"{_VERSION}{name}", query=query)
         return _read(Operation, answer)
 
-    def list_queued_resources(self, project: str, zone: str) -> Listing:
+    def list_queued_resources(self, project: str, zone: str) -> QueuedResourceListing:
         """All queued resources of a zone; the zone ``-`` stands for all zones."""
-        pages = [
+        answers = [
             _read(QueuedResourceList, page)
             for page in self._pages(f"projects/{project}/locations/{zone}/queuedResources")
         ]
-        return Listing(
-            tuple(item for page in pages for item in page.queued_resources),
-            tuple(place for page in pages for place in page.unreachable),
+        return QueuedResourceListing(
+            tuple(item for answer in answers for item in answer.queued_resources),
+            tuple(place for answer in answers for place in answer.unreachable),
         )
 
     def get_node(self, node: str, *, budget: float = DEFAULT_BUDGET) -> Node | None:
@@ -112,13 +113,13 @@ class TpuClient:
 
     def list_nodes(self, project: str, zone: str, *, budget: float = DEFAULT_BUDGET) -> NodeListing:
         """All nodes of a zone; the zone ``-`` stands for all zones."""
-        pages = [
+        answers = [
             _read(NodeList, page)
             for page in self._pages(f"projects/{project}/locations/{zone}/nodes", budget)
         ]
         return NodeListing(
-            tuple(item for page in pages for item in page.nodes),
-            tuple(place for page in pages for place in page.unreachable),
+            tuple(item for answer in answers for item in answer.nodes),
+            tuple(place for answer in answers for place in answer.unreachable),
         )
 
     def patch_node(self, node: str, body: JsonObject, *, mask: Iterable[str]) -> Operation:
@@ -161,15 +162,8 @@ class TpuClient:
             return None
 
     def _pages(self, collection: str, budget: float = DEFAULT_BUDGET) -> Iterable[JsonObject]:
-        token = ""
-        while True:
-            query = {"pageSize": "500"} | ({"pageToken": token} if token else {})
-            path = f"{_VERSION}{collection}"
-            page = self._transport.call("GET", path, query=query, budget=budget)
-            yield page
-            token = str(page.get("nextPageToken") or "")
-            if not token:
-                return
+        path = f"{_VERSION}{collection}"
+        return pages(self._transport, path, {"pageSize": "500"}, budget=budget)
 
 
 def _read(kind: type[_Answer], answer: JsonObject) -> _Answer:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 import google_crc32c
 
 from tpuflex.errors import ApiError, ConflictError, Finding, NotFoundError, SettingsError
+from tpuflex.gcp.listing import objects, pages
 from tpuflex.gcp.transport import Api, JsonObject
 
 ENABLED = "ENABLED"
@@ -74,20 +75,9 @@ class SecretClient:
         Raises:
             NotFoundError: there is no such secret.
         """
-        found: list[SecretVersion] = []
-        token = ""
-        while True:
-            query = {"pageSize": "100"} | ({"pageToken": token} if token else {})
-            page = self._api.call("GET", f"/v1/{secret}/versions", query=query)
-            entries = page.get("versions", [])
-            found += [
-                _version(entry)
-                for entry in (entries if isinstance(entries, list) else [])
-                if isinstance(entry, dict)
-            ]
-            token = str(page.get("nextPageToken", ""))
-            if not token:
-                return tuple(sorted(found, key=lambda version: version.number))
+        answers = pages(self._api, f"/v1/{secret}/versions", {"pageSize": "100"})
+        versions = [_version(entry) for page in answers for entry in objects(page, "versions")]
+        return tuple(sorted(versions, key=lambda version: version.number))
 
     def add_version(self, secret: str, value: str) -> SecretVersion:
         """Add a version with ``value``; it gets the next number.

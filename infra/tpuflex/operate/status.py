@@ -21,7 +21,7 @@ from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.snapshot import Snapshot, ranked
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.queued_resources import Listing, NodeListing
+    from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
     from tpuflex.request.model import Node
     from tpuflex.settings.model import StackSettings
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 class Tpu(Protocol):
     """The part of :class:`tpuflex.gcp.queued_resources.TpuClient` that is used here."""
 
-    def list_queued_resources(self, project: str, zone: str) -> Listing:
+    def list_queued_resources(self, project: str, zone: str) -> QueuedResourceListing:
         """All queued resources of a zone."""
 
     def get_node(self, node: str) -> Node | None:

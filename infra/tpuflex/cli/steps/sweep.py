@@ -10,8 +10,8 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.known import known_ids
 from tpuflex.engine.session import Target
 from tpuflex.errors import IncompleteTeardownError
-from tpuflex.gcp.marked import Listing, list_marked
-from tpuflex.operate.sweep import Deleted, Here, Leftover, Standing, delete, leftovers
+from tpuflex.gcp.listing import Listing, list_marked
+from tpuflex.operate.sweep import Deleted, Here, Leftover, Verdict, delete, leftovers
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -32,8 +32,8 @@ def run_sweep(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None
     output.progress(f"Asking every service of {settings.project} in {len(zones)} zones …")
     listing = list_marked(cloud.apis(), settings.project, zones, here.accounts)
     left = leftovers(listing, here)
-    chosen = (Standing.ORPHAN, Standing.STRANGE) if all_stacks else (Standing.ORPHAN,)
-    to_delete = [leftover for leftover in left if leftover.standing in chosen]
+    chosen = (Verdict.ORPHAN, Verdict.UNKNOWN_STACK) if all_stacks else (Verdict.ORPHAN,)
+    to_delete = [leftover for leftover in left if leftover.verdict in chosen]
     deleted: tuple[Deleted, ...] = ()
     if to_delete and invocation.yes:
         deleted = delete(
@@ -81,12 +81,12 @@ def show(
             "unseen": list(listing.unseen),
             "leftovers": [
                 {
-                    "kind": leftover.item.kind,
-                    "name": leftover.item.name,
-                    "location": leftover.item.location,
+                    "kind": leftover.resource.kind.name,
+                    "name": leftover.resource.name,
+                    "location": leftover.resource.location,
                     "stack": leftover.stack,
-                    "state": leftover.item.state or None,
-                    "standing": leftover.standing.value,
+                    "state": leftover.resource.state or None,
+                    "standing": leftover.verdict.value,
                     "reason": leftover.reason,
                     "deleted": problems.get(id(leftover)) == "",
                     "problem": problems.get(id(leftover)) or None,
@@ -100,10 +100,10 @@ def show(
             ("KIND", "NAME", "LOCATION", "STATE", "STACK", "WHY"),
             [
                 (
-                    leftover.item.kind,
-                    leftover.item.name,
-                    leftover.item.location,
-                    leftover.item.state,
+                    leftover.resource.kind.name,
+                    leftover.resource.name,
+                    leftover.resource.location,
+                    leftover.resource.state,
                     leftover.stack,
                     problems.get(id(leftover), leftover.reason) or "deleted",
                 )
@@ -124,7 +124,10 @@ def require_complete(listing: Listing, deleted: tuple[Deleted, ...]) -> None:
     if not failed and not listing.unseen:
         return
     lines = [
-        *(f"  left: {d.leftover.item.kind} {d.leftover.item.name}: {d.problem}" for d in failed),
+        *(
+            f"  left: {d.leftover.resource.kind.name} {d.leftover.resource.name}: {d.problem}"
+            for d in failed
+        ),
         *(f"  not listed: {place}" for place in listing.unseen),
     ]
     head = "Something is left:" if failed else "The list is incomplete:"

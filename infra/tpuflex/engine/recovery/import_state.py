@@ -11,7 +11,7 @@ from tpuflex.engine.events import name_of
 from tpuflex.engine.recovery.look import Answer, Look
 from tpuflex.engine.recovery.report import counted
 from tpuflex.engine.state import Stored, adopted, living, referenced, resources
-from tpuflex.gcp.kinds import TYPES
+from tpuflex.gcp.kinds import of_type
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.arguments import parse
 from tpuflex.request.body import spec_hash
@@ -177,7 +177,8 @@ def linked(deployment: Stored, urns: Collection[str]) -> Stored:
     decide what a ``down`` deletes first."""
     found = resources(deployment)
     # Roles carry the names of what they are about; nothing refers to a role.
-    namable = [one for one in found if one["type"] in TYPES and TYPES[one["type"]].api]
+    kinds = {one["type"]: of_type(one["type"]) for one in found}
+    namable = [one for one in found if (kind := kinds[one["type"]]) and kind.found_by == "api"]
     known = [
         {**one, "dependencies": referenced(one, namable)} if one["urn"] in urns else one
         for one in found

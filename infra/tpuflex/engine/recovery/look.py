@@ -8,20 +8,12 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.gcp.kinds import (
-    TYPES,
-    Inputs,
-    Place,
-    owner_asked,
-    owner_found,
-    places,
-)
-from tpuflex.gcp.marked import NODE, list_tpu
+from tpuflex.gcp.kinds import NODE, Inputs, Kind, Place, mark_asked, mark_found, of_type, places
+from tpuflex.gcp.listing import list_slices
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.inventory import Apis
-    from tpuflex.gcp.marked import Marked
+    from tpuflex.gcp.listing import Apis, CloudResource
 
 
 class Answer(StrEnum):
@@ -75,25 +67,27 @@ class CloudLook:
 
     def __call__(self, type_: str, inputs: Inputs) -> Finding:
         """What there is of a resource of ``type_`` that was asked for with ``inputs``."""
-        if type_ not in TYPES:
+        kind = of_type(type_)
+        if kind is None:
             return Finding(Answer.UNKNOWN, detail=f"no rule says how a {type_} is found again")
         where = places(type_, inputs)
         if not where:
             return Finding(Answer.UNKNOWN, detail="part of its name is not known")
-        if TYPES[type_].api is None:
+        if kind.found_by != "api":
             return Finding(Answer.ASK_PLUGIN, where[0].id)
-        return best(self._at(type_, inputs, place) for place in where)
+        return best(self._at(kind, inputs, place) for place in where)
 
     def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
         """As :meth:`Look.generations`."""
-        owner = owner_asked(QUEUED_RESOURCE, inputs)
+        kind = of_type(QUEUED_RESOURCE)
+        owner = mark_asked(kind, inputs) if kind else ""
         if not (owner and places(QUEUED_RESOURCE, inputs)):
             return ()
-        listing = list_tpu(self._apis, inputs["project"], tuple(inputs["zones"]))
+        listing = list_slices(self._apis, inputs["project"], tuple(inputs["zones"]))
         if listing.unseen:
             raise ApiError("; ".join(listing.unseen))
         found = dict[tuple[int, str], Finding]()
-        for item in listing.found:
+        for item in listing.resources:
             id_ = _request_of(item, inputs)
             generation = _generation(id_, inputs)
             if item.owner == owner and generation is not None:
@@ -102,24 +96,23 @@ class CloudLook:
                 found.setdefault((generation, place.id), Finding(Answer.OURS, place.id))
         return tuple(found[key] for key in sorted(found, key=lambda key: key[0]))
 
-    def _at(self, type_: str, inputs: Inputs, place: Place) -> Finding:
-        row = TYPES[type_]
+    def _at(self, kind: Kind, inputs: Inputs, place: Place) -> Finding:
         try:
-            found = getattr(self._apis, row.api or "").call("GET", place.path)
+            answer = self._apis.of(kind).call("GET", place.path)
         except NotFoundError:
             return Finding(Answer.ABSENT, place.id)
         except AccessError as error:
-            if row.elsewhere:
+            if kind.shared_names:
                 return Finding(Answer.FOREIGN, place.id, "the name is taken in another project")
             return Finding(Answer.UNKNOWN, place.id, error.message)
         except ApiError as error:
             return Finding(Answer.UNKNOWN, place.id, error.message)
-        return judged(type_, inputs, found, place)
+        return judged(kind, inputs, answer, place)
 
 
-def judged(type_: str, inputs: Inputs, found: Mapping[str, Any], place: Place) -> Finding:
-    """Whether ``found`` is what was asked for with ``inputs``: it carries the same marker."""
-    asked, has = owner_asked(type_, inputs), owner_found(type_, found)
+def judged(kind: Kind, inputs: Inputs, answer: Mapping[str, Any], place: Place) -> Finding:
+    """Whether ``answer`` is what was asked for with ``inputs``: it carries the same marker."""
+    asked, has = mark_asked(kind, inputs), mark_found(kind, answer)
     if not asked:
         return Finding(
             Answer.UNKNOWN, place.id, "it exists, but nothing was asked for that marks it as ours"
@@ -130,12 +123,12 @@ def judged(type_: str, inputs: Inputs, found: Mapping[str, Any], place: Place) -
             place.id,
             f"it is marked {has!r}" if has else "it carries no mark of ours",
         )
-    return Finding(Answer.OURS, place.id, going=_state(found) == "DELETING")
+    return Finding(Answer.OURS, place.id, going=_state(answer) == "DELETING")
 
 
-def _request_of(item: Marked, inputs: Inputs) -> str:
+def _request_of(item: CloudResource, inputs: Inputs) -> str:
     """Id of the queued resource that ``item`` is, or is a node of."""
-    if item.kind == NODE.name and not item.holder and isinstance(inputs.get("multiNode"), Mapping):
+    if item.kind == NODE and not item.holder and isinstance(inputs.get("multiNode"), Mapping):
         return item.name.rpartition("-")[0]  # of several nodes, PREFIX-0, PREFIX-1, …
     return (item.holder or item.name).rpartition("/")[2]
 

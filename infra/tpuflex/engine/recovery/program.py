@@ -32,7 +32,7 @@ from tpuflex.engine.state import (
     with_pending,
     without_pending,
 )
-from tpuflex.gcp.kinds import TYPES, Inputs, unknown
+from tpuflex.gcp.kinds import Inputs, of_type, unknown
 from tpuflex.naming import QUEUED_RESOURCE
 
 if TYPE_CHECKING:
@@ -71,7 +71,7 @@ def _there(creations: list[Step], means: Means, vain: set[str]) -> Found:
     taking it in makes more known."""
     there: Found = []
     for step in creations:
-        if step.type not in TYPES or not step.custom or step.urn in vain:
+        if of_type(step.type) is None or not step.custom or step.urn in vain:
             continue
         for inputs, finding in _looked(step, means):
             if finding.answer in (Answer.OURS, Answer.ASK_PLUGIN):

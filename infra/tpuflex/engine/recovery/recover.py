@@ -44,7 +44,7 @@ from tpuflex.engine.state import (
     without_pending,
 )
 from tpuflex.errors import ApiError, TpuflexError
-from tpuflex.gcp.kinds import TYPES
+from tpuflex.gcp.kinds import of_type
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -132,7 +132,7 @@ def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
     found = []
     for resource in resources(deployment):
         ended = (resource.get("outputs") or {}).get("lifecycle") == Lifecycle.ENDED.value
-        if not is_cloud(resource) or resource["type"] not in TYPES:
+        if not is_cloud(resource) or of_type(resource["type"]) is None:
             continue
         if ended or is_reminder(resource):
             continue
