@@ -126,6 +126,14 @@ def rfc3339_millis(epoch: float) -> str:
     return rfc3339(epoch)[:23] + "Z"
 
 
+def rfc3339_offset(epoch: float) -> str:
+    """``epoch`` as RFC 3339 with three decimals and a numeric offset, as Compute Engine answers.
+
+    Google writes its Pacific offset; ours is always UTC.
+    """
+    return datetime.fromtimestamp(epoch, UTC).isoformat(timespec="milliseconds")
+
+
 def parse_rfc3339(stamp: str) -> float:
     """Seconds since the epoch of an RFC 3339 stamp of any precision.
 

@@ -8,29 +8,30 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedded_cloud import tpu
 from embedded_cloud.access import Access, keep_token
 from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
 from embedded_cloud.history import History
 from embedded_cloud.hosts.supervisor import HostSupervisor
-from embedded_cloud.inventory import inventory
-from embedded_cloud.json_types import JsonObject, JsonValue, number
+from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
 from embedded_cloud.pipeline import Pipeline
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.store import Store
 from embedded_cloud.tpu.capacity import CapacityBook
+from embedded_cloud.tpu.routes import services as tpu_services
+from embedded_cloud.tpu.state import TpuState
 
 if TYPE_CHECKING:
     from embedded_cloud.faults.injector import FaultInjector
 
-#: Packages under ``embedded_cloud`` that have a ``service(context)``, beside ``tpu``.
+#: Packages whose ``routes`` have a ``service(context)``, beside ``tpu``. Compute is the last to be
+#: asked for a path: reading its discovery document takes longer than all others together.
 SERVICE_PACKAGES = (
     "storage",
     "secretmanager",
-    "compute",
     "iam",
     "resourcemanager",
     "serviceusage",
+    "compute",
 )
 
 _SETTINGS = "_emulator"
@@ -89,9 +90,9 @@ class Cloud:
             project_number=project_number,
             hosts=self.hosts,
         )
-        self.tpu = tpu.TpuState(context, self.capacity)
+        self.tpu = TpuState(context, self.capacity)
         self.services: tuple[Service, ...] = (
-            *tpu.services(context, self.tpu),
+            *tpu_services(context, self.tpu),
             *_other_services(context),
         )
         self.pipeline = Pipeline(self.services, self.history, self.access)
@@ -147,7 +148,7 @@ class Cloud:
     def inventory(self) -> dict[str, dict[str, list[JsonObject]]]:
         """Everything that exists now: service -> kind -> resources."""
         self.tick()
-        return inventory(self.store)
+        return _inventory(self.store)
 
     def close(self) -> None:
         """Release the files."""
@@ -172,6 +173,39 @@ class Cloud:
 def _other_services(context: Context) -> list[Service]:
     services = []
     for name in SERVICE_PACKAGES:
-        module = importlib.import_module(f"embedded_cloud.{name}")
+        module = importlib.import_module(f"embedded_cloud.{name}.routes")
         services.append(module.service(context))
     return services
+
+
+def _inventory(store: Store) -> dict[str, dict[str, list[JsonObject]]]:
+    """Service -> kind -> resources by name, each with its labels if it has any."""
+    found: dict[str, dict[str, list[JsonObject]]] = {}
+    for collection in store.collections():
+        if collection.startswith("_"):
+            continue
+        service, _, kind = collection.partition("/")
+        found.setdefault(service, {})[kind] = [
+            {"name": key, **_labels(value), **_state(value)}
+            for key, value in store.list(collection)
+        ]
+    return found
+
+
+def _labels(resource: JsonObject) -> JsonObject:
+    """``{"labels": ...}``; those of a queued resource are its nodes' labels."""
+    spec = child(resource, "spec")
+    labels = string_map(resource, "labels") or string_map(spec, "labels")
+    for node_spec in children(child(spec, "tpu"), "nodeSpec"):
+        labels |= string_map(child(node_spec, "node"), "labels")
+    return {"labels": dict[str, JsonValue](labels)} if labels else {}
+
+
+def _state(resource: JsonObject) -> JsonObject:
+    """State and description, of resources that have them."""
+    found: JsonObject = {}
+    for key in ("state", "description"):
+        value = resource.get(key) or child(resource, "spec").get(key)
+        if isinstance(value, str):
+            found[key] = value
+    return found

@@ -27,7 +27,6 @@ from embedded_cloud.json_types import (
     text,
     texts,
 )
-from embedded_cloud.routing import compile_pattern
 from tpuflex.errors import EmulatorError
 
 #: APIs whose servers ignore query parameters they do not know.
@@ -43,22 +42,16 @@ _ALWAYS_ALLOWED = frozenset(
 )
 
 _TRUE_FALSE = frozenset({"true", "false"})
-_FLAT_PARAMETER = re.compile(r"\{\+?(\w+)\}")
-
-
-@dataclass(frozen=True, slots=True)
-class MethodCall:
-    """A method of the API, found by HTTP method and path."""
-
-    method_id: str
-    params: dict[str, str]
+_PARAMETER = re.compile(r"\{\+?(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
 class _Method:
+    """One method: ``paths`` are its templates, that of plain JSON first."""
+
     method_id: str
     http_method: str
-    patterns: tuple[re.Pattern[str], ...]
+    paths: tuple[str, ...]
     parameters: JsonObject
     request: str
 
@@ -97,16 +90,29 @@ class Contract:
             raise EmulatorError(f"there is no discovery document {path.name}")
         return Contract(as_object(json.loads(path.read_bytes())))
 
-    def match(self, http_method: str, path: str) -> MethodCall | None:
-        """The method that ``http_method`` on ``path`` (percent-encoded) is, or ``None``."""
-        for method in self._methods.values():
-            if method.http_method != http_method:
-                continue
-            for pattern in method.patterns:
-                found = pattern.fullmatch(path)
-                if found is not None:
-                    return MethodCall(method.method_id, dict(found.groupdict()))
+    def match(self, http_method: str, path: str) -> str | None:
+        """The id of the method with that HTTP method and (percent-encoded) path, or ``None``."""
+        for pattern, method_id in self._patterns.get(http_method, ()):
+            if pattern.fullmatch(path):
+                return method_id
         return None
+
+    @functools.cached_property
+    def _patterns(self) -> dict[str, list[tuple[re.Pattern[str], str]]]:
+        patterns: dict[str, list[tuple[re.Pattern[str], str]]] = {}
+        for method in self._methods.values():
+            entries = patterns.setdefault(method.http_method, [])
+            entries += [(compile_template(path), method.method_id) for path in method.paths]
+        return patterns
+
+    def address(self, method_id: str) -> tuple[str, str]:
+        """HTTP method and path template of ``method_id`` for plain JSON.
+
+        Raises:
+            KeyError: the API does not have that method.
+        """
+        method = self._methods[method_id]
+        return method.http_method, method.paths[0]
 
     def takes_body(self, method_id: str) -> bool:
         """Whether the method has a request body."""
@@ -178,9 +184,30 @@ def _method(entry: JsonObject, service_path: str) -> _Method:
     return _Method(
         method_id=text(entry, "id"),
         http_method=text(entry, "httpMethod"),
-        patterns=tuple(compile_pattern(_FLAT_PARAMETER.sub(r"{\1}", path)) for path in paths),
+        paths=tuple(_PARAMETER.sub(_template_parameter, path) for path in paths),
         parameters=child(entry, "parameters"),
         request=text(child(entry, "request"), "$ref"),
+    )
+
+
+def _template_parameter(parameter: re.Match[str]) -> str:
+    """``{nodesId}`` of a flat path, or ``{+node}``, as ``{node}``."""
+    return f"{{{parameter[1].removesuffix('sId')}}}"
+
+
+def compile_template(template: str) -> re.Pattern[str]:
+    """The regular expression of a path template, with a group for each parameter.
+
+    A parameter is one path segment, or its part before a ``:verb``. The path is matched as sent:
+    an encoded slash in an object's name stays in its segment.
+    """
+    # Every second part is the name of a parameter.
+    parts = _PARAMETER.split(template)
+    return re.compile(
+        "".join(
+            f"(?P<{part}>[^/:]+)" if index % 2 else re.escape(part)
+            for index, part in enumerate(parts)
+        )
     )
 
 

@@ -79,3 +79,19 @@ def as_object(value: JsonValue) -> JsonObject:
     if isinstance(value, dict):
         return value
     raise TypeError(f"{type(value).__name__} is not a JSON object")
+
+
+def merge(before: JsonValue, patch: JsonObject) -> JsonObject:
+    """``before`` with the JSON merge patch ``patch`` applied (RFC 7386).
+
+    Null removes a field, objects merge, everything else replaces.
+    """
+    merged = dict(before) if isinstance(before, dict) else {}
+    for key, value in patch.items():
+        if value is None:
+            merged.pop(key, None)
+        elif isinstance(value, dict):
+            merged[key] = merge(merged.get(key), value)
+        else:
+            merged[key] = value
+    return merged

@@ -4,10 +4,101 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TypeVar
 
+from embedded_cloud.errors import CloudError, invalid_argument
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.routing import Call, Reply
+
 T = TypeVar("T")
+
+
+def _bad_size(_size: str) -> CloudError:
+    return invalid_argument("page_size must not be negative.")
+
+
+def _bad_token() -> CloudError:
+    return invalid_argument("Invalid page token.")
+
+
+@dataclass(frozen=True, slots=True)
+class Paging:
+    """How the lists of one API are paged.
+
+    Attributes:
+        default: entries in a page when the caller does not say.
+        maximum: a larger size counts as this.
+        parameter: the query parameter that holds the size.
+        minimum: a smaller size is refused; a size of 0 that is not refused means the default.
+        bad_size: the refusal of a size.
+        bad_token: the refusal of a token that was not made here.
+    """
+
+    default: int
+    maximum: int
+    parameter: str = "pageSize"
+    minimum: int = 0
+    bad_size: Callable[[str], CloudError] = _bad_size
+    bad_token: Callable[[], CloudError] = _bad_token
+
+    def reply(
+        self,
+        call: Call,
+        field: str,
+        entries: Iterable[T],
+        key: Callable[[T], str],
+        show: Callable[[T], JsonObject],
+        *,
+        descending: bool = False,
+        head: JsonObject | None = None,
+    ) -> Reply:
+        """The page that ``call`` asks for.
+
+        Args:
+            call: a list call with the size and ``pageToken`` in its query.
+            field: where the entries go; left out when there are none.
+            entries: everything that is listed, in any order.
+            key: what entries are sorted by; unique.
+            show: an entry as answered.
+            descending: the last key comes first.
+            head: other fields of the answer.
+        """
+        ordered = sorted(entries, key=key, reverse=descending)
+        try:
+            shown, token = page(
+                ordered,
+                key=key,
+                size=self.size(call),
+                token=call.query.get("pageToken"),
+                descending=descending,
+            )
+        except ValueError:
+            raise self.bad_token() from None
+        body: JsonObject = {**(head or {})}
+        if shown:
+            body[field] = [show(entry) for entry in shown]
+        if token:
+            body["nextPageToken"] = token
+        return Reply(body=body)
+
+    def size(self, call: Call) -> int:
+        """How many entries the page may have. Raises CloudError 400."""
+        size = call.query.get(self.parameter)
+        if size is None:
+            return self.default
+        if int(size) < self.minimum:
+            raise self.bad_size(size)
+        return min(int(size) or self.default, self.maximum)
+
+    def after(self, call: Call) -> str:
+        """The key after which the page begins; empty for the first. Raises CloudError 400."""
+        token = call.query.get("pageToken")
+        try:
+            return decode_token(token) if token else ""
+        except ValueError:
+            raise self.bad_token() from None
 
 
 def page(

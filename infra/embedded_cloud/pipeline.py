@@ -16,7 +16,6 @@ from typing import Protocol, cast
 from aiohttp import web
 
 from embedded_cloud.access import Access
-from embedded_cloud.contract import Contract
 from embedded_cloud.delivery import MidBody, send
 from embedded_cloud.errors import (
     CloudError,
@@ -116,7 +115,6 @@ class Pipeline:
         faults: Faults | None = None,
     ) -> None:
         self._router = Router(services)
-        self._contracts = sorted({service.contract for service in services})
         self._history = history
         self._access = access
         self.faults: Faults = faults or NoFaults()
@@ -160,8 +158,9 @@ class Pipeline:
 
     def _passage(self, inbound: InboundRequest) -> _Passage:
         match = self._router.find(inbound.method, inbound.path)
-        known = match.route.method_id if match else self._known(inbound.method, inbound.path)
-        return _Passage(inbound, match, known)
+        if match is None:
+            return _Passage(inbound, None, self._router.method_id(inbound.method, inbound.path))
+        return _Passage(inbound, match, match.route.method_id)
 
     async def _reply(self, passage: _Passage) -> Reply:
         try:
@@ -204,14 +203,6 @@ class Pipeline:
             faults=() if faults is None else faults.fired,
         )
 
-    def _known(self, method: str, raw_path: str) -> str:
-        """The id of the API method that a path without route is, or empty."""
-        for api, version in self._contracts:
-            known = Contract.load(api, version).match(method, raw_path)
-            if known is not None:
-                return known.method_id
-        return ""
-
 
 def _storage_library(passage: _Passage) -> bool:
     """Whether this is Google's storage library in a program of the embedded cloud's own user.
@@ -241,7 +232,7 @@ def _no_route(inbound: InboundRequest, method_id: str) -> CloudError:
 
 async def _call(inbound: InboundRequest, match: Match) -> Call:
     """The request as a :class:`Call`, checked against the service's contract."""
-    contract = Contract.load(*match.service.contract)
+    contract = match.service.contract
     method_id = match.route.method_id
     query = dict(inbound.query)
     contract.check_query(method_id, query)

@@ -1,15 +1,13 @@
-"""Routes of an emulated service: which HTTP call goes to which handler.
+"""What a service is made of, and which of its handlers a request goes to.
 
-A pattern is a path template: ``{name}`` stands for one path segment (or its part before a
-``:verb``), ``{name+}`` for the rest of the path, slashes included. Matching is done on the
-path as sent; parameters are percent-decoded afterwards, so an encoded slash in an object
-name stays inside its segment.
+A service is a table from method id to handler; HTTP methods and paths come from Google's
+discovery documents (:mod:`embedded_cloud.contract`).
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -17,13 +15,12 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from embedded_cloud.clock import Clock
+from embedded_cloud.contract import Contract, compile_template
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.store import Store
 
 if TYPE_CHECKING:
     from aiohttp import web
-
-_PARAMETER = re.compile(r"\{(\w+)(\+?)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +31,8 @@ class Call:
         method: HTTP method.
         path: the path as sent, still percent-encoded.
         method_id: Google's id of the API method, such as ``tpu.projects.locations.nodes.get``.
-        params: path parameters, percent-decoded.
+        params: path parameters, percent-decoded, named as in the discovery document; ``{nodesId}``
+            is called ``node``.
         query: query parameters (the last value wins; use ``request.query`` for repeated ones).
         body: the JSON body, checked against the contract and without output-only fields;
             ``None`` when there is none or the call is a media upload.
@@ -51,9 +49,14 @@ class Call:
     headers: Mapping[str, str]
     request: web.Request
 
+    @property
+    def id(self) -> str:
+        """The path's last parameter: the id of the resource that the call is about."""
+        return list(self.params.values())[-1]
+
 
 class Delivery(Enum):
-    """What becomes of an answer on its way to the client. All but WHOLE are injected faults."""
+    """How an answer is delivered. All but WHOLE are injected faults."""
 
     WHOLE = auto()
     #: Half of the body, then (see ``CallFaults.mid_body``) the rest.
@@ -90,19 +93,12 @@ Handler: TypeAlias = Callable[[Call], Awaitable[Reply] | Reply]
 
 @dataclass(frozen=True, slots=True)
 class Route:
-    """An HTTP method and path template, the API method it is, and who answers."""
+    """An HTTP method and path template, the API method it is, and its handler."""
 
     method: str
-    pattern: str
+    path: str
     method_id: str
     handler: Handler
-
-
-def routes(api: str, table: Iterable[tuple[str, str, str, Handler]]) -> tuple[Route, ...]:
-    """The routes in ``table``: HTTP method, path template, API method below ``api``, handler."""
-    return tuple(
-        Route(method, pattern, f"{api}.{name}", handler) for method, pattern, name, handler in table
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,19 +107,32 @@ class Service:
 
     Attributes:
         name: Google's API name (``tpu``, ``storage``); also the inventory's heading.
-        version: API version of these routes.
-        routes: what is implemented.
-        contract: API and version of the discovery document that requests are checked
-            against.
+        version: version of the API; with ``name`` it names the discovery document.
+        handlers: method id -> handler. Other methods of the API are answered with 501.
+        extra_routes: paths that the discovery document does not have.
         tick: brings the state up to the present time; called a few times a second, after
             the clock was moved and before the inventory is read.
     """
 
     name: str
     version: str
-    routes: tuple[Route, ...]
-    contract: tuple[str, str]
+    handlers: Mapping[str, Handler]
+    extra_routes: tuple[Route, ...] = ()
     tick: Callable[[], None] | None = None
+
+    @property
+    def contract(self) -> Contract:
+        """What requests are checked against."""
+        return Contract.load(self.name, self.version)
+
+    def routes(self) -> tuple[Route, ...]:
+        """Every path that a handler answers."""
+        contract = self.contract
+        documented = (
+            Route(*contract.address(method_id), method_id, handler)
+            for method_id, handler in self.handlers.items()
+        )
+        return (*documented, *self.extra_routes)
 
 
 class Hosts(Protocol):
@@ -165,40 +174,37 @@ class Match:
 
 
 class Router:
-    """Finds the route of a request among all services, the most literal pattern first."""
+    """Finds the handler of a request.
+
+    The services are asked in order, and the document of a service is read only when none before
+    it has the path.
+    """
 
     def __init__(self, services: tuple[Service, ...]) -> None:
-        entries = [
-            (compile_pattern(route.pattern), service, route)
-            for service in services
-            for route in service.routes
-        ]
-        entries.sort(key=lambda entry: -_literal_length(entry[2].pattern))
-        self._by_method: dict[str, list[tuple[re.Pattern[str], Service, Route]]] = {}
-        for entry in entries:
-            self._by_method.setdefault(entry[2].method, []).append(entry)
+        self._services = services
+        self._tables: dict[int, list[tuple[re.Pattern[str], Route]]] = {}
 
     def find(self, method: str, raw_path: str) -> Match | None:
         """The route for ``method`` and the path as sent (without query), or ``None``."""
-        for pattern, service, route in self._by_method.get(method, ()):
-            found = pattern.fullmatch(raw_path)
-            if found is not None:
-                params = {key: unquote(value) for key, value in found.groupdict().items()}
-                return Match(service, route, params)
+        for index, service in enumerate(self._services):
+            if index not in self._tables:
+                self._tables[index] = _compiled(service)
+            for pattern, route in self._tables[index]:
+                found = pattern.fullmatch(raw_path) if route.method == method else None
+                if found is not None:
+                    params = {key: unquote(value) for key, value in found.groupdict().items()}
+                    return Match(service, route, params)
         return None
 
-
-def compile_pattern(pattern: str) -> re.Pattern[str]:
-    """The regular expression of a path template."""
-    parts: list[str] = []
-    end = 0
-    for found in _PARAMETER.finditer(pattern):
-        parts.append(re.escape(pattern[end : found.start()]))
-        parts.append(f"(?P<{found[1]}>{'.+' if found[2] else '[^/:]+'})")
-        end = found.end()
-    parts.append(re.escape(pattern[end:]))
-    return re.compile("".join(parts))
+    def method_id(self, method: str, raw_path: str) -> str:
+        """The id of the API method that a path without handler is, or empty."""
+        for service in sorted(self._services, key=lambda each: (each.name, each.version)):
+            if method_id := service.contract.match(method, raw_path):
+                return method_id
+        return ""
 
 
-def _literal_length(pattern: str) -> int:
-    return len(_PARAMETER.sub("", pattern))
+def _compiled(service: Service) -> list[tuple[re.Pattern[str], Route]]:
+    """The service's routes, the most literal path first."""
+    routes = sorted(service.routes(), key=lambda route: -len(re.sub(r"\{\w+\}", "", route.path)))
+    return [(compile_template(route.path), route) for route in routes]

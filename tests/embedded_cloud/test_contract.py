@@ -73,9 +73,7 @@ def test_a_method_is_found_by_its_path(
     api: str, version: str, method: str, path: str, method_id: str
 ) -> None:
     """Sub-resources, verbs and uploads are told apart."""
-    found = Contract.load(api, version).match(method, path)
-    assert found is not None
-    assert found.method_id == method_id
+    assert Contract.load(api, version).match(method, path) == method_id
 
 
 def test_a_path_of_another_api_is_not_matched() -> None:

@@ -2,56 +2,86 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from embedded_cloud.routing import Call, Reply, Route, Router, Service
+from embedded_cloud.server import EmbeddedCloud
 
 
 def _answer(_call: Call) -> Reply:
     return Reply()
 
 
-_ROUTES = (
-    Route("GET", "/v1/things/{id}", "get", _answer),
-    Route("POST", "/v1/things/{id}:stop", "stop", _answer),
-    Route("GET", "/v1/things/{id}:info", "info", _answer),
-    Route("GET", "/b/{bucket}/o/{object+}", "object", _answer),
-    Route("GET", "/b/{bucket}/o/{object+}/acl", "acl", _answer),
+_NODE = "/v2/projects/p/locations/z/nodes"
+_SERVICE = Service(
+    "tpu",
+    "v2",
+    {
+        f"tpu.projects.locations.nodes.{name}": _answer
+        for name in ("get", "stop", "getGuestAttributes", "list")
+    },
+    extra_routes=(Route("GET", "/extra/{object}/acl", "tpu.projects.locations.get", _answer),),
 )
-_ROUTER = Router((Service("s", "v1", _ROUTES, ("tpu", "v2")),))
+_ROUTER = Router((_SERVICE,))
 
 
 @pytest.mark.parametrize(
     ("method", "path", "method_id", "params"),
     [
-        ("GET", "/v1/things/a", "get", {"id": "a"}),
-        ("GET", "/v1/things/a%2Fb%3Ac", "get", {"id": "a/b:c"}),
-        ("GET", "/v1/things/a:info", "info", {"id": "a"}),
-        ("POST", "/v1/things/a:stop", "stop", {"id": "a"}),
-        ("GET", "/b/k/o/x%2Fy", "object", {"bucket": "k", "object": "x/y"}),
-        ("GET", "/b/k/o/x/y", "object", {"bucket": "k", "object": "x/y"}),
-        ("GET", "/b/k/o/x%2Fy/acl", "acl", {"bucket": "k", "object": "x/y"}),
+        ("GET", f"{_NODE}/a", "nodes.get", {"node": "a"}),
+        ("GET", f"{_NODE}/a%2Fb%3Ac", "nodes.get", {"node": "a/b:c"}),
+        ("POST", f"{_NODE}/a:getGuestAttributes", "nodes.getGuestAttributes", {"node": "a"}),
+        ("POST", f"{_NODE}/a:stop", "nodes.stop", {"node": "a"}),
+        ("GET", _NODE, "nodes.list", {}),
     ],
 )
-def test_the_most_literal_pattern_wins(
+def test_paths_come_from_the_discovery_document(
     method: str, path: str, method_id: str, params: dict[str, str]
 ) -> None:
     """Verbs and sub-resources are told from ids; ids are decoded after matching."""
     match = _ROUTER.find(method, path)
     assert match is not None
-    assert (match.route.method_id, match.params) == (method_id, params)
+    assert match.route.method_id == f"tpu.projects.locations.{method_id}"
+    assert match.params == {"project": "p", "location": "z", **params}
+
+
+def test_a_path_that_no_document_has_is_routed_too() -> None:
+    """As the paths of upload sessions are."""
+    match = _ROUTER.find("GET", "/extra/x%2Fy/acl")
+    assert match is not None
+    assert match.params == {"object": "x/y"}
 
 
 @pytest.mark.parametrize(
     ("method", "path"),
     [
-        ("DELETE", "/v1/things/a"),
-        ("GET", "/v1/things/a:stop"),
-        ("GET", "/v1/things/"),
-        ("GET", "/v1/things/a/b"),
-        ("GET", "/V1/things/a"),
+        ("PUT", f"{_NODE}/a"),
+        ("GET", f"{_NODE}/a:stop"),
+        ("GET", f"{_NODE}/"),
+        ("GET", f"{_NODE}/a/b"),
+        ("GET", f"{_NODE.upper()}/a"),
     ],
 )
 def test_nothing_else_matches(method: str, path: str) -> None:
     """An unknown verb is not taken for part of an id."""
     assert _ROUTER.find(method, path) is None
+
+
+def test_a_method_without_handler_is_named() -> None:
+    """What Google has and the service has not is told by its id."""
+    assert _ROUTER.find("POST", f"{_NODE}/a:start") is None
+    assert _ROUTER.method_id("POST", f"{_NODE}/a:start") == "tpu.projects.locations.nodes.start"
+    assert _ROUTER.method_id("GET", "/v9/nothing") == ""
+
+
+def test_every_handler_is_found_by_the_path_of_its_method(cloud: EmbeddedCloud) -> None:
+    """Across all services: no path of one is taken for another's, no method id is misspelt."""
+    services = cloud.cloud.services
+    router = Router(services)
+    for service in services:
+        for route in service.routes():
+            match = router.find(route.method, re.sub(r"[{}]", "", route.path))
+            assert match is not None
+            assert (match.service, match.route) == (service, route)

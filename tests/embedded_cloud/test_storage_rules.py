@@ -11,16 +11,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_cloud.errors import CloudError
-from embedded_cloud.json_types import JsonObject
-from embedded_cloud.merge_patch import merge
+from embedded_cloud.json_types import JsonObject, merge
 from embedded_cloud.paging import decode_token, encode_token, page
 from embedded_cloud.storage.errors import NotModified
-from embedded_cloud.storage.etags import counter_etag, object_etag
 from embedded_cloud.storage.listing import Query, glob_pattern, select
 from embedded_cloud.storage.multipart import read_related
 from embedded_cloud.storage.preconditions import Preconditions
 from embedded_cloud.storage.ranges import NotSatisfiable, Slice, requested_slice
 from embedded_cloud.storage.uploads import ContentRange, bytes_to_skip, persisted
+from embedded_cloud.storage.wire import counter_etag, object_etag
 from tests.embedded_cloud.api import PROJECT, Api
 
 _PLACE = f"v2/projects/{PROJECT}/locations/us-east5-a"

@@ -7,9 +7,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 
 from embedded_cloud.compute.errors import invalid, required
-from embedded_cloud.compute.kinds import Kind, Target
 from embedded_cloud.compute.networks import NETWORK_PATTERN
 from embedded_cloud.compute.paths import named
+from embedded_cloud.compute.state import ResourceKind, Target
 from embedded_cloud.errors import CloudError, unimplemented
 from embedded_cloud.json_types import JsonObject, children, text, texts
 
@@ -84,9 +84,5 @@ def _taken(target: Target, pool: ipaddress.IPv4Network) -> Iterator[str]:
             yield text(other, "address")
 
 
-_METHODS = ("insert", "get", "list", "delete")
-
-ADDRESS = Kind(
-    "addresses", "address", True, (*_METHODS, "aggregatedList"), complete_address, address_users
-)
-GLOBAL_ADDRESS = Kind("addresses", "address", False, _METHODS, complete_address, address_users)
+ADDRESS = ResourceKind("addresses", "address", True, complete_address, address_users)
+GLOBAL_ADDRESS = ResourceKind("addresses", "address", False, complete_address, address_users)

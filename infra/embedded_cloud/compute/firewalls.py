@@ -6,9 +6,9 @@ import ipaddress
 from collections.abc import Iterable
 
 from embedded_cloud.compute.errors import invalid, required
-from embedded_cloud.compute.kinds import Kind, Target, check_unchanged
 from embedded_cloud.compute.networks import NETWORK_PATTERN
 from embedded_cloud.compute.paths import named
+from embedded_cloud.compute.state import ResourceKind, Target, check_unchanged
 from embedded_cloud.json_types import (
     JsonObject,
     JsonValue,
@@ -102,11 +102,4 @@ def _protocol(entry: JsonObject, field: str) -> JsonValue:
     return {**entry, "IPProtocol": protocol}
 
 
-FIREWALL = Kind(
-    "firewalls",
-    "firewall",
-    False,
-    ("insert", "get", "list", "patch", "update", "delete"),
-    complete_firewall,
-    firewall_users,
-)
+FIREWALL = ResourceKind("firewalls", "firewall", False, complete_firewall, firewall_users)

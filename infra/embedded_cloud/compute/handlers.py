@@ -1,30 +1,42 @@
-"""insert, get, list, patch, update and delete of every kind: wire format only."""
+"""HTTP calls on every kind of resource turned into calls on the state, and answers into JSON."""
 
 from __future__ import annotations
 
-from embedded_cloud import paging
-from embedded_cloud.clock import Clock
-from embedded_cloud.compute.errors import already_exists, in_use, not_found, stale_fingerprint
+import ipaddress
+from collections.abc import Sequence
+
+from embedded_cloud.clock import Clock, rfc3339_offset
+from embedded_cloud.compute.errors import (
+    already_exists,
+    in_use,
+    invalid,
+    not_found,
+    stale_fingerprint,
+)
 from embedded_cloud.compute.filters import matches
-from embedded_cloud.compute.kinds import Kind, Resources, Target, check_name
 from embedded_cloud.compute.operations import Operations, unique_id
 from embedded_cloud.compute.paths import Scope, relative
-from embedded_cloud.compute.times import rfc3339_offset
+from embedded_cloud.compute.state import ResourceKind, Resources, Target, check_name
 from embedded_cloud.compute.wire import Wire
 from embedded_cloud.errors import CloudError
-from embedded_cloud.json_types import JsonObject, as_object, text
-from embedded_cloud.merge_patch import merge
+from embedded_cloud.json_types import JsonObject, as_object, flag, merge, text
+from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
 
 #: Set by Compute alone, whatever a caller sends.
 _OUTPUT = frozenset({"id", "kind", "selfLink", "creationTimestamp", "selfLinkWithId"})
 
 
-class KindHandlers:
-    """Answers of the methods of one kind."""
+class ResourceHandlers:
+    """Handlers of the methods of one kind."""
 
     def __init__(
-        self, kind: Kind, resources: Resources, operations: Operations, wire: Wire, clock: Clock
+        self,
+        kind: ResourceKind,
+        resources: Resources,
+        operations: Operations,
+        wire: Wire,
+        clock: Clock,
     ) -> None:
         self._kind = kind
         self._resources = resources
@@ -56,20 +68,20 @@ class KindHandlers:
         _, stored = self._require(call)
         return Reply(body=self._wire.resource(self._kind, stored))
 
-    def page(self, call: Call) -> Reply:
+    def list(self, call: Call) -> Reply:
         """GET of the collection."""
         scope = self._scope(call)
-        prefix = f"{scope.path}/{self._kind.collection}/"
-        shown, token = self._page(call, prefix)
-        listed = prefix.rstrip("/")
-        return Reply(body=self._wire.page(self._kind.singular, listed, shown, token))
+        collection = f"{scope.path}/{self._kind.collection}"
+        found = self._resources.all(self._kind.collection, f"{collection}/")
+        shown = [self._wire.resource(self._kind, stored) for stored in found]
+        return list_reply(call, self._wire, self._kind.singular, collection, shown)
 
     def aggregated(self, call: Call) -> Reply:
         """GET of the collection in all regions at once."""
         project = call.params["project"]
         found = self._resources.all(self._kind.collection, f"projects/{project}/")
-        shown = self._filtered(call, found)
-        return Reply(body=self._wire.aggregated(self._kind, project, shown))
+        shown = [self._wire.resource(self._kind, stored) for stored in found]
+        return Reply(body=self._wire.aggregated(self._kind, project, filtered(call, shown)))
 
     def patch(self, call: Call) -> Reply:
         """PATCH of one: objects merge, lists are replaced, null removes."""
@@ -96,11 +108,7 @@ class KindHandlers:
         operation = self._operations.done(scope, "delete", stored, request_id)
         return Reply(body=self._wire.operation(operation))
 
-    def stored(self, call: Call) -> JsonObject:
-        """The resource that the path names, as stored. Raises CloudError 404."""
-        return self._require(call)[1]
-
-    def change_fields(self, call: Call, fields: JsonObject, verb: str) -> Reply:
+    def _change_fields(self, call: Call, fields: JsonObject, verb: str) -> Reply:
         """A custom method that sets ``fields``; it needs no fingerprint."""
         target, before = self._require(call)
         stored = {**before, **self._kind.complete(target, {**before, **fields}, None)}
@@ -129,7 +137,7 @@ class KindHandlers:
         return {key: value for key, value in body.items() if key not in _OUTPUT}
 
     def _require(self, call: Call) -> tuple[Target, JsonObject]:
-        target = self._target(self._scope(call), call.params["name"])
+        target = self._target(self._scope(call), call.id)
         stored = self._resources.get(target.path)
         if stored is None:
             raise not_found(target.path)
@@ -143,34 +151,54 @@ class KindHandlers:
     def _target(self, scope: Scope, name: str) -> Target:
         return Target(self._resources, scope, self._kind.path(scope, name))
 
-    def _page(self, call: Call, prefix: str) -> tuple[list[JsonObject], str | None]:
-        found = self._filtered(call, self._resources.all(self._kind.collection, prefix))
-        return paged(call, found)
 
-    def _filtered(self, call: Call, found: list[JsonObject]) -> list[JsonObject]:
-        expression = call.query.get("filter", "")
-        shown = [self._wire.resource(self._kind, stored) for stored in found]
-        return [each for each in shown if matches(expression, each)]
+class SubnetworkHandlers(ResourceHandlers):
+    """Handlers of subnetworks, which have two methods more."""
+
+    def set_private_google_access(self, call: Call) -> Reply:
+        """POST …/setPrivateIpGoogleAccess."""
+        fields: JsonObject = {
+            "privateIpGoogleAccess": flag(call.body or {}, "privateIpGoogleAccess")
+        }
+        return self._change_fields(call, fields, "setPrivateIpGoogleAccess")
+
+    def expand_range(self, call: Call) -> Reply:
+        """POST …/expandIpCidrRange: a range only ever grows around what it was."""
+        new = text(call.body or {}, "ipCidrRange")
+        old = text(self._require(call)[1], "ipCidrRange")
+        try:
+            grows = ipaddress.IPv4Network(new).supernet_of(ipaddress.IPv4Network(old))
+        except ValueError as error:
+            raise invalid("ipCidrRange", new, f"Must be a CIDR range: {error}.") from error
+        if not grows or new == old:
+            raise invalid("ipCidrRange", new, f"Must contain and be larger than {old}.")
+        return self._change_fields(call, {"ipCidrRange": new}, "expandIpCidrRange")
 
 
-def paged(call: Call, found: list[JsonObject]) -> tuple[list[JsonObject], str | None]:
-    """One page of ``found``, sorted by name: 500 unless asked otherwise, at most 500."""
-    size = int(call.query.get("maxResults", "500")) or 500
-    try:
-        return paging.page(
-            sorted(found, key=_name),
-            key=_name,
-            size=min(size, 500),
-            token=call.query.get("pageToken"),
-        )
-    except ValueError as error:
-        raise CloudError(
-            400,
-            "INVALID_ARGUMENT",
-            "Invalid value for field 'pageToken'.",
-            legacy_reason="invalid",
-        ) from error
+def list_reply(
+    call: Call, wire: Wire, singular: str, path: str, shown: Sequence[JsonObject]
+) -> Reply:
+    """A page of ``shown`` by name, as far as the call's filter lets it pass."""
+    head = wire.list_head(singular, path)
+    return _PAGING.reply(call, "items", filtered(call, shown), _name, dict, head=head)
+
+
+def filtered(call: Call, shown: Sequence[JsonObject]) -> list[JsonObject]:
+    """What of ``shown`` passes the call's filter."""
+    expression = call.query.get("filter", "")
+    return [each for each in shown if matches(expression, each)]
 
 
 def _name(resource: JsonObject) -> str:
     return text(resource, "name")
+
+
+_PAGING = Paging(
+    default=500,
+    maximum=500,
+    parameter="maxResults",
+    bad_size=lambda size: invalid("maxResults", size, "Must not be negative."),
+    bad_token=lambda: CloudError(
+        400, "INVALID_ARGUMENT", "Invalid value for field 'pageToken'.", legacy_reason="invalid"
+    ),
+)

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from itertools import chain
 
 from embedded_cloud.compute.errors import invalid, required
-from embedded_cloud.compute.kinds import Kind, Target, check_unchanged, fingerprint
 from embedded_cloud.compute.paths import named
+from embedded_cloud.compute.state import ResourceKind, Target, check_unchanged, fingerprint
 from embedded_cloud.errors import CloudError, unimplemented
 from embedded_cloud.json_types import JsonObject, child, children, flag, number, text
 
@@ -164,14 +164,11 @@ def _check_overlap(target: Target, network: str, asked: JsonObject) -> None:
                     )
 
 
-_ALL_METHODS = ("insert", "get", "list", "patch", "delete")
-
-NETWORK = Kind("networks", "network", False, _ALL_METHODS, complete_network, network_users)
-SUBNETWORK = Kind(
+NETWORK = ResourceKind("networks", "network", False, complete_network, network_users)
+SUBNETWORK = ResourceKind(
     "subnetworks",
     "subnetwork",
     True,
-    (*_ALL_METHODS, "aggregatedList"),
     complete_subnetwork,
     subnetwork_users,
     needs_fingerprint=True,

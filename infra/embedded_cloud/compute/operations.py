@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import hashlib
 
-from embedded_cloud.clock import Clock
+from embedded_cloud.clock import Clock, rfc3339_offset
 from embedded_cloud.compute.errors import not_found
 from embedded_cloud.compute.paths import Scope
-from embedded_cloud.compute.times import rfc3339_offset
 from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.store import Store
 

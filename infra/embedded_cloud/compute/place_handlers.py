@@ -1,23 +1,22 @@
-"""Projects, regions, zones and operations: wire format only."""
+"""HTTP calls on projects, regions, zones and operations."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 
 from embedded_cloud.compute.errors import not_found
-from embedded_cloud.compute.filters import matches
-from embedded_cloud.compute.handlers import paged
+from embedded_cloud.compute.handlers import list_reply
 from embedded_cloud.compute.locations import REGIONS, region_of, zones_of
 from embedded_cloud.compute.operations import Operations, unique_id
 from embedded_cloud.compute.paths import Scope, linked
 from embedded_cloud.compute.wire import Wire
 from embedded_cloud.json_types import JsonObject, as_object
-from embedded_cloud.resourcemanager.projects import CREATED, require
+from embedded_cloud.resourcemanager.state import CREATED, require
 from embedded_cloud.routing import Call, Reply
 
 
 class PlaceHandlers:
-    """Answers about where things can be, and about what was done there."""
+    """Handlers of what says where resources can be, and what was done there."""
 
     def __init__(
         self, operations: Operations, wire: Wire, project_number: Callable[[str], str]
@@ -70,17 +69,12 @@ class PlaceHandlers:
     def operations(self, call: Call) -> Reply:
         """globalOperations.list and regionOperations.list."""
         scope = _scope(call)
-        expression = call.query.get("filter", "")
-        found = [self._wire.operation(each) for each in self._operations.all(scope)]
-        shown, token = paged(call, [each for each in found if matches(expression, each)])
-        path = f"{scope.path}/operations"
-        return Reply(body=self._wire.page("operation", path, shown, token))
+        shown = [self._wire.operation(each) for each in self._operations.all(scope)]
+        return list_reply(call, self._wire, "operation", f"{scope.path}/operations", shown)
 
-    def _list(self, call: Call, singular: str, found: list[JsonObject]) -> Reply:
-        expression = call.query.get("filter", "")
-        shown, token = paged(call, [each for each in found if matches(expression, each)])
+    def _list(self, call: Call, singular: str, shown: list[JsonObject]) -> Reply:
         path = f"projects/{call.params['project']}/{singular}s"
-        return Reply(body=self._wire.page(singular, path, shown, token))
+        return list_reply(call, self._wire, singular, path, shown)
 
     def _region(self, project: str, name: str) -> JsonObject:
         path = f"projects/{project}/regions/{name}"

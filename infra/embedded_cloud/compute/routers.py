@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from embedded_cloud.compute.errors import invalid, required
-from embedded_cloud.compute.kinds import Kind, Target, check_name, check_unchanged
 from embedded_cloud.compute.networks import NETWORK_PATTERN
 from embedded_cloud.compute.paths import named
+from embedded_cloud.compute.state import ResourceKind, Target, check_name, check_unchanged
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, text, texts
 
 _SOURCES = {
@@ -84,11 +84,4 @@ def _check_addresses(target: Target, nat: JsonObject, field: str) -> None:
         named(address, f"{field}.natIps", pattern, target.resources.exists)
 
 
-ROUTER = Kind(
-    "routers",
-    "router",
-    True,
-    ("insert", "get", "list", "patch", "update", "delete", "aggregatedList"),
-    complete_router,
-    router_users,
-)
+ROUTER = ResourceKind("routers", "router", True, complete_router, router_users)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from embedded_cloud.compute.kinds import Kind, Resources
 from embedded_cloud.compute.paths import Scope, linked
+from embedded_cloud.compute.state import ResourceKind, Resources
 from embedded_cloud.json_types import JsonObject, JsonValue, as_object, text
 
 
@@ -26,7 +26,7 @@ class Wire:
         """What links begin with."""
         return f"{self._base_url()}/compute/v1"
 
-    def resource(self, kind: Kind, stored: JsonObject) -> JsonObject:
+    def resource(self, kind: ResourceKind, stored: JsonObject) -> JsonObject:
         """A resource as answered."""
         path = text(stored, "selfLink")
         shown: JsonObject = {"kind": f"compute#{kind.singular}", **stored}
@@ -45,22 +45,11 @@ class Wire:
         """An operation as answered."""
         return as_object(linked(stored, self.base))
 
-    def page(
-        self, singular: str, scope_path: str, items: list[JsonObject], token: str | None
-    ) -> JsonObject:
-        """A list. ``scope_path`` is what was listed, such as ``projects/p/global/networks``."""
-        body: JsonObject = {
-            "kind": f"compute#{singular}List",
-            "id": scope_path,
-            "selfLink": f"{self.base}/{scope_path}",
-        }
-        if items:
-            body["items"] = [*items]
-        if token:
-            body["nextPageToken"] = token
-        return body
+    def list_head(self, singular: str, path: str) -> JsonObject:
+        """A list without items. ``path`` says what is listed: ``projects/p/global/networks``."""
+        return {"kind": f"compute#{singular}List", "id": path, "selfLink": f"{self.base}/{path}"}
 
-    def aggregated(self, kind: Kind, project: str, items: list[JsonObject]) -> JsonObject:
+    def aggregated(self, kind: ResourceKind, project: str, items: list[JsonObject]) -> JsonObject:
         """An aggregated list: by region; regions that hold nothing are left out."""
         scopes: dict[str, list[JsonValue]] = {}
         for item in items:

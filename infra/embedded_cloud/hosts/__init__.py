@@ -1,0 +1,1 @@
+"""Emulated hosts: what runs on READY nodes, with a metadata server each."""

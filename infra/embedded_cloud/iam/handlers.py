@@ -1,20 +1,21 @@
-"""projects.serviceAccounts.*: wire format only."""
+"""HTTP calls on service accounts turned into calls on the state, and answers into JSON."""
 
 from __future__ import annotations
 
 from embedded_cloud.contract import snake
 from embedded_cloud.errors import invalid_argument
-from embedded_cloud.iam.accounts import ServiceAccount, ServiceAccounts
 from embedded_cloud.iam.policies import Policies
+from embedded_cloud.iam.state import ServiceAccount, ServiceAccounts
 from embedded_cloud.json_types import JsonObject, JsonValue, child, items, text
-from embedded_cloud.paging import page
+from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
 
+_PAGING = Paging(default=20, maximum=100)
 _PATCHABLE = frozenset({"display_name", "description"})
 
 
 class AccountHandlers:
-    """Answers of the service account methods."""
+    """Handlers of ``projects.serviceAccounts``."""
 
     def __init__(self, accounts: ServiceAccounts, policies: Policies) -> None:
         self._accounts = accounts
@@ -37,23 +38,9 @@ class AccountHandlers:
         return Reply(body=_resource(self._account(call)))
 
     def list(self, call: Call) -> Reply:
-        """GET …/serviceAccounts: 20 per page unless asked otherwise, at most 100."""
-        size = int(call.query.get("pageSize", "0")) or 20
-        try:
-            shown, token = page(
-                self._accounts.all(call.params["project"]),
-                key=lambda account: account.name,
-                size=min(size, 100),
-                token=call.query.get("pageToken"),
-            )
-        except ValueError as error:
-            raise invalid_argument("Invalid page token.") from error
-        body: JsonObject = {}
-        if shown:
-            body["accounts"] = [_resource(account) for account in shown]
-        if token:
-            body["nextPageToken"] = token
-        return Reply(body=body)
+        """GET /v1/projects/{project}/serviceAccounts."""
+        accounts = self._accounts.all(call.params["project"])
+        return _PAGING.reply(call, "accounts", accounts, lambda account: account.name, _resource)
 
     def patch(self, call: Call) -> Reply:
         """PATCH …/serviceAccounts/{account}: only what updateMask names changes."""
@@ -119,7 +106,7 @@ class AccountHandlers:
         return Reply(body=granted(call))
 
     def _account(self, call: Call) -> ServiceAccount:
-        return self._accounts.require(call.params["project"], call.params["account"])
+        return self._accounts.require(call.params["project"], call.id)
 
 
 def granted(call: Call) -> JsonObject:

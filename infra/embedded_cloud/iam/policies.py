@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import CloudError, cloud_error, invalid_argument
-from embedded_cloud.iam.accounts import exists
+from embedded_cloud.iam.state import exists
 from embedded_cloud.json_types import (
     JsonObject,
     JsonValue,

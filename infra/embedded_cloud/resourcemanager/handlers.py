@@ -1,4 +1,4 @@
-"""projects.get and the IAM policy of a project: wire format only."""
+"""HTTP calls on projects and their policies."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from embedded_cloud.iam.handlers import granted
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.json_types import child
-from embedded_cloud.resourcemanager.projects import (
+from embedded_cloud.resourcemanager.state import (
     CREATED,
     initial_bindings,
     policy_resource,
@@ -17,7 +17,7 @@ from embedded_cloud.routing import Call, Reply
 
 
 class ProjectHandlers:
-    """Answers of the project methods."""
+    """Handlers of ``projects``."""
 
     def __init__(self, policies: Policies, project_number: Callable[[str], str]) -> None:
         self._policies = policies
@@ -25,7 +25,7 @@ class ProjectHandlers:
 
     def get(self, call: Call) -> Reply:
         """GET /v1/projects/{project}."""
-        project = require(call.params["project"])
+        project = require(call.id)
         return Reply(
             body={
                 "projectId": project,
@@ -38,16 +38,16 @@ class ProjectHandlers:
 
     def get_policy(self, call: Call) -> Reply:
         """POST …:getIamPolicy."""
-        project = require(call.params["project"])
+        project = require(call.id)
         return Reply(body=self._policies.get(policy_resource(project), initial_bindings()))
 
     def set_policy(self, call: Call) -> Reply:
         """POST …:setIamPolicy."""
-        project = require(call.params["project"])
+        project = require(call.id)
         wanted = child(call.body or {}, "policy")
         return Reply(body=self._policies.set(policy_resource(project), wanted, public=False))
 
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""
-        require(call.params["project"])
+        require(call.id)
         return Reply(body=granted(call))

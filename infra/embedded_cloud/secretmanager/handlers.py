@@ -1,4 +1,4 @@
-"""projects.secrets.*: wire format only."""
+"""HTTP calls on secrets turned into calls on the state, and answers into JSON."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from embedded_cloud.errors import failed_precondition, invalid_argument
 from embedded_cloud.iam.handlers import granted
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.json_types import JsonObject, child, text
-from embedded_cloud.paging import page
-from embedded_cloud.resourcemanager.projects import require
+from embedded_cloud.paging import Paging
+from embedded_cloud.resourcemanager.state import require
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.secretmanager.filters import matches
 from embedded_cloud.secretmanager.records import Secret
 from embedded_cloud.secretmanager.state import Secrets
 
-DEFAULT_PAGE = 25_000
+PAGING = Paging(default=25_000, maximum=25_000)
 
 #: Fields of the Secret resource that updateMask may name, and that are kept as sent.
 SETTABLE = (
@@ -33,7 +33,7 @@ _EXPIRY = frozenset({"ttl", "expireTime"})
 
 
 class SecretHandlers:
-    """Answers of the methods on secrets themselves."""
+    """Handlers of ``projects.secrets``."""
 
     def __init__(
         self,
@@ -70,21 +70,14 @@ class SecretHandlers:
             for secret in self._secrets.all(self.number(call))
             if matches(expression, secret_resource(secret))
         ]
-        try:
-            shown, token = page(
-                found,
-                key=lambda secret: secret.name,
-                size=page_size(call),
-                token=call.query.get("pageToken"),
-            )
-        except ValueError as error:
-            raise invalid_argument("Invalid page token.") from error
-        body: JsonObject = {"totalSize": len(found)}
-        if shown:
-            body["secrets"] = [secret_resource(secret) for secret in shown]
-        if token:
-            body["nextPageToken"] = token
-        return Reply(body=body)
+        return PAGING.reply(
+            call,
+            "secrets",
+            found,
+            lambda secret: secret.name,
+            secret_resource,
+            head={"totalSize": len(found)},
+        )
 
     def patch(self, call: Call) -> Reply:
         """PATCH …/secrets/{secret}: what updateMask names changes."""
@@ -167,14 +160,6 @@ def check_etag(sent: str, present: str) -> None:
             f"The etag provided in the request [{sent}] does not match the resource's current "
             f"etag [{present}]."
         )
-
-
-def page_size(call: Call) -> int:
-    """pageSize; by default, and at most, 25000."""
-    size = int(call.query.get("pageSize", "0"))
-    if size < 0:
-        raise invalid_argument("Page size must not be negative.")
-    return min(size or DEFAULT_PAGE, DEFAULT_PAGE)
 
 
 def _camel(path: str) -> str:

@@ -1,17 +1,12 @@
-"""Which Secret Manager v1 methods are implemented, and by whom."""
+"""The Secret Manager v1 methods that are emulated."""
 
 from __future__ import annotations
 
 from embedded_cloud.iam.policies import Policies
-from embedded_cloud.routing import Context, Service, routes
+from embedded_cloud.routing import Context, Service
 from embedded_cloud.secretmanager.handlers import SecretHandlers
 from embedded_cloud.secretmanager.state import Secrets
 from embedded_cloud.secretmanager.version_handlers import VersionHandlers
-
-_SECRETS = "/v1/projects/{project}/secrets"
-_SECRET = f"{_SECRETS}/{{secret}}"
-_VERSIONS = f"{_SECRET}/versions"
-_VERSION = f"{_VERSIONS}/{{version}}"
 
 
 def service(context: Context) -> Service:
@@ -20,27 +15,25 @@ def service(context: Context) -> Service:
     policies = Policies(context.store, context.clock)
     secrets = SecretHandlers(state, policies, context.clock, context.project_number)
     versions = VersionHandlers(state, secrets)
-    table = (
-        ("POST", _SECRETS, "create", secrets.create),
-        ("GET", _SECRETS, "list", secrets.list),
-        ("GET", _SECRET, "get", secrets.get),
-        ("PATCH", _SECRET, "patch", secrets.patch),
-        ("DELETE", _SECRET, "delete", secrets.delete),
-        ("GET", f"{_SECRET}:getIamPolicy", "getIamPolicy", secrets.get_policy),
-        ("POST", f"{_SECRET}:setIamPolicy", "setIamPolicy", secrets.set_policy),
-        ("POST", f"{_SECRET}:testIamPermissions", "testIamPermissions", secrets.test_permissions),
-        ("POST", f"{_SECRET}:addVersion", "addVersion", versions.add),
-        ("GET", _VERSIONS, "versions.list", versions.list),
-        ("GET", _VERSION, "versions.get", versions.get),
-        ("GET", f"{_VERSION}:access", "versions.access", versions.access),
-        ("POST", f"{_VERSION}:enable", "versions.enable", versions.enable),
-        ("POST", f"{_VERSION}:disable", "versions.disable", versions.disable),
-        ("POST", f"{_VERSION}:destroy", "versions.destroy", versions.destroy),
-    )
     return Service(
         name="secretmanager",
         version="v1",
-        routes=routes("secretmanager.projects.secrets", table),
-        contract=("secretmanager", "v1"),
+        handlers={
+            "secretmanager.projects.secrets.create": secrets.create,
+            "secretmanager.projects.secrets.list": secrets.list,
+            "secretmanager.projects.secrets.get": secrets.get,
+            "secretmanager.projects.secrets.patch": secrets.patch,
+            "secretmanager.projects.secrets.delete": secrets.delete,
+            "secretmanager.projects.secrets.getIamPolicy": secrets.get_policy,
+            "secretmanager.projects.secrets.setIamPolicy": secrets.set_policy,
+            "secretmanager.projects.secrets.testIamPermissions": secrets.test_permissions,
+            "secretmanager.projects.secrets.addVersion": versions.add,
+            "secretmanager.projects.secrets.versions.list": versions.list,
+            "secretmanager.projects.secrets.versions.get": versions.get,
+            "secretmanager.projects.secrets.versions.access": versions.access,
+            "secretmanager.projects.secrets.versions.enable": versions.enable,
+            "secretmanager.projects.secrets.versions.disable": versions.disable,
+            "secretmanager.projects.secrets.versions.destroy": versions.destroy,
+        },
         tick=state.settle,
     )

@@ -1,4 +1,4 @@
-"""projects.secrets.versions.*: wire format only."""
+"""HTTP calls on the versions of secrets."""
 
 from __future__ import annotations
 
@@ -7,18 +7,16 @@ import base64
 import google_crc32c
 
 from embedded_cloud.clock import parse_duration, rfc3339
-from embedded_cloud.errors import invalid_argument
 from embedded_cloud.json_types import JsonObject, child, text
-from embedded_cloud.paging import page
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.secretmanager.filters import matches
-from embedded_cloud.secretmanager.handlers import SecretHandlers, check_etag, page_size
+from embedded_cloud.secretmanager.handlers import PAGING, SecretHandlers, check_etag
 from embedded_cloud.secretmanager.records import Secret, Version
 from embedded_cloud.secretmanager.state import Secrets
 
 
 class VersionHandlers:
-    """Answers of the methods on versions."""
+    """Handlers of ``projects.secrets.versions``, and of ``addVersion``."""
 
     def __init__(self, secrets: Secrets, parents: SecretHandlers) -> None:
         self._secrets = secrets
@@ -51,22 +49,15 @@ class VersionHandlers:
             for version in self._secrets.versions(secret)
             if matches(expression, _resource(secret, version))
         ]
-        try:
-            shown, token = page(
-                found,
-                key=lambda version: version.key,
-                size=page_size(call),
-                token=call.query.get("pageToken"),
-                descending=True,
-            )
-        except ValueError as error:
-            raise invalid_argument("Invalid page token.") from error
-        body: JsonObject = {"totalSize": len(found)}
-        if shown:
-            body["versions"] = [_resource(secret, version) for version in shown]
-        if token:
-            body["nextPageToken"] = token
-        return Reply(body=body)
+        return PAGING.reply(
+            call,
+            "versions",
+            found,
+            lambda version: version.key,
+            lambda version: _resource(secret, version),
+            descending=True,
+            head={"totalSize": len(found)},
+        )
 
     def access(self, call: Call) -> Reply:
         """GET …/versions/{version}:access."""

@@ -1,4 +1,4 @@
-"""services.* and their operations: wire format only."""
+"""HTTP calls on the services of a project, and on the operations that switch them."""
 
 from __future__ import annotations
 
@@ -6,21 +6,22 @@ import hashlib
 from collections.abc import Callable, Sequence
 
 from embedded_cloud.clock import Clock, rfc3339
-from embedded_cloud.errors import invalid_argument, not_found
+from embedded_cloud.errors import invalid_argument, not_found, unimplemented
 from embedded_cloud.json_types import JsonObject, texts
-from embedded_cloud.paging import page
-from embedded_cloud.resourcemanager.projects import require
+from embedded_cloud.paging import Paging
+from embedded_cloud.resourcemanager.state import require
 from embedded_cloud.routing import Call, Reply
-from embedded_cloud.serviceusage.services import KNOWN, ProjectService, ProjectServices
+from embedded_cloud.serviceusage.state import KNOWN, ProjectService, ProjectServices
 from embedded_cloud.store import Store
 
 OPERATIONS = "_serviceusage/operations"
 _TYPE = "type.googleapis.com/google.api.serviceusage.v1."
 _BATCH_LIMIT = 20
+_PAGING = Paging(default=50, maximum=200)
 
 
 class ServiceHandlers:
-    """Answers of the Service Usage methods. Operations are done when they are answered."""
+    """Handlers of ``services`` and ``operations``. Operations are done when they are answered."""
 
     def __init__(self, store: Store, clock: Clock, project_number: Callable[[str], str]) -> None:
         self._store = store
@@ -34,28 +35,16 @@ class ServiceHandlers:
         return Reply(body=_resource(found))
 
     def list(self, call: Call) -> Reply:
-        """GET /v1/projects/{project}/services: 50 per page unless asked, at most 200."""
-        size = int(call.query.get("pageSize", "0")) or 50
-        if size > 200:
-            raise invalid_argument("page_size must be at most 200.")
-        wanted = _state_filter(call.query.get("filter", ""))
+        """GET /v1/projects/{project}/services."""
+        if int(call.query.get("pageSize", "0")) > _PAGING.maximum:
+            raise invalid_argument(f"page_size must be at most {_PAGING.maximum}.")
+        enabled = _state_filter(call.query.get("filter", ""))
         found = [
             each
             for each in self._services.all(self._number(call))
-            if wanted in (None, each.enabled)
+            if enabled in (None, each.enabled)
         ]
-        try:
-            shown, token = page(
-                found, key=lambda each: each.name, size=size, token=call.query.get("pageToken")
-            )
-        except ValueError as error:
-            raise invalid_argument("Invalid page token.") from error
-        body: JsonObject = {}
-        if shown:
-            body["services"] = [_resource(each) for each in shown]
-        if token:
-            body["nextPageToken"] = token
-        return Reply(body=body)
+        return _PAGING.reply(call, "services", found, lambda each: each.name, _resource)
 
     def batch_get(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/services:batchGet."""
@@ -92,7 +81,7 @@ class ServiceHandlers:
 
     def operation(self, call: Call) -> Reply:
         """GET /v1/operations/{operation}."""
-        name = f"operations/{call.params['operation']}"
+        name = f"operations/{call.id}"
         found = self._store.get(OPERATIONS, name)
         if found is None:
             raise not_found(f"Operation not found: {name}")
@@ -119,7 +108,10 @@ class ServiceHandlers:
 
     def _number(self, call: Call) -> str:
         """The project's number; a project may also be named by it."""
-        project = call.params["project"]
+        # The document's paths are /v1/{v1Id}/{v1Id1}/services: a parent is a type and an id.
+        if call.params["v1Id"] != "projects":
+            raise unimplemented(f"{call.method_id} of {call.params['v1Id']}")
+        project = call.params["v1Id1"]
         return project if project.isdecimal() else self._number_of(require(project))
 
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field, replace
 
 from embedded_cloud.clock import Clock, parse_rfc3339, rfc3339_millis
 from embedded_cloud.compute.locations import REGIONS
-from embedded_cloud.json_types import JsonObject, child, flag, number, text
-from embedded_cloud.merge_patch import merge
+from embedded_cloud.json_types import JsonObject, child, flag, merge, number, text
 from embedded_cloud.storage.errors import bucket_not_found, conflict, invalid
 from embedded_cloud.storage.preconditions import Preconditions
 from embedded_cloud.store import Store

@@ -1,19 +1,26 @@
-"""objects.* except uploads and downloads: wire format only."""
+"""HTTP calls on objects, except uploads and downloads."""
 
 from __future__ import annotations
 
 from embedded_cloud.errors import unimplemented
-from embedded_cloud.json_types import JsonObject, JsonValue, child, children, flag, text
-from embedded_cloud.merge_patch import merge
-from embedded_cloud.paging import decode_token, encode_token
+from embedded_cloud.json_types import (
+    JsonObject,
+    JsonValue,
+    child,
+    children,
+    flag,
+    merge,
+    text,
+)
+from embedded_cloud.paging import encode_token
 from embedded_cloud.routing import Call, Reply
-from embedded_cloud.storage.bucket_handlers import (
-    page_size,
+from embedded_cloud.storage.buckets import Bucket
+from embedded_cloud.storage.errors import NotModified, invalid, object_not_found
+from embedded_cloud.storage.handlers import (
+    PAGING,
     refuse_soft_deleted,
     refuse_unsupported,
 )
-from embedded_cloud.storage.buckets import Bucket
-from embedded_cloud.storage.errors import NotModified, invalid, object_not_found
 from embedded_cloud.storage.listing import Query, select
 from embedded_cloud.storage.objects import SETTABLE, StoredObject
 from embedded_cloud.storage.preconditions import Preconditions, integer
@@ -24,7 +31,7 @@ MAX_COMPOSED = 32
 
 
 class ObjectHandlers:
-    """Answers of objects.get (metadata), list, patch, update, delete, compose, rewrite, copy."""
+    """Handlers of ``objects`` that move no bytes through the call."""
 
     def __init__(self, state: StorageState) -> None:
         self._state = state
@@ -78,7 +85,7 @@ class ObjectHandlers:
     def compose(self, call: Call) -> Reply:
         """POST /b/{bucket}/o/{object}/compose."""
         body = call.body or {}
-        bucket = self._state.buckets.require(call.params["bucket"])
+        bucket = self._state.buckets.require(call.params["destinationBucket"])
         name = call.params["destinationObject"]
         if flag(body, "deleteSourceObjects"):
             raise unimplemented("deleteSourceObjects in storage.objects.compose")
@@ -189,11 +196,6 @@ def require_object(state: StorageState, call: Call, *, read: bool) -> StoredObje
 
 
 def _list_query(call: Call) -> Query:
-    token = call.query.get("pageToken")
-    try:
-        after = decode_token(token) if token else ""
-    except ValueError as error:
-        raise invalid("Invalid value for pageToken") from error
     return Query(
         prefix=call.query.get("prefix", ""),
         delimiter=call.query.get("delimiter", ""),
@@ -203,8 +205,8 @@ def _list_query(call: Call) -> Query:
         start_offset=call.query.get("startOffset", ""),
         end_offset=call.query.get("endOffset", ""),
         match_glob=call.query.get("matchGlob", ""),
-        after=after,
-        limit=page_size(call),
+        after=PAGING.after(call),
+        limit=PAGING.size(call),
     )
 
 

@@ -1,93 +1,71 @@
-"""Which Storage JSON v1 methods are implemented, and by whom."""
+"""The Cloud Storage JSON v1 methods that are emulated."""
 
 from __future__ import annotations
 
 from embedded_cloud.routing import Context, Route, Service
-from embedded_cloud.storage.bucket_handlers import BucketHandlers
 from embedded_cloud.storage.download_handlers import DownloadHandlers
+from embedded_cloud.storage.handlers import BucketHandlers
 from embedded_cloud.storage.object_handlers import ObjectHandlers
 from embedded_cloud.storage.state import StorageState
 from embedded_cloud.storage.upload_handlers import UploadHandlers
 
-_BUCKET = "/storage/v1/b/{bucket}"
-_OBJECT = _BUCKET + "/o/{object}"
 _UPLOAD = "/upload/storage/v1/b/{bucket}/o"
-_COPY = (
-    "/storage/v1/b/{sourceBucket}/o/{sourceObject}/%s/b/{destinationBucket}/o/{destinationObject}"
-)
 
 
 def service(context: Context) -> Service:
     """Cloud Storage."""
     state = StorageState.of(context)
+    buckets = BucketHandlers(state)
+    objects = ObjectHandlers(state)
+    downloads = DownloadHandlers(state, objects)
     return Service(
         name="storage",
         version="v1",
-        routes=(*_bucket_routes(BucketHandlers(state)), *_object_routes(state)),
-        contract=("storage", "v1"),
+        handlers={
+            "storage.buckets.insert": buckets.insert,
+            "storage.buckets.list": buckets.list,
+            "storage.buckets.get": buckets.get,
+            "storage.buckets.patch": buckets.patch,
+            "storage.buckets.update": buckets.update,
+            "storage.buckets.delete": buckets.delete,
+            "storage.buckets.getIamPolicy": buckets.get_policy,
+            "storage.buckets.setIamPolicy": buckets.set_policy,
+            "storage.buckets.testIamPermissions": buckets.test_permissions,
+            "storage.buckets.getStorageLayout": buckets.storage_layout,
+            "storage.managedFolders.list": buckets.managed_folders,
+            "storage.projects.serviceAccount.get": buckets.service_account,
+            "storage.objects.list": objects.list,
+            "storage.objects.get": downloads.get,
+            "storage.objects.patch": objects.patch,
+            "storage.objects.update": objects.update,
+            "storage.objects.delete": objects.delete,
+            "storage.objects.compose": objects.compose,
+            "storage.objects.rewrite": objects.rewrite,
+            "storage.objects.copy": objects.copy,
+        },
+        extra_routes=(
+            # The document's own path for downloads, beside that for plain JSON.
+            Route(
+                "GET",
+                "/download/storage/v1/b/{bucket}/o/{object}",
+                "storage.objects.get",
+                downloads.media,
+            ),
+            *_upload_routes(UploadHandlers(state)),
+        ),
         tick=state.sweep_once,
     )
 
 
-def _bucket_routes(handlers: BucketHandlers) -> tuple[Route, ...]:
-    return (
-        Route("POST", "/storage/v1/b", "storage.buckets.insert", handlers.insert),
-        Route("GET", "/storage/v1/b", "storage.buckets.list", handlers.list),
-        Route("GET", _BUCKET, "storage.buckets.get", handlers.get),
-        Route("PATCH", _BUCKET, "storage.buckets.patch", handlers.patch),
-        Route("PUT", _BUCKET, "storage.buckets.update", handlers.update),
-        Route("DELETE", _BUCKET, "storage.buckets.delete", handlers.delete),
-        Route("GET", f"{_BUCKET}/iam", "storage.buckets.getIamPolicy", handlers.get_policy),
-        Route("PUT", f"{_BUCKET}/iam", "storage.buckets.setIamPolicy", handlers.set_policy),
-        Route(
-            "GET",
-            f"{_BUCKET}/iam/testPermissions",
-            "storage.buckets.testIamPermissions",
-            handlers.test_permissions,
-        ),
-        Route(
-            "GET",
-            f"{_BUCKET}/storageLayout",
-            "storage.buckets.getStorageLayout",
-            handlers.storage_layout,
-        ),
-        Route(
-            "GET",
-            f"{_BUCKET}/managedFolders",
-            "storage.managedFolders.list",
-            handlers.managed_folders,
-        ),
-        Route(
-            "GET",
-            "/storage/v1/projects/{projectId}/serviceAccount",
-            "storage.projects.serviceAccount.get",
-            handlers.service_account,
-        ),
-    )
+def _upload_routes(uploads: UploadHandlers) -> tuple[Route, ...]:
+    """objects.insert, which has no handler for its plain path: an object needs content.
 
-
-def _object_routes(state: StorageState) -> tuple[Route, ...]:
-    objects = ObjectHandlers(state)
-    downloads = DownloadHandlers(state, objects)
-    uploads = UploadHandlers(state)
+    The document has the two upload paths, but not the requests to a session's URI.
+    """
+    method_id = "storage.objects.insert"
     return (
-        Route("GET", f"{_BUCKET}/o", "storage.objects.list", objects.list),
-        Route("GET", _OBJECT, "storage.objects.get", downloads.get),
-        Route("GET", f"/download{_OBJECT}", "storage.objects.get", downloads.media),
-        Route("PATCH", _OBJECT, "storage.objects.patch", objects.patch),
-        Route("PUT", _OBJECT, "storage.objects.update", objects.update),
-        Route("DELETE", _OBJECT, "storage.objects.delete", objects.delete),
-        Route(
-            "POST",
-            f"{_BUCKET}/o/{{destinationObject}}/compose",
-            "storage.objects.compose",
-            objects.compose,
-        ),
-        Route("POST", _COPY % "rewriteTo", "storage.objects.rewrite", objects.rewrite),
-        Route("POST", _COPY % "copyTo", "storage.objects.copy", objects.copy),
-        Route("POST", _UPLOAD, "storage.objects.insert", uploads.start),
-        # gcloud begins resumable uploads under the second path of the discovery document.
-        Route("POST", f"/resumable{_UPLOAD}", "storage.objects.insert", uploads.start),
-        Route("PUT", _UPLOAD, "storage.objects.insert", uploads.resume),
-        Route("DELETE", _UPLOAD, "storage.objects.insert", uploads.cancel),
+        Route("POST", _UPLOAD, method_id, uploads.start),
+        Route("POST", f"/resumable{_UPLOAD}", method_id, uploads.start),
+        Route("PUT", _UPLOAD, method_id, uploads.resume),
+        Route("DELETE", _UPLOAD, method_id, uploads.cancel),
     )

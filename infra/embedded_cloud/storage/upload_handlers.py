@@ -14,14 +14,14 @@ from embedded_cloud.contract import Contract
 from embedded_cloud.errors import CloudError
 from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.routing import Call, Reply
-from embedded_cloud.storage.bucket_handlers import refuse_unsupported
 from embedded_cloud.storage.content import PIECE, Digest, PartialContent
 from embedded_cloud.storage.errors import invalid, required
+from embedded_cloud.storage.handlers import refuse_unsupported
 from embedded_cloud.storage.multipart import read_related
 from embedded_cloud.storage.objects import SETTABLE, StoredObject, check_name
 from embedded_cloud.storage.preconditions import Preconditions
 from embedded_cloud.storage.state import StorageState
-from embedded_cloud.storage.uploads import ContentRange, Session, bytes_to_skip, persisted
+from embedded_cloud.storage.uploads import ContentRange, UploadSession, bytes_to_skip, persisted
 from embedded_cloud.storage.wire import object_resource
 
 _UPLOAD_PATH = "/upload/storage/v1/b"
@@ -84,7 +84,7 @@ class UploadHandlers:
         location = f"{self._state.base_url()}{_UPLOAD_PATH}/{session.bucket}/o?{query}"
         return Reply(200, b"", {"Location": location, "X-GUploader-UploadID": session.upload_id})
 
-    def _open(self, call: Call, metadata: JsonObject) -> Session:
+    def _open(self, call: Call, metadata: JsonObject) -> UploadSession:
         name = text(metadata, "name") or call.query.get("name", "")
         if not name:
             raise required("name")
@@ -99,7 +99,7 @@ class UploadHandlers:
         return self._state.uploads.start(bucket, name, metadata, kept)
 
     async def _whole(
-        self, session: Session, body: AsyncIterator[bytes], headers: Mapping[str, str]
+        self, session: UploadSession, body: AsyncIterator[bytes], headers: Mapping[str, str]
     ) -> Reply:
         """An upload that is one request: all of it, or nothing."""
         try:
@@ -111,7 +111,7 @@ class UploadHandlers:
             self._state.uploads.cancel(session)
         return self._reply(created)
 
-    async def _take(self, call: Call, session: Session) -> Reply:
+    async def _take(self, call: Call, session: UploadSession) -> Reply:
         partial = self._state.uploads.partial(session)
         header = call.headers.get("Content-Range")
         # Without the header the body is the whole object.
@@ -129,7 +129,7 @@ class UploadHandlers:
         return self._reply(created)
 
     def _incomplete(
-        self, call: Call, session: Session, partial: PartialContent, span: ContentRange
+        self, call: Call, session: UploadSession, partial: PartialContent, span: ContentRange
     ) -> Reply:
         if span.total is not None and partial.size > span.total:
             self._state.uploads.cancel(session)
@@ -143,7 +143,7 @@ class UploadHandlers:
         return Reply(308, b"", headers)
 
     def _finish(
-        self, session: Session, partial: PartialContent, headers: Mapping[str, str]
+        self, session: UploadSession, partial: PartialContent, headers: Mapping[str, str]
     ) -> StoredObject:
         """Check hashes and preconditions, then make the object."""
         digest = partial.digest()
@@ -166,7 +166,7 @@ class UploadHandlers:
             versioned=bucket.versioned,
         )
 
-    def _finished(self, session: Session) -> Reply:
+    def _finished(self, session: UploadSession) -> Reply:
         bucket, _, rest = session.done.partition("/")
         name, _, generation = rest.rpartition("#")
         found = self._state.objects.find(bucket, name, int(generation))
@@ -174,7 +174,7 @@ class UploadHandlers:
             raise invalid("The upload session has ended and its object is gone.")
         return self._reply(found)
 
-    def _session(self, call: Call) -> Session:
+    def _session(self, call: Call) -> UploadSession:
         upload_id = call.query.get("upload_id")
         if not upload_id:
             raise required("upload_id")

@@ -49,7 +49,7 @@ class ContentRange:
 
 
 @dataclass(frozen=True, slots=True)
-class Session:
+class UploadSession:
     """One resumable upload.
 
     Attributes:
@@ -76,7 +76,7 @@ class Session:
         }
 
     @classmethod
-    def from_json(cls, upload_id: str, value: JsonObject) -> Session:
+    def from_json(cls, upload_id: str, value: JsonObject) -> UploadSession:
         """From the store."""
         return cls(
             upload_id=upload_id,
@@ -97,20 +97,22 @@ class Uploads:
         self._partials: dict[str, PartialContent] = {}
         self._locks: dict[str, asyncio.Lock] = {}
 
-    def start(self, bucket: str, name: str, metadata: JsonObject, query: dict[str, str]) -> Session:
+    def start(
+        self, bucket: str, name: str, metadata: JsonObject, query: dict[str, str]
+    ) -> UploadSession:
         """Open a session."""
-        session = Session(new_id(), bucket, name, metadata, query)
+        session = UploadSession(new_id(), bucket, name, metadata, query)
         self._store.put(COLLECTION, session.upload_id, session.to_json())
         return session
 
-    def require(self, upload_id: str) -> Session:
+    def require(self, upload_id: str) -> UploadSession:
         """The session. Raises CloudError 404 when it does not exist (or was cancelled)."""
         value = self._store.get(COLLECTION, upload_id)
         if value is None:
             raise cloud_error("NOT_FOUND", "The upload session does not exist or has ended.")
-        return Session.from_json(upload_id, value)
+        return UploadSession.from_json(upload_id, value)
 
-    def partial(self, session: Session) -> PartialContent:
+    def partial(self, session: UploadSession) -> PartialContent:
         """The bytes that have arrived."""
         known = self._partials.get(session.upload_id)
         if known is None:
@@ -118,19 +120,19 @@ class Uploads:
             self._partials[session.upload_id] = known
         return known
 
-    def lock(self, session: Session) -> asyncio.Lock:
+    def lock(self, session: UploadSession) -> asyncio.Lock:
         """Held while one request adds bytes, so that two never interleave."""
         return self._locks.setdefault(session.upload_id, asyncio.Lock())
 
-    def finish(self, session: Session, object_key: str) -> None:
+    def finish(self, session: UploadSession, object_key: str) -> None:
         """Remember what the session became; a repeated last chunk gets the same answer."""
-        done = Session(
+        done = UploadSession(
             session.upload_id, session.bucket, session.name, {}, session.query, object_key
         )
         self._store.put(COLLECTION, session.upload_id, done.to_json())
         self._forget(session)
 
-    def cancel(self, session: Session) -> None:
+    def cancel(self, session: UploadSession) -> None:
         """End the session and drop its bytes."""
         self._store.delete(COLLECTION, session.upload_id)
         self._files.upload_path(session.upload_id).unlink(missing_ok=True)
@@ -140,7 +142,7 @@ class Uploads:
         """Ids of sessions that still wait for bytes."""
         return {key for key, value in self._store.list(COLLECTION) if not text(value, "done")}
 
-    def _forget(self, session: Session) -> None:
+    def _forget(self, session: UploadSession) -> None:
         self._partials.pop(session.upload_id, None)
         self._locks.pop(session.upload_id, None)
 

@@ -8,9 +8,8 @@ from embedded_cloud.errors import not_found
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.tpu import validation
-from embedded_cloud.tpu.naming import service_agent
 from embedded_cloud.tpu.records import Place
-from embedded_cloud.tpu.requests import page_reply, place_of
+from embedded_cloud.tpu.wire import PAGING, place_of
 from embedded_cloud.tpu.zones import RUNTIME_VERSIONS, ZONES, Accelerator, accelerators_in
 
 
@@ -28,31 +27,31 @@ class CatalogHandlers:
         """``acceleratorTypes.get``."""
         place = _known_place(call)
         for accelerator in accelerators_in(place.zone):
-            if accelerator.name == call.params["id"]:
+            if accelerator.name == call.id:
                 return Reply(body=_accelerator(place)(accelerator))
-        name = f"{place.parent}/acceleratorTypes/{call.params['id']}"
+        name = f"{place.parent}/acceleratorTypes/{call.id}"
         raise not_found(f"Resource '{name}' was not found")
 
     def list_accelerator_types(self, call: Call) -> Reply:
         """``acceleratorTypes.list``."""
         place = _known_place(call)
         found = accelerators_in(place.zone)
-        return page_reply(
+        return PAGING.reply(
             call, "acceleratorTypes", found, lambda entry: entry.name, _accelerator(place)
         )
 
     def get_runtime_version(self, call: Call) -> Reply:
         """``runtimeVersions.get``."""
         place = _known_place(call)
-        if call.params["id"] in RUNTIME_VERSIONS:
-            return Reply(body=_runtime(place)(call.params["id"]))
-        name = f"{place.parent}/runtimeVersions/{call.params['id']}"
+        if call.id in RUNTIME_VERSIONS:
+            return Reply(body=_runtime(place)(call.id))
+        name = f"{place.parent}/runtimeVersions/{call.id}"
         raise not_found(f"Resource '{name}' was not found")
 
     def list_runtime_versions(self, call: Call) -> Reply:
         """``runtimeVersions.list``."""
         place = _known_place(call)
-        return page_reply(call, "runtimeVersions", RUNTIME_VERSIONS, str, _runtime(place))
+        return PAGING.reply(call, "runtimeVersions", RUNTIME_VERSIONS, str, _runtime(place))
 
     def get_location(self, call: Call) -> Reply:
         """``locations.get``."""
@@ -64,12 +63,13 @@ class CatalogHandlers:
     def list_locations(self, call: Call) -> Reply:
         """``locations.list``."""
         show = _location(call.params["project"])
-        return page_reply(call, "locations", sorted(ZONES), str, show)
+        return PAGING.reply(call, "locations", sorted(ZONES), str, show)
 
     def generate_service_identity(self, call: Call) -> Reply:
         """``generateServiceIdentity``."""
         place = _known_place(call)
-        email = service_agent(self._project_number(place.project))
+        number = self._project_number(place.project)
+        email = f"service-{number}@cloud-tpu.iam.gserviceaccount.com"
         return Reply(body={"identity": {"email": email}})
 
 

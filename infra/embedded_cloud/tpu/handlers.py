@@ -1,10 +1,9 @@
-"""HTTP calls of the TPU API turned into calls on its state, and answers back into JSON."""
+"""HTTP calls on queued resources, nodes and operations turned into calls on the state."""
 
 from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from typing import TypeVar
 
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import invalid_argument
@@ -12,14 +11,8 @@ from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.json_types import JsonObject, JsonValue, text, texts
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.tpu.records import Node, Operation
-from embedded_cloud.tpu.requests import page_reply, place_of
 from embedded_cloud.tpu.state import TpuState
-from embedded_cloud.tpu.wire import Version
-
-T = TypeVar("T")
-
-_DEFAULT_PAGE = 100
-_MAX_PAGE = 1000
+from embedded_cloud.tpu.wire import PAGING, Version, place_of
 
 
 class TpuHandlers:
@@ -50,13 +43,13 @@ class TpuHandlers:
 
     def get_queued_resource(self, call: Call) -> Reply:
         """``queuedResources.get``."""
-        queued = self._state.poll_queued_resource(place_of(call), call.params["id"])
+        queued = self._state.poll_queued_resource(place_of(call), call.id)
         return Reply(body=self._version.queued_resource(queued))
 
     def list_queued_resources(self, call: Call) -> Reply:
         """``queuedResources.list``."""
         found = self._state.list_queued_resources(place_of(call))
-        return page_reply(
+        return PAGING.reply(
             call, "queuedResources", found, lambda q: q.name, self._version.queued_resource
         )
 
@@ -65,7 +58,7 @@ class TpuHandlers:
         return self._begun(
             self._state.delete_queued_resource(
                 place_of(call),
-                call.params["id"],
+                call.id,
                 force=call.query.get("force", "").lower() == "true",
                 api_version=self._version.name,
                 request_id=call.query.get("requestId", ""),
@@ -76,7 +69,7 @@ class TpuHandlers:
         """``queuedResources.reset``."""
         return self._begun(
             self._state.reset_queued_resource(
-                place_of(call), call.params["id"], api_version=self._version.name
+                place_of(call), call.id, api_version=self._version.name
             )
         )
 
@@ -94,13 +87,13 @@ class TpuHandlers:
 
     def get_node(self, call: Call) -> Reply:
         """``nodes.get``."""
-        node = self._state.node(place_of(call), call.params["id"])
+        node = self._state.node(place_of(call), call.id)
         return Reply(body=self._version.node(node))
 
     def list_nodes(self, call: Call) -> Reply:
         """``nodes.list``."""
         found = self._state.list_nodes(place_of(call))
-        return page_reply(call, "nodes", found, lambda node: node.name, self._version.node)
+        return PAGING.reply(call, "nodes", found, lambda node: node.name, self._version.node)
 
     def delete_node(self, call: Call) -> Reply:
         """``nodes.delete``."""
@@ -122,7 +115,7 @@ class TpuHandlers:
         return self._begun(
             self._state.patch_node(
                 place_of(call),
-                call.params["id"],
+                call.id,
                 call.body or {},
                 mask=mask,
                 api_version=self._version.name,
@@ -131,7 +124,7 @@ class TpuHandlers:
 
     def get_guest_attributes(self, call: Call) -> Reply:
         """``nodes.getGuestAttributes``."""
-        node = self._state.node(place_of(call), call.params["id"])
+        node = self._state.node(place_of(call), call.id)
         body = call.body or {}
         workers = _workers(node, texts(body, "workerIds"))
         path = text(body, "queryPath")
@@ -152,27 +145,27 @@ class TpuHandlers:
     def get_operation(self, call: Call) -> Reply:
         """``operations.get``."""
         self._state.sync()
-        operation = self._state.operations.get(place_of(call), call.params["id"])
+        operation = self._state.operations.get(place_of(call), call.id)
         return Reply(body=self._operation(operation))
 
     def list_operations(self, call: Call) -> Reply:
         """``operations.list``."""
         self._state.sync()
         found = self._state.operations.in_place(place_of(call))
-        return page_reply(call, "operations", found, lambda op: op.name, self._operation)
+        return PAGING.reply(call, "operations", found, lambda op: op.name, self._operation)
 
     def cancel_operation(self, call: Call) -> Reply:
         """``operations.cancel``."""
-        self._state.operations.cancel(place_of(call), call.params["id"])
+        self._state.operations.cancel(place_of(call), call.id)
         return Reply(body={})
 
     def delete_operation(self, call: Call) -> Reply:
         """``operations.delete``."""
-        self._state.operations.delete(place_of(call), call.params["id"])
+        self._state.operations.delete(place_of(call), call.id)
         return Reply(body={})
 
     def _node_action(self, call: Call, action: Callable[..., Operation]) -> Reply:
-        operation = action(place_of(call), call.params["id"], api_version=self._version.name)
+        operation = action(place_of(call), call.id, api_version=self._version.name)
         return self._begun(operation)
 
     def _begun(self, operation: Operation) -> Reply:

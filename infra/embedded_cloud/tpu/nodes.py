@@ -18,8 +18,13 @@ from embedded_cloud.json_types import JsonObject, child, string_map, text, texts
 from embedded_cloud.routing import Context
 from embedded_cloud.tpu import lifecycle, validation
 from embedded_cloud.tpu.capacity import CapacityBook
-from embedded_cloud.tpu.naming import default_service_account, numeric_id
-from embedded_cloud.tpu.records import Node, NodeState, Place
+from embedded_cloud.tpu.records import (
+    Node,
+    NodeState,
+    Place,
+    default_service_account,
+    numeric_id,
+)
 
 CLOUD_PLATFORM = "https://www.googleapis.com/auth/cloud-platform"
 

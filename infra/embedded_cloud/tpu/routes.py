@@ -1,58 +1,77 @@
-"""The routes of the TPU API; the same table serves v2alpha1 and v2."""
+"""The TPU methods that are emulated: v2alpha1 and v2 with one table, v1 as far as it only reads."""
 
 from __future__ import annotations
 
-from embedded_cloud.routing import Handler, Route
+from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.routing import Context, Handler, Service
 from embedded_cloud.tpu.catalog_handlers import CatalogHandlers
 from embedded_cloud.tpu.handlers import TpuHandlers
+from embedded_cloud.tpu.state import TpuState
+from embedded_cloud.tpu.v1_handlers import V1Handlers
+from embedded_cloud.tpu.wire import Version
 
 
-def routes(handlers: TpuHandlers, catalog: CatalogHandlers, version: str) -> tuple[Route, ...]:
-    """Every implemented method of ``version``."""
-    project = f"/{version}/projects/{{project}}"
-    zone = f"{project}/locations/{{zone}}"
-    queued = f"{zone}/queuedResources"
-    nodes = f"{zone}/nodes"
-    operations = f"{zone}/operations"
-    accelerators = f"{zone}/acceleratorTypes"
-    runtimes = f"{zone}/runtimeVersions"
-    table: tuple[tuple[str, str, str, Handler], ...] = (
-        ("POST", queued, "queuedResources.create", handlers.create_queued_resource),
-        ("GET", queued, "queuedResources.list", handlers.list_queued_resources),
-        ("GET", f"{queued}/{{id}}", "queuedResources.get", handlers.get_queued_resource),
-        ("DELETE", f"{queued}/{{id}}", "queuedResources.delete", handlers.delete_queued_resource),
-        ("POST", f"{queued}/{{id}}:reset", "queuedResources.reset", handlers.reset_queued_resource),
-        ("POST", nodes, "nodes.create", handlers.create_node),
-        ("GET", nodes, "nodes.list", handlers.list_nodes),
-        ("GET", f"{nodes}/{{id}}", "nodes.get", handlers.get_node),
-        ("DELETE", f"{nodes}/{{id}}", "nodes.delete", handlers.delete_node),
-        ("PATCH", f"{nodes}/{{id}}", "nodes.patch", handlers.patch_node),
-        ("POST", f"{nodes}/{{id}}:stop", "nodes.stop", handlers.stop_node),
-        ("POST", f"{nodes}/{{id}}:start", "nodes.start", handlers.start_node),
-        (
-            "POST",
-            f"{nodes}/{{id}}:getGuestAttributes",
-            "nodes.getGuestAttributes",
-            handlers.get_guest_attributes,
-        ),
-        ("GET", operations, "operations.list", handlers.list_operations),
-        ("GET", f"{operations}/{{id}}", "operations.get", handlers.get_operation),
-        ("DELETE", f"{operations}/{{id}}", "operations.delete", handlers.delete_operation),
-        ("POST", f"{operations}/{{id}}:cancel", "operations.cancel", handlers.cancel_operation),
-        ("GET", accelerators, "acceleratorTypes.list", catalog.list_accelerator_types),
-        ("GET", f"{accelerators}/{{id}}", "acceleratorTypes.get", catalog.get_accelerator_type),
-        ("GET", runtimes, "runtimeVersions.list", catalog.list_runtime_versions),
-        ("GET", f"{runtimes}/{{id}}", "runtimeVersions.get", catalog.get_runtime_version),
-        (
-            "POST",
-            f"{zone}:generateServiceIdentity",
-            "generateServiceIdentity",
-            catalog.generate_service_identity,
-        ),
-        ("GET", zone, "get", catalog.get_location),
-        ("GET", f"{project}/locations", "list", catalog.list_locations),
+def services(context: Context, state: TpuState) -> tuple[Service, ...]:
+    """The service in all its versions, over one state."""
+    catalog = CatalogHandlers(context.project_number)
+    guest = GuestAttributes(context.store)
+
+    def version(name: str) -> Version:
+        return Version(name, context.project_number)
+
+    def handlers(name: str) -> dict[str, Handler]:
+        return _handlers(TpuHandlers(state, version(name), guest, context.clock), catalog)
+
+    v1 = V1Handlers(state, catalog, version("v2alpha1"))
+    return (
+        Service("tpu", "v2alpha1", handlers("v2alpha1"), tick=state.sync),
+        Service("tpu", "v2", handlers("v2")),
+        Service("tpu", "v1", _v1_handlers(v1, catalog)),
     )
-    return tuple(
-        Route(method, pattern, f"tpu.projects.locations.{name}", handler)
-        for method, pattern, name, handler in table
-    )
+
+
+def _handlers(tpu: TpuHandlers, catalog: CatalogHandlers) -> dict[str, Handler]:
+    return {
+        "tpu.projects.locations.queuedResources.create": tpu.create_queued_resource,
+        "tpu.projects.locations.queuedResources.list": tpu.list_queued_resources,
+        "tpu.projects.locations.queuedResources.get": tpu.get_queued_resource,
+        "tpu.projects.locations.queuedResources.delete": tpu.delete_queued_resource,
+        "tpu.projects.locations.queuedResources.reset": tpu.reset_queued_resource,
+        "tpu.projects.locations.nodes.create": tpu.create_node,
+        "tpu.projects.locations.nodes.list": tpu.list_nodes,
+        "tpu.projects.locations.nodes.get": tpu.get_node,
+        "tpu.projects.locations.nodes.delete": tpu.delete_node,
+        "tpu.projects.locations.nodes.patch": tpu.patch_node,
+        "tpu.projects.locations.nodes.stop": tpu.stop_node,
+        "tpu.projects.locations.nodes.start": tpu.start_node,
+        "tpu.projects.locations.nodes.getGuestAttributes": tpu.get_guest_attributes,
+        "tpu.projects.locations.operations.list": tpu.list_operations,
+        "tpu.projects.locations.operations.get": tpu.get_operation,
+        "tpu.projects.locations.operations.delete": tpu.delete_operation,
+        "tpu.projects.locations.operations.cancel": tpu.cancel_operation,
+        "tpu.projects.locations.acceleratorTypes.list": catalog.list_accelerator_types,
+        "tpu.projects.locations.acceleratorTypes.get": catalog.get_accelerator_type,
+        "tpu.projects.locations.runtimeVersions.list": catalog.list_runtime_versions,
+        "tpu.projects.locations.runtimeVersions.get": catalog.get_runtime_version,
+        "tpu.projects.locations.generateServiceIdentity": catalog.generate_service_identity,
+        "tpu.projects.locations.get": catalog.get_location,
+        "tpu.projects.locations.list": catalog.list_locations,
+    }
+
+
+def _v1_handlers(v1: V1Handlers, catalog: CatalogHandlers) -> dict[str, Handler]:
+    return {
+        "tpu.projects.locations.list": catalog.list_locations,
+        "tpu.projects.locations.get": catalog.get_location,
+        "tpu.projects.locations.acceleratorTypes.list": v1.list_accelerator_types,
+        "tpu.projects.locations.acceleratorTypes.get": v1.get_accelerator_type,
+        "tpu.projects.locations.tensorflowVersions.list": v1.list_tensorflow_versions,
+        "tpu.projects.locations.tensorflowVersions.get": v1.get_tensorflow_version,
+        "tpu.projects.locations.nodes.list": v1.list_nodes,
+        "tpu.projects.locations.nodes.get": v1.get_node,
+        "tpu.projects.locations.nodes.create": v1.refuse,
+        "tpu.projects.locations.nodes.delete": v1.refuse,
+        "tpu.projects.locations.nodes.start": v1.refuse,
+        "tpu.projects.locations.nodes.stop": v1.refuse,
+        "tpu.projects.locations.nodes.reimage": v1.refuse,
+    }

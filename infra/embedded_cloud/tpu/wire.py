@@ -1,4 +1,4 @@
-"""Records as the API's JSON, for v2alpha1 and v2."""
+"""Paths and lists of the TPU API, and records as its JSON, for v2alpha1 and v2."""
 
 from __future__ import annotations
 
@@ -10,17 +10,23 @@ from embedded_cloud.clock import rfc3339
 from embedded_cloud.contract import Contract
 from embedded_cloud.errors import cloud_error
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, text
+from embedded_cloud.paging import Paging
+from embedded_cloud.routing import Call
 from embedded_cloud.tpu import validation
-from embedded_cloud.tpu.naming import default_service_account, numeric_id
 from embedded_cloud.tpu.nodes import CLOUD_PLATFORM
 from embedded_cloud.tpu.records import (
     Node,
     NodeState,
     Operation,
     Outcome,
+    Place,
     QueuedResource,
     QueuedState,
+    default_service_account,
+    numeric_id,
 )
+
+PAGING = Paging(default=100, maximum=1000)
 
 #: The port that TPU nodes name in their endpoints.
 _TPU_PORT = 8470
@@ -36,6 +42,11 @@ _STATE_DATA = {
     QueuedState.FAILED: "failedData",
     QueuedState.DELETING: "deletingData",
 }
+
+
+def place_of(call: Call) -> Place:
+    """The project and zone in the path."""
+    return Place(call.params["project"], call.params["location"])
 
 
 @dataclass(frozen=True, slots=True)

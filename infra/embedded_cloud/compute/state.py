@@ -61,14 +61,13 @@ class Target:
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class ResourceKind:
     """One kind of resource.
 
     Attributes:
         collection: as in paths and method ids, such as ``networks``.
         singular: as in error messages and the ``kind`` field, such as ``network``.
         regional: it lives in a region.
-        methods: of insert, get, list, patch, update, delete, aggregatedList.
         complete: the resource to store for what was asked for (links already relative).
         users: paths of what uses a resource; the first one is named when a delete is refused.
         needs_fingerprint: a change must carry the present fingerprint.
@@ -77,7 +76,6 @@ class Kind:
     collection: str
     singular: str
     regional: bool
-    methods: tuple[str, ...]
     complete: Callable[[Target, JsonObject, JsonObject | None], JsonObject]
     users: Callable[[Target], Iterable[str]]
     needs_fingerprint: bool = False

@@ -9,16 +9,15 @@ from __future__ import annotations
 from embedded_cloud.contract import Contract
 from embedded_cloud.errors import not_found
 from embedded_cloud.json_types import JsonObject, child, text
-from embedded_cloud.routing import Call, Handler, Reply, Route
+from embedded_cloud.routing import Call, Reply
 from embedded_cloud.tpu import validation
 from embedded_cloud.tpu.catalog_handlers import CatalogHandlers
 from embedded_cloud.tpu.records import Node
-from embedded_cloud.tpu.requests import page_reply, place_of
 from embedded_cloud.tpu.state import TpuState
-from embedded_cloud.tpu.wire import Version
+from embedded_cloud.tpu.wire import PAGING, Version, place_of
 
 
-class OldHandlers:
+class V1Handlers:
     """Handlers of v1.
 
     Args:
@@ -34,12 +33,12 @@ class OldHandlers:
 
     def get_node(self, call: Call) -> Reply:
         """``nodes.get``."""
-        return Reply(body=self._node(self._state.node(place_of(call), call.params["id"])))
+        return Reply(body=self._node(self._state.node(place_of(call), call.id)))
 
     def list_nodes(self, call: Call) -> Reply:
         """``nodes.list``."""
         found = self._state.list_nodes(place_of(call))
-        return page_reply(call, "nodes", found, lambda node: node.name, self._node)
+        return PAGING.reply(call, "nodes", found, lambda node: node.name, self._node)
 
     def get_accelerator_type(self, call: Call) -> Reply:
         """``acceleratorTypes.get``."""
@@ -53,7 +52,7 @@ class OldHandlers:
         """``tensorflowVersions.get``: none of the old architecture's versions is left."""
         place = place_of(call)
         validation.check_zone(place)
-        name = f"{place.parent}/tensorflowVersions/{call.params['id']}"
+        name = f"{place.parent}/tensorflowVersions/{call.id}"
         raise not_found(f"Resource '{name}' was not found")
 
     def list_tensorflow_versions(self, call: Call) -> Reply:
@@ -75,33 +74,6 @@ class OldHandlers:
         shown |= {"apiVersion": "V2_ALPHA1", "serviceAccount": text(account, "email")}
         shown |= {"network": text(network, "network")}
         return Contract.load("tpu", "v1").visible("Node", shown)
-
-
-def routes(handlers: OldHandlers, catalog: CatalogHandlers) -> tuple[Route, ...]:
-    """Every method of v1 that has an answer."""
-    locations = "/v1/projects/{project}/locations"
-    zone = f"{locations}/{{zone}}"
-    nodes, accelerators = f"{zone}/nodes", f"{zone}/acceleratorTypes"
-    tensorflow = f"{zone}/tensorflowVersions"
-    table: tuple[tuple[str, str, str, Handler], ...] = (
-        ("GET", locations, "list", catalog.list_locations),
-        ("GET", zone, "get", catalog.get_location),
-        ("GET", accelerators, "acceleratorTypes.list", handlers.list_accelerator_types),
-        ("GET", f"{accelerators}/{{id}}", "acceleratorTypes.get", handlers.get_accelerator_type),
-        ("GET", tensorflow, "tensorflowVersions.list", handlers.list_tensorflow_versions),
-        ("GET", f"{tensorflow}/{{id}}", "tensorflowVersions.get", handlers.get_tensorflow_version),
-        ("GET", nodes, "nodes.list", handlers.list_nodes),
-        ("GET", f"{nodes}/{{id}}", "nodes.get", handlers.get_node),
-        ("POST", nodes, "nodes.create", handlers.refuse),
-        ("DELETE", f"{nodes}/{{id}}", "nodes.delete", handlers.refuse),
-        ("POST", f"{nodes}/{{id}}:start", "nodes.start", handlers.refuse),
-        ("POST", f"{nodes}/{{id}}:stop", "nodes.stop", handlers.refuse),
-        ("POST", f"{nodes}/{{id}}:reimage", "nodes.reimage", handlers.refuse),
-    )
-    return tuple(
-        Route(method, pattern, f"tpu.projects.locations.{name}", handler)
-        for method, pattern, name, handler in table
-    )
 
 
 def _visible(schema: str, reply: Reply) -> Reply:

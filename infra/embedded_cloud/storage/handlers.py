@@ -1,11 +1,11 @@
-"""buckets.*: wire format only."""
+"""HTTP calls on buckets turned into calls on the state, and answers into JSON."""
 
 from __future__ import annotations
 
 from embedded_cloud.errors import CloudError, precondition_failed, unimplemented
 from embedded_cloud.iam.policies import PUBLIC_MEMBERS
 from embedded_cloud.json_types import JsonObject, JsonValue, children, texts
-from embedded_cloud.paging import page
+from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.storage.buckets import REFUSED, Bucket
 from embedded_cloud.storage.errors import (
@@ -18,9 +18,18 @@ from embedded_cloud.storage.preconditions import Preconditions
 from embedded_cloud.storage.state import StorageState, initial_bindings, policy_resource
 from embedded_cloud.storage.wire import bucket_resource
 
+PAGING = Paging(
+    default=1000,
+    maximum=1000,
+    parameter="maxResults",
+    minimum=1,
+    bad_size=lambda size: invalid(f"Invalid value for maxResults: {size}"),
+    bad_token=lambda: invalid("Invalid value for pageToken"),
+)
+
 
 class BucketHandlers:
-    """Answers of buckets.insert, get, list, patch, update, delete and their IAM methods."""
+    """Handlers of ``buckets``, of their policies, and of what only has to be there."""
 
     def __init__(self, state: StorageState) -> None:
         self._state = state
@@ -51,22 +60,14 @@ class BucketHandlers:
             raise required("project")
         refuse_soft_deleted(call)
         buckets = self._state.buckets.all(project, call.query.get("prefix", ""))
-        try:
-            shown, token = page(
-                buckets,
-                key=lambda bucket: bucket.name,
-                size=page_size(call),
-                token=call.query.get("pageToken"),
-            )
-        except ValueError as error:
-            raise invalid("Invalid value for pageToken") from error
-        items: list[JsonValue] = [self._resource(bucket) for bucket in shown]
-        body: JsonObject = {"kind": "storage#buckets"}
-        if items:
-            body["items"] = items
-        if token:
-            body["nextPageToken"] = token
-        return Reply(body=body)
+        return PAGING.reply(
+            call,
+            "items",
+            buckets,
+            lambda bucket: bucket.name,
+            self._resource,
+            head={"kind": "storage#buckets"},
+        )
 
     def patch(self, call: Call) -> Reply:
         """PATCH /b/{bucket}."""
@@ -136,7 +137,7 @@ class BucketHandlers:
 
     def service_account(self, call: Call) -> Reply:
         """GET /projects/{projectId}/serviceAccount: the project's storage service agent."""
-        number = self._state.project_number(call.params["projectId"])
+        number = self._state.project_number(call.id)
         return Reply(
             body={
                 "kind": "storage#serviceAccount",
@@ -162,15 +163,6 @@ class BucketHandlers:
 
     def _reply(self, bucket: Bucket) -> Reply:
         return Reply(body=self._resource(bucket))
-
-
-def page_size(call: Call) -> int:
-    """maxResults, at most (and by default) 1000."""
-    text_size = call.query.get("maxResults", "1000")
-    size = int(text_size) if text_size.isdecimal() else 0
-    if size < 1:
-        raise invalid(f"Invalid value for maxResults: {text_size}")
-    return min(size, 1000)
 
 
 def refuse_unsupported(call: Call, body: JsonObject) -> None:
