@@ -8,17 +8,17 @@
         QuotaError               exit 6   a quota is missing: ask for more, or clean up
       ApiError                   exit 1   the API answered with an error
         AlreadyExistsError       exit 1   the name is taken by something that is not ours
-        ConflictError            exit 1   not possible in the resource's present state
+        ConflictError            exit 1   not possible in the resource's current state
       BootError                  exit 7   the host came up but serving did not
-      WeightsError               exit 7   weights are missing, cut short or altered
-      EngineError                exit 8   the Pulumi engine failed or cannot be had
+      WeightsError               exit 7   weights are missing or damaged
+      EngineError                exit 8   the Pulumi engine failed or cannot be installed
       EmulatorError              exit 9   the embedded cloud cannot start or be reached
-      IncompleteTeardownError    exit 10  `down` ended and something is left
+      IncompleteTeardownError    exit 10  `down` ended, and something is left
       InterruptedByUser          exit 130 Ctrl-C
 
-The branches are split by who must act next. Exit code 2 stays click's (wrong usage).
+The branches are split by who must act next. Exit code 2 is click's (wrong usage).
 An error carries a message (what happened, with the value) and a hint (the exact command
-or line that mends it). Nothing below the command line prints; the command line prints
+or line that fixes it). Nothing below the command line prints; the command line prints
 ``message`` and ``hint`` and exits with ``exit_code``.
 """
 
@@ -33,8 +33,8 @@ class TpuflexError(Exception):
 
     Attributes:
         message: what happened, with the value that was wrong. Never holds a secret.
-        hint: what to do about it (a command or a line to change); may be empty.
-        exit_code: the process exit code that the command line uses for this kind.
+        hint: how to fix it (a command, or a line to change); may be empty.
+        exit_code: the process exit code for this kind.
     """
 
     exit_code: ClassVar[int] = 1
@@ -50,11 +50,11 @@ class TpuflexError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing wrong in a stack file.
+    """One problem in a stack file.
 
     Attributes:
         key: the full configuration key, such as ``tpuflex:slice.max_run_duration``.
-        problem: what is wrong, with the value found.
+        problem: what is wrong, with the value.
         remedy: what to write instead.
     """
 
@@ -81,7 +81,7 @@ class SettingsError(TpuflexError):
 
 
 class CapacityError(TpuflexError):
-    """No capacity was granted within the time allowed; the request still waits."""
+    """No capacity was granted within the time allowed; the request is still waiting."""
 
     exit_code = 3
 
@@ -110,7 +110,7 @@ class ApiError(TpuflexError):
         reason: Google's canonical code such as ``FAILED_PRECONDITION``, or empty.
         method: HTTP method of the request.
         url: request URL without its query (a query may carry tokens).
-        retry_after: seconds for which the server asked not to be asked again; 0 if it did not.
+        retry_after: seconds that the server asked to wait before the next call; 0 if it did not.
     """
 
     def __init__(
@@ -133,8 +133,8 @@ class ApiError(TpuflexError):
 
     @property
     def passing(self) -> bool:
-        """Whether the same call may succeed later without anyone changing anything: no usable
-        answer, an error of the server's own, or a mere request to go slower."""
+        """Whether the same call may succeed later with nothing changed: there was no usable answer,
+        the server failed, or it asked to slow down."""
         return self.status in (0, 408, 429) or self.status >= 500
 
 
@@ -143,7 +143,7 @@ class AlreadyExistsError(ApiError):
 
 
 class ConflictError(ApiError):
-    """The call is not possible in the resource's present state."""
+    """The call is not possible in the resource's current state."""
 
 
 class BootError(TpuflexError):
@@ -153,15 +153,23 @@ class BootError(TpuflexError):
 
 
 class WeightsError(TpuflexError):
-    """Model weights are missing, cut short or altered."""
+    """Model weights are missing or damaged."""
 
     exit_code = 7
 
 
 class EngineError(TpuflexError):
-    """The Pulumi engine failed, or none can be had."""
+    """The Pulumi engine failed, or cannot be installed.
+
+    Attributes:
+        locked: whether the reason is that another operation holds the stack's lock.
+    """
 
     exit_code = 8
+
+    def __init__(self, message: str, *, hint: str = "", locked: bool = False) -> None:
+        super().__init__(message, hint=hint)
+        self.locked = locked
 
 
 class EmulatorError(TpuflexError):
@@ -171,12 +179,12 @@ class EmulatorError(TpuflexError):
 
 
 class IncompleteTeardownError(TpuflexError):
-    """Teardown ended and something is left."""
+    """Teardown ended, and something is left."""
 
     exit_code = 10
 
 
-class InterruptedByUser(TpuflexError):  # noqa: N818 - a wish of the user, not an error
+class InterruptedByUser(TpuflexError):  # noqa: N818 - the user's wish, not an error
     """The user pressed Ctrl-C, or did not agree."""
 
     exit_code = 130

@@ -1,8 +1,8 @@
 """Physical names as a pure function of project, stack, logical name and role.
 
-Deterministic names make every create adoptable and every retry safe: there are no
-random suffixes anywhere (docs/adr, design decision D2). Where Google limits a name's
-length, a name that is too long keeps its head and ends in a hash of the whole.
+Deterministic names make every create adoptable and every retry safe, so there are no random
+suffixes (docs/adr/0002). Where Google limits the length, a name that is too long is truncated
+and ends in a hash of the whole.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-#: Label keys that mark what belongs to a stack. Label values: [a-z0-9_-], at most 63
+#: Labels that mark the resources of a stack. Label values: [a-z0-9_-], at most 63
 #: characters (https://cloud.google.com/compute/docs/labeling-resources#requirements).
 LABEL_OWNER = "tpuflex-owner"
 LABEL_PROJECT = "tpuflex-project"
@@ -51,19 +51,19 @@ def slug(text: str) -> str:
 
 
 def digest(*parts: str, length: int = 16) -> str:
-    """The first ``length`` hex digits of a SHA-256 over ``parts``, kept apart by NUL."""
+    """The first ``length`` hex digits of a SHA-256 over ``parts``, separated by NUL."""
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:length]
 
 
 def fit(name: str, limit: int) -> str:
-    """``name`` if it is within ``limit`` characters, else its head and a hash of the whole."""
+    """``name``, truncated and ending in a hash of the whole if longer than ``limit``."""
     if len(name) <= limit:
         return name
     return f"{name[: limit - 9].rstrip('-')}-{digest(name, length=8)}"
 
 
 def node_ids(prefix: str, count: int) -> tuple[str, ...]:
-    """What Google calls the ``count`` nodes of one request: PREFIX-0, PREFIX-1, … ."""
+    """Ids of the ``count`` nodes of one request, as Google numbers them: PREFIX-0, PREFIX-1, …"""
     return tuple(f"{prefix}-{number}" for number in range(count))
 
 
@@ -74,7 +74,7 @@ def generation_id(prefix: str, generation: int) -> str:
 
 
 def generation_of(prefix: str, id_: str) -> int | None:
-    """Which generation of the series ``prefix`` the id names; None if it is not of the series."""
+    """The generation of the series ``prefix`` that has this id; None if it is not of the series."""
     match = _GENERATION.fullmatch(id_)
     if match is None or generation_id(prefix, int(match[1])) != id_:
         return None
@@ -97,11 +97,11 @@ class Names:
 
     @property
     def prefix(self) -> str:
-        """What every physical name of this endpoint starts with."""
+        """The prefix of every physical name of this endpoint."""
         parts = (slug(self.project), slug(self.stack), slug(self.name))
         joined = "-".join(parts)
-        # "a-b","c" and "a","b-c" would join alike, and slug() folds letters: a short hash
-        # of the exact triple keeps two owners apart whenever the spelling is ambiguous.
+        # "a-b","c" and "a","b-c" join to the same text, and slug() folds letters: when the
+        # spelling is ambiguous, a short hash of the exact triple keeps owners apart.
         if parts == (self.project, self.stack, self.name) and not any("-" in p for p in parts):
             return joined
         return f"{joined}-{digest(self.project, self.stack, self.name, length=5)}"
@@ -133,17 +133,17 @@ class Names:
         return fit(f"{self.prefix}-{role}", SERVICE_ACCOUNT_ID_LIMIT)
 
     def bucket(self, cloud_project: str, region: str) -> str:
-        """Name of the weights bucket of ``region``; bucket names are global, hence the hash."""
+        """Name of the weights bucket in ``region``; bucket names are global, hence the hash."""
         suffix = f"-{region}-{digest(cloud_project, length=6)}"
         head = f"{self.prefix}-weights"
-        # Storage refuses names that hold "google" or begin with "goog"
+        # Storage refuses names that contain "google" or begin with "goog"
         # (https://cloud.google.com/storage/docs/buckets#naming).
         if "goog" in head:
             head = f"tpuflex-{self.owner}-weights"
         return fit(head, BUCKET_NAME_LIMIT - len(suffix)) + suffix
 
     def secret(self, role: str) -> str:
-        """Secret Manager id of the secret that plays ``role``."""
+        """Secret Manager id of the secret for ``role``."""
         return fit(f"{self.prefix}-{role}", SECRET_ID_LIMIT)
 
     def queued_resource_id(self, generation: int = 1) -> str:

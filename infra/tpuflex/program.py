@@ -1,4 +1,4 @@
-"""Settings to components to stack outputs: what the Pulumi program does."""
+"""The Pulumi program: settings to components to stack outputs."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ _FIRST_CLASSES = (
 
 
 def load() -> None:
-    """Load the classes that :func:`deploy` uses, a second's work.
+    """Load the classes that :func:`deploy` uses, which takes a second.
 
     pulumi-gcp loads a module when the first of its classes is touched, which would be while the
-    engine waits for the program. All of it stays: the collector, which would go through it
-    again and again for a quarter of the time, is off meanwhile and leaves it alone afterwards.
+    engine waits for the program. The classes are never freed: the garbage collector, which
+    would cost a quarter of the time, is off during the load and ignores them afterwards.
     """
     collecting = gc.isenabled()
     gc.disable()
@@ -45,10 +45,10 @@ def load() -> None:
 
 
 def main() -> None:
-    """Deploy what the stack file of the running program says.
+    """Deploy what the running program's stack file describes.
 
     Raises:
-        pulumi.RunError: the stack file is wrong, or the environment points at another cloud.
+        pulumi.RunError: the stack file is wrong, or the environment points to another cloud.
     """
     load()
     try:
@@ -73,12 +73,12 @@ def deploy(
         project: Pulumi project name.
         stack: Pulumi stack name, without organization.
         prepare: awaited with the bucket's name and the secrets' ids by role, after both exist
-            and before chips are asked for; never in a preview. What it raises fails the update.
+            and before chips are requested; never in a preview. Its errors fail the update.
         environ: the environment that the plugins run with, checked against the cloud of the
-            settings; the process's own unless given.
+            settings; the process's own by default.
 
     Raises:
-        pulumi.RunError: the environment points at another cloud than the settings.
+        pulumi.RunError: the environment points to another cloud than the settings.
     """
     for warning in warnings(settings):
         pulumi.log.warn(str(warning))

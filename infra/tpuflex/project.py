@@ -50,7 +50,7 @@ class Project:
         """The stack file of ``stack``.
 
         Raises:
-            NotFoundError: there is no such file; names the nearest stack there is.
+            NotFoundError: there is no such file; suggests the nearest stack.
         """
         path = self.stacks / f"Pulumi.{stack}.yaml"
         if path.is_file():
@@ -63,23 +63,23 @@ class Project:
                 hint=f"Write {shown}; its keys are described in docs/stack.schema.json.",
             )
         near = difflib.get_close_matches(stack, known, n=1)
-        meant = f"Did you mean --stack {near[0]}? " if near else ""
+        suggestion = f"Did you mean --stack {near[0]}? " if near else ""
         raise NotFoundError(
             f"There is no stack {stack!r}: {shown} does not exist.",
-            hint=f"{meant}Stacks of this project: {', '.join(known)}.",
+            hint=f"{suggestion}Stacks of this project: {', '.join(known)}.",
         )
 
     def stack_names(self) -> tuple[str, ...]:
         """The stacks that have a stack file, sorted."""
-        found = self.stacks.glob("Pulumi.*.yaml")
-        return tuple(sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in found))
+        files = self.stacks.glob("Pulumi.*.yaml")
+        return tuple(sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in files))
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)
 
 
 def open_project(start: Path, environ: Mapping[str, str]) -> Project:
-    """Read the project that ``start`` lies in.
+    """Read the project that ``start`` belongs to.
 
     Raises:
         NotFoundError: no ``Pulumi.yaml`` at ``start`` or above it.
@@ -90,7 +90,7 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
     if not file.is_file():
         raise NotFoundError(
             f"There is no {PULUMI_FILE} in {root} or in any directory above it.",
-            hint="Go to the project's directory, or name it: tpuflex -C DIRECTORY …",
+            hint="Change to the project's directory, or name it: tpuflex -C DIRECTORY …",
         )
     document = _read_project_file(file)
     folder = document.get("stackConfigDir")
@@ -103,7 +103,7 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
 
 
 def _read_project_file(file: Path) -> dict[str, object]:
-    import yaml  # here, because `tpuflex --help` reads no file
+    import yaml  # here, because `tpuflex --help` does not need it
 
     try:
         document = yaml.safe_load(file.read_text("utf-8"))

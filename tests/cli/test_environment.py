@@ -9,7 +9,7 @@ from tpuflex.cli.cloud import google_environment
 
 class TestEnvironment:
     def test_of_google_forgets_the_embedded_cloud(self, tmp_path: Path) -> None:
-        """A stack on Google is not led astray by a shell that points at the embedded cloud."""
+        """A stack on Google ignores the variables of a shell that points to the embedded cloud."""
         shell = {
             "PATH": "/bin",
             "TPUFLEX_EMULATOR": "http://127.0.0.1:1",

@@ -230,7 +230,7 @@ class TestCloudGuard:
         self, deployed: Deploy, embedded_environ: dict[str, str]
     ) -> None:
         """Somebody who forgot the variables in their shell is told which cloud they point at."""
-        with pytest.raises(pulumi.RunError, match="points at the embedded cloud"):
+        with pytest.raises(pulumi.RunError, match="points to the embedded cloud"):
             deployed(sections(), environ=embedded_environ)
 
     def test_google_stack_beside_a_storage_emulator(self, deployed: Deploy) -> None:
@@ -244,7 +244,7 @@ class TestCloudGuard:
         """One API left on Google is enough to refuse."""
         del embedded_environ["CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM"]
 
-        with pytest.raises(pulumi.RunError, match="points at Google Cloud"):
+        with pytest.raises(pulumi.RunError, match="points to Google Cloud"):
             deployed(embedded(), environ=embedded_environ)
 
 

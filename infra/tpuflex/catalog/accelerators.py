@@ -21,7 +21,7 @@ class Accelerator:
         chips: chips in the slice.
         hosts: virtual machines of the slice; more than one needs multi-host serving.
         topology: shape of the slice, such as ``2x4``.
-        runtime_version: TPU software version that the documentation gives for it.
+        runtime_version: TPU software version that Google's documentation gives for it.
         hbm_gb_per_chip: high-bandwidth memory per chip in GB, nominal.
         source: where the row comes from.
     """
@@ -55,7 +55,7 @@ ACCELERATORS: dict[str, Accelerator] = {
         _v6e(1, 1, "1x1"),
         _v6e(4, 1, "2x2"),
         _v6e(8, 1, "2x4"),
-        # From 16 chips on, a host carries four chips; v6e-8 is the largest single machine.
+        # From 16 chips on, each host has four chips; v6e-8 is the largest single machine.
         _v6e(16, 4, "4x4"),
         _v6e(32, 8, "4x8"),
         _v6e(64, 16, "8x8"),
@@ -71,6 +71,6 @@ def accelerator(name: str) -> Accelerator | None:
 
 
 def nearest_accelerators(name: str, count: int = 3) -> tuple[str, ...]:
-    """The ``count`` names most like ``name``, best first; the smallest types fill up."""
+    """The ``count`` names most like ``name``, best first; filled up with the smallest types."""
     close = difflib.get_close_matches(name.lower(), ACCELERATORS, n=count, cutoff=0.5)
     return tuple(dict.fromkeys((*close, *ACCELERATORS)))[:count]

@@ -1,4 +1,4 @@
-"""Models whose size is known: parameters and memory, to say early what cannot fit."""
+"""Models of known size, so that a model that cannot fit is reported early."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Flex-start prices per chip and hour.
 
 From the Cloud Billing Catalog, SKUs "DWS Defined Duration V6e running in ...". A price that
-was not read is not guessed: the row says None and the plan says "unknown".
+has not been read is not guessed: the row has None, and the plan says "unknown".
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _UNREAD = Source(
 
 @dataclass(frozen=True, slots=True)
 class Price:
-    """What one chip costs per hour on Flex-start.
+    """The price of one chip per hour on Flex-start.
 
     Attributes:
         generation: TPU generation, such as ``v6e``.

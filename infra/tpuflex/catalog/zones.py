@@ -1,7 +1,7 @@
-"""Zones: which ones are documented, or were seen, to take Flex-start v6e requests.
+"""Zones that are documented, or were observed, to accept Flex-start v6e requests.
 
-No API tells whether a zone takes the provisioning model; only a create does. The
-documentation and what was observed differ both ways, so this table warns and never forbids.
+No API tells whether a zone accepts the provisioning model; only a create does. Documentation
+and observations differ in both directions, so this table gives warnings and forbids nothing.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ZoneRow:
 
     Attributes:
         zone: zone name.
-        flex_start: how well its support for Flex-start v6e is known.
+        flex_start: what is known of its support for Flex-start v6e.
         source: where that comes from.
     """
 
@@ -80,7 +80,7 @@ ZONES: dict[str, ZoneRow] = {
     )
 }
 
-#: Regions of Google Cloud, only to tell a misspelt one from one that is new
+#: Regions of Google Cloud, used only to tell a misspelt region from a new one
 #: (https://cloud.google.com/compute/docs/regions-zones, 2026-08).
 REGIONS: tuple[str, ...] = (
     "africa-south1",
@@ -134,13 +134,13 @@ def region_of(zone: str) -> str:
 
 
 def accepting_zones() -> tuple[str, ...]:
-    """Zones documented or seen to take Flex-start v6e requests, documented ones first."""
-    good = [row for row in ZONES.values() if row.flex_start in ("documented", "observed")]
-    return tuple(row.zone for row in sorted(good, key=lambda row: row.flex_start))
+    """Zones documented or observed to accept Flex-start v6e requests, documented ones first."""
+    accepting = [row for row in ZONES.values() if row.flex_start in ("documented", "observed")]
+    return tuple(row.zone for row in sorted(accepting, key=lambda row: row.flex_start))
 
 
 def is_misspelt(zone: str) -> bool:
-    """Whether the region's letters resemble a known region's without being one.
+    """Whether the region's name resembles a known one without being one.
 
     ``us-esat5-a`` is misspelt. ``us-east9-a`` is not: Google numbers new regions.
     """
@@ -150,7 +150,7 @@ def is_misspelt(zone: str) -> bool:
 
 
 def nearest_zones(zone: str, count: int = 3) -> tuple[str, ...]:
-    """Zones that ``zone`` may have been meant to be, best first; may be empty."""
+    """Zones that ``zone`` may be a misspelling of, best first; may be empty."""
     lowered = zone.lower().replace("_", "-")
     return tuple(difflib.get_close_matches(lowered, ZONES, n=count, cutoff=0.7))
 

@@ -1,1 +1,1 @@
-"""Pulumi components: everything an endpoint needs around its slice, and the endpoint itself."""
+"""Pulumi components: the endpoint, and everything that its slice needs."""

@@ -1,7 +1,7 @@
-"""Whether the environment points at the cloud that the settings name.
+"""Checks that the environment points to the cloud that the settings name.
 
-The endpoints of the plugins come from the process environment, the cloud from the stack
-file. When the two disagree, an embedded stack would be created, and paid for, on Google.
+The plugins take their endpoints from the process environment, the stack its cloud from the
+stack file. If the two disagreed, an embedded stack would be created, and paid for, on Google.
 """
 
 from __future__ import annotations
@@ -24,10 +24,10 @@ _LEAVE = "Open a new shell, or unset the variables that `tpuflex emulator env` p
 def require_matching_cloud(
     cloud: Literal["google", "embedded"], environ: Mapping[str, str]
 ) -> None:
-    """Refuse to deploy to a cloud that the environment does not point at.
+    """Refuse to deploy if the environment points to another cloud.
 
     Raises:
-        RunError: the environment points elsewhere; says how to mend it.
+        RunError: it does; says how to fix it.
     """
     try:
         endpoints = Endpoints.from_environ(environ)
@@ -36,7 +36,7 @@ def require_matching_cloud(
     if cloud == "embedded":
         if not endpoints.embedded:
             raise RunError(
-                "This stack runs on the embedded cloud, but this shell points at Google Cloud.\n"
+                "This stack runs on the embedded cloud, but this shell points to Google Cloud.\n"
                 + _ENTER
             )
         if not _gcp_plugin_is_local(environ):
@@ -48,19 +48,19 @@ def require_matching_cloud(
     local = [
         field.name for field in fields(endpoints) if is_loopback(getattr(endpoints, field.name))
     ]
-    # Google's storage library goes there whatever the other variables say.
+    # Google's storage library uses it regardless of the other variables.
     if environ.get("STORAGE_EMULATOR_HOST"):
         local.append("storage")
     if local or _attached(environ):
-        what = f"({', '.join(sorted(set(local)))})" if local else "(the gcp plugin)"
+        which = f"({', '.join(sorted(set(local)))})" if local else "(the gcp plugin)"
         raise RunError(
-            f"This stack runs on Google Cloud, but this shell points at the embedded cloud {what}."
+            f"This stack runs on Google Cloud, but this shell points to the embedded cloud {which}."
             f"\n{_LEAVE}"
         )
 
 
 def _gcp_plugin_is_local(environ: Mapping[str, str]) -> bool:
-    """The bundled stand-in is attached, or the published plugin is told to use loopback."""
+    """Whether the bundled stand-in is attached, or the published plugin uses loopback."""
     return _attached(environ) or is_loopback(environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", ""))
 
 

@@ -1,4 +1,4 @@
-"""The component that users reach for: a private vLLM endpoint on a Flex-start slice."""
+"""The component that users deploy: a private vLLM endpoint on a Flex-start slice."""
 
 from __future__ import annotations
 
@@ -30,10 +30,11 @@ class VllmEndpoint(pulumi.ComponentResource):
         zone: zone of the slice.
         queued_resource: the slice's request.
         state: the request's state in the API's words.
-        expires: when Google deletes the slice (RFC 3339), or None while it only waits.
+        lifecycle: the request's state in tpuflex's words.
+        expires: when Google deletes the slice (RFC 3339), or None before it is granted.
         bucket: name of the weights bucket.
         api_key_secret: resource name of the API key's version in Secret Manager.
-        cost: what the run costs at most.
+        cost: the price, and the maximum cost of a run.
     """
 
     url: pulumi.Output[str]
@@ -57,16 +58,16 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.model = settings.model.name
         self.cost = run_cost(settings)
 
-        around = Prerequisites(name, settings, names, self._with_gcp(name, settings))
-        self.bucket = around.weights.bucket_name
-        self.api_key_secret = around.version(API_KEY, settings.secrets.api_key_version)
-        metadata = _metadata(settings, names, around)
-        prepared = around.prepared(args.prepare)
+        prerequisites = Prerequisites(name, settings, names, self._with_gcp(name, settings))
+        self.bucket = prerequisites.weights.bucket_name
+        self.api_key_secret = prerequisites.version(API_KEY, settings.secrets.api_key_version)
+        metadata = _metadata(settings, names, prerequisites)
+        prepared = prerequisites.prepared(args.prepare)
         self.queued_resource = self._slice(
             name,
             settings,
             names,
-            around,
+            prerequisites,
             metadata if prepared is None else prepared.apply(lambda _: metadata),
         )
         self._publish(settings)
@@ -76,32 +77,32 @@ class VllmEndpoint(pulumi.ComponentResource):
         name: str,
         settings: StackSettings,
         names: Names,
-        around: Prerequisites,
+        prerequisites: Prerequisites,
         metadata: pulumi.Input[dict[str, str]],
     ) -> QueuedResource:
-        wanted = settings.slice
-        row = accelerator(wanted.accelerator_type)
+        slice_ = settings.slice
+        row = accelerator(slice_.accelerator_type)
         return QueuedResource(
             name,
-            # Not the id: each replacement gets the next one, so it can be made first.
+            # Not an id: a replacement takes the next one, so it can be created first.
             queued_resource_id_prefix=names.prefix,
             project=settings.project,
-            zones=list(wanted.zones),
-            accelerator_type=wanted.accelerator_type,
-            runtime_version=wanted.runtime_version or (row.runtime_version if row else ""),
-            max_run_duration=google_duration(wanted.max_run_duration),
-            **_capacity(wanted),
-            network=around.network.network.id,
-            subnetwork=around.network.subnetwork.id,
-            service_account=around.identity.email,
-            tags=[around.network.tag],
+            zones=list(slice_.zones),
+            accelerator_type=slice_.accelerator_type,
+            runtime_version=slice_.runtime_version or (row.runtime_version if row else ""),
+            max_run_duration=google_duration(slice_.max_run_duration),
+            **_capacity(slice_),
+            network=prerequisites.network.network.id,
+            subnetwork=prerequisites.network.subnetwork.id,
+            service_account=prerequisites.identity.email,
+            tags=[prerequisites.network.tag],
             labels=names.labels(),
             metadata=metadata,
             description=f"{settings.model.name}, stack {names.stack} of {names.project}",
             opts=pulumi.ResourceOptions(
                 parent=self,
                 provider=self._tpu_provider(name, settings),
-                depends_on=around.all(),
+                depends_on=prerequisites.all(),
             ),
         )
 
@@ -129,7 +130,7 @@ class VllmEndpoint(pulumi.ComponentResource):
     def _with_gcp(self, name: str, settings: StackSettings) -> pulumi.ResourceOptions:
         """Options of the gcp children: the caller's provider, else one of our own.
 
-        An explicit provider keeps `gcp:` configuration of the surrounding program out.
+        An explicit provider ignores the `gcp:` configuration of the surrounding program.
         """
         given = self.get_provider("gcp:index:Provider")
         provider = given or gcp.Provider(
@@ -145,7 +146,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         """The caller's provider, else one of our own.
 
         The default provider of the package `tpuflex` would be configured with every key of
-        the stack file, and would change with them.
+        the stack file, and would change with each of them.
         """
         return self.get_provider("tpuflex:index:Provider") or Provider(
             f"{name}-tpu",
@@ -155,33 +156,35 @@ class VllmEndpoint(pulumi.ComponentResource):
         )
 
 
-def _capacity(wanted: SliceSettings) -> dict[str, Any]:
-    """How capacity is had, kept, renewed and given up: arguments of the queued resource."""
-    renew = wanted.renew_before
+def _capacity(slice_: SliceSettings) -> dict[str, Any]:
+    """Arguments of the queued resource that say how to get, keep and renew capacity."""
+    renew = slice_.renew_before
     return {
-        "strategy": wanted.strategy,
-        "queue_timeout": google_duration(wanted.timeouts.queue),
-        "provisioning_timeout": google_duration(wanted.timeouts.provisioning),
-        "delete_timeout": google_duration(wanted.timeouts.delete),
+        "strategy": slice_.strategy,
+        "queue_timeout": google_duration(slice_.timeouts.queue),
+        "provisioning_timeout": google_duration(slice_.timeouts.provisioning),
+        "delete_timeout": google_duration(slice_.timeouts.delete),
         "renew_before": None if renew is None else google_duration(renew),
-        "rerun": wanted.rerun,
-        "on_run_end": wanted.on_run_end,
-        "on_boot_change": wanted.on_boot_change,
-        "deletion_protection": wanted.deletion_protection,
+        "rerun": slice_.rerun,
+        "on_run_end": slice_.on_run_end,
+        "on_boot_change": slice_.on_boot_change,
+        "deletion_protection": slice_.deletion_protection,
     }
 
 
-def _metadata(settings: StackSettings, names: Names, around: Prerequisites) -> dict[str, str]:
-    """The node's metadata: the startup script and what it is to do."""
+def _metadata(
+    settings: StackSettings, names: Names, prerequisites: Prerequisites
+) -> dict[str, str]:
+    """The node's metadata: the startup script and its configuration."""
     token_version = settings.secrets.hf_token_version
     return node_metadata(
         boot_config(
             settings,
             names,
-            bucket=around.weights.bucket_name,
-            api_key_secret=around.version(API_KEY, settings.secrets.api_key_version),
+            bucket=prerequisites.weights.bucket_name,
+            api_key_secret=prerequisites.version(API_KEY, settings.secrets.api_key_version),
             hf_token_secret=(
-                None if token_version is None else around.version(HF_TOKEN, token_version)
+                None if token_version is None else prerequisites.version(HF_TOKEN, token_version)
             ),
         )
     )

@@ -1,4 +1,4 @@
-"""Inputs of the endpoint component: the sections of a stack file, checked at once."""
+"""Inputs of the endpoint component: the sections of a stack file, checked together."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tpuflex.settings.model import (
 )
 from tpuflex.settings.serving import ServingSettings
 
-#: Called with the bucket's name and the secrets' ids by role, when both exist and before
-#: chips are asked for; never in a preview. What it raises fails the update.
+#: Called with the bucket's name and the secrets' ids by role, when both exist and before chips
+#: are requested; never in a preview. Its errors fail the update.
 Prepare: TypeAlias = Callable[[str, Mapping[str, str]], Awaitable[None]]
 
 
 class VllmEndpointArgs:
-    """Inputs of :class:`VllmEndpoint`: the sections of a stack file, checked at once.
+    """Inputs of :class:`VllmEndpoint`: the sections of a stack file, checked together.
 
     Each section is either its settings class or a mapping with the keys of the stack file.
     """
@@ -35,13 +35,13 @@ class VllmEndpointArgs:
     """What to deploy."""
 
     names: Names | None
-    """Physical names; made from the Pulumi project, stack and component name if None."""
+    """Physical names; by default from the Pulumi project, the stack and the component's name."""
 
     prepare: Prepare | None
-    """What to do between the bucket and the slice."""
+    """What to do after the bucket exists and before the slice is requested."""
 
     environ: Mapping[str, str]
-    """Environment of the plugins, checked against the cloud; the process's unless given."""
+    """Environment of the plugins, checked against the cloud; the process's own by default."""
 
     def __init__(
         self,

@@ -1,4 +1,4 @@
-"""The identity under which the host runs: its own, and allowed next to nothing."""
+"""The service account that the host runs as, with the fewest permissions possible."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pulumi_gcp import projects, serviceaccount
 
 from tpuflex.naming import Names
 
-#: Granted on the project; everything else is granted on the one bucket or secret it is for.
+#: Granted on the project; everything else is granted on a single bucket or secret.
 PROJECT_ROLES = {
     "logs": "roles/logging.logWriter",
     "metrics": "roles/monitoring.metricWriter",
@@ -56,7 +56,7 @@ class HostIdentity(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.email = f"{account_id}@{args.project}.iam.gserviceaccount.com"
-        # Taken from the account, so that no grant is tried before the account exists.
+        # Taken from the account, so that the account exists before any grant.
         self.member = self.account.member
         self.grants = tuple(
             projects.IAMMember(

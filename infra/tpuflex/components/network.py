@@ -39,13 +39,13 @@ class NetworkArgs:
 
 
 class Network(pulumi.ComponentResource):
-    """A custom-mode VPC with one subnetwork, a way out through NAT, and a narrow way in.
+    """A custom-mode VPC with one subnetwork, egress through NAT, and narrow ingress.
 
     Attributes:
         network: the VPC.
         subnetwork: its subnetwork, with Private Google Access and flow logs.
         tag: the network tag that the firewall rules apply to; put it on the slice.
-        barriers: what must outlive the slice: the firewall rules and the way out.
+        barriers: what must outlive the slice: the firewall rules, the subnetwork and NAT.
     """
 
     network: compute.Network
@@ -71,7 +71,7 @@ class Network(pulumi.ComponentResource):
         self.subnetwork = self._subnetwork(name, args)
         self.barriers = (
             self.subnetwork,
-            self._way_out(name, args),
+            self._egress(name, args),
             *self._firewalls(name, args),
         )
         self.register_outputs(
@@ -87,7 +87,7 @@ class Network(pulumi.ComponentResource):
             region=args.region,
             network=self.network.id,
             ip_cidr_range=args.subnetwork_cidr,
-            # The host has no external address: this is its way to Storage and Secret Manager.
+            # The host has no external address; it reaches Storage and Secret Manager this way.
             private_ip_google_access=True,
             log_config=compute.SubnetworkLogConfigArgs(
                 aggregation_interval="INTERVAL_10_MIN",
@@ -97,8 +97,8 @@ class Network(pulumi.ComponentResource):
             opts=pulumi.ResourceOptions(parent=self),
         )
 
-    def _way_out(self, name: str, args: NetworkArgs) -> compute.RouterNat:
-        """The serving image lies in a registry outside of Google: NAT is the way to it."""
+    def _egress(self, name: str, args: NetworkArgs) -> compute.RouterNat:
+        """NAT: the serving image comes from a registry outside of Google."""
         router = compute.Router(
             f"{name}-router",
             name=args.names.compute("router"),

@@ -1,4 +1,4 @@
-"""Everything that exists before the slice is asked for, and goes only after it is gone."""
+"""Everything that is created before the slice, and deleted only after it."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ class Prerequisites:
     """Network, identity, weights bucket and secrets of one endpoint.
 
     Attributes:
-        network: where the slice lives.
-        identity: whom its hosts run as.
+        network: the slice's network.
+        identity: the service account of its hosts.
         weights: the bucket that they read.
         secrets: the secrets that they read.
     """
@@ -71,7 +71,7 @@ class Prerequisites:
         )
 
     def all(self) -> list[pulumi.Resource]:
-        """What must exist before the slice does, and must not go before it is gone."""
+        """What must be created before the slice, and deleted only after it."""
         return [
             self._services,
             *self.network.barriers,
@@ -85,7 +85,7 @@ class Prerequisites:
         return f"projects/{self._project}/secrets/{self.secrets.secret_ids[role]}/versions/{number}"
 
     def prepared(self, prepare: Prepare | None) -> pulumi.Output[None] | None:
-        """Resolves when ``prepare`` is through; None when there is nothing to wait for."""
+        """Resolves when ``prepare`` has finished; None if there is nothing to prepare."""
         if prepare is None or pulumi.runtime.is_dry_run():
             return None
         existing = [item.id for item in (self.weights.grant, *self.secrets.grants)]

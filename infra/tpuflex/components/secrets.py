@@ -1,5 +1,5 @@
-"""Secret Manager containers. Their versions are added by the command line, not by Pulumi,
-so that no value is ever in a stack's state."""
+"""Secret Manager containers. The command line adds their versions, not Pulumi, so that no value
+is ever in a stack's state."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class ServingSecretsArgs:
     """Google Cloud project id."""
 
     region: str
-    """Region that the values are kept in."""
+    """Region that stores the values."""
 
     roles: Sequence[str]
     """What the secrets are for, such as ``api-key``; one secret each."""

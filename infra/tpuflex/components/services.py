@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects
 
-#: Logging and monitoring are what the host writes to; IAP is the way in for people.
+#: The host writes to logging and monitoring; people connect through IAP.
 SERVICES = ("compute", "iam", "iap", "logging", "monitoring", "secretmanager", "storage", "tpu")
 
 
@@ -20,10 +20,10 @@ class ApiServicesArgs:
 
 
 class ApiServices(pulumi.ComponentResource):
-    """Enables the APIs. They stay enabled on destroy: others may be using them.
+    """Enables the APIs. They stay enabled on destroy, because others may use them.
 
     Attributes:
-        enabled: one resource per API, for others to depend on.
+        enabled: one resource per API, for other resources to depend on.
     """
 
     enabled: tuple[projects.Service, ...]

@@ -21,7 +21,7 @@ class WeightsBucketArgs:
     """Google Cloud project id."""
 
     region: str
-    """Region of the slice; the bucket lies in the same one."""
+    """Region of the slice and of the bucket."""
 
     reader: pulumi.Input[str]
     """IAM member that may read the weights."""
@@ -30,9 +30,9 @@ class WeightsBucketArgs:
 class WeightsBucket(pulumi.ComponentResource):
     """A private regional bucket, and its one reader.
 
-    It is emptied and deleted on destroy: the weights came from somewhere and can be pushed
-    again, and a teardown that leaves terabytes behind keeps costing. Deleted objects are gone
-    at once for the same reason: soft delete is off, and old versions live one day.
+    It is emptied and deleted on destroy: the weights can be pushed again from their source, and
+    terabytes that a teardown leaves behind keep costing. For the same reason deleted objects do
+    not linger: soft delete is off, and noncurrent versions are deleted after a day.
 
     Attributes:
         bucket: the bucket.

@@ -110,6 +110,7 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             f"{LOCKED}{_holder(stderr)}",
             hint="Wait for it to end, or press Ctrl-C there, and run this again. If that process is"
             " dead: tpuflex recover",
+            locked=True,
         )
     if (removed := _REMOVED.search(stderr)) is not None:
         return NotFoundError(

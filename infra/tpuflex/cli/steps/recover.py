@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.engine.backend import backend_url
-from tpuflex.engine.failure import LOCKED
 from tpuflex.engine.recovery.lock import sole_recovery
 from tpuflex.engine.recovery.look import CloudLook
 from tpuflex.engine.recovery.recover import recover
@@ -64,11 +63,11 @@ def _recover_alone(invocation: Invocation, cloud: Cloud, stack_run: StackRun) ->
     try:
         recovery = recover(stack_run.engine, look, output.progress, timing=cloud.timing)
     except EngineError as error:
-        if not error.message.startswith(LOCKED):
+        if not error.locked:
             raise
         raise EngineError(
-            "The stack is locked, and its backend keeps its locks elsewhere than in files here.",
-            hint=f"If no run is under way anywhere: pulumi cancel --stack {stack.name}",
+            "The stack is locked, and its backend keeps no lock files on this machine.",
+            hint=f"If nothing is running on it anywhere: pulumi cancel --stack {stack.name}",
         ) from error
     show(output, stack, cleared, recovery)
     if recovery.unfinished is not None:
@@ -76,7 +75,7 @@ def _recover_alone(invocation: Invocation, cloud: Cloud, stack_run: StackRun) ->
     if recovery.left:
         raise EngineError(
             f"{counted(recovery.left, 'resource')} could not be settled: see above.",
-            hint="Look in the cloud yourself; what is not there: pulumi refresh "
+            hint="Look in the cloud yourself. To clear what does not exist: pulumi refresh "
             f"--clear-pending-creates --stack {stack.name}",
         )
 
@@ -108,9 +107,9 @@ def show(output: Output, stack: OpenStack, cleared: Cleared, recovery: Recovery)
         }
     )
     for lock in cleared.locks:
-        output.result(f"The lock of {lock.described} is broken: that process is gone.")
+        output.result(f"Broke the lock of {lock.described}: that process is gone.")
     for file in cleared.files:
-        output.result(f"Removed, because a kill had cut it short: {file}")
+        output.result(f"Removed a truncated file: {file}")
     for item in recovery.settled:
         kind = item.type.rpartition(":")[2]
         begun = f" ({item.operation} was pending)" if item.operation else ""
@@ -123,6 +122,6 @@ def show(output: Output, stack: OpenStack, cleared: Cleared, recovery: Recovery)
         return
     adopted = sum(item.outcome is Outcome.ADOPTED for item in recovery.settled)
     output.result(
-        f"The state of stack {stack.name} is whole: {adopted} taken in, nothing pending. "
+        f"The state of stack {stack.name} is complete: {adopted} adopted, nothing pending. "
         f"Next: tpuflex up{option}, or tpuflex down{option}"
     )
