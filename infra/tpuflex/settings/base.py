@@ -12,7 +12,7 @@ from pydantic_core import PydanticCustomError
 #: pydantic's name of a :func:`refusal`; its context carries ``problem`` and ``remedy``.
 REFUSED = "refused"
 
-#: A range wider than this is as good as the whole internet, and a few of them are it.
+#: A wider range is as good as the whole internet, and a few of them are the whole.
 WIDEST_PREFIX = 8
 #: Google's limits for a subnetwork's primary range
 #: (https://cloud.google.com/vpc/docs/subnets#ipv4-ranges).
@@ -37,16 +37,16 @@ def refusal(problem: str, remedy: str) -> PydanticCustomError:
 
 
 def check_allowed(text: str) -> str:
-    """``text`` if it is a range that may be let in.
+    """``text`` if it is a range that may reach the endpoint.
 
     Raises:
-        PydanticCustomError: it is no IPv4 range, or as wide as the internet.
+        PydanticCustomError: it is not an IPv4 range, or too wide.
     """
-    found = _network(text)
-    if found.prefixlen < WIDEST_PREFIX:
-        share = "all" if found.prefixlen == 0 else f"1/{2**found.prefixlen}"
+    network = _network(text)
+    if network.prefixlen < WIDEST_PREFIX:
+        share = "all" if network.prefixlen == 0 else f"1/{2**network.prefixlen}"
         raise refusal(
-            f"{found} opens the endpoint to {share} of the internet",
+            f"{network} opens the endpoint to {share} of the internet",
             "Write the addresses of your clients, such as 203.0.113.7/32, "
             "or leave allowed_cidrs empty and use an IAP tunnel.",
         )
@@ -57,12 +57,12 @@ def check_subnetwork(text: str) -> str:
     """``text`` if it can be a subnetwork's range.
 
     Raises:
-        PydanticCustomError: it is no IPv4 range, or not within Google's limits.
+        PydanticCustomError: it is not an IPv4 range, or not within Google's limits.
     """
-    found = _network(text)
-    if not WIDEST_PREFIX <= found.prefixlen <= SMALLEST_SUBNETWORK_PREFIX:
+    network = _network(text)
+    if not WIDEST_PREFIX <= network.prefixlen <= SMALLEST_SUBNETWORK_PREFIX:
         raise refusal(
-            f"{found} cannot be a subnetwork's range",
+            f"{network} cannot be a subnetwork's range",
             f"Write a prefix from /{WIDEST_PREFIX} to /{SMALLEST_SUBNETWORK_PREFIX}, "
             "such as 10.128.0.0/20.",
         )
@@ -90,7 +90,7 @@ def check_source(source: str) -> str:
     """``source`` if weights can be taken from there.
 
     Raises:
-        PydanticCustomError: it names no directory and no file of a pinned package.
+        PydanticCustomError: it is neither a directory nor a file of a pinned package.
     """
     if not source.strip():
         raise refusal(

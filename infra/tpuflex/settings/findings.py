@@ -1,4 +1,4 @@
-"""pydantic's findings in plain sentences: the value that was found and what to write."""
+"""pydantic's errors as findings in plain sentences: the value, and what to write instead."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ _KINDS = {
     "tuple_type": "a list",
     "list_type": "a list",
 }
-#: What a text that must match a pattern looks like, by the last name of its key.
+#: An example for each text that must match a pattern, by the last name of its key.
 _EXAMPLES = {
     "project": "Write a Google Cloud project id: 6 to 30 lower-case letters, digits and hyphens.",
     "zones": "Write a zone such as us-east5-a.",
@@ -71,7 +71,7 @@ def findings_of(model: type[BaseModel], errors: list[ErrorDetails], key: str) ->
     seen: set[str] = set()
     for error in errors:
         if error["type"] == "too_short" and _has_wrong_member(error, errors):
-            continue  # it is only short because pydantic leaves out the member that is wrong
+            continue  # it is too short only because pydantic leaves out the wrong member
         finding = _finding(model, error, key)
         if finding.key not in seen:
             seen.add(finding.key)
@@ -79,7 +79,7 @@ def findings_of(model: type[BaseModel], errors: list[ErrorDetails], key: str) ->
 
 
 def without_explained(findings: Iterable[Finding]) -> list[Finding]:
-    """``findings`` without a missing key that an unknown one was meant to be."""
+    """``findings`` without missing keys for which an unknown key is a misspelling."""
     everything = list(findings)
     suggestions = [
         finding
@@ -95,7 +95,7 @@ def without_explained(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def in_order(findings: Iterable[Finding]) -> list[Finding]:
-    """``findings`` in the order of the stack file's sections; what is in none comes last."""
+    """``findings`` in the order of the stack file's sections, others last."""
     sections = list(StackSettings.model_fields)
 
     def place(finding: Finding) -> int:
@@ -106,8 +106,8 @@ def in_order(findings: Iterable[Finding]) -> list[Finding]:
 
 
 def did_you_mean(name: str, known: list[str], prefix: str = "") -> str:
-    """A remedy for the unknown key ``name``: the known one that it begins, the nearest one, else
-    all of them."""
+    """A remedy for the unknown key ``name``: the known key that starts with it, the nearest one,
+    or all of them."""
     begun = [item for item in known if len(name) >= 3 and item.startswith(f"{name.lower()}_")]
     close = begun or difflib.get_close_matches(name.lower(), known, n=1, cutoff=0.6)
     if close:
@@ -118,7 +118,7 @@ def did_you_mean(name: str, known: list[str], prefix: str = "") -> str:
 
 
 def moved(key: str) -> str:
-    """Where a key that people often write in the wrong place belongs; empty if unknown."""
+    """Where a key that is often written in the wrong place belongs; empty if unknown."""
     return _MOVED.get(key, "")
 
 
@@ -152,7 +152,7 @@ def _suggests(suggestion: Finding, key: str) -> bool:
 
 def _problem(error: ErrorDetails, value: object, path: str, last: str) -> tuple[str, str]:
     kind, context = error["type"], error.get("ctx", {})
-    # The environment may hold what should not be shown: a secret put there by mistake.
+    # The environment may contain a secret by mistake: do not show its values.
     found = "the value" if path.startswith("tpuflex:serving.env") else shown(value)
     if value is None:
         return "is empty", "Write a value, or remove the line."
@@ -202,7 +202,7 @@ def _walk(
         elif any(get_origin(item) is dict for item in members) and part != "[key]":
             annotation = None
         else:
-            break  # a member of a union, or a marker of pydantic's: not a key of the user's
+            break  # a member of a union, or a marker of pydantic's, not a key of the file
         path = join(path, part)
     return owner, path, last
 

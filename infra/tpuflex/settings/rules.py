@@ -1,7 +1,7 @@
-"""Rules that need more than one field. Pure: settings in, findings out.
+"""Rules across fields. Pure: settings in, findings out.
 
-``check`` returns what makes a deployment impossible or unsafe; ``warnings`` returns what may
-well be wrong but is the user's to decide.
+``check`` returns what makes a deployment impossible or unsafe; ``warnings`` returns what is
+likely wrong, but for the user to decide.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tpuflex.errors import Finding
 from tpuflex.settings.model import Draft, SliceSettings, StackSettings
 from tpuflex.settings.serving_rules import serving_findings
 
-#: Stands for "your project" in the stack files that come with tpuflex.
+#: Placeholder for your project in the stack files that come with tpuflex.
 PLACEHOLDER_PROJECT = "my-project-id"
 
 
@@ -31,7 +31,7 @@ def check(settings: StackSettings) -> tuple[Finding, ...]:
 
 
 def check_draft(draft: Draft) -> tuple[Finding, ...]:
-    """Everything that forbids deploying, as far as the sections of ``draft`` could be read."""
+    """Everything that forbids deploying, in the sections of ``draft`` that could be read."""
     return tuple(_all_findings(draft))
 
 
@@ -74,7 +74,7 @@ def _renewal(slice_: SliceSettings) -> Iterator[Finding]:
         yield Finding(
             "tpuflex:slice.renew_before",
             f"{format_duration(renew)} is not shorter than tpuflex:slice.max_run_duration "
-            f"({format_duration(run)}), so that every run would be renewed as it begins",
+            f"({format_duration(run)}), so every run would be renewed as soon as it begins",
             "Write less, or a longer max_run_duration.",
         )
 
@@ -96,7 +96,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
             yield Finding(
                 "tpuflex:slice.accelerator_type",
                 f"{known.name} has {known.bf16_gb} GB of weights and {row.name} {memory} GB",
-                "Take a larger accelerator type, or quantize in "
+                "Use a larger accelerator type, or quantize in "
                 "tpuflex:serving.flags.additional_config.",
             )
 
@@ -110,7 +110,7 @@ def _zone_warning(key: str, zone: str) -> Iterator[Finding]:
         yield Finding(
             key,
             f"{zone} is not in the table of zones with v6e chips",
-            f"It is asked all the same.{hint} Known to take Flex-start v6e: {good}.",
+            f"It is tried all the same.{hint} Known to accept Flex-start v6e: {good}.",
         )
     elif row.flex_start in ("refused", "hardware"):
         what = (
@@ -121,5 +121,5 @@ def _zone_warning(key: str, zone: str) -> Iterator[Finding]:
         yield Finding(
             key,
             f"{zone} {what} ({row.source.date.isoformat()})",
-            f"It is asked all the same. Known to take it: {good}.",
+            f"It is tried all the same. Known to accept it: {good}.",
         )

@@ -1,7 +1,7 @@
 """The JSON Schema of the stack file, for editors and for people.
 
-``python -m tpuflex.settings.schema`` writes ``docs/stack.schema.json``; with ``--check`` it
-only says, by its exit code, whether the file is up to date.
+``python -m tpuflex.settings.schema`` writes ``docs/stack.schema.json``; with ``--check`` its
+exit code says whether the file is up to date.
 """
 
 from __future__ import annotations

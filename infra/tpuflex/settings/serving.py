@@ -15,10 +15,10 @@ JsonObject = dict[str, str | int | float | bool]
 
 
 class ServingFlags(Frozen):
-    """Flags of `vllm serve`, each under its own name; what is absent keeps vLLM's default."""
+    """Flags of `vllm serve` under their own names; a flag that is absent keeps vLLM's default."""
 
     tensor_parallel_size: int | None = Field(default=None, ge=1)
-    """Chips that share each layer; the slice's chip count unless given."""
+    """Chips that share each layer; by default all chips of the slice."""
     dtype: Literal["auto", "bfloat16", "float16", "float32"] | None = None
     kv_cache_dtype: Literal["auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"] | None = None
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
@@ -41,7 +41,7 @@ class ServingFlags(Frozen):
     tool_call_parser: str | None = None
     reasoning_parser: str | None = None
     shutdown_timeout: int | None = Field(default=None, ge=0)
-    """Seconds that requests in flight get on SIGTERM before they are aborted."""
+    """Seconds that running requests get on SIGTERM before they are aborted."""
 
 
 class ServingSettings(Frozen):

@@ -12,12 +12,12 @@ from tpuflex.settings.serving import ServingFlags, ServingSettings
 
 _KEY = "tpuflex:serving"
 
-#: Repository of the image that the embedded cloud's hosts carry.
+#: Repository of the image on the embedded cloud's hosts.
 EMBEDDED_IMAGE = "tpuflex/vllm-cpu"
 
 _SECRET_NAME = re.compile(r"(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$")
 _SECRET_VALUE = re.compile(r"^(hf_|sk-|ghp_|github_pat_|AIza|ya29\.|glpat-|xox[abp]-|-----BEGIN )")
-#: Set by the startup script or the image; a second value would fight with it.
+#: Set by the startup script or the image; a second value would conflict with it.
 _RESERVED_NAMES = frozenset(
     {
         "DISABLE_VLLM_SERVER",
@@ -37,7 +37,7 @@ _RESERVED_PREFIXES = ("CLOUDSDK_", "TPUFLEX_")
 
 
 def serving_findings(draft: Draft) -> Iterator[Finding]:
-    """What is wrong with the serving section, by itself and beside cloud and slice."""
+    """What is wrong with the serving section, by itself and together with cloud and slice."""
     if draft.serving is None:
         return
     yield from _flags(draft.serving.flags)
@@ -52,7 +52,7 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
     if flags.async_scheduling and method == "ngram":
         yield Finding(
             f"{key}.async_scheduling",
-            "true, but vLLM refuses to start with it beside ngram speculative decoding",
+            "true, but vLLM refuses to start with it and ngram speculative decoding",
             "Remove async_scheduling (vLLM then turns it off by itself) or speculative_config.",
         )
     if flags.enable_auto_tool_choice and flags.tool_call_parser is None:
@@ -114,19 +114,19 @@ def _image(cloud: str | None, serving: ServingSettings) -> Iterator[Finding]:
 def _parallelism(draft: Draft, flags: ServingFlags) -> Iterator[Finding]:
     key = f"{_KEY}.flags.tensor_parallel_size"
     row = accelerator(draft.slice.accelerator_type) if draft.slice is not None else None
-    wanted = flags.tensor_parallel_size
-    if row is not None and wanted is not None and wanted > row.chips:
+    parallel = flags.tensor_parallel_size
+    if row is not None and parallel is not None and parallel > row.chips:
         yield Finding(
             key,
-            f"{wanted} is more than the {row.chips} chips of {row.name}",
+            f"{parallel} is more than the {row.chips} chips of {row.name}",
             f"Write {row.chips}, or remove it.",
         )
-    elif draft.cloud == "embedded" and row is not None and (wanted or row.chips) > 1:
-        what = "" if wanted else f" (the chip count of {row.name})"
+    elif draft.cloud == "embedded" and row is not None and (parallel or row.chips) > 1:
+        what = "" if parallel else f" (the chip count of {row.name})"
         yield Finding(
             key,
-            f"{wanted or row.chips}{what}, but the embedded cloud serves with one CPU worker",
-            "Write 1, or take v6e-1.",
+            f"{parallel or row.chips}{what}, but the embedded cloud serves with one CPU worker",
+            "Write 1, or use v6e-1.",
         )
     if draft.cloud == "embedded" and (flags.kv_cache_dtype or "").startswith("fp8"):
         yield Finding(

@@ -1,4 +1,4 @@
-"""YAML with line numbers: where in the file each key stands, and which keys stand twice."""
+"""YAML with the line number of each key, and the keys that occur twice."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ class Document:
     """A YAML document.
 
     Attributes:
-        value: what the document says.
+        value: the content of the document.
         lines: line number of each key, by its dotted path.
-        repeated: keys that stand twice in one section; YAML would silently keep the last.
+        repeated: keys that occur twice in one section; YAML would silently keep the last.
     """
 
     value: object
