@@ -67,7 +67,7 @@ class Provider:
 
     def _connect(self, configured: Configuration, _: Timing) -> TpuClient:
         self.connected.append(configured)
-        return TpuClient(self.script)  # type: ignore[arg-type] # has all that is used
+        return TpuClient(self.script)
 
     def call(self, method: str, request: object) -> Any:
         return getattr(self.servicer, method)(request, Context())

@@ -126,7 +126,7 @@ def scripted(handler: Handler, time: FakeTime | None = None) -> tuple[Call, Scri
     """A call whose API is ``handler``."""
     clock = time or FakeTime()
     script, said = Script(clock, handler), Said(clock)
-    client = TpuClient(script)  # type: ignore[arg-type] # has all of the transport that is used
+    client = TpuClient(script)
     ids = (f"id-{number}" for number in range(1000))
     return Call(client, clock.timing(), said, lambda: next(ids)), script, said
 

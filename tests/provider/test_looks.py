@@ -56,7 +56,7 @@ def looking(handler: Handler, time: FakeTime | None = None) -> tuple[Call, Budge
     """A call whose API is ``handler``, with the budget of each question."""
     call, script, _ = scripted(handler, time)
     budgeted = Budgeted(script.time, handler)
-    client = TpuClient(budgeted)  # type: ignore[arg-type] # has all of the transport that is used
+    client = TpuClient(budgeted)
     return replace(call, client=client), budgeted
 
 

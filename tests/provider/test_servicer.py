@@ -72,7 +72,7 @@ def served() -> Iterator[Served]:
     cloud = Cloud()
 
     def connect(_configured: Configuration, _timing: Timing) -> TpuClient:
-        return TpuClient(Script(FakeTime(), cloud))  # type: ignore[arg-type]
+        return TpuClient(Script(FakeTime(), cloud))
 
     log = KeptLog()
     servicer = Servicer(log, connect)

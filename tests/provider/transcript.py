@@ -72,7 +72,7 @@ def transcript(
     time = FakeTime(stop_at=None if stop_at is None else 1000 + stop_at)
     page = _Page(time, handler)
     ids = (f"id-{number}" for number in range(1000))
-    client = TpuClient(Script(time, page.answer))  # type: ignore[arg-type] # all that is used
+    client = TpuClient(Script(time, page.answer))
     call = Call(client, time.timing(), page.report, lambda: next(ids))
     try:
         page.add(f"= {_result(act(call))}")

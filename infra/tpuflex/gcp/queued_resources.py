@@ -27,7 +27,7 @@ from tpuflex.request.name import RequestName
 
 if TYPE_CHECKING:
     # Not needed to run: importing requests is put off until there is something to send.
-    from tpuflex.gcp.transport import Transport
+    from tpuflex.gcp.transport import Api
 
 JsonObject = dict[str, JsonValue]
 
@@ -64,7 +64,7 @@ class TpuClient:
     :meth:`tpuflex.gcp.transport.Transport.call` says. Safe to use from several threads.
     """
 
-    def __init__(self, transport: Transport) -> None:
+    def __init__(self, transport: Api) -> None:
         self._transport = transport
 
     def create_queued_resource(

@@ -57,7 +57,11 @@ def slice_status(
         NotFoundError: no zone of the stack holds a request or node of the endpoint.
     """
     at = (now or datetime.now(UTC)).timestamp()
-    snapshots = ranked(_snapshots(settings, names, tpu, at))
+    zones = settings.slice.zones
+    by_zone = sorted(
+        _snapshots(settings, names, tpu, at), key=lambda each: zones.index(each.name.zone)
+    )
+    snapshots = ranked(by_zone)
     if not snapshots:
         raise _absent(settings, names, tpu)
     first, *rest = snapshots

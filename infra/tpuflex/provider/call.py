@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from typing import Protocol
 from uuid import uuid4
 
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.gcp.slices import take_snapshot
 from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
 from tpuflex.provider.pace import Waits
-from tpuflex.request.model import Node
 from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
 from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.states import Lifecycle, lifecycle
+from tpuflex.request.states import Lifecycle
 
 #: Seconds that the retries of one question may take in a wait, which asks again by itself.
 POLL_BUDGET = 15.0
 #: Pause between two looks that must agree before something counts as gone, in seconds.
 _SECOND_LOOK = 0.5
-#: Of these, no node can be there that would tell more than the queued resource itself.
-_BEFORE_NODE = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
 
 
 class Report(Protocol):
@@ -57,37 +54,7 @@ class Call:
             name: the queued resource.
             budget: seconds that the retries of each question may take.
         """
-        found = self.client.get_queued_resource(name, budget=budget)
-        at = self.timing.wall()
-        if found is not None:
-            name = replace(name, nodes=found.node_ids(name.id))
-            if lifecycle(found.state.state, None) in _BEFORE_NODE:
-                return Snapshot(name, found, Nodes(name.node_ids), at)
-        nodes = self._nodes(name, budget, strays=found is None)
-        return Snapshot(name, found, Nodes(name.node_ids, nodes), at)
-
-    def _nodes(self, name: RequestName, budget: float, *, strays: bool) -> tuple[Node, ...]:
-        """The nodes of ``name``: one question for one node, one list for several. What the list
-        leaves out is asked for by itself, before it counts as missing.
-
-        Args:
-            name: the queued resource, with the ids of its nodes.
-            budget: seconds that the retries of each question may take.
-            strays: whether to take, of several, also those under other ids that name it as the
-                request that made them.
-        """
-        ids = name.node_ids
-        listed: dict[str, Node] = {}
-        if len(ids) > 1:
-            zone = self.client.list_nodes(name.project, name.zone, budget=budget)
-            listed = {node.id: node for node in zone.nodes}
-        found = [
-            listed.pop(id_, None) or self.client.get_node(name.node(id_), budget=budget)
-            for id_ in ids
-        ]
-        if strays:
-            found += [node for node in listed.values() if _made_by(name, node)]
-        return tuple(node for node in found if node is not None)
+        return take_snapshot(self.client, name, self.timing.wall, budget=budget)
 
     def look_twice(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Snapshot:
         """As :meth:`look`, but what is missing is looked for once more, a little later: one
@@ -106,11 +73,6 @@ class Call:
         """
         if self.timing.pause(seconds):
             raise InterruptedByUser("stopped on request")
-
-
-def _made_by(name: RequestName, node: Node) -> bool:
-    """Whether ``node`` names ``name`` as its queued resource; projects may be ids or numbers."""
-    return node.queued_resource.partition("/locations/")[2] == str(name).partition("/locations/")[2]
 
 
 class UnreadyError(TpuflexError):

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import time
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
@@ -10,7 +11,11 @@ from typing import TYPE_CHECKING, Any, Protocol
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.kinds import NODE, Inputs, Kind, Place, mark_asked, mark_found, of_type, places
 from tpuflex.gcp.listing import list_slices
+from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.gcp.slices import take_snapshot
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
+from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import ranked
 
 if TYPE_CHECKING:
     from tpuflex.gcp.listing import Apis, CloudResource
@@ -75,7 +80,11 @@ class CloudLook:
             return Finding(Answer.UNKNOWN, detail="part of its name is not known")
         if kind.found_by != "api":
             return Finding(Answer.ASK_PLUGIN, where[0].id)
-        return best(self._at(kind, inputs, place) for place in where)
+        findings = [self._at(kind, inputs, place) for place in where]
+        ours = [finding for finding in findings if finding.answer is Answer.OURS]
+        if type_ == QUEUED_RESOURCE and len(ours) > 1:
+            return self._furthest(ours)
+        return best(findings)
 
     def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
         """As :meth:`Look.generations`."""
@@ -95,6 +104,13 @@ class CloudLook:
                 (place,) = places(QUEUED_RESOURCE, here)
                 found.setdefault((generation, place.id), Finding(Answer.OURS, place.id))
         return tuple(found[key] for key in sorted(found, key=lambda key: key[0]))
+
+    def _furthest(self, findings: Sequence[Finding]) -> Finding:
+        """Of requests of ours in several zones, the one that is the slice."""
+        client = TpuClient(self._apis.tpu)
+        names = [RequestName.parse(finding.id) for finding in findings]
+        first, *_ = ranked(take_snapshot(client, name, time.time) for name in names)
+        return next(finding for finding in findings if finding.id == str(first.name))
 
     def _at(self, kind: Kind, inputs: Inputs, place: Place) -> Finding:
         try:
@@ -153,6 +169,5 @@ _RANK = (Answer.OURS, Answer.UNKNOWN, Answer.FOREIGN, Answer.ABSENT)
 
 
 def best(findings: Iterable[Finding]) -> Finding:
-    """The finding that counts: what is ours in any of the zones. (The provider's own read finds
-    its way from there to the others.)"""
+    """The finding that counts: what is ours in any of the zones."""
     return min(findings, key=lambda finding: _RANK.index(finding.answer))
