@@ -9,17 +9,27 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuflex \
 	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
-.PHONY: demo test lint types format docs reliability mutation clean setup
+# One file's tests stay in one process and in their order: some share an engine or a stack.
+PYTEST = $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+
+.PHONY: demo test quick lint types format docs reliability mutation clean setup
 
 setup: $(STAMP)
 
 demo: $(STAMP)
 	@$(BIN)/tpuflex demo
 
+# All tests, or a part of them: ARGS="tests/cli -k plan"; pytest's own options are fine, too.
 test: $(STAMP)
 	@$(BIN)/tpuflex engine --install
 	@$(BIN)/tpuflex emulator image
-	@$(BIN)/pytest $(PYTEST_ARGS)
+	@$(PYTEST) $(ARGS)
+
+# An answer in about a minute: style, and the tests that start no engine, no host and no gcloud.
+quick: lint
+	@$(PYTEST) -m "not engine and not gcloud" $(QUICK) $(ARGS)
+
+QUICK = $(addprefix tests/,cli components embedded_cloud gcp mutation operate provider pulumi_plugin request unit)
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .
