@@ -15,7 +15,9 @@ from pulumi import automation
 from embedded_cloud.environment import client_environment
 from embedded_cloud.gcp_plugin.server import serve
 from embedded_cloud.server import EmbeddedCloud
-from tpuflex.engine.find import ensure
+from tests.engine.quick_stack import QuickStack, StackInitMode
+from tpuflex.engine.find import Engine, ensure
+from tpuflex.engine.process import EngineProcess
 from tpuflex.errors import WeightsError
 from tpuflex.program import deploy, main
 from tpuflex.settings.load import load_stack_file
@@ -33,6 +35,7 @@ class Rig:
 
     cloud: EmbeddedCloud
     root: Path
+    engine: Engine
 
     @property
     def stack_file(self) -> Path:
@@ -40,8 +43,12 @@ class Rig:
 
     def stack(self, program: Program) -> automation.Stack:
         """The stack ``dev`` of the project, with ``program`` as its program."""
-        workspace = automation.LocalWorkspace(work_dir=str(self.root), program=program)
-        return automation.Stack.create_or_select("dev", workspace)
+        workspace = automation.LocalWorkspace(
+            work_dir=str(self.root),
+            program=program,
+            pulumi_command=EngineProcess(self.engine.path, self.engine.version, os.environ),
+        )
+        return QuickStack("dev", workspace, StackInitMode.CREATE)
 
     def edit(self, section: str, name: str, value: object) -> None:
         """Change one setting of the stack file."""
@@ -84,7 +91,7 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
         for name, value in {**shell, "PATH": path}.items():
             monkeypatch.setenv(name, value)
         try:
-            yield Rig(cloud, root)
+            yield Rig(cloud, root, engine)
         finally:
             plugin.stop()
 

@@ -13,6 +13,7 @@ import pytest
 from pulumi import automation
 
 from embedded_cloud.server import EmbeddedCloud
+from tests.engine.quick_stack import QuickStack, StackInitMode
 from tests.provider.deployment import PROJECT, SWIFT, ZONE, Rig
 from tpuflex.engine.find import ensure
 from tpuflex.engine.process import EngineProcess
@@ -60,7 +61,7 @@ def rig(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Rig]:
             env_vars=environ,
             pulumi_command=EngineProcess(engine.path, engine.version, environ),
         )
-        made.stack = automation.Stack.create_or_select("dev", workspace)
+        made.stack = QuickStack("dev", workspace, StackInitMode.CREATE)
         yield made
     # The SDK leaves the event loop of a program that was cut short to the garbage collector;
     # collected here, it is this test that owns the warning (and is marked to ignore it).

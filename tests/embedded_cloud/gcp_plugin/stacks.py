@@ -18,7 +18,9 @@ from pulumi import automation
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.gcp_plugin.calls import PROJECT, REGION, embedded
-from tpuflex.engine.find import search
+from tests.engine.quick_stack import QuickStack, StackInitMode
+from tpuflex.engine.find import Engine, search
+from tpuflex.engine.process import EngineProcess
 
 ROOT = Path(__file__).parents[3]
 HOME = Path(os.environ.get("TPUFLEX_HOME") or ROOT / ".tpuflex")
@@ -117,8 +119,8 @@ def counts(changes: object) -> dict[str, int]:
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """The environment of one engine workspace: backend, home, engine on PATH."""
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine, dict[str, str]]]:
+    """An engine, and the environment of one workspace of it: backend, home, engine on PATH."""
     engine = search(HOME, os.environ).engine
     if engine is None:
         pytest.skip(
@@ -128,33 +130,39 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, st
     (root / "backend").mkdir()
     path = f"{engine.path.parent}{os.pathsep}{os.environ['PATH']}"
     with pytest.MonkeyPatch.context() as patch:
-        # The Automation API looks the engine up on this process's PATH.
+        # Where the Automation API of `refused_programs` looks the engine up.
         patch.setenv("PATH", path)
         patch.setenv("PULUMI_SKIP_UPDATE_CHECK", "true")
-        yield {
-            "PATH": path,
-            "PULUMI_BACKEND_URL": f"file://{root / 'backend'}",
-            "PULUMI_CONFIG_PASSPHRASE": "x",
-            "PULUMI_HOME": str(root / "home"),
-            "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
-        }
+        yield (
+            engine,
+            {
+                "PATH": path,
+                "PULUMI_BACKEND_URL": f"file://{root / 'backend'}",
+                "PULUMI_CONFIG_PASSPHRASE": "x",
+                "PULUMI_HOME": str(root / "home"),
+                "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+            },
+        )
 
 
 @pytest.fixture
 def deployment(
-    workspace: dict[str, str], tmp_path: Path, request: pytest.FixtureRequest
+    workspace: tuple[Engine, dict[str, str]], tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Deployment]:
     """A stack without a program yet; its cloud goes away with it."""
+    engine, environ = workspace
     with embedded(tmp_path / "state") as (cloud, plugin):
-        variables = workspace | {"PULUMI_DEBUG_PROVIDERS": f"gcp:{plugin.port}"}
-        stack = automation.create_stack(
-            request.node.name.replace("[", "-").rstrip("]"),
-            project_name="gcp-stand-in",
+        variables = environ | {"PULUMI_DEBUG_PROVIDERS": f"gcp:{plugin.port}"}
+        (tmp_path / "Pulumi.yaml").write_text("name: gcp-stand-in\nruntime: python\n")
+        space = automation.LocalWorkspace(
+            str(tmp_path),
+            pulumi_home=environ["PULUMI_HOME"],
             program=lambda: None,
-            opts=automation.LocalWorkspaceOptions(
-                env_vars=variables, pulumi_home=workspace["PULUMI_HOME"]
-            ),
+            env_vars=variables,
+            pulumi_command=EngineProcess(engine.path, engine.version, os.environ),
         )
+        name = request.node.name.replace("[", "-").rstrip("]")
+        stack = QuickStack(name, space, StackInitMode.CREATE)
         yield Deployment(stack, cloud, variables)
 
 
