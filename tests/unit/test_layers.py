@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import ast
 import gc
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tpuflex import errors
-
 SOURCES = Path(__file__).parents[2] / "infra"
 #: The import packages of the distribution.
 PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
+#: What the packages beside tpuflex import of the others.
+OTHER_PACKAGES = {"embedded_cloud": ("tpuflex.errors", "pulumi_plugin."), "pulumi_plugin": ()}
 
 #: Rank of each part; an import may only point to a lower rank (or stay within its part).
 RANKS: dict[str, int] = {
@@ -132,14 +134,25 @@ def test_the_core_is_pure(path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "path", [p for p in modules() if part_of(module_name(p)) == "embedded_cloud"], ids=module_name
+    "path", [p for p in modules() if part_of(module_name(p)) in OTHER_PACKAGES], ids=module_name
 )
-def test_the_embedded_cloud_is_a_package_of_its_own(path: Path) -> None:
-    """Of tpuflex, the embedded cloud takes the error tree and nothing else."""
-    assert {m for m in imports(path) if m.split(".")[0] == "tpuflex"} <= {
-        "tpuflex.errors",
-        *(f"tpuflex.errors.{name}" for name in dir(errors)),
-    }
+def test_the_other_packages_stand_alone(path: Path) -> None:
+    """The embedded cloud imports of tpuflex only the errors, the plugin protocol nothing at all.
+
+    docs/adr/0011-three-import-packages.md says why.
+    """
+    package = part_of(module_name(path))
+    others = {name for name in imports(path) if name.split(".")[0] in {*PACKAGES} - {package}}
+    assert {name for name in others if not name.startswith(OTHER_PACKAGES[package])} == set()
+
+
+def test_plugin_values_are_cheap_to_import() -> None:
+    """The command line imports them with the pure core: neither gRPC nor protobuf comes along."""
+    code = (
+        "import sys, pulumi_plugin.changes; "
+        "sys.exit(any(name in sys.modules for name in ('grpc', 'google.protobuf', 'pydantic')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def test_one_reader_of_pulumi_config() -> None:
