@@ -6,18 +6,17 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from embedded_cloud.gcp_plugin import labels
+from embedded_cloud.gcp_plugin.call import CloudCall, Wait, at_once, failing_with, unless_gone
 from embedded_cloud.gcp_plugin.fields import write
-from embedded_cloud.gcp_plugin.operations import Wait, at_once
 from embedded_cloud.gcp_plugin.resource_type import (
     IncompleteCreateError,
     Made,
     ResourceType,
-    Work,
     scope_of,
 )
 from embedded_cloud.gcp_plugin.states import (
     NO_DEFAULTS,
-    Spelt,
+    Formatted,
     identified,
     known_after,
     located,
@@ -76,83 +75,80 @@ class Collection:
     wait: Wait = at_once
     steps: tuple[Step, ...] = (Step(),)
     adopts: str = ""
-    guard: Callable[[Made, Work], None] | None = None
+    guard: Callable[[Made, CloudCall], None] | None = None
 
-    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
         """Make the resource and read it back."""
-        values = located(row, inputs, work.settings)
+        values = located(row, inputs, call.settings)
         body = write(row.properties, values, scope_of(values))
         for managed in row.maps:
             body.pop(managed.name, None)
-            keys = labels.merged(managed, inputs, work.settings, None)
+            keys = labels.merged(managed, inputs, call.settings, None)
             if isinstance(keys, dict) and keys:
                 body[managed.name] = labels.sent(managed, None, {}, keys)
-        made = identified(row, values, work.settings)
-        answer = self._post(row, values, body, work)
-        self._await_creation(row, made, answer, work)
-        return self._read_back(row, made, work)
+        made = identified(row, values, call.settings)
+        answer = self._post(row, values, body, call)
+        self._await_creation(row, made, answer, call)
+        return self._read_back(row, made, call)
 
-    def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
+    def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
         """The present state, or ``None`` when the resource is gone."""
-        resource = self._get(row, made, work)
+        resource = self._get(row, made, call)
         if resource is None:
             return None
         return Made(made.id, state_of(row, made.id, made.state, resource))
 
-    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
+    def update(
+        self, row: ResourceType, made: Made, inputs: Properties, call: CloudCall
+    ) -> Properties:
         """Send the steps that carry a change, and read back."""
-        resource = self._require(row, made, work)
+        resource = self._require(row, made, call)
         carried = {name for step in self.steps for name in step.properties}
         for step in self.steps:
             changes = sent_changes(row, made.state, inputs, step.properties, carried)
             maps: JsonObject = {}
             if not step.properties:
-                maps = map_changes(row, made.state, inputs, resource, work.settings)
+                maps = map_changes(row, made.state, inputs, resource, call.settings)
             if changes or maps:
-                self._send(row, made, step, changes, maps, resource, work)
+                self._send(row, made, step, changes, maps, resource, call)
                 # The next step's lock is what this step left behind.
-                resource = self._require(row, made, work)
-        known = known_after(row, made.state, inputs, work.settings)
+                resource = self._require(row, made, call)
+        known = known_after(row, made.state, inputs, call.settings)
         return state_of(row, made.id, known, resource)
 
-    def delete(self, row: ResourceType, made: Made, work: Work) -> None:
+    def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
         """Remove the resource; one that is gone already is fine."""
         if self.guard is not None:
-            self.guard(made, work)
-        try:
-            answer = work.rest.call("DELETE", self._path(row, made), work.waiter)
-        except ApiError as error:
-            if error.status == 404:
-                return
-            raise while_doing(f"Error deleting {row.title}", error) from error
-        self.wait(work.rest, answer, work.waiter, f"Deleting {row.title}")
+            self.guard(made, call)
+        answer = unless_gone(
+            f"Error deleting {row.title}", lambda: call.request("DELETE", self._path(row, made))
+        )
+        if answer is not None:
+            self.wait(call, answer, f"Deleting {row.title}")
 
     def _post(
-        self, row: ResourceType, values: Properties, body: JsonObject, work: Work
+        self, row: ResourceType, values: Properties, body: JsonObject, call: CloudCall
     ) -> JsonObject:
-        spelt = Spelt(values)
-        query = {key: form.format_map(spelt) for key, form in self.query.items()}
+        formatted = Formatted(values)
+        query = {key: form.format_map(formatted) for key, form in self.query.items()}
         if self.envelope:
-            beside = {key: form.format_map(spelt) for key, form in self.beside.items()}
+            beside = {key: form.format_map(formatted) for key, form in self.beside.items()}
             body = {**beside, self.envelope: body}
+        path = self.path.format_map(formatted)
+        query = {key: value for key, value in query.items() if value}
         try:
-            return work.rest.call(
-                "POST",
-                self.path.format_map(spelt),
-                work.waiter,
-                query={key: value for key, value in query.items() if value},
-                body=body,
-            )
+            with failing_with(f"Error creating {row.title}"):
+                return call.request("POST", path, query=query, body=body)
         except ApiError as error:
             if error.status == 409 and self.adopts and values.get(self.adopts) is True:
                 return {"status": "DONE", "done": True}
-            raise while_doing(f"Error creating {row.title}", error) from error
+            raise
 
     def _await_creation(
-        self, row: ResourceType, made: Made, answer: JsonObject, work: Work
+        self, row: ResourceType, made: Made, answer: JsonObject, call: CloudCall
     ) -> None:
         try:
-            self.wait(work.rest, answer, work.waiter, f"Creating {row.title}")
+            self.wait(call, answer, f"Creating {row.title}")
         except ApiError as error:
             if error.status:
                 # The question failed, not the operation: the resource may be there.
@@ -161,27 +157,23 @@ class Collection:
         except TpuflexError as error:
             raise IncompleteCreateError(made, error) from error
 
-    def _read_back(self, row: ResourceType, made: Made, work: Work) -> Made:
+    def _read_back(self, row: ResourceType, made: Made, call: CloudCall) -> Made:
         try:
-            return Made(made.id, state_of(row, made.id, made.state, self._require(row, made, work)))
+            return Made(made.id, state_of(row, made.id, made.state, self._require(row, made, call)))
         except TpuflexError as error:
             raise IncompleteCreateError(made, error) from error
 
     def _path(self, row: ResourceType, made: Made) -> str:
         return self.item.format_map(row.identity.parse(made.id, NO_DEFAULTS))
 
-    def _get(self, row: ResourceType, made: Made, work: Work) -> JsonObject | None:
-        try:
-            return work.rest.call("GET", self._path(row, made), work.waiter)
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise while_doing(
-                f"Error when reading or editing {row.title} {made.id!r}", error
-            ) from error
+    def _get(self, row: ResourceType, made: Made, call: CloudCall) -> JsonObject | None:
+        return unless_gone(
+            f"Error when reading or editing {row.title} {made.id!r}",
+            lambda: call.request("GET", self._path(row, made)),
+        )
 
-    def _require(self, row: ResourceType, made: Made, work: Work) -> JsonObject:
-        resource = self._get(row, made, work)
+    def _require(self, row: ResourceType, made: Made, call: CloudCall) -> JsonObject:
+        resource = self._get(row, made, call)
         if resource is None:
             raise ApiError(f"{row.title} {made.id!r} does not exist", status=404)
         return resource
@@ -194,7 +186,7 @@ class Collection:
         changes: Properties,
         maps: JsonObject,
         resource: JsonObject,
-        work: Work,
+        call: CloudCall,
     ) -> None:
         carried = [item for item in row.properties if item.name in changes]
         body = write(carried, changes, scope_of(made.state)) | maps
@@ -210,20 +202,6 @@ class Collection:
             body["updateMask"] = mask
         query = {"updateMask": mask} if step.mask == "query" else {}
         path = self._path(row, made) + suffix
-        try:
-            answer = work.rest.call(step.verb, path, work.waiter, query=query, body=body)
-        except ApiError as error:
-            raise while_doing(f"Error updating {row.title} {made.id!r}", error) from error
-        self.wait(work.rest, answer, work.waiter, f"Updating {row.title}")
-
-
-def while_doing(doing: str, error: ApiError) -> ApiError:
-    """``error`` with what was being done in front of its message."""
-    return ApiError(
-        f"{doing}: {error.message}",
-        status=error.status,
-        reason=error.reason,
-        method=error.method,
-        url=error.url,
-        hint=error.hint,
-    )
+        with failing_with(f"Error updating {row.title} {made.id!r}"):
+            answer = call.request(step.verb, path, query=query, body=body)
+        self.wait(call, answer, f"Updating {row.title}")

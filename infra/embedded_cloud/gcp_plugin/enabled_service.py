@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from embedded_cloud.gcp_plugin.collection import while_doing
-from embedded_cloud.gcp_plugin.operations import serviceusage_operation
+from embedded_cloud.gcp_plugin.call import (
+    CloudCall,
+    failing_with,
+    serviceusage_operation,
+    unless_gone,
+)
 from embedded_cloud.gcp_plugin.resource_type import (
     Made,
     ResourceType,
-    Work,
 )
 from embedded_cloud.gcp_plugin.states import (
     NO_DEFAULTS,
@@ -20,49 +23,43 @@ from embedded_cloud.gcp_plugin.states import (
 )
 from embedded_cloud.json_types import JsonObject, children, text
 from pulumi_plugin.values import Properties
-from tpuflex.errors import ApiError
 
 
 @dataclass(frozen=True, slots=True)
 class EnabledServices:
-    """The enabled APIs of projects: enabled by a method, read from a list, disabled on wish."""
+    """The enabled APIs of projects: enabled by a method, read from a list, disabled if asked."""
 
-    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
-        """Enable the API; one that is enabled already is taken as it is."""
-        values = located(row, inputs, work.settings)
-        made = identified(row, values, work.settings)
+    def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
+        """Enable the API unless it is enabled."""
+        values = located(row, inputs, call.settings)
+        made = identified(row, values, call.settings)
         parts = row.identity.parse(made.id, NO_DEFAULTS)
-        try:
-            if parts["service"] not in _enabled(parts["project"], work):
+        with failing_with(f"Error when reading or editing {row.title} {made.id!r}"):
+            if parts["service"] not in _enabled(parts["project"], call):
                 path = "/v1/projects/{project}/services/{service}:enable".format_map(parts)
-                answer = work.rest.call("POST", path, work.waiter, body={})
-                serviceusage_operation(work.rest, answer, work.waiter, f"Creating {row.title}")
-        except ApiError as error:
-            raise while_doing(
-                f"Error when reading or editing {row.title} {made.id!r}", error
-            ) from error
+                answer = call.request("POST", path, body={})
+                serviceusage_operation(call, answer, f"Creating {row.title}")
         return Made(made.id, state_of(row, made.id, made.state, {}))
 
-    def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
+    def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
         """The state, or ``None`` when the API is not enabled."""
         parts = row.identity.parse(made.id, NO_DEFAULTS)
-        try:
-            if parts["service"] not in _enabled(parts["project"], work):
-                return None
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise while_doing(
-                f"Error when reading or editing {row.title} {made.id!r}", error
-            ) from error
+        enabled = unless_gone(
+            f"Error when reading or editing {row.title} {made.id!r}",
+            lambda: _enabled(parts["project"], call),
+        )
+        if enabled is None or parts["service"] not in enabled:
+            return None
         return Made(made.id, state_of(row, made.id, made.state, {}))
 
-    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
+    def update(
+        self, row: ResourceType, made: Made, inputs: Properties, call: CloudCall
+    ) -> Properties:
         """What can change is never sent to the API."""
-        known = known_after(row, made.state, inputs, work.settings)
+        known = known_after(row, made.state, inputs, call.settings)
         return state_of(row, made.id, known, {})
 
-    def delete(self, row: ResourceType, made: Made, work: Work) -> None:
+    def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
         """Disable the API if the program asked for that, else leave it enabled."""
         if made.state.get("disableOnDestroy") is not True:
             return
@@ -71,23 +68,22 @@ class EnabledServices:
             "disableDependentServices": made.state.get("disableDependentServices") is True
         }
         path = "/v1/projects/{project}/services/{service}:disable".format_map(parts)
-        try:
-            answer = work.rest.call("POST", path, work.waiter, body=body)
-            serviceusage_operation(work.rest, answer, work.waiter, f"Deleting {row.title}")
-        except ApiError as error:
-            if error.status == 404:
-                return
-            raise while_doing(f"Error deleting {row.title} {made.id!r}", error) from error
+
+        def disable() -> None:
+            answer = call.request("POST", path, body=body)
+            serviceusage_operation(call, answer, f"Deleting {row.title}")
+
+        unless_gone(f"Error deleting {row.title} {made.id!r}", disable)
 
 
-def _enabled(project: str, work: Work) -> set[str]:
+def _enabled(project: str, call: CloudCall) -> set[str]:
     names: set[str] = set()
     token = ""
     while True:
         query = {"filter": "state:ENABLED", "pageSize": "200"}
         if token:
             query["pageToken"] = token
-        page = work.rest.call("GET", f"/v1/projects/{project}/services", work.waiter, query=query)
+        page = call.request("GET", f"/v1/projects/{project}/services", query=query)
         names |= {text(one, "name").rsplit("/", 1)[-1] for one in children(page, "services")}
         token = text(page, "nextPageToken")
         if not token:

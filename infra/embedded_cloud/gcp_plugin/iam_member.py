@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from embedded_cloud.gcp_plugin.collection import while_doing
+from embedded_cloud.gcp_plugin.call import CloudCall, unless_gone
 from embedded_cloud.gcp_plugin.policies import (
     Grant,
     PolicyCall,
@@ -13,7 +13,7 @@ from embedded_cloud.gcp_plugin.policies import (
     granted,
     revoked,
 )
-from embedded_cloud.gcp_plugin.resource_type import Made, ResourceType, Work
+from embedded_cloud.gcp_plugin.resource_type import Made, ResourceType
 from embedded_cloud.gcp_plugin.states import located
 from embedded_cloud.json_types import JsonObject, child, text
 from pulumi_plugin.values import Properties
@@ -37,39 +37,39 @@ class IamMember:
     reading: PolicyCall
     writing: PolicyCall
 
-    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
         """Add the member to the policy."""
-        values = located(row, inputs, work.settings)
+        values = located(row, inputs, call.settings)
         grant = _grant(values)
         resource = self._full(values)
         policy = change(
-            self.reading, self.writing, resource, lambda before: granted(before, grant), work
+            self.reading, self.writing, resource, lambda before: granted(before, grant), call
         )
         return Made(self._id(resource, grant), self._state(row, values, resource, policy))
 
-    def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
+    def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
         """The present state, or ``None`` when the policy does not grant this (any more)."""
         grant, resource = _grant(made.state), self._full(made.state)
-        try:
-            policy = fetch(self.reading, resource, work)
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise while_doing(f"Error when reading or editing {row.title}", error) from error
-        if not grant.within(policy):
+        policy = unless_gone(
+            f"Error when reading or editing {row.title}",
+            lambda: fetch(self.reading, resource, call),
+        )
+        if policy is None or not grant.within(policy):
             return None
         return Made(self._id(resource, grant), self._state(row, made.state, resource, policy))
 
-    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
+    def update(
+        self, row: ResourceType, made: Made, inputs: Properties, call: CloudCall
+    ) -> Properties:
         """Nothing of a member can be changed in place."""
         raise ApiError(f"Error updating {row.title} {made.id!r}: every change replaces it")
 
-    def delete(self, row: ResourceType, made: Made, work: Work) -> None:
+    def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
         """Take the member out of the policy; a resource that is gone already is fine."""
         grant, resource = _grant(made.state), self._full(made.state)
         try:
             change(
-                self.reading, self.writing, resource, lambda before: revoked(before, grant), work
+                self.reading, self.writing, resource, lambda before: revoked(before, grant), call
             )
         except ApiError as error:
             if error.status != 404:

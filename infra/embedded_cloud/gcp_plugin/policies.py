@@ -7,8 +7,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from embedded_cloud.gcp_plugin.collection import while_doing
-from embedded_cloud.gcp_plugin.resource_type import Work
+from embedded_cloud.gcp_plugin.call import CloudCall, failing_with
 from embedded_cloud.json_types import JsonObject, JsonValue, children, texts
 from tpuflex.errors import ApiError
 
@@ -75,16 +74,15 @@ class _Locks:
 _LOCKS = _Locks()
 
 
-def fetch(reading: PolicyCall, resource: str, work: Work) -> JsonObject:
+def fetch(reading: PolicyCall, resource: str, call: CloudCall) -> JsonObject:
     """The policy of ``resource``.
 
     Raises:
         ApiError: with status 404 when the resource is gone.
     """
-    return work.rest.call(
+    return call.request(
         reading.verb,
         reading.path.format(resource=resource),
-        work.waiter,
         query=dict(reading.query),
         body=reading.body,
     )
@@ -95,26 +93,26 @@ def change(
     writing: PolicyCall,
     resource: str,
     edit: Callable[[JsonObject], JsonObject],
-    work: Work,
+    call: CloudCall,
 ) -> JsonObject:
     """Read the policy, write what ``edit`` makes of it, repeat on conflict; answer the result.
 
     Raises:
         ApiError: the policy could not be read or written.
     """
-    with _LOCKS.of(f"{work.rest.base_url} {resource}"):
-        pauses = work.waiter.pauses(f"the IAM policy of {resource} to stop changing")
+    with _LOCKS.of(f"{call.rest.base_url} {resource}"):
+        pauses = call.waiter.pauses(f"the IAM policy of {resource} to stop changing")
         while True:
             # The etag comes back with the policy and goes out with it: that is the whole lock.
-            policy = edit(fetch(reading, resource, work)) | {"version": POLICY_VERSION}
+            policy = edit(fetch(reading, resource, call)) | {"version": POLICY_VERSION}
             body: JsonObject = {writing.envelope: policy} if writing.envelope else policy
+            path = writing.path.format(resource=resource)
             try:
-                return work.rest.call(
-                    writing.verb, writing.path.format(resource=resource), work.waiter, body=body
-                )
+                with failing_with(f"Error applying IAM policy for {resource}"):
+                    return call.request(writing.verb, path, body=body)
             except ApiError as error:
                 if error.status not in _CONFLICT:
-                    raise while_doing(f"Error applying IAM policy for {resource}", error) from error
+                    raise
             next(pauses)
 
 

@@ -16,9 +16,10 @@ from google.protobuf.struct_pb2 import Struct
 
 from embedded_cloud.gcp_plugin import check as checking
 from embedded_cloud.gcp_plugin import settings as provider_settings
+from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.configured import ConfiguredProvider, ConfiguredProviders
 from embedded_cloud.gcp_plugin.diff import diff
-from embedded_cloud.gcp_plugin.resource_type import IncompleteCreateError, Made, Work
+from embedded_cloud.gcp_plugin.resource_type import IncompleteCreateError, Made
 from embedded_cloud.gcp_plugin.rest import Rest
 from embedded_cloud.gcp_plugin.states import (
     imported_inputs,
@@ -184,12 +185,12 @@ class GcpStandIn(Plugin):
         """Make the resource; in a preview, say what is known of it."""
         row = row_of(type_of(request.urn))
         inputs = _properties(request.properties)
-        work = self._work(context, request.timeout)
+        call = self._cloud_call(context, request.timeout)
         if request.preview:
-            state = predicted(row, inputs, work.settings)
+            state = predicted(row, inputs, call.settings)
             return provider_pb2.CreateResponse(properties=_outputs(state, request.properties))
         try:
-            made = row.behaviour.create(row, inputs, work)
+            made = row.behaviour.create(row, inputs, call)
         except IncompleteCreateError as error:
             raise InitFailedError(
                 str(error),
@@ -208,10 +209,10 @@ class GcpStandIn(Plugin):
         """The present state: for a refresh, or for an import by id alone."""
         row = row_of(type_of(request.urn))
         known, inputs = _properties(request.properties), _properties(request.inputs)
-        work = self._work(context, request.timeout)
+        call = self._cloud_call(context, request.timeout)
         imported = not known
-        made = named(row, request.id, work.settings) if imported else Made(request.id, known)
-        present = row.behaviour.read(row, made, work)
+        made = named(row, request.id, call.settings) if imported else Made(request.id, known)
+        present = row.behaviour.read(row, made, call)
         if present is None:
             return provider_pb2.ReadResponse()
         if imported:
@@ -231,11 +232,11 @@ class GcpStandIn(Plugin):
         """Change what can be changed in place."""
         row = row_of(type_of(request.urn))
         olds, news = _properties(request.olds), _properties(request.news)
-        work = self._work(context, request.timeout)
+        call = self._cloud_call(context, request.timeout)
         if request.preview:
-            state = known_after(row, olds | news, news, work.settings)
+            state = known_after(row, olds | news, news, call.settings)
         else:
-            state = row.behaviour.update(row, Made(request.id, olds), news, work)
+            state = row.behaviour.update(row, Made(request.id, olds), news, call)
         return provider_pb2.UpdateResponse(properties=_outputs(state, request.news))
 
     @reported
@@ -250,8 +251,8 @@ class GcpStandIn(Plugin):
                 hint='set deletionPolicy="DELETE" and run `pulumi up` first',
             )
         if policy != "ABANDON":
-            work = self._work(context, request.timeout)
-            row.behaviour.delete(row, Made(request.id, state), work)
+            call = self._cloud_call(context, request.timeout)
+            row.behaviour.delete(row, Made(request.id, state), call)
         return Empty()
 
     @reported
@@ -260,13 +261,13 @@ class GcpStandIn(Plugin):
         self._providers.cancel(context.peer())
         return Empty()
 
-    def _work(self, context: grpc.ServicerContext, timeout_s: float) -> Work:
+    def _cloud_call(self, context: grpc.ServicerContext, timeout_s: float) -> CloudCall:
         provider = self._providers.of(context.peer())
         deadline = self._timing.now() + (timeout_s or DEFAULT_TIMEOUT_S)
         waiter = Waiter(
             lambda seconds: self._timing.pause(provider, seconds), self._timing.now, deadline
         )
-        return Work(self._rest, provider.settings, waiter)
+        return CloudCall(self._rest, provider.settings, waiter)
 
 
 def _properties(struct: Struct) -> Properties:

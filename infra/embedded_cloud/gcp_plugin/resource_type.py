@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.fields import Fields, Property
-from embedded_cloud.gcp_plugin.rest import Rest
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
 from embedded_cloud.gcp_plugin.types import InvalidValueError
-from embedded_cloud.gcp_plugin.waiting import Waiter
 from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.errors import TpuflexError
 
@@ -25,15 +24,6 @@ class InvalidIdError(TpuflexError):
 
 class MissingSettingError(TpuflexError):
     """Neither the resource nor its provider says which project or region."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What a call may use: the cloud, the provider's settings, and patience."""
-
-    rest: Rest
-    settings: ProviderSettings
-    waiter: Waiter
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,16 +114,18 @@ class ManagedMap:
 class Behaviour(Protocol):
     """How resources of a type live in the REST API."""
 
-    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
         """Make the resource and read it back."""
 
-    def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
+    def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
         """The present state of a resource last known as ``made``; ``None`` when it is gone."""
 
-    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
+    def update(
+        self, row: ResourceType, made: Made, inputs: Properties, call: CloudCall
+    ) -> Properties:
         """Change what ``inputs`` changes and answer the state after it."""
 
-    def delete(self, row: ResourceType, made: Made, work: Work) -> None:
+    def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
         """Remove the resource; one that is gone already is fine."""
 
 

@@ -6,14 +6,12 @@ import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from embedded_cloud.gcp_plugin.collection import while_doing
+from embedded_cloud.gcp_plugin.call import CloudCall, compute_operation, failing_with, unless_gone
 from embedded_cloud.gcp_plugin.fields import write
-from embedded_cloud.gcp_plugin.operations import compute_operation
 from embedded_cloud.gcp_plugin.resource_type import (
     IncompleteCreateError,
     Made,
     ResourceType,
-    Work,
     scope_of,
 )
 from embedded_cloud.gcp_plugin.states import (
@@ -36,11 +34,11 @@ _ONE_AT_A_TIME = threading.Lock()
 class RouterNats:
     """The NATs of routers."""
 
-    def create(self, row: ResourceType, inputs: Properties, work: Work) -> Made:
+    def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
         """Add the NAT to its router."""
-        values = located(row, inputs, work.settings)
+        values = located(row, inputs, call.settings)
         values = values | {"router": text(values, "router").rsplit("/", 1)[-1]}
-        made = identified(row, values, work.settings)
+        made = identified(row, values, call.settings)
         nat = write(row.properties, values, scope_of(values))
 
         def add(nats: list[JsonObject]) -> list[JsonObject]:
@@ -48,28 +46,28 @@ class RouterNats:
                 raise AlreadyExistsError(f"Error creating {row.title}: {made.id} already exists")
             return [*nats, nat]
 
-        self._patch(row, made, add, work, f"Creating {row.title}")
-        present = self.read(row, made, work)
+        self._patch(row, made, add, call, f"Creating {row.title}")
+        present = self.read(row, made, call)
         if present is None:
             gone = ApiError(f"{row.title} {made.id} is not there after it was created", status=404)
             raise IncompleteCreateError(made, gone)
         return present
 
-    def read(self, row: ResourceType, made: Made, work: Work) -> Made | None:
+    def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
         """The present state, or ``None`` when the router or the NAT is gone."""
         parts = row.identity.parse(made.id, NO_DEFAULTS)
-        try:
-            router = work.rest.call("GET", _router_path(parts), work.waiter)
-        except ApiError as error:
-            if error.status == 404:
-                return None
-            raise while_doing(
-                f"Error when reading or editing {row.title} {made.id!r}", error
-            ) from error
-        nat = next((n for n in children(router, "nats") if n.get("name") == parts["name"]), None)
+        router = unless_gone(
+            f"Error when reading or editing {row.title} {made.id!r}",
+            lambda: call.request("GET", _router_path(parts)),
+        )
+        nat = next(
+            (n for n in children(router or {}, "nats") if n.get("name") == parts["name"]), None
+        )
         return None if nat is None else Made(made.id, state_of(row, made.id, made.state, nat))
 
-    def update(self, row: ResourceType, made: Made, inputs: Properties, work: Work) -> Properties:
+    def update(
+        self, row: ResourceType, made: Made, inputs: Properties, call: CloudCall
+    ) -> Properties:
         """Change the NAT within its router."""
         name = row.identity.parse(made.id, NO_DEFAULTS)["name"]
         changes = sent_changes(row, made.state, inputs, (), ())
@@ -82,23 +80,23 @@ class RouterNats:
             return [nat | sent if nat.get("name") == name else nat for nat in nats]
 
         if sent:
-            self._patch(row, made, edit, work, f"Updating {row.title}")
-        known = known_after(row, made.state, inputs, work.settings)
-        present = self.read(row, Made(made.id, known), work)
+            self._patch(row, made, edit, call, f"Updating {row.title}")
+        known = known_after(row, made.state, inputs, call.settings)
+        present = self.read(row, Made(made.id, known), call)
         if present is None:
             raise ApiError(f"{row.title} {made.id!r} does not exist", status=404)
         return present.state
 
-    def delete(self, row: ResourceType, made: Made, work: Work) -> None:
+    def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
         """Take the NAT out of its router; a router or NAT that is gone already is fine."""
         name = row.identity.parse(made.id, NO_DEFAULTS)["name"]
-        if self.read(row, made, work) is None:
+        if self.read(row, made, call) is None:
             return
         self._patch(
             row,
             made,
             lambda nats: [nat for nat in nats if nat.get("name") != name],
-            work,
+            call,
             f"Deleting {row.title}",
         )
 
@@ -107,19 +105,17 @@ class RouterNats:
         row: ResourceType,
         made: Made,
         edit: Callable[[list[JsonObject]], list[JsonObject]],
-        work: Work,
+        call: CloudCall,
         doing: str,
     ) -> None:
         path = _router_path(row.identity.parse(made.id, NO_DEFAULTS))
         with _ONE_AT_A_TIME:
-            try:
-                router = work.rest.call("GET", path, work.waiter)
+            with failing_with(f"Error {doing}"):
+                router = call.request("GET", path)
                 nats: list[JsonValue] = [*edit(children(router, "nats"))]
-                answer = work.rest.call("PATCH", path, work.waiter, body={"nats": nats})
-            except ApiError as error:
-                raise while_doing(f"Error {doing}", error) from error
+                answer = call.request("PATCH", path, body={"nats": nats})
             try:
-                compute_operation(work.rest, answer, work.waiter, doing)
+                compute_operation(call, answer, doing)
             except ApiError:
                 raise
             except TpuflexError as error:

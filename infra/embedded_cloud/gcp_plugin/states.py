@@ -15,11 +15,11 @@ from pulumi_plugin.values import UNKNOWN, Properties, Value
 NO_DEFAULTS = ProviderSettings()
 
 
-class Spelt(dict[str, str]):
-    """Values as a format string shows them: an absent one is empty."""
+class Formatted(dict[str, str]):
+    """Values as they appear in a format string; an absent one is empty."""
 
     def __init__(self, values: Properties) -> None:
-        super().__init__({key: _spell(value) for key, value in values.items()})
+        super().__init__({key: _text(value) for key, value in values.items()})
 
     def __missing__(self, key: str) -> str:
         return ""
@@ -166,7 +166,7 @@ def state_of(
     for item in row.properties:
         if item.name in row.derived:
             form = row.derived[item.name]
-            state[item.name] = item.shape.from_wire(form.format_map(Spelt(state)))
+            state[item.name] = item.shape.from_wire(form.format_map(Formatted(state)))
     return state
 
 
@@ -196,7 +196,7 @@ def _not_answered(item: Property) -> bool:
     return not item.place or not item.answered
 
 
-def _spell(value: Value) -> str:
+def _text(value: Value) -> str:
     if value is None:
         return ""
     return str(value).lower() if isinstance(value, bool) else str(value)

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import ipaddress
 
+from embedded_cloud.gcp_plugin.call import compute_operation
 from embedded_cloud.gcp_plugin.collection import Collection, Step
 from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
-from embedded_cloud.gcp_plugin.operations import compute_operation
 from embedded_cloud.gcp_plugin.properties import (
     CREATION_TIMESTAMP,
     DELETION_POLICY,

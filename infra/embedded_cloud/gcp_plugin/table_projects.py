@@ -8,6 +8,7 @@ google/services/resourcemanager/resource_google_{service_account,project_service
 
 from __future__ import annotations
 
+from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.collection import Collection, Step
 from embedded_cloud.gcp_plugin.enabled_service import EnabledServices
 from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
@@ -21,14 +22,14 @@ from embedded_cloud.gcp_plugin.properties import (
     PROJECT,
     ROLE,
 )
-from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType, Work
+from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, Segment, TextMap
 from tpuflex.errors import ConflictError
 
 _KEY = Group((Property("kmsKeyName", use=Use.REQUIRED),))
 
 
-def _unprotected(made: Made, _work: Work) -> None:
+def _unprotected(made: Made, _work: CloudCall) -> None:
     """Refuse to delete a secret that the program protects.
 
     Raises:

@@ -6,9 +6,9 @@ google/services/compute/resource_compute_{router,router_nat}.go.
 
 from __future__ import annotations
 
+from embedded_cloud.gcp_plugin.call import compute_operation
 from embedded_cloud.gcp_plugin.collection import Collection
 from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
-from embedded_cloud.gcp_plugin.operations import compute_operation
 from embedded_cloud.gcp_plugin.properties import (
     CREATION_TIMESTAMP,
     DELETION_POLICY,

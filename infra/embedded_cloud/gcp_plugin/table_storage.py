@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from urllib.parse import quote
 
-from embedded_cloud.gcp_plugin.collection import Collection, while_doing
+from embedded_cloud.gcp_plugin.call import CloudCall, unless_gone
+from embedded_cloud.gcp_plugin.collection import Collection
 from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
 from embedded_cloud.gcp_plugin.iam_member import IamMember
 from embedded_cloud.gcp_plugin.policies import PolicyCall
@@ -21,10 +22,10 @@ from embedded_cloud.gcp_plugin.properties import (
     PROJECT,
     ROLE,
 )
-from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType, Work
+from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, Number, Segment, Text, TextMap, Texts
 from embedded_cloud.json_types import children, text
-from tpuflex.errors import ApiError, ConflictError
+from tpuflex.errors import ConflictError
 
 _ENABLED = Group((Property("enabled", Flag(), Use.REQUIRED),))
 
@@ -60,7 +61,7 @@ _LIFECYCLE = Groups(
 )
 
 
-def _empty_first(made: Made, work: Work) -> None:
+def _empty_first(made: Made, call: CloudCall) -> None:
     """Delete every generation of every object if the program allows it, else refuse.
 
     Raises:
@@ -68,15 +69,13 @@ def _empty_first(made: Made, work: Work) -> None:
     """
     bucket = made.id
     path = f"/storage/v1/b/{bucket}/o"
+    query = {"versions": "true", "maxResults": "500"}
     while True:
-        query = {"versions": "true", "maxResults": "500"}
-        try:
-            page = work.rest.call("GET", path, work.waiter, query=query)
-        except ApiError as error:
-            if error.status == 404:
-                return
-            raise while_doing(f"Error listing objects of bucket {bucket}", error) from error
-        objects = children(page, "items")
+        page = unless_gone(
+            f"Error listing objects of bucket {bucket}",
+            lambda: call.request("GET", path, query=query),
+        )
+        objects = children(page or {}, "items")
         if not objects:
             return
         if made.state.get("forceDestroy") is not True:
@@ -87,16 +86,15 @@ def _empty_first(made: Made, work: Work) -> None:
                 hint="set forceDestroy on the bucket and run `pulumi up`, then destroy again",
             )
         for one in objects:
-            _delete_object(bucket, text(one, "name"), text(one, "generation"), work)
+            _delete_object(bucket, text(one, "name"), text(one, "generation"), call)
 
 
-def _delete_object(bucket: str, name: str, generation: str, work: Work) -> None:
+def _delete_object(bucket: str, name: str, generation: str, call: CloudCall) -> None:
     path = f"/storage/v1/b/{bucket}/o/{quote(name, safe='')}"
-    try:
-        work.rest.call("DELETE", path, work.waiter, query={"generation": generation})
-    except ApiError as error:
-        if error.status != 404:
-            raise while_doing(f"Error deleting object {name} of bucket {bucket}", error) from error
+    unless_gone(
+        f"Error deleting object {name} of bucket {bucket}",
+        lambda: call.request("DELETE", path, query={"generation": generation}),
+    )
 
 
 BUCKET = ResourceType(
