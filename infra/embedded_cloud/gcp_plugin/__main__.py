@@ -1,4 +1,4 @@
-"""``python -m embedded_cloud.gcp_plugin``: serve until told to end."""
+"""``python -m embedded_cloud.gcp_plugin``: the stand-in as a process."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument(
         "--exit-with-stdin",
         action="store_true",
-        help="end when standard input closes, so that it never outlives what started it",
+        help="end when standard input closes, so as not to outlive the process that started it",
     )
     options = parser.parse_args(arguments)
     try:

@@ -1,4 +1,4 @@
-"""Check: is what the program says something that this type takes? Pure."""
+"""Check: the inputs of a resource, completed and validated. Pure."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from pulumi_plugin.values import Properties
 def check(
     row: ResourceType, news: Properties, olds: Properties, logical_name: str, seed: bytes
 ) -> tuple[Properties, list[InvalidValueError]]:
-    """``news`` with defaults and, if need be, a generated name; and all that is wrong.
+    """``news`` with defaults and, if needed, a generated name; and all that is wrong.
 
     Args:
         row: the type.
-        news: what the program says now.
-        olds: the inputs of the existing resource, if any: a generated name stays.
+        news: the inputs of the program.
+        olds: the inputs of the existing resource, if any: its generated name is kept.
         logical_name: the resource's name in the program.
         seed: the engine's randomness for generated names.
     """

@@ -34,13 +34,13 @@ class Step:
     """One request of an update.
 
     Attributes:
-        properties: the properties that it carries; empty means all that no other step has,
-            and the managed maps.
+        properties: the properties that it carries; empty means those of no other step, and
+            the managed maps.
         verb: its HTTP method.
         suffix: what follows the resource's path.
-        mask: where the names of the changed fields go: ``query``, ``body`` or nowhere.
-        lock: a field of the present resource to send back, which proves that it was seen.
-        switch: suffixes for false and true when the one property has methods of its own.
+        mask: where the names of the changed fields go: ``query``, ``body``, or empty for nowhere.
+        lock: a field of the present resource to send back, such as its etag.
+        switch: suffixes for false and true of a boolean that is set by two custom methods.
     """
 
     properties: tuple[str, ...] = ()
@@ -63,8 +63,8 @@ class Collection:
         beside: further fields of a create request that has an envelope.
         wait: how to wait for the answer to a change.
         steps: the requests of an update, in order.
-        adopts: the flag that makes an existing resource acceptable to create; or empty.
-        guard: refuses or prepares a delete, before it is sent.
+        adopts: the flag that lets create adopt an existing resource; may be empty.
+        guard: refuses or prepares a delete before it is sent.
     """
 
     path: str
@@ -78,7 +78,7 @@ class Collection:
     guard: Callable[[Made, CloudCall], None] | None = None
 
     def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
-        """Make the resource and read it back."""
+        """Create the resource and read it back."""
         values = located(row, inputs, call.settings)
         body = write(row.properties, values, scope_of(values))
         for managed in row.maps:
@@ -111,13 +111,13 @@ class Collection:
                 maps = map_changes(row, made.state, inputs, resource, call.settings)
             if changes or maps:
                 self._send(row, made, step, changes, maps, resource, call)
-                # The next step's lock is what this step left behind.
+                # This step has changed what the next one must send as its lock.
                 resource = self._require(row, made, call)
         known = known_after(row, made.state, inputs, call.settings)
         return state_of(row, made.id, known, resource)
 
     def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
-        """Remove the resource; one that is gone already is fine."""
+        """Delete the resource, unless it is gone already."""
         if self.guard is not None:
             self.guard(made, call)
         answer = unless_gone(
@@ -151,7 +151,7 @@ class Collection:
             self.wait(call, answer, f"Creating {row.title}")
         except ApiError as error:
             if error.status:
-                # The question failed, not the operation: the resource may be there.
+                # Polling failed, not the operation: the resource may exist.
                 raise IncompleteCreateError(made, error) from error
             raise
         except TpuflexError as error:

@@ -59,9 +59,9 @@ def _innermost(
 ) -> dict[str, Change]:
     """The innermost changes between ``old`` and ``new``."""
     if isinstance(old, dict) and isinstance(new, dict):
-        if isinstance(item.shape, Group):
-            return _in_group(item.shape.fields, old, new, path, replaces)
-        if isinstance(item.shape, TextMap):
+        if isinstance(item.type, Group):
+            return _in_group(item.type.fields, old, new, path, replaces)
+        if isinstance(item.type, TextMap):
             return {
                 entry_path(path, key): Change(
                     ChangeKind.between(old.get(key), new.get(key)), replaces
@@ -69,7 +69,7 @@ def _innermost(
                 for key in sorted({*old, *new})
                 if old.get(key) != new.get(key)
             }
-    if item.shape.same(old, new):
+    if item.type.same(old, new):
         return {}
     return {path: Change(ChangeKind.between(old, new), replaces)}
 

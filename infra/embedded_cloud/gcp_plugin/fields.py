@@ -1,6 +1,6 @@
-"""Properties: a name, a shape, how it is used, and its place in the REST resource.
+"""Properties: a name, a type, how it is used, and its place in the REST resource.
 
-Also the two shapes that are made of properties: one object (:class:`Group`) and a list of
+Also the two types that are made of properties: one object (:class:`Group`) and a list of
 objects (:class:`Groups`).
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
 
-from embedded_cloud.gcp_plugin.types import InvalidValueError, Scope, Shape, Text, blank
+from embedded_cloud.gcp_plugin.types import InvalidValueError, PropertyType, Scope, Text, blank
 from embedded_cloud.json_types import JsonObject, JsonValue
 from pulumi_plugin.values import UNKNOWN, Properties, Value
 
@@ -19,8 +19,8 @@ class Use(Enum):
     """How a program may use a property."""
 
     REQUIRED = "the program must set it"
-    OPTIONAL = "the program may set it; unset means its default, or nothing"
-    CHOSEN = "the program may set it; unset means that the cloud chooses and the choice stays"
+    OPTIONAL = "the program may set it; unset means its default, if any"
+    CHOSEN = "the program may set it; otherwise the cloud chooses, and that value stays"
     OUTPUT = "only the cloud sets it"
 
 
@@ -30,18 +30,18 @@ class Property:
 
     Attributes:
         name: Pulumi's name.
-        shape: what its value looks like.
+        type: the type of its value.
         use: who sets it.
         immutable: a change replaces the resource.
-        default: what it is when the program does not say. For ``OPTIONAL`` the engine sees it
-            as an input; for ``CHOSEN`` it only appears in the state.
+        default: its value when the program sets none. For ``OPTIONAL`` the engine sees it as
+            an input; for ``CHOSEN`` it appears in the state only.
         wire: dotted place in the REST resource; ``None`` means the same name at the top;
             empty means that the API never sees it.
-        answered: the API answers it back; otherwise the state keeps what was sent.
+        answered: the API returns it; otherwise the state keeps what was sent.
     """
 
     name: str
-    shape: Shape = field(default_factory=Text)
+    type: PropertyType = field(default_factory=Text)
     use: Use = Use.OPTIONAL
     immutable: bool = False
     default: Value = None
@@ -66,7 +66,7 @@ Fields = tuple[Property, ...]
 def accept(
     fields: Fields, values: Mapping[str, Value], prefix: str = ""
 ) -> tuple[Properties, list[InvalidValueError]]:
-    """``values`` in the shapes of ``fields`` with defaults, and everything wrong with them."""
+    """``values`` converted to the types of ``fields``, with defaults; and all that is wrong."""
     accepted: Properties = {}
     invalid: list[InvalidValueError] = []
     for item in fields:
@@ -81,37 +81,37 @@ def accept(
                 accepted[item.name] = item.default
             continue
         try:
-            accepted[item.name] = item.shape.accept(value, path)
+            accepted[item.name] = item.type.accept(value, path)
         except InvalidValueError as error:
             invalid.append(error)
     return accepted, invalid
 
 
 def write(fields: Iterable[Property], values: Mapping[str, Value], scope: Scope) -> JsonObject:
-    """The REST resource that says ``values``; a key whose value is ``None`` is cleared there."""
+    """The REST resource with ``values``; a key whose value is ``None`` is cleared there."""
     resource: JsonObject = {}
     for item in fields:
         if item.place and item.name in values:
-            _put(resource, item.place, item.shape.to_wire(values[item.name], scope))
+            _put(resource, item.place, item.type.to_wire(values[item.name], scope))
     return resource
 
 
 def read(fields: Iterable[Property], resource: Mapping[str, object]) -> Properties:
-    """The properties that the REST ``resource`` says; what it does not say is left out."""
+    """The properties that the REST ``resource`` has."""
     values: Properties = {}
     for item in fields:
         if item.place:
-            value = item.shape.from_wire(_get(resource, item.place))
+            value = item.type.from_wire(_get(resource, item.place))
             if value is not None:
                 values[item.name] = value
     return values
 
 
 def unchanged(item: Property, old: Value, new: Value) -> bool:
-    """Whether wanting ``new`` (``None``: unset) where there is ``old`` changes nothing."""
+    """Whether setting ``new`` (``None``: unset) in place of ``old`` changes nothing."""
     if new is None and item.use in (Use.CHOSEN, Use.OUTPUT):
         return True
-    return item.shape.same(old, new)
+    return item.type.same(old, new)
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,13 +120,13 @@ class Group:
 
     Attributes:
         fields: its properties.
-        switch: name of a boolean of the REST object that says whether the object is there at
-            all (``logConfig.enable``); empty when its presence says that.
+        switch: name of a boolean of the REST object that turns it on (``logConfig.enable``);
+            empty when an object that is there is on.
     """
 
     fields: Fields
     switch: str = ""
-    type_name: str = "object"
+    json_type: str = "object"
 
     def accept(self, value: Value, path: str) -> Value:
         """An object with these properties and no others."""
@@ -157,7 +157,7 @@ class Group:
         return on | write(self.fields, value, scope)
 
     def from_wire(self, value: object) -> Value:
-        """The object; absent when the API has none or its switch is off."""
+        """The object; ``None`` when the API has none or its switch is off."""
         if not isinstance(value, dict) or (self.switch and not value.get(self.switch)):
             return None
         return read(self.fields, value)
@@ -169,12 +169,12 @@ class Groups:
 
     Attributes:
         fields: the properties of each.
-        ordered: the order makes a difference.
+        ordered: whether the order matters.
     """
 
     fields: Fields
     ordered: bool = False
-    type_name: str = "array"
+    json_type: str = "array"
 
     def accept(self, value: Value, path: str) -> Value:
         """A list of such objects."""
@@ -186,7 +186,7 @@ class Groups:
         return [one.accept(item, f"{path}[{at}]") for at, item in enumerate(value)]
 
     def same(self, old: Value, new: Value) -> bool:
-        """Pairwise the same; in any order unless order counts."""
+        """Pairwise the same; in any order unless ``ordered``."""
         before = old if isinstance(old, list) else []
         after = new if isinstance(new, list) else []
         if new is UNKNOWN or len(before) != len(after):
@@ -220,7 +220,7 @@ def _put(resource: JsonObject, place: tuple[str, ...], value: JsonValue) -> None
     for key in place[:-1]:
         step = inner.setdefault(key, {})
         if not isinstance(step, dict):
-            raise TypeError(f"{'.'.join(place)} crosses {key}, which is not an object")
+            raise TypeError(f"{'.'.join(place)} leads through {key}, which is not an object")
         inner = step
     inner[place[-1]] = value
 

@@ -1,4 +1,4 @@
-"""One member of one role on one resource: a line of an IAM policy as a resource."""
+"""One member of one role in the IAM policy of one resource, as a resource of its own."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ class IamMember:
 
     Attributes:
         target: the property that names the resource.
-        prefix: what its id has in front of a bare name, over ``{project}``: ``b/`` for a
-            bucket. Ids and outputs have the prefix, paths have what ``reading`` says.
+        prefix: what precedes a bare name in its id, such as ``b/`` for a bucket; may contain
+            ``{project}``.
         reading: reads the policy.
         writing: writes it.
     """
@@ -48,7 +48,7 @@ class IamMember:
         return Made(self._id(resource, grant), self._state(row, values, resource, policy))
 
     def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
-        """The present state, or ``None`` when the policy does not grant this (any more)."""
+        """The present state, or ``None`` when the policy does not grant this."""
         grant, resource = _grant(made.state), self._full(made.state)
         policy = unless_gone(
             f"Error when reading or editing {row.title}",
@@ -65,7 +65,7 @@ class IamMember:
         raise ApiError(f"Error updating {row.title} {made.id!r}: every change replaces it")
 
     def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
-        """Take the member out of the policy; a resource that is gone already is fine."""
+        """Remove the member from the policy, unless the resource is gone already."""
         grant, resource = _grant(made.state), self._full(made.state)
         try:
             change(
@@ -76,7 +76,7 @@ class IamMember:
                 raise
 
     def _full(self, values: Properties) -> str:
-        # A bare name, "project/name" and the full form are all accepted, as everywhere.
+        # A bare name, "project/name" and the full form are all accepted.
         parts = text(values, self.target).split("/")
         if len(parts) > self.prefix.count("/") > 0:
             return "/".join(parts)

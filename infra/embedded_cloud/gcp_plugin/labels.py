@@ -1,8 +1,8 @@
-"""Labels and annotations: maps that a program shares with others.
+"""Labels and annotations: maps that a program shares with other tools.
 
-The program's own keys are the property; the provider adds its default labels and the mark
-that Pulumi provisioned the resource (``goog-pulumi-provisioned``, as the published plugin
-does, on creation only); everything else on the resource belongs to others and is kept.
+The program's own keys are the property. The provider adds its default labels and, on creation
+only, the label ``goog-pulumi-provisioned``, as the published plugin does. All other keys on the
+resource belong to other tools and are kept.
 """
 
 from __future__ import annotations
@@ -43,27 +43,27 @@ def outputs(managed: ManagedMap, on_resource: object, known: Properties) -> Prop
 
     Args:
         managed: which map.
-        on_resource: the map as the API answers it.
+        on_resource: the map as the API returns it.
         known: the state so far; without the map's outputs the resource is being imported, and
-            everything on it but the attribution counts as the program's.
+            all its keys but the attribution count as the program's.
     """
     actual = _map(on_resource)
     imported = managed.effective not in known
     own = set(actual) - {ATTRIBUTION} if imported else set(_map(known.get(managed.name)))
-    found: Properties = {
+    result: Properties = {
         managed.name: {key: actual[key] for key in actual if key in own},
         managed.effective: actual,
     }
     if managed.combined:
         both = set(actual) if imported else set(_map(known.get(managed.combined)))
-        found[managed.combined] = {key: actual[key] for key in actual if key in both}
-    return found
+        result[managed.combined] = {key: actual[key] for key in actual if key in both}
+    return result
 
 
 def sent(
     managed: ManagedMap, on_resource: object, before: Properties, keys: Properties
 ) -> JsonObject:
-    """What to send so that ``keys`` replaces what was managed ``before`` and the rest stays."""
+    """The map to send so that ``keys`` replaces what was managed ``before``; the rest stays."""
     managed_before = set(_map(before.get(managed.combined or managed.name)))
     others: JsonObject = {
         k: str(v) for k, v in _map(on_resource).items() if k not in managed_before

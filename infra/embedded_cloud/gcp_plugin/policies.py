@@ -1,4 +1,4 @@
-"""IAM policies: read, change one binding, write back, and again if someone else was faster."""
+"""IAM policies: read, change one binding, write back; again if there was another writer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from tpuflex.errors import ApiError
 #: Version 3 is the first that can carry conditions (cloud.google.com/iam/docs/policies).
 POLICY_VERSION = 3
 
-#: Answers that mean that the policy changed between our read and our write.
+#: Statuses that mean that the policy changed between read and write.
 _CONFLICT = {409, 412}
 
 
@@ -24,10 +24,10 @@ class PolicyCall:
 
     Attributes:
         verb: its HTTP method.
-        path: where it goes.
+        path: its path.
         query: its query.
-        body: its fixed body; ``None`` for none.
-        envelope: the field that carries the policy in a write; empty when the body is it.
+        body: its fixed body, if any.
+        envelope: the field that carries the policy in a write; empty when the body is the policy.
     """
 
     verb: str
@@ -60,7 +60,7 @@ class Grant:
 
 
 class _Locks:
-    """One lock per resource: members of one policy are changed one after the other."""
+    """One lock per resource: changes of one policy are made one after the other."""
 
     def __init__(self) -> None:
         self._guard = threading.Lock()
@@ -95,7 +95,7 @@ def change(
     edit: Callable[[JsonObject], JsonObject],
     call: CloudCall,
 ) -> JsonObject:
-    """Read the policy, write what ``edit`` makes of it, repeat on conflict; answer the result.
+    """Read the policy, write it as edited by ``edit``, repeat on conflict; returns the result.
 
     Raises:
         ApiError: the policy could not be read or written.
@@ -103,7 +103,7 @@ def change(
     with _LOCKS.of(f"{call.rest.base_url} {resource}"):
         pauses = call.waiter.pauses(f"the IAM policy of {resource} to stop changing")
         while True:
-            # The etag comes back with the policy and goes out with it: that is the whole lock.
+            # The policy carries its etag, which makes the API refuse a write against an old one.
             policy = edit(fetch(reading, resource, call)) | {"version": POLICY_VERSION}
             body: JsonObject = {writing.envelope: policy} if writing.envelope else policy
             path = writing.path.format(resource=resource)
@@ -134,7 +134,7 @@ def granted(policy: JsonObject, grant: Grant) -> JsonObject:
 
 
 def revoked(policy: JsonObject, grant: Grant) -> JsonObject:
-    """``policy`` without ``grant``; a binding without members goes away."""
+    """``policy`` without ``grant``; a binding without members is removed."""
     bindings: list[JsonValue] = []
     for binding in children(policy, "bindings"):
         if grant.on(binding):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from embedded_cloud.gcp_plugin.fields import Group, Property, Use
-from embedded_cloud.gcp_plugin.types import Reference, Segment, Shape, Text
+from embedded_cloud.gcp_plugin.types import PropertyType, Reference, Segment, Text
 
 NETWORK_LINK = Reference(path="projects/{project}/global/networks/{}")
 SUBNETWORK_LINK = Reference(path="projects/{project}/regions/{region}/subnetworks/{}")
@@ -34,6 +34,6 @@ CONDITION = Property(
 ETAG = Property("etag", use=Use.OUTPUT)
 
 
-def chosen(name: str, shape: Shape | None = None, wire: str | None = None) -> Property:
-    """A property that the cloud chooses when the program does not."""
-    return Property(name, shape or Text(), use=Use.CHOSEN, wire=wire)
+def chosen(name: str, type_: PropertyType | None = None, wire: str | None = None) -> Property:
+    """A property whose value the cloud chooses when the program sets none."""
+    return Property(name, type_ or Text(), use=Use.CHOSEN, wire=wire)

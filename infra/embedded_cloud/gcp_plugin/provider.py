@@ -1,6 +1,6 @@
-"""The engine's protocol: requests in, table lookups in the middle, answers out.
+"""The stand-in's gRPC service: the engine's requests in, replies out.
 
-No rule about any resource type lives here.
+There are no rules about resource types here.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from google.protobuf.struct_pb2 import Struct
 from embedded_cloud.gcp_plugin import check as checking
 from embedded_cloud.gcp_plugin import settings as provider_settings
 from embedded_cloud.gcp_plugin.call import CloudCall
-from embedded_cloud.gcp_plugin.configured import ConfiguredProvider, ConfiguredProviders
 from embedded_cloud.gcp_plugin.diff import diff
 from embedded_cloud.gcp_plugin.resource_type import IncompleteCreateError, Made
 from embedded_cloud.gcp_plugin.rest import Rest
+from embedded_cloud.gcp_plugin.settings import ConfiguredProvider, ConfiguredProviders
 from embedded_cloud.gcp_plugin.states import (
     imported_inputs,
     known_after,
@@ -51,7 +51,7 @@ _LOG = logging.getLogger(__name__)
 #: Outputs that the published plugin marks secret, because other tools write into them.
 _SECRET_OUTPUTS = frozenset({"effectiveLabels", "pulumiLabels"})
 
-#: What a call may take when the program sets no custom timeout (the published plugin's).
+#: The timeout of a call when the program sets none, as in the published plugin.
 DEFAULT_TIMEOUT_S = 20 * 60.0
 
 
@@ -61,7 +61,7 @@ class Timing:
 
     Attributes:
         now: a monotonic clock, in seconds.
-        pause: waits that many seconds for a provider; answers whether it was cancelled.
+        pause: waits that many seconds for a provider; returns whether it was cancelled.
     """
 
     now: Callable[[], float] = time.monotonic
@@ -154,7 +154,7 @@ class GcpStandIn(Plugin):
     def Check(
         self, request: provider_pb2.CheckRequest, context: grpc.ServicerContext
     ) -> provider_pb2.CheckResponse:
-        """Inputs with defaults, or everything that is wrong with them."""
+        """Inputs with defaults, and all that is wrong with them."""
         row = row_of(type_of(request.urn))
         news = _properties(request.news)
         inputs, invalid = checking.check(
@@ -182,7 +182,7 @@ class GcpStandIn(Plugin):
     def Create(
         self, request: provider_pb2.CreateRequest, context: grpc.ServicerContext
     ) -> provider_pb2.CreateResponse:
-        """Make the resource; in a preview, say what is known of it."""
+        """Create the resource; in a preview, return what is known of it."""
         row = row_of(type_of(request.urn))
         inputs = _properties(request.properties)
         call = self._cloud_call(context, request.timeout)
@@ -241,7 +241,7 @@ class GcpStandIn(Plugin):
 
     @reported
     def Delete(self, request: provider_pb2.DeleteRequest, context: grpc.ServicerContext) -> Empty:
-        """Remove the resource, as far as its deletion policy allows."""
+        """Delete the resource, as far as its deletion policy allows."""
         row = row_of(type_of(request.urn))
         state = _properties(request.properties)
         policy = state.get("deletionPolicy")
@@ -257,7 +257,7 @@ class GcpStandIn(Plugin):
 
     @reported
     def Cancel(self, request: Empty, context: grpc.ServicerContext) -> Empty:
-        """Stop waiting, for the provider behind this connection."""
+        """End the waits of the provider behind this connection."""
         self._providers.cancel(context.peer())
         return Empty()
 

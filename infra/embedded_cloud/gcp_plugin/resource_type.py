@@ -1,4 +1,4 @@
-"""What a row of the tables of resource types says."""
+"""The rows of the tables of resource types."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class InvalidIdError(TpuflexError):
 
 
 class MissingSettingError(TpuflexError):
-    """Neither the resource nor its provider says which project or region."""
+    """Neither the resource nor its provider has a project, region or other part of the id."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +40,10 @@ class Made:
 
 
 class IncompleteCreateError(TpuflexError):
-    """The resource was asked for and may exist, but could not be waited for or read back.
+    """The create request was sent, but the resource could not be waited for or read back.
 
     Attributes:
-        made: what is known of it.
+        made: the resource as far as it is known.
     """
 
     def __init__(self, made: Made, cause: TpuflexError) -> None:
@@ -53,11 +53,11 @@ class IncompleteCreateError(TpuflexError):
 
 @dataclass(frozen=True, slots=True)
 class Identity:
-    """How the id of a type is spelt.
+    """The forms of the ids of a type.
 
     Attributes:
         form: the id, with ``{property}`` for each part.
-        imports: further spellings that an import may use; what a spelling leaves out is the
+        imports: further forms that an import may use; parts that a form leaves out are the
             provider's.
     """
 
@@ -78,15 +78,15 @@ class Identity:
         for form in (self.form, *self.imports):
             match = re.fullmatch(_pattern(form), text)
             if match:
-                found = {"project": settings.project, "region": settings.region}
-                return {name: value for name, value in found.items() if value} | match.groupdict()
+                defaults = {"project": settings.project, "region": settings.region}
+                return {k: v for k, v in defaults.items() if v} | match.groupdict()
         forms = ", ".join((self.form, *self.imports))
         raise InvalidIdError(f"import id {text!r} does not have an accepted form: {forms}")
 
 
 def _pattern(form: str) -> str:
     parts = re.split(r"{(\w+)}", form)
-    # Roles and resource names have slashes: ids that hold them are separated by spaces.
+    # Ids with roles and resource names, which have slashes, are separated by spaces.
     letters = "[^ ]+" if " " in form else "[^/ ]+"
     return "".join(
         f"(?P<{part}>{letters})" if at % 2 else re.escape(part) for at, part in enumerate(parts)
@@ -95,14 +95,14 @@ def _pattern(form: str) -> str:
 
 @dataclass(frozen=True, slots=True)
 class ManagedMap:
-    """A map of which the program manages its own keys and leaves others alone.
+    """A map of which the program manages only its own keys.
 
     Attributes:
         name: the property, ``labels`` or ``annotations``; also its name in the REST resource.
         effective: the output that holds all keys on the resource.
-        combined: the output that holds the program's keys and the provider's default ones;
-            empty when the provider adds none to this map.
-        removes_by_null: the API merges maps, so that a key goes away by being set to null.
+        combined: the output that holds the program's keys and the provider's defaults; empty
+            when the provider has no defaults for this map.
+        removes_by_null: the API merges maps, so a key is removed by setting it to null.
     """
 
     name: str
@@ -115,7 +115,7 @@ class Behaviour(Protocol):
     """How resources of a type live in the REST API."""
 
     def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
-        """Make the resource and read it back."""
+        """Create the resource and read it back."""
 
     def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
         """The present state of a resource last known as ``made``; ``None`` when it is gone."""
@@ -123,10 +123,10 @@ class Behaviour(Protocol):
     def update(
         self, row: ResourceType, made: Made, inputs: Properties, call: CloudCall
     ) -> Properties:
-        """Change what ``inputs`` changes and answer the state after it."""
+        """Apply what differs in ``inputs``; returns the state afterwards."""
 
     def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
-        """Remove the resource; one that is gone already is fine."""
+        """Delete the resource, unless it is gone already."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,16 +136,16 @@ class ResourceType:
     Attributes:
         token: Pulumi's type token.
         title: its name in messages.
-        properties: everything that the published class has and the stand-in honours.
-        identity: how its id is spelt.
+        properties: the properties of the published class that the stand-in serves.
+        identity: the forms of its ids.
         behaviour: how it lives in the REST API.
         autonamed: the property that gets a generated name when the program gives none.
         maps: its managed maps.
         rules: rules over several properties.
         replaces_when: further conditions under which a change of a property replaces.
-        foreseen: parts of the id that follow from inputs, as format strings.
+        predicted: parts of the id that follow from inputs, as format strings.
         derived: outputs computed from others, as format strings.
-        unserved: what the published class has and the stand-in refuses, by name.
+        unserved: the properties of the published class that the stand-in refuses.
     """
 
     token: str
@@ -157,7 +157,7 @@ class ResourceType:
     maps: tuple[ManagedMap, ...] = ()
     rules: tuple[Rule, ...] = ()
     replaces_when: Mapping[str, Callable[[Value, Value], bool]] = field(default_factory=dict)
-    foreseen: Mapping[str, str] = field(default_factory=dict)
+    predicted: Mapping[str, str] = field(default_factory=dict)
     derived: Mapping[str, str] = field(default_factory=dict)
     unserved: tuple[str, ...] = ()
 
@@ -171,16 +171,15 @@ class ResourceType:
         return next((item for item in self.properties if item.name == name), None)
 
     def scoped(self, values: Properties, settings: ProviderSettings) -> Properties:
-        """``values`` with the provider's project and region where the resource names none."""
+        """``values`` with the provider's project and region as defaults."""
         defaults: Properties = {"project": settings.project, "region": settings.region}
-        wanted = {name for name in defaults if self.property(name)}
-        return {name: defaults[name] for name in wanted if defaults[name]} | values
+        return {k: v for k, v in defaults.items() if v and self.property(k)} | values
 
     def identify(self, values: Properties) -> str | None:
-        """The id that a resource with ``values`` has; ``None`` while a part is not known."""
+        """The id of a resource with ``values``; ``None`` while a part is unknown."""
         known = {k: v for k, v in values.items() if isinstance(v, str) and not has_unknown(v)}
         try:
-            for name, form in self.foreseen.items():
+            for name, form in self.predicted.items():
                 if name not in known:
                     known[name] = form.format_map(known)
             return self.identity.form.format_map(known)

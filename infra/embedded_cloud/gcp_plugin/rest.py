@@ -12,7 +12,7 @@ from embedded_cloud.gcp_plugin.waiting import Waiter
 from embedded_cloud.json_types import JsonObject, JsonValue, child, text
 from tpuflex.errors import ApiError, EmulatorError
 
-#: Answers that the published plugin asks again after, too.
+#: Statuses after which the published plugin retries, too.
 _TRANSIENT = {429, 500, 502, 503, 504}
 _TRANSIENT_TRIES = 5
 _TIMEOUT_S = 60.0
@@ -48,13 +48,13 @@ class Rest:
         query: Mapping[str, str] | None = None,
         body: JsonObject | None = None,
     ) -> JsonObject:
-        """Send one request and answer its JSON body.
+        """Send one request and return the JSON body of the answer.
 
-        ``path`` may hold parts that are percent-encoded already (names of objects).
+        ``path`` may have parts that are percent-encoded already (names of objects).
 
         Raises:
-            ApiError: the answer is an error, or there was none. ``status`` is 0 without one.
-            WaitCancelledError: the engine cancelled between two tries of a failing request.
+            ApiError: the answer is an error, or there was none; ``status`` is then 0.
+            WaitCancelledError: the engine cancelled between two attempts.
         """
         target = self._prefix + quote(path, safe="/:@%")
         if query:
@@ -118,9 +118,9 @@ def _api_error(status: int, answer: JsonObject, method: str, path: str) -> ApiEr
     listed = error.get("errors")
     first = listed[0] if isinstance(listed, list) and listed else {}
     reason = text(first, "reason") if isinstance(first, dict) else ""
-    said = text(error, "message", "no message")
-    # The published plugin words it this way, and people search for this wording.
-    message = f"googleapi: Error {status}: {said}" + (f", {reason}" if reason else "")
+    reported = text(error, "message", "no message")
+    # The published plugin's wording, which people search for.
+    message = f"googleapi: Error {status}: {reported}" + (f", {reason}" if reason else "")
     return ApiError(
         message, status=status, reason=text(error, "status") or reason, method=method, url=path
     )

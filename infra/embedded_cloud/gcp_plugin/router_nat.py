@@ -26,7 +26,7 @@ from embedded_cloud.json_types import JsonObject, JsonValue, children, text
 from pulumi_plugin.values import Properties
 from tpuflex.errors import AlreadyExistsError, ApiError, TpuflexError
 
-#: The API has no lock on routers (no fingerprint to send), so writers in this process queue.
+#: The API has no lock on routers (no fingerprint to send): writers in this process take turns.
 _ONE_AT_A_TIME = threading.Lock()
 
 
@@ -88,7 +88,7 @@ class RouterNats:
         return present.state
 
     def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
-        """Take the NAT out of its router; a router or NAT that is gone already is fine."""
+        """Remove the NAT from its router, unless either is gone already."""
         name = row.identity.parse(made.id, NO_DEFAULTS)["name"]
         if self.read(row, made, call) is None:
             return

@@ -1,4 +1,4 @@
-"""Run the stand-in as a server on a loopback port."""
+"""The stand-in as a server on a loopback port."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ def serve(
     Args:
         base_url: where the embedded cloud listens; must be a loopback address.
         port: port on 127.0.0.1; 0 lets the system choose.
-        token: what opens the embedded cloud; sent there and nowhere else.
-        environ: where default project and region are looked up; the process's if not given.
+        token: the embedded cloud's access token; sent nowhere else.
+        environ: where default project and region are looked up; by default this process's.
         timing: clock and pause of calls that wait.
 
     Raises:

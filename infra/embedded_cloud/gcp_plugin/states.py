@@ -29,7 +29,7 @@ def located(row: ResourceType, inputs: Properties, settings: ProviderSettings) -
     """``inputs`` with project and region.
 
     Raises:
-        MissingSettingError: the type needs one and neither resource nor provider says it.
+        MissingSettingError: the type needs one, and neither resource nor provider has it.
     """
     values = row.scoped(inputs, settings)
     for name in ("project", "region"):
@@ -39,23 +39,23 @@ def located(row: ResourceType, inputs: Properties, settings: ProviderSettings) -
 
 
 def named(row: ResourceType, text: str, settings: ProviderSettings) -> Made:
-    """What the id to import ``text`` says by itself: the canonical id and its parts.
+    """What follows from ``text``, an id to import: the canonical id and its parts.
 
     Raises:
         InvalidIdError: it has none of the forms of its type.
-        MissingSettingError: it leaves out a part that the provider does not say either.
+        MissingSettingError: it leaves out a part that the provider does not have either.
     """
     parts = row.identity.parse(text, settings)
     identity = row.identify({**parts})
     if identity is None:
         missing = next(part for part in row.identity.parts if part not in parts)
         raise MissingSettingError(f"import of {text!r} needs a {missing}", hint=_set(missing))
-    # A bucket's id has no project in it; the provider's is the best guess there is.
+    # A bucket's id has no project in it; the provider's is the best guess.
     return Made(identity, {key: value for key, value in parts.items() if row.property(key)})
 
 
 def identified(row: ResourceType, values: Properties, settings: ProviderSettings) -> Made:
-    """The resource that ``values`` will make: its id and what is known of it beforehand.
+    """The resource that ``values`` will lead to: its id and what is known of it beforehand.
 
     Raises:
         MissingSettingError: a part of the id is missing.
@@ -74,14 +74,14 @@ def sent_changes(
     only: Collection[str],
     besides: Collection[str],
 ) -> Properties:
-    """The properties that the API must be told about; one to be cleared is ``None``.
+    """The changed properties to send to the API; one to be cleared is ``None``.
 
     Args:
         row: the type.
-        state: what is.
-        inputs: what is wanted.
+        state: the present outputs.
+        inputs: the new inputs.
         only: limit to these properties; empty means all but ``besides``.
-        besides: what other requests carry.
+        besides: the properties that other requests carry.
     """
     maps = {managed.name for managed in row.maps}
     return {
@@ -101,7 +101,7 @@ def map_changes(
     resource: JsonObject,
     settings: ProviderSettings,
 ) -> JsonObject:
-    """The managed maps that the API must be told about, ready to send."""
+    """The changed managed maps, ready to send to the API."""
     changes: JsonObject = {}
     for managed in row.maps:
         keys = labels.merged(managed, inputs, settings, state)
@@ -114,7 +114,7 @@ def map_changes(
 def known_after(
     row: ResourceType, state: Properties, inputs: Properties, settings: ProviderSettings
 ) -> Properties:
-    """What is known without asking the API once ``inputs`` hold: its own properties, its keys."""
+    """What is known of the state after ``inputs`` are applied, without asking the API."""
     known = dict(state)
     for item in row.inputs:
         if _not_answered(item):
@@ -132,13 +132,13 @@ def known_after(
 
 def predicted(row: ResourceType, inputs: Properties, settings: ProviderSettings) -> Properties:
     """The state that a create would lead to; what only the API knows is unknown."""
-    open_ends: Properties = {
+    unknown: Properties = {
         item.name: UNKNOWN
         for item in row.properties
         if item.use is Use.OUTPUT or (item.use is Use.CHOSEN and item.default is None)
     }
     values = row.scoped(inputs, settings)
-    return open_ends | values | known_after(row, {}, values, settings)
+    return unknown | values | known_after(row, {}, values, settings)
 
 
 def state_of(
@@ -149,8 +149,8 @@ def state_of(
     Args:
         row: its type.
         identity: its canonical id.
-        known: what is known of it besides; empty for an import.
-        resource: what the API answers.
+        known: what is known of it beforehand; empty for an import.
+        resource: the API's answer.
     """
     state: Properties = {}
     for item in row.inputs:
@@ -166,7 +166,7 @@ def state_of(
     for item in row.properties:
         if item.name in row.derived:
             form = row.derived[item.name]
-            state[item.name] = item.shape.from_wire(form.format_map(Formatted(state)))
+            state[item.name] = item.type.from_wire(form.format_map(Formatted(state)))
     return state
 
 
@@ -185,7 +185,7 @@ def refreshed_inputs(row: ResourceType, state: Properties, inputs: Properties) -
     for name, value in inputs.items():
         item = row.property(name)
         actual = state.get(name)
-        if item is None or item.shape.same(actual, value):
+        if item is None or item.type.same(actual, value):
             refreshed[name] = value
         elif actual is not None:
             refreshed[name] = actual

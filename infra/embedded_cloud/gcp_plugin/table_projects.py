@@ -167,7 +167,7 @@ ACCOUNT = ResourceType(
         adopts="createIgnoreAlreadyExists",
     ),
     autonamed="accountId",
-    foreseen={"email": "{accountId}@{project}.iam.gserviceaccount.com"},
+    predicted={"email": "{accountId}@{project}.iam.gserviceaccount.com"},
     derived={"member": "serviceAccount:{email}", "accountId": "{email}"},
 )
 

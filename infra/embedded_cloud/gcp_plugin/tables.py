@@ -75,9 +75,9 @@ def _resource(row: ResourceType) -> JsonObject:
 
 
 def _type(item: Property) -> JsonObject:
-    kind: JsonObject = {"type": item.shape.type_name}
-    if item.shape.type_name == "array":
+    kind: JsonObject = {"type": item.type.json_type}
+    if item.type.json_type == "array":
         kind["items"] = {"$ref": _ANY}
-    elif item.shape.type_name == "object":
+    elif item.type.json_type == "object":
         kind["additionalProperties"] = {"$ref": _ANY}
     return kind

@@ -1,8 +1,8 @@
-"""The shapes that property values have, and what each shape knows.
+"""The types of property values.
 
-A shape can accept a value (coerce it to its type, or say why not), tell whether a new value
-differs from what the cloud has, write the value the way the REST API wants it and read it
-back. Tables of resource types are made of these; nothing here knows any resource type.
+A type can accept a value (convert it, or say why not), tell whether a new value differs from what
+the cloud has, and write the value for the REST API and read it back. The tables of resource types
+are made of these; nothing here knows any resource type.
 """
 
 from __future__ import annotations
@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from embedded_cloud.json_types import JsonValue
-from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
+from pulumi_plugin.values import UNKNOWN, Value, has_unknown
 
 #: Where a resource lives (``project``, ``region``): what short references are completed with.
 Scope = Mapping[str, str]
 
 
 class InvalidValueError(Exception):
-    """A value does not have the shape of its property.
+    """A property has a value that it cannot have.
 
     Attributes:
         path: the property path, such as ``bgp.asn``.
@@ -32,28 +32,28 @@ class InvalidValueError(Exception):
         self.reason = reason
 
 
-class Shape(Protocol):
-    """What a property value looks like."""
+class PropertyType(Protocol):
+    """The type of a property's values."""
 
     @property
-    def type_name(self) -> str:
+    def json_type(self) -> str:
         """The JSON schema type of the value."""
 
     def accept(self, value: Value, path: str) -> Value:
-        """``value`` in this shape, with inner defaults; or raises :class:`InvalidValueError`."""
+        """``value`` as this type, with inner defaults; raises :class:`InvalidValueError`."""
 
     def same(self, old: Value, new: Value) -> bool:
-        """Whether going from ``old`` (what is) to ``new`` (what is wanted) changes nothing."""
+        """Whether setting ``new`` where the cloud has ``old`` changes nothing."""
 
     def to_wire(self, value: Value, scope: Scope) -> JsonValue:
-        """``value`` as the REST API takes it; for ``None``, what clears it there."""
+        """``value`` as the REST API takes it; for ``None``, the value that clears it there."""
 
     def from_wire(self, value: object) -> Value:
-        """The property's value for what the REST API answered; ``None`` means absent."""
+        """The property's value for an answer of the REST API; ``None`` means absent."""
 
 
 def blank(value: Value) -> bool:
-    """Whether ``value`` is what an unset property looks like: null, empty, false or zero."""
+    """Whether ``value`` equals an unset property: null, empty, false or zero."""
     return value is None or value in ("", 0, False) or value == [] or value == {}
 
 
@@ -62,11 +62,11 @@ class Text:
     """A string.
 
     Attributes:
-        fold: letter case makes no difference (a bucket's location).
+        fold: letter case is ignored (a bucket's location).
     """
 
     fold: bool = False
-    type_name: str = "string"
+    json_type: str = "string"
 
     def accept(self, value: Value, path: str) -> Value:
         """A string, or a number or boolean as one."""
@@ -99,17 +99,17 @@ class Text:
 
 @dataclass(frozen=True, slots=True)
 class Segment(Text):
-    """A string that is one part of what the API answers: the name at the end of a link."""
+    """A string that is one segment of the API's answer: the name at the end of a link."""
 
     separator: str = "/"
     index: int = -1
 
     def same(self, old: Value, new: Value) -> bool:
-        """Equal in the part that counts."""
+        """Equal in that segment."""
         return self.from_wire(old) == self.from_wire(new)
 
     def from_wire(self, value: object) -> Value:
-        """The part of the answer that is the property's value."""
+        """That segment of the answer."""
         return None if value is None else str(value).split(self.separator)[self.index]
 
 
@@ -124,7 +124,7 @@ class Reference(Text):
     path: str = ""
 
     def same(self, old: Value, new: Value) -> bool:
-        """The same resource, however either is spelt (a bare name is completed by position)."""
+        """The same resource; with a bare name on either side, the names are compared."""
         if not isinstance(old, str) or not isinstance(new, str):
             return blank(old) and blank(new)
         if "/" not in old or "/" not in new:
@@ -132,7 +132,7 @@ class Reference(Text):
         return relative(old) == relative(new)
 
     def to_wire(self, value: Value, scope: Scope) -> JsonValue:
-        """The relative path, which the API takes from everywhere."""
+        """The relative path."""
         if not isinstance(value, str):
             return ""
         if "/" in value:
@@ -150,10 +150,10 @@ def relative(link: str) -> str:
 class Flag:
     """A boolean."""
 
-    type_name: str = "boolean"
+    json_type: str = "boolean"
 
     def accept(self, value: Value, path: str) -> Value:
-        """A boolean, or one spelt as a string."""
+        """A boolean, or one as a string."""
         if isinstance(value, bool) or value is UNKNOWN:
             return value
         if isinstance(value, str) and value in ("true", "false"):
@@ -179,15 +179,15 @@ class Number:
 
     Attributes:
         whole: fractions are refused.
-        as_text: the API carries it as a decimal string, as it does for 64-bit integers.
+        as_text: the API has it as a decimal string, as all 64-bit integers.
     """
 
     whole: bool = True
     as_text: bool = False
-    type_name: str = "number"
+    json_type: str = "number"
 
     def accept(self, value: Value, path: str) -> Value:
-        """A number, or one spelt as a string."""
+        """A number, or one as a string."""
         if value is UNKNOWN:
             return value
         try:
@@ -224,11 +224,11 @@ class Texts:
     """A list of strings.
 
     Attributes:
-        ordered: the order makes a difference.
+        ordered: whether the order matters.
     """
 
     ordered: bool = False
-    type_name: str = "array"
+    json_type: str = "array"
 
     def accept(self, value: Value, path: str) -> Value:
         """A list of strings."""
@@ -239,7 +239,7 @@ class Texts:
         return [Text().accept(item, f"{path}[{at}]") for at, item in enumerate(value)]
 
     def same(self, old: Value, new: Value) -> bool:
-        """The same strings; in any order unless order counts."""
+        """The same strings; in any order unless ``ordered``."""
         if blank(old) and blank(new):
             return True
         if isinstance(old, list) and isinstance(new, list) and not self.ordered:
@@ -259,7 +259,7 @@ class Texts:
 class TextMap:
     """A string-to-string object (labels, annotations, tags)."""
 
-    type_name: str = "object"
+    json_type: str = "object"
 
     def accept(self, value: Value, path: str) -> Value:
         """An object whose values are strings."""
@@ -267,12 +267,11 @@ class TextMap:
             return value
         if not isinstance(value, dict):
             raise InvalidValueError(path, f"expected an object, got {_kind(value)}")
-        found: Properties = {
+        return {
             key: Text().accept(item, f"{path}.{key}")
             for key, item in value.items()
             if item is not None
         }
-        return found
 
     def same(self, old: Value, new: Value) -> bool:
         """The same keys and values."""

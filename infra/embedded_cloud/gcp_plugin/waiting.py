@@ -22,12 +22,12 @@ class WaitTimeoutError(TpuflexError):
 
 @dataclass(frozen=True, slots=True)
 class Waiter:
-    """The patience of one call.
+    """How long one call may wait.
 
     Attributes:
-        pause: waits that many seconds; answers whether the engine has cancelled meanwhile.
+        pause: waits that many seconds; returns whether the engine has cancelled meanwhile.
         now: a monotonic clock, in seconds.
-        deadline: the clock's reading at which patience ends.
+        deadline: the clock's reading at which the call times out.
     """
 
     pause: Callable[[float], bool]
@@ -48,7 +48,7 @@ class Waiter:
         while True:
             if self.now() + seconds > self.deadline:
                 raise WaitTimeoutError(f"timeout while waiting for {what}")
-            # Half fixed, half random: retries of several calls must not march in step.
+            # Half fixed, half random, so that several calls do not retry in step.
             if self.pause(seconds * (0.5 + random.random() / 2)):  # noqa: S311
                 raise WaitCancelledError(f"cancelled while waiting for {what}")
             yield

@@ -11,7 +11,7 @@ from embedded_cloud.gcp_plugin.resource_type import InvalidIdError, ResourceType
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
 from embedded_cloud.gcp_plugin.states import known_after
 from embedded_cloud.gcp_plugin.tables import TYPES, NotServedError, row_of
-from embedded_cloud.gcp_plugin.types import Flag, Number, Shape, TextMap, Texts
+from embedded_cloud.gcp_plugin.types import Flag, Number, PropertyType, TextMap, Texts
 from pulumi_plugin.values import SIGNATURE_KEY, UNKNOWN, Properties, Value
 from tests.embedded_cloud.gcp_plugin.calls import (
     NETWORK_ID,
@@ -117,7 +117,7 @@ def test_strings_are_taken_for_other_scalars_as_the_published_plugin_does() -> N
     assert inputs["description"] == "7"
 
 
-def test_unknown_values_pass_every_shape() -> None:
+def test_unknown_values_have_every_type() -> None:
     """A preview with values that are not known yet is not refused."""
     for kind, sample in SAMPLES.items():
         inputs, invalid = check(row(kind), dict.fromkeys(sample, UNKNOWN), {}, "it", SEED)
@@ -141,26 +141,26 @@ def test_nothing_changes_when_nothing_changes(kind: str) -> None:
     assert diff(row(kind), state(kind), checked(kind), SETTINGS).changes == {}
 
 
-def other(shape: Shape, value: Value) -> Value:
-    """A value of ``shape`` that is not ``value``."""
-    if isinstance(shape, Flag):
+def other(type_: PropertyType, value: Value) -> Value:
+    """A value of ``type_`` that is not ``value``."""
+    if isinstance(type_, Flag):
         return not value
-    if isinstance(shape, Number):
+    if isinstance(type_, Number):
         return 77
-    if isinstance(shape, Texts):
+    if isinstance(type_, Texts):
         return ["something-else"]
-    if isinstance(shape, TextMap):
+    if isinstance(type_, TextMap):
         return {"something": "else"}
-    if isinstance(shape, Group):
+    if isinstance(type_, Group):
         before = value if isinstance(value, dict) else {}
         inner: Properties = {
-            item.name: other(item.shape, before.get(item.name))
-            for item in shape.fields
+            item.name: other(item.type, before.get(item.name))
+            for item in type_.fields
             if item.is_input
         }
         return inner
-    if isinstance(shape, Groups):
-        return [other(Group(shape.fields), None)]
+    if isinstance(type_, Groups):
+        return [other(Group(type_.fields), None)]
     return "something-else"
 
 
@@ -169,7 +169,7 @@ def test_a_change_replaces_exactly_when_the_property_is_immutable(kind: str) -> 
     """Every property, changed alone: it is seen, and it replaces only if it has to."""
     one = row(kind)
     for item in one.inputs:
-        news = checked(kind) | {item.name: other(item.shape, state(kind).get(item.name))}
+        news = checked(kind) | {item.name: other(item.type, state(kind).get(item.name))}
         found = diff(one, state(kind), news, SETTINGS)
         assert item.name in found.changed, item.name
         replaces = item.immutable or item.name in one.replaces_when

@@ -94,14 +94,14 @@ def strangers(fields: Fields, owner: type, path: str) -> list[str]:
     """Properties of inner objects that the published classes do not have."""
     found: list[str] = []
     for item in fields:
-        if not isinstance(item.shape, Group | Groups):
+        if not isinstance(item.type, Group | Groups):
             continue
         inner = inner_class(input_type_types(owner)[item.name])
         assert inner is not None, f"{path}.{item.name} is not an object in pulumi-gcp"
         here = f"{path}.{item.name}"
-        unknown = {one.name for one in item.shape.fields} - names(inner)
+        unknown = {one.name for one in item.type.fields} - names(inner)
         found += [f"{here}.{name}" for name in sorted(unknown)]
-        found += strangers(item.shape.fields, inner, here)
+        found += strangers(item.type.fields, inner, here)
     return found
 
 
@@ -128,8 +128,8 @@ def places(fields: Fields, schemas: JsonObject, schema: str) -> list[str]:
                 child(child(schemas, inner), "properties") if inner else child(target, "properties")
             )
         inner = text(target, "$ref") or text(child(target, "items"), "$ref")
-        if target and inner and isinstance(item.shape, Group | Groups):
-            missing += places(item.shape.fields, schemas, inner)
+        if target and inner and isinstance(item.type, Group | Groups):
+            missing += places(item.type.fields, schemas, inner)
     return missing
 
 
