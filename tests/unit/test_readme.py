@@ -12,7 +12,11 @@ from tpuflex.settings.load import parse
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
-DOCUMENTS = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *(ROOT / "docs").rglob("*.md")])
+DOCUMENTS = sorted(
+    path
+    for place in (".", "contributing", "docs", "docs/adr")
+    for path in (ROOT / place).glob("*.md")
+)
 
 
 def test_examples_are_the_files_that_tests_run() -> None:
