@@ -1,8 +1,8 @@
 """Who may call the emulated APIs: a token per state directory, and a lesser one per host.
 
-Whoever can create a node has its startup script run as the emulator's user, and every user
-of a machine can reach its loopback ports. So the token is random, in a file that only its
-owner can read. A host's metadata server hands out a token that opens what a host needs.
+A caller who can create a node can run its startup script as the emulator's user, and every user
+of a machine can reach its loopback ports. So the token is random and kept in a file that only its
+owner can read. A host's metadata server issues a token for what a host needs and nothing else.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tpuflex.errors import EmulatorError
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
 
-#: What clients know the embedded cloud's tokens by: none of them is ever sent to Google.
+#: Clients recognise the embedded cloud's tokens by this; none is ever sent to Google.
 _PREFIX = "ya29.tpuflex-embedded."
 _HOST_PREFIX = "ya29.tpuflex-embedded-host."
 _RANDOM_BYTES = 32
@@ -44,7 +44,7 @@ class Access:
     """Checks the credentials of calls.
 
     Args:
-        token: the token that opens everything.
+        token: the token that allows everything.
     """
 
     def __init__(self, token: str) -> None:
@@ -56,7 +56,7 @@ class Access:
         return f"{_HOST_PREFIX}{host_key}.{digest}"
 
     def check(self, authorization: str, method_id: str) -> None:
-        """Let a call with this ``Authorization`` header through to ``method_id``.
+        """Check that a call with this ``Authorization`` header may reach ``method_id``.
 
         Raises:
             CloudError: 401 without a token or with one that is not this cloud's; 403 for what
@@ -79,16 +79,16 @@ class Access:
 
 
 def keep_token(state_dir: Path) -> str:
-    """The token of ``state_dir``, made at its first use; nobody else can read its file.
+    """The token of ``state_dir``, made at its first use in a file that only its owner can read.
 
     One that others could read, or that was not made here, is replaced.
     """
     path = state_dir / TOKEN_FILE
     with contextlib.suppress(OSError):
-        found = path.read_text(encoding="utf-8", errors="replace")
+        token_text = path.read_text(encoding="utf-8", errors="replace")
         private = stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
-        if private and found.startswith(_PREFIX) and len(found) > len(_PREFIX):
-            return found
+        if private and token_text.startswith(_PREFIX) and len(token_text) > len(_PREFIX):
+            return token_text
     token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
     partial = state_dir / f"{TOKEN_FILE}.partial"
     partial.unlink(missing_ok=True)

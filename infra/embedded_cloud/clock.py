@@ -1,4 +1,4 @@
-"""Time as the embedded cloud sees it: always an argument, never read from the system."""
+"""The embedded cloud's time: always an argument, never read from the system."""
 
 from __future__ import annotations
 
@@ -47,13 +47,13 @@ class ManualClock:
 class OffsetClock:
     """Another clock plus an offset that can only grow: a server's clock that tests move.
 
-    It may also run faster than the clock underneath: then queue waits, runs and deletions of
-    hours pass in seconds.
+    It can also run faster than the clock underneath, so that waits and runs of hours pass in
+    seconds.
 
     Args:
         base: the clock underneath.
-        offset: seconds added to it (what an earlier run had reached), at ``since``.
-        since: the reading of ``base`` from which on ``speed`` has added to the offset.
+        offset: seconds added to it at ``since`` (what an earlier run had reached).
+        since: the time of ``base`` from which on ``speed`` adds to the offset.
         speed: seconds that pass here while one passes underneath.
     """
 
@@ -101,7 +101,7 @@ class OffsetClock:
         self._pace = (base, offset, speed)
 
     def settings(self) -> dict[str, float]:
-        """What another clock must be made with to go on where this one is."""
+        """The arguments for another clock that continues this one."""
         since, offset, speed = self._pace
         return {"offset": offset, "since": since, "speed": speed}
 

@@ -1,4 +1,4 @@
-"""One embedded cloud put together: its state, its clock, its services and its hosts."""
+"""One embedded cloud: its state, its clock, its services and its hosts."""
 
 from __future__ import annotations
 
@@ -47,11 +47,11 @@ class Cloud:
     """One embedded cloud: its state directory, its clock and its services.
 
     Args:
-        state_dir: where everything it knows is kept.
+        state_dir: where its state is kept.
         clock: its time; by default the system's time plus the offset that was reached
             through the control API in this state directory.
         launch_hosts: whether nodes that are READY get an emulated host.
-        stub_hosts: whether those hosts run nothing and are READY at once, for tests.
+        stub_hosts: whether those hosts run nothing and are READY at once (for tests).
         store: its memory; by default a file in ``state_dir``.
     """
 
@@ -99,7 +99,7 @@ class Cloud:
 
     @cached_property
     def faults(self) -> FaultInjector:
-        """Fault injection; in the pipeline from the first time that somebody asks for it."""
+        """Fault injection, added to the pipeline when it is first used."""
         from embedded_cloud.faults.injector import FaultInjector
 
         injector = FaultInjector(self.clock, self.history)
@@ -115,7 +115,7 @@ class Cloud:
     async def settle(self) -> None:
         """Tick, and bring the hosts in line with the nodes."""
         self.tick()
-        await self.hosts.reconcile(self.tpu.wanted_hosts)
+        await self.hosts.reconcile(self.tpu.desired_hosts)
 
     def advance(self, seconds: float) -> None:
         """Move the clock forward; the offset survives a restart."""
@@ -123,7 +123,7 @@ class Cloud:
         self._store_clock()
 
     def run_at(self, speed: float) -> None:
-        """Have the clock run at ``speed`` times the time; survives a restart.
+        """Run the clock at ``speed`` times real time; survives a restart.
 
         Raises:
             TypeError: this clock only moves by :meth:`advance`.
@@ -136,8 +136,8 @@ class Cloud:
         self._store_clock()
 
     async def reset(self) -> None:
-        """Forget everything but the clock: no resource, no host, no call is left."""
-        # First what hosts are launched from: none is launched while they are being ended.
+        """Forget everything but the clock."""
+        # The nodes first, so that no host is launched while the hosts are being ended.
         self.store.clear()
         self.history.clear()
         if "faults" in self.__dict__:
@@ -180,16 +180,16 @@ def _other_services(context: Context) -> list[Service]:
 
 def _inventory(store: Store) -> dict[str, dict[str, list[JsonObject]]]:
     """Service -> kind -> resources by name, each with its labels if it has any."""
-    found: dict[str, dict[str, list[JsonObject]]] = {}
+    resources: dict[str, dict[str, list[JsonObject]]] = {}
     for collection in store.collections():
         if collection.startswith("_"):
             continue
         service, _, kind = collection.partition("/")
-        found.setdefault(service, {})[kind] = [
+        resources.setdefault(service, {})[kind] = [
             {"name": key, **_labels(value), **_state(value)}
             for key, value in store.list(collection)
         ]
-    return found
+    return resources
 
 
 def _labels(resource: JsonObject) -> JsonObject:
@@ -203,9 +203,9 @@ def _labels(resource: JsonObject) -> JsonObject:
 
 def _state(resource: JsonObject) -> JsonObject:
     """State and description, of resources that have them."""
-    found: JsonObject = {}
+    shown: JsonObject = {}
     for key in ("state", "description"):
         value = resource.get(key) or child(resource, "spec").get(key)
         if isinstance(value, str):
-            found[key] = value
-    return found
+            shown[key] = value
+    return shown

@@ -17,7 +17,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from embedded_cloud.contract_schema import BodyChecker
+from embedded_cloud.contract_schema import BodyChecker, snake
 from embedded_cloud.errors import cloud_error, invalid_argument
 from embedded_cloud.json_types import (
     JsonObject,
@@ -35,7 +35,7 @@ _LENIENT_QUERY = frozenset({"storage"})
 #: APIs in whose PATCH a null clears the field; elsewhere null is the same as absent.
 _NULL_CLEARS = frozenset({"storage", "compute"})
 
-#: Sent by clients of every API beside what the documents list.
+#: Sent by clients of every API although the documents do not list them.
 _ALWAYS_ALLOWED = frozenset(
     # gcloud sends returnPartialSuccess to every list of Compute, documented there or not.
     {"upload_id", "uploadType", "upload_protocol", "pp", "trace", "returnPartialSuccess"}
@@ -223,8 +223,8 @@ def _check_parameter(name: str, value: str, parameter: JsonObject) -> None:
 
 
 def _type_name(parameter: JsonObject) -> str:
-    known = {"boolean": "TYPE_BOOL", "integer": "TYPE_INT32"}
-    return known.get(text(parameter, "type"), "TYPE_ENUM")
+    names = {"boolean": "TYPE_BOOL", "integer": "TYPE_INT32"}
+    return names.get(text(parameter, "type"), "TYPE_ENUM")
 
 
 def _bad_query(name: str) -> Exception:
@@ -238,8 +238,3 @@ def _bad_query(name: str) -> Exception:
         message,
         [{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}],
     )
-
-
-def snake(name: str) -> str:
-    """``nodeSpec`` as the protocol buffers spell it: ``node_spec``."""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()

@@ -29,7 +29,7 @@ _SCALARS: dict[str, tuple[type | tuple[type, ...], str]] = {
     "number": ((int, float), "TYPE_DOUBLE"),
 }
 
-#: Enums whose numbers are not their order in the document (google/cloud/tpu/v2/cloud_tpu.proto).
+#: Enums whose numbers are not their order (google/cloud/tpu/v2/cloud_tpu.proto).
 _ENUM_NUMBERS: dict[tuple[str, ...], dict[int, str]] = {
     ("TYPE_UNSPECIFIED", "V2", "V3", "V4", "V5LITE_POD", "V5P", "V6E"): {
         0: "TYPE_UNSPECIFIED",
@@ -44,7 +44,7 @@ _ENUM_NUMBERS: dict[tuple[str, ...], dict[int, str]] = {
 
 
 class BodyChecker:
-    """Walks a body along its schema.
+    """Checks a body against its schema.
 
     Args:
         schemas: the document's ``schemas``.
@@ -64,7 +64,7 @@ class BodyChecker:
     def check(self, schema: str, body: JsonObject) -> JsonObject:
         """``body`` without output-only fields; raises 400 for anything that does not fit."""
         # Messages named ...Request are the whole request; others are one field of it.
-        root = "" if schema.endswith("Request") else _snake(schema)
+        root = "" if schema.endswith("Request") else snake(schema)
         return self._object(schema, body, root)
 
     def visible(self, schema: str, value: JsonObject) -> JsonObject:
@@ -220,8 +220,9 @@ def _violation(path: str, message: str) -> CloudError:
 
 
 def _join(path: str, key: str) -> str:
-    return f"{path}.{_snake(key)}" if path else _snake(key)
+    return f"{path}.{snake(key)}" if path else snake(key)
 
 
-def _snake(name: str) -> str:
+def snake(name: str) -> str:
+    """``nodeSpec`` as the protocol buffers spell it: ``node_spec``."""
     return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()

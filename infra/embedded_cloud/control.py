@@ -49,7 +49,7 @@ def _handler(
 
 
 def _check_origin(request: web.Request) -> None:
-    """Refuse web pages, which a browser lets send simple requests, and other users."""
+    """Refuse web pages, whose simple requests a browser sends, and other users."""
     if "Origin" in request.headers or (request.url.host or "") not in _HOSTS:
         raise permission_denied("The control API is not for web pages.")
     if is_other_user(request):
@@ -73,9 +73,9 @@ async def _get_clock(cloud: Cloud, _request: web.Request) -> JsonObject:
 
 
 async def _move_clock(cloud: Cloud, request: web.Request) -> JsonObject:
-    wanted = await _body(request)
-    seconds, speed = wanted.get("advance", 0), wanted.get("speed")
-    if not wanted or not wanted.keys() <= {"advance", "speed"} or not _is_number(seconds):
+    change = await _body(request)
+    seconds, speed = change.get("advance", 0), change.get("speed")
+    if not change or not change.keys() <= {"advance", "speed"} or not _is_number(seconds):
         raise invalid_argument('expected {"advance": seconds, "speed": factor}')
     if seconds < 0 or (speed is not None and (not _is_number(speed) or speed < 1)):
         raise invalid_argument("advance must not be negative, and speed at least 1")
@@ -99,7 +99,7 @@ async def _get_capacity(cloud: Cloud, _request: web.Request) -> JsonObject:
 
 async def _set_capacity(cloud: Cloud, request: web.Request) -> JsonObject:
     capacity = Capacity.from_json(await _body(request))
-    # What was due under the old rules happens under the old rules.
+    # Apply what was due under the old rules first.
     cloud.tick()
     cloud.capacity.set(capacity)
     await cloud.settle()

@@ -204,7 +204,7 @@ def _await_first_line(process: subprocess.Popen[bytes], state_dir: Path, timeout
     if "error" in message:
         process.wait()
         raise EmulatorError(message["error"], hint=message["hint"])
-    # It outlives us on purpose: nobody waits for it.
+    # It outlives this process on purpose: nothing waits for it.
     process.returncode = 0
 
 

@@ -1,4 +1,4 @@
-"""Sending an answer over HTTP: whole, or as badly as a fault demands."""
+"""Sending an answer over HTTP: whole, or in the way that a fault demands."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ async def send(request: web.Request, reply: Reply, mid_body: MidBody) -> web.Str
         reply: the answer.
         mid_body: awaited in the middle of a body that does not come in one piece.
     """
-    with suppress(ConnectionResetError):  # the client has hung up: there is nobody to tell
+    with suppress(ConnectionResetError):  # the client has disconnected
         match reply.delivery:
             case Delivery.WHOLE:
                 return await _whole(request, reply)
@@ -42,7 +42,7 @@ async def send(request: web.Request, reply: Reply, mid_body: MidBody) -> web.Str
 
 
 def reset(request: web.Request) -> None:
-    """Close the connection with a TCP reset: whatever was not read is lost."""
+    """Close the connection with a TCP reset: what the client has not read is lost."""
     transport = request.transport
     if transport is None:
         return
@@ -89,7 +89,7 @@ async def _halves(request: web.Request, reply: Reply, mid_body: MidBody) -> web.
     payload = await payload_of(reply)
     half = len(payload) // 2
     if reply.delivery is Delivery.CUT and not half:
-        # There is nothing to cut: an empty body arrives whole, so the answer is lost instead.
+        # An empty body cannot be cut, so the answer is lost instead.
         await mid_body()
         reset(request)
         return web.Response(status=reply.status)
@@ -101,7 +101,7 @@ async def _halves(request: web.Request, reply: Reply, mid_body: MidBody) -> web.
     await response.write(payload[:half])
     await mid_body()
     if reply.delivery is Delivery.CUT:
-        # An orderly close in mid-body; the client sees fewer bytes than were promised.
+        # An orderly close: the client sees fewer bytes than Content-Length promised.
         if request.transport is not None:
             request.transport.close()
         return response
@@ -125,7 +125,7 @@ async def payload_of(reply: Reply) -> bytes:
 
 
 async def _silence(request: web.Request, seconds: float) -> None:
-    """Say nothing until the client has had enough, at most ``seconds``."""
+    """Send nothing until the client disconnects, for at most ``seconds``."""
     loop = asyncio.get_running_loop()
     end = loop.time() + seconds
     while loop.time() < end:

@@ -1,6 +1,6 @@
 """The environment that points clients at the embedded cloud.
 
-The same variables steer gcloud (``CLOUDSDK_*``), Google's Python libraries
+The variables are read by gcloud (``CLOUDSDK_*``), Google's Python libraries
 (``STORAGE_EMULATOR_HOST``), the Pulumi engine and our own clients.
 """
 
@@ -10,10 +10,10 @@ from pathlib import Path
 
 from embedded_cloud.access import TOKEN_FILE, read_token
 
-#: Project that the embedded cloud's users get unless they name one.
+#: The project that is used when none is named.
 DEFAULT_PROJECT = "tpuflex-embedded"
 
-#: Where the daemon listens unless told otherwise.
+#: The port of the daemon by default.
 DEFAULT_PORT = 8470
 
 
@@ -31,7 +31,7 @@ def client_environment(
         state_dir: the emulator's state directory; its parent is tpuflex's home.
         project: project id that clients use by default.
         gcp_plugin_port: port of the stand-in for the gcp provider; without it the engine
-            is not told about one.
+            does not attach to one.
 
     Raises:
         EmulatorError: the embedded cloud never ran in ``state_dir``: there is no token.

@@ -3,11 +3,11 @@
 One JSON object per line: ``seq``, ``time`` (the cloud's clock), ``method``, ``path``
 (without query), ``method_id``, ``status`` (0: no answer was sent), ``request_id``; for a
 call into which a fault was injected also ``faults`` (ids of the rules) and ``committed``
-(whether it was done, whatever was answered). Bodies and headers are never recorded, so
+(whether it was carried out, independent of the answer). Bodies and headers are never recorded, so
 neither a secret's payload nor a credential can end up in it.
 
-A line with ``event`` is no call. ``"event":"fault"`` is written at the moment at which an
-injected fault strikes: ``rule``, ``stage``, ``effect`` and what the fault says of itself.
+A line with ``event`` is not a call. ``"event":"fault"`` is written when an injected fault
+strikes: ``rule``, ``stage``, ``effect`` and details of the fault.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from embedded_cloud.json_types import JsonObject, JsonValue
 
 
 class History:
-    """Calls in the order in which they were answered; numbering goes on over restarts."""
+    """Calls in the order in which they were answered, numbered across restarts."""
 
     def __init__(self, path: Path, clock: Clock) -> None:
         self._path = path
@@ -80,14 +80,14 @@ class History:
             self._file.write(json.dumps(numbered, separators=(",", ":")) + "\n")
 
     def _lines(self, after: int) -> list[JsonObject]:
-        found: list[JsonObject] = []
+        entries: list[JsonObject] = []
         with self._lock:
             lines = self._path.read_text(encoding="utf-8").splitlines()
         for line in lines:
             entry = _entry(line)
             if entry is not None and _seq(entry) > after:
-                found.append(entry)
-        return found
+                entries.append(entry)
+        return entries
 
     def clear(self) -> None:
         """Forget all calls and number from 1 again."""

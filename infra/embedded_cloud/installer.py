@@ -1,4 +1,4 @@
-"""Run pip for the serving image, telling what it does while it does it."""
+"""Run pip for the serving image and report its progress."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _UNREACHABLE = re.compile(
     r"NewConnectionError|ConnectTimeout|Name or service not known|Temporary failure in name|"
     r"Could not fetch URL|ConnectionError|Max retries exceeded|Network is unreachable"
 )
-#: Seconds without a line from pip after which progress says that it is still at work.
+#: Seconds without output from pip after which progress repeats what it is doing.
 _QUIET = 5.0
 
 
@@ -43,7 +43,7 @@ class PipRun:
         return [
             *(str(self.python), "-m", "pip", "install"),
             *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
-            # Kept in a cache, the downloads would take as much disk again.
+            # A cache would take as much disk again.
             *("--no-cache-dir", "--no-compile", "--no-input", "--disable-pip-version-check"),
             *("--progress-bar", "off", "-r", str(self.requirements)),
         ]
@@ -53,7 +53,7 @@ def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
     """Install and byte-compile, with a line to ``progress`` per large download and step.
 
     Raises:
-        EmulatorError: pip failed; the message holds what it said last.
+        EmulatorError: pip failed; the message holds the end of its output.
     """
     process = subprocess.Popen(
         run.command(),
@@ -91,7 +91,7 @@ def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
     progress("serving image: compiling")
     compile_all = [str(run.python), "-m", "compileall", "-q", "-j", "0"]
     packages = next(run.python.parents[1].glob("lib/python*/site-packages"))
-    # A few packages carry sources for other Pythons on purpose: its exit code says nothing.
+    # Some packages contain sources for other Pythons on purpose, so the exit code says nothing.
     subprocess.run([*compile_all, str(packages)], capture_output=True, check=False)
 
 
@@ -108,7 +108,7 @@ def _failure(said: str) -> EmulatorError:
 
 
 def _lines(stream: IO[str] | None) -> collections.abc.Iterator[str | None]:
-    """Lines of ``stream`` as they come, and None whenever it was quiet for a while."""
+    """Lines of ``stream`` as they come, and None after every quiet period."""
     if stream is None:
         return
     lines: queue.Queue[str | None] = queue.Queue()

@@ -111,13 +111,13 @@ def page(
 ) -> tuple[list[T], str | None]:
     """The page of ``items`` that ``token`` points at, and the next token.
 
-    The token names the last key that was handed out, so a page stays right when items
-    before it come or go between calls.
+    The token names the last key listed, so the next page is right even if earlier items come or go
+    between calls.
 
     Args:
         items: everything, sorted by ``key``.
         key: what an item is sorted by; unique.
-        size: the largest number of items to hand out; less than 1 counts as 1.
+        size: the largest number of items in the page; less than 1 counts as 1.
         token: from the previous page, or None (or empty) for the first.
         descending: items are sorted from the last key to the first.
 
@@ -143,7 +143,7 @@ def decode_token(token: str) -> str:
         last = base64.b64decode(token.encode(), altchars=b"-_", validate=True).decode()
     except (binascii.Error, UnicodeDecodeError, UnicodeEncodeError) as error:
         raise ValueError("not a page token") from error
-    # The decoder passes over what is no base64 at all ("!" reads as nothing).
+    # The decoder skips characters that are not base64 ("!" decodes to nothing).
     if not last or encode_token(last) != token:
         raise ValueError("not a page token")
     return last

@@ -1,8 +1,8 @@
-"""The way of one request through the embedded cloud.
+"""How the embedded cloud answers a request.
 
-authentication -> faults -> contract -> handler -> faults -> history; every
-:class:`CloudError` on the way becomes Google's error body. Over HTTP a call comes through
-:meth:`Pipeline.handle`, from within this process through :meth:`Pipeline.exchange`.
+authentication -> faults -> contract -> handler -> faults -> history; a
+:class:`CloudError` in any step becomes Google's error body. :meth:`Pipeline.handle` takes calls
+over HTTP, :meth:`Pipeline.exchange` calls from within this process.
 """
 
 from __future__ import annotations
@@ -79,15 +79,15 @@ class NoFaults:
 
 
 @dataclass(slots=True)
-class _Passage:
-    """One call on its way through the pipeline.
+class _Exchange:
+    """One call while it is being answered.
 
     Attributes:
         inbound: the request.
         match: its route, if it has one.
-        method_id: the API method, as far as known.
+        method_id: the API method; empty if the path has none.
         faults: what was injected into it.
-        done: whether the handler ran and refused nothing.
+        done: whether the handler ran without refusing the call.
     """
 
     inbound: InboundRequest
@@ -121,99 +121,100 @@ class Pipeline:
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """The answer to an HTTP request, recorded."""
-        passage = self._passage(from_http(request))
+        exchange = self._begin(from_http(request))
         status = 500
         try:
-            reply = await self._reply(passage)
-            response = await send(request, reply, _mid_body(passage))
+            reply = await self._reply(exchange)
+            response = await send(request, reply, _mid_body(exchange))
             status = response.status if _reaches(reply) else 0
         finally:
-            self._record(passage, status)
-        if passage.faults is not None and _reaches(reply):
-            # Out before whatever happens after the answer; who has hung up misses it.
+            self._record(exchange, status)
+        if exchange.faults is not None and _reaches(reply):
+            # Sent before the faults that strike after the answer; a client that has disconnected
+            # misses it.
             with suppress(ConnectionResetError):
                 await response.prepare(request)
                 if reply.delivery is not Delivery.CUT:
                     await response.write_eof()
-            await passage.faults.answered()
+            await exchange.faults.answered()
         return response
 
     async def exchange(self, inbound: InboundRequest) -> Reply:
         """The answer to a call from within this process, recorded.
 
-        What the answer's delivery means is up to the caller; a delay in mid-body is not.
+        The caller has to honour the answer's delivery, except for a delay in mid-body.
         """
-        passage = self._passage(inbound)
+        exchange = self._begin(inbound)
         status = 500
         try:
-            reply = await self._reply(passage)
+            reply = await self._reply(exchange)
             status = reply.status if _reaches(reply) else 0
             if reply.delivery in (Delivery.HALTING, Delivery.CUT):
-                await _mid_body(passage)()
+                await _mid_body(exchange)()
         finally:
-            self._record(passage, status)
-        if passage.faults is not None and _reaches(reply):
-            await passage.faults.answered()
+            self._record(exchange, status)
+        if exchange.faults is not None and _reaches(reply):
+            await exchange.faults.answered()
         return reply
 
-    def _passage(self, inbound: InboundRequest) -> _Passage:
+    def _begin(self, inbound: InboundRequest) -> _Exchange:
         match = self._router.find(inbound.method, inbound.path)
         if match is None:
-            return _Passage(inbound, None, self._router.method_id(inbound.method, inbound.path))
-        return _Passage(inbound, match, match.route.method_id)
+            return _Exchange(inbound, None, self._router.method_id(inbound.method, inbound.path))
+        return _Exchange(inbound, match, match.route.method_id)
 
-    async def _reply(self, passage: _Passage) -> Reply:
+    async def _reply(self, exchange: _Exchange) -> Reply:
         try:
-            if not _storage_library(passage):
+            if not _storage_library(exchange):
                 self._access.check(
-                    passage.inbound.headers.get("Authorization", ""), passage.method_id
+                    exchange.inbound.headers.get("Authorization", ""), exchange.method_id
                 )
-            if passage.match is None:
-                raise _no_route(passage.inbound, passage.method_id)
+            if exchange.match is None:
+                raise _no_route(exchange.inbound, exchange.method_id)
         except CloudError as error:
             return _refusal(error)
-        passage.faults = await self.faults.arrived(passage.match, passage.inbound)
-        if passage.faults is None:
-            return await self._handled(passage, passage.match)
-        reply = await passage.faults.before_commit()
+        exchange.faults = await self.faults.arrived(exchange.match, exchange.inbound)
+        if exchange.faults is None:
+            return await self._handled(exchange, exchange.match)
+        reply = await exchange.faults.before_commit()
         if reply is not None:
             return reply
-        return await passage.faults.after_commit(await self._handled(passage, passage.match))
+        return await exchange.faults.after_commit(await self._handled(exchange, exchange.match))
 
-    async def _handled(self, passage: _Passage, match: Match) -> Reply:
+    async def _handled(self, exchange: _Exchange, match: Match) -> Reply:
         try:
-            call = await _call(passage.inbound, match)
+            call = await _call(exchange.inbound, match)
             outcome = match.route.handler(call)
             reply = await outcome if inspect.isawaitable(outcome) else outcome
         except CloudError as error:
             return _refusal(error)
-        passage.done = True
+        exchange.done = True
         return reply
 
-    def _record(self, passage: _Passage, status: int) -> None:
-        faults = passage.faults
+    def _record(self, exchange: _Exchange, status: int) -> None:
+        faults = exchange.faults
         self._history.append(
-            method=passage.inbound.method,
-            path=passage.inbound.path,
-            method_id=passage.method_id,
+            method=exchange.inbound.method,
+            path=exchange.inbound.path,
+            method_id=exchange.method_id,
             status=status,
-            request_id=passage.inbound.query.get("requestId", ""),
-            # Of a call with a fault, the status no longer tells whether it was done.
-            committed=passage.done if faults is not None and faults.fired else None,
+            request_id=exchange.inbound.query.get("requestId", ""),
+            # The status of a call with a fault does not show whether it was carried out.
+            committed=exchange.done if faults is not None and faults.fired else None,
             faults=() if faults is None else faults.fired,
         )
 
 
-def _storage_library(passage: _Passage) -> bool:
+def _storage_library(exchange: _Exchange) -> bool:
     """Whether this is Google's storage library in a program of the embedded cloud's own user.
 
     With ``STORAGE_EMULATOR_HOST`` set the library sends no credential at all
-    (google-cloud-storage 3.17, ``Client.__init__``); whose process it is, the kernel tells. A
-    script that forgets its token names no library, and is refused as on Google.
+    (google-cloud-storage 3.17, ``Client.__init__``); the kernel knows which user's process it is. A
+    script that forgets its token names no library and is refused, as by Google.
     """
-    inbound = passage.inbound
+    inbound = exchange.inbound
     return (
-        passage.method_id.startswith("storage.")
+        exchange.method_id.startswith("storage.")
         and "Authorization" not in inbound.headers
         and "gcloud-python/" in inbound.headers.get("X-Goog-API-Client", "")
         and inbound.request is not None
@@ -225,7 +226,7 @@ def _no_route(inbound: InboundRequest, method_id: str) -> CloudError:
     if method_id:
         return unimplemented(method_id)
     if "uploads" in inbound.query:
-        # What google-cloud-storage's upload_chunks_concurrently begins with.
+        # The first call of google-cloud-storage's upload_chunks_concurrently.
         return unimplemented("multipart uploads of Cloud Storage's XML API; use resumable uploads")
     return not_found(f"The requested URL {inbound.path} was not found on this server.")
 
@@ -249,7 +250,7 @@ async def _call(inbound: InboundRequest, match: Match) -> Call:
         query=query,
         body=body,
         headers=inbound.headers,
-        # Only handlers of uploads look at it, and no upload is handed in.
+        # Only upload handlers use it, and uploads never come from within this process.
         request=cast("web.Request", inbound.request),
     )
 
@@ -274,12 +275,12 @@ def _refusal(error: CloudError) -> Reply:
 
 
 def _reaches(reply: Reply) -> bool:
-    """Whether any of the answer gets to the client."""
+    """Whether any part of the answer reaches the client."""
     return reply.delivery in (Delivery.WHOLE, Delivery.HALTING, Delivery.CUT)
 
 
-def _mid_body(passage: _Passage) -> MidBody:
+def _mid_body(exchange: _Exchange) -> MidBody:
     async def nothing() -> None:
         return None
 
-    return nothing if passage.faults is None else passage.faults.mid_body
+    return nothing if exchange.faults is None else exchange.faults.mid_body

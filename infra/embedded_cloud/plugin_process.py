@@ -22,8 +22,8 @@ class PluginProcess:
     """Starts and ends ``python -m embedded_cloud.gcp_plugin``.
 
     Args:
-        state_dir: the emulator's state directory; the child is recorded there, so that one
-            that an emulator killed with SIGKILL left behind is ended at the next start.
+        state_dir: the emulator's state directory; the child is recorded there, so that the
+            next start ends one that a killed emulator left behind.
         base_url: address of the emulator.
     """
 
@@ -60,7 +60,7 @@ class PluginProcess:
         return int(line)
 
     async def ended(self) -> None:
-        """Return when it has ended, whoever ended it."""
+        """Wait until it has ended."""
         if self._process is not None:
             await self._process.wait()
 

@@ -135,7 +135,7 @@ def _capacity(document: str) -> Capacity:
 
 @contextlib.contextmanager
 def _only_one(state_dir: Path) -> Iterator[None]:
-    """Hold the state directory; the kernel lets go of it however this process ends."""
+    """Lock the state directory; the kernel releases it however this process ends."""
     state_dir.mkdir(parents=True, exist_ok=True)
     with (state_dir / "lock").open("a") as lock:
         try:
@@ -158,7 +158,7 @@ def _port_taken(port: int, error: OSError) -> EmulatorError:
 
 
 def _holder(port: int) -> psutil.Process | None:
-    """The process that listens on ``port``, as far as this user may see it."""
+    """The process that listens on ``port``, if this user may see it."""
     try:
         for connection in psutil.net_connections("tcp"):
             listens = connection.status == psutil.CONN_LISTEN

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-#: Seconds of real time between two looks at what is due (hosts to launch, runs to end).
+#: Seconds of real time between two checks of what is due (hosts to launch, runs to end).
 TICK_S = 0.2
 
 
@@ -59,7 +59,7 @@ def _ticker(cloud: Cloud) -> Callable[[web.Application], AsyncIterator[None]]:
         task = asyncio.create_task(run(), name="tpuflex-emulator-ticker")
         task.add_done_callback(_log_failure)
         yield
-        # Not cancelled: a host that is just booting must be known before all are ended.
+        # Not cancelled: a host that is still booting must be registered before all are ended.
         stopping = True
         cloud.hosts.wake()
         await task
@@ -133,7 +133,7 @@ class EmbeddedCloud:
 
     @property
     def store(self) -> Store:
-        """The cloud's memory, for looking at what is there."""
+        """The cloud's store."""
         return self.cloud.store
 
     def environ(self) -> Mapping[str, str]:
@@ -183,12 +183,12 @@ async def serving(cloud: Cloud, port: int) -> AsyncIterator[int]:
     """Serve ``cloud`` on loopback while the block runs; gives the port.
 
     Raises:
-        OSError: the port cannot be had.
+        OSError: the port is not available.
     """
     runner = web.AppRunner(
         create_app(cloud), handle_signals=False, access_log=None, shutdown_timeout=2.0
     )
-    # The address must be known before the ticker launches hosts that are told it.
+    # Bound first: the ticker launches hosts, which need the address.
     sock = _listen(port)
     bound: int = sock.getsockname()[1]
     cloud.base_url = f"http://127.0.0.1:{bound}"

@@ -1,9 +1,8 @@
-"""The embedded cloud's memory: JSON documents in collections, durable at every write.
+"""The embedded cloud's store: JSON documents in collections, durable at every write.
 
-Collections are named ``<service>/<kind>`` (``tpu/nodes``, ``storage/buckets``) and keyed
-by the resource's own name. Everything in them is what the cloud *has* and is listed by
-the inventory. A collection whose name starts with ``_`` is bookkeeping (operations,
-request ids, settings) and is not.
+Collections are named ``<service>/<kind>`` (``tpu/nodes``, ``storage/buckets``) and keyed by the
+resource's name. The inventory lists what is in them, except for collections whose names start
+with ``_``: those are bookkeeping (operations, request ids, settings).
 """
 
 from __future__ import annotations
@@ -84,7 +83,7 @@ class Store:
         return [(key, _decode(value)) for key, value in rows]
 
     def collections(self) -> tuple[str, ...]:
-        """Names of all collections that hold something, in order."""
+        """Names of all collections that are not empty, in order."""
         with self._lock:
             rows = self._db.execute(
                 "SELECT DISTINCT collection FROM documents ORDER BY collection"

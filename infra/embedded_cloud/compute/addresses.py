@@ -1,4 +1,4 @@
-"""Reserved addresses, global and regional: rules (IPv4 only)."""
+"""Rules of reserved addresses, global and regional (IPv4 only)."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from embedded_cloud.compute.state import ResourceKind, Target
 from embedded_cloud.errors import CloudError, unimplemented
 from embedded_cloud.json_types import JsonObject, children, text, texts
 
-#: Documentation range (RFC 5737): an emulated external address leads nowhere.
+#: Documentation range (RFC 5737): emulated external addresses reach nothing.
 _EXTERNAL = ipaddress.IPv4Network("203.0.113.0/24")
 _SUBNETWORK_PATTERN = r"projects/[^/]+/regions/[^/]+/subnetworks/[^/]+"
 
@@ -61,21 +61,21 @@ def _pool(target: Target, asked: JsonObject, kind: str) -> ipaddress.IPv4Network
 
 def _choose(target: Target, asked: JsonObject, pool: ipaddress.IPv4Network) -> str:
     taken = set(_taken(target, pool))
-    if wanted := text(asked, "address"):
-        if wanted in taken:
-            raise invalid("resource.address", wanted, "The address is already reserved.")
-        return wanted
+    if requested := text(asked, "address"):
+        if requested in taken:
+            raise invalid("resource.address", requested, "The address is already reserved.")
+        return requested
     # The first two addresses of a range are Google's.
     free = (str(host) for host in islice(pool.hosts(), 1, None) if str(host) not in taken)
-    found = next(free, None)
-    if found is None:
+    address = next(free, None)
+    if address is None:
         raise CloudError(
             403,
             "RESOURCE_EXHAUSTED",
             "Quota 'IN_USE_ADDRESSES' exceeded: no address is left.",
             legacy_reason="quotaExceeded",
         )
-    return found
+    return address
 
 
 def _taken(target: Target, pool: ipaddress.IPv4Network) -> Iterator[str]:

@@ -1,7 +1,7 @@
 """List filters of Compute Engine: both syntaxes, one comparison after another.
 
 https://cloud.google.com/compute/docs/reference/rest/v1/networks/list (parameter filter).
-What is not understood is refused, never ignored.
+A filter that is not understood is refused, never ignored.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _TERM = re.compile(
 
 
 def matches(expression: str, resource: JsonObject) -> bool:
-    """Whether ``resource`` (as answered) passes the filter; the empty one lets all pass.
+    """Whether ``resource`` (as answered) passes the filter; an empty one passes all.
 
     Raises:
         CloudError: 400, the filter is not one that is understood here.
@@ -34,12 +34,12 @@ def _terms(expression: str) -> list[re.Match[str]]:
     at = 0
     text = expression.strip()
     while at < len(text):
-        found = _TERM.match(text, at)
-        if not found:
+        term = _TERM.match(text, at)
+        if not term:
             raise _not_understood(expression)
-        terms.append(found)
-        gap = re.compile(r"\s*(?:AND\s+)?").match(text, found.end())
-        at = gap.end() if gap else found.end()
+        terms.append(term)
+        gap = re.compile(r"\s*(?:AND\s+)?").match(text, term.end())
+        at = gap.end() if gap else term.end()
     return terms
 
 
@@ -48,20 +48,20 @@ def _holds(term: re.Match[str], resource: JsonObject) -> bool:
     for key in term["field"].split("."):
         value = value.get(key) if isinstance(value, dict) else None
     shown = _shown(value)
-    wanted = term["value"].strip("\"'")
+    operand = term["value"].strip("\"'")
     operator = term["op"]
     if operator in ("eq", "ne"):
         # The older syntax compares with a regular expression over the whole value.
         try:
-            found = re.fullmatch(wanted, shown) is not None
+            matched = re.fullmatch(operand, shown) is not None
         except re.error as error:
-            raise _not_understood(wanted) from error
-        return found == (operator == "eq")
+            raise _not_understood(operand) from error
+        return matched == (operator == "eq")
     if operator in ("=", "!="):
-        pattern = ".*".join(re.escape(part) for part in wanted.split("*"))
+        pattern = ".*".join(re.escape(part) for part in operand.split("*"))
         return (re.fullmatch(pattern, shown) is not None) == (operator == "=")
     if operator == ":":
-        return value is not None if wanted == "*" else wanted.lower() in shown.lower()
+        return value is not None if operand == "*" else operand.lower() in shown.lower()
     raise _not_understood(term[0])
 
 

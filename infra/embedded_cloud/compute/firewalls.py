@@ -1,4 +1,4 @@
-"""VPC firewall rules: rules about rules."""
+"""Rules of VPC firewalls."""
 
 from __future__ import annotations
 

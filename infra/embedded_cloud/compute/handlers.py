@@ -23,7 +23,7 @@ from embedded_cloud.json_types import JsonObject, as_object, flag, merge, text
 from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
 
-#: Set by Compute alone, whatever a caller sends.
+#: Set only by Compute; ignored in requests.
 _OUTPUT = frozenset({"id", "kind", "selfLink", "creationTimestamp", "selfLinkWithId"})
 
 
@@ -72,15 +72,13 @@ class ResourceHandlers:
         """GET of the collection."""
         scope = self._scope(call)
         collection = f"{scope.path}/{self._kind.collection}"
-        found = self._resources.all(self._kind.collection, f"{collection}/")
-        shown = [self._wire.resource(self._kind, stored) for stored in found]
+        shown = self._shown(f"{collection}/")
         return list_reply(call, self._wire, self._kind.singular, collection, shown)
 
     def aggregated(self, call: Call) -> Reply:
         """GET of the collection in all regions at once."""
         project = call.params["project"]
-        found = self._resources.all(self._kind.collection, f"projects/{project}/")
-        shown = [self._wire.resource(self._kind, stored) for stored in found]
+        shown = self._shown(f"projects/{project}/")
         return Reply(body=self._wire.aggregated(self._kind, project, filtered(call, shown)))
 
     def patch(self, call: Call) -> Reply:
@@ -89,11 +87,11 @@ class ResourceHandlers:
         return self._change(call, target, before, merge(before, self._asked(call)), "patch")
 
     def update(self, call: Call) -> Reply:
-        """PUT of one: everything changes; what is absent goes to its default."""
+        """PUT of one: everything changes; absent fields get their defaults."""
         target, before = self._require(call)
         asked = merge({}, self._asked(call))
-        wanted = {"name": target.name, "network": before.get("network"), **asked}
-        return self._change(call, target, before, wanted, "update")
+        changed = {"name": target.name, "network": before.get("network"), **asked}
+        return self._change(call, target, before, changed, "update")
 
     def delete(self, call: Call) -> Reply:
         """DELETE of one."""
@@ -115,15 +113,15 @@ class ResourceHandlers:
         return self._store(target, stored, verb, call.query.get("requestId", ""))
 
     def _change(
-        self, call: Call, target: Target, before: JsonObject, wanted: JsonObject, verb: str
+        self, call: Call, target: Target, before: JsonObject, changed: JsonObject, verb: str
     ) -> Reply:
         sent = text(call.body or {}, "fingerprint")
         if self._kind.needs_fingerprint and sent != text(before, "fingerprint"):
             raise stale_fingerprint()
-        if text(wanted, "name") != target.name:
-            raise not_found(self._kind.path(target.scope, text(wanted, "name")))
+        if text(changed, "name") != target.name:
+            raise not_found(self._kind.path(target.scope, text(changed, "name")))
         kept = {key: before[key] for key in _OUTPUT if key in before}
-        stored = {**self._kind.complete(target, wanted, before), **kept}
+        stored = {**self._kind.complete(target, changed, before), **kept}
         return self._store(target, stored, verb, call.query.get("requestId", ""))
 
     def _store(self, target: Target, stored: JsonObject, verb: str, request_id: str) -> Reply:
@@ -132,7 +130,7 @@ class ResourceHandlers:
         return Reply(body=self._wire.operation(operation))
 
     def _asked(self, call: Call) -> JsonObject:
-        """The body, links cut down to paths, without what only Compute sets."""
+        """The body with links shortened to paths, without what only Compute sets."""
         body = as_object(relative(call.body or {}, call.params["project"]))
         return {key: value for key, value in body.items() if key not in _OUTPUT}
 
@@ -142,6 +140,11 @@ class ResourceHandlers:
         if stored is None:
             raise not_found(target.path)
         return target, stored
+
+    def _shown(self, prefix: str) -> Sequence[JsonObject]:
+        """The resources whose path starts with ``prefix``, as answered."""
+        stored = self._resources.all(self._kind.collection, prefix)
+        return [self._wire.resource(self._kind, each) for each in stored]
 
     def _scope(self, call: Call) -> Scope:
         scope = Scope(call.params["project"], call.params.get("region", ""))
@@ -153,7 +156,7 @@ class ResourceHandlers:
 
 
 class SubnetworkHandlers(ResourceHandlers):
-    """Handlers of subnetworks, which have two methods more."""
+    """Handlers of subnetworks, with their two methods of their own."""
 
     def set_private_google_access(self, call: Call) -> Reply:
         """POST …/setPrivateIpGoogleAccess."""
@@ -163,7 +166,7 @@ class SubnetworkHandlers(ResourceHandlers):
         return self._change_fields(call, fields, "setPrivateIpGoogleAccess")
 
     def expand_range(self, call: Call) -> Reply:
-        """POST …/expandIpCidrRange: a range only ever grows around what it was."""
+        """POST …/expandIpCidrRange: a range can only grow."""
         new = text(call.body or {}, "ipCidrRange")
         old = text(self._require(call)[1], "ipCidrRange")
         try:
@@ -178,13 +181,13 @@ class SubnetworkHandlers(ResourceHandlers):
 def list_reply(
     call: Call, wire: Wire, singular: str, path: str, shown: Sequence[JsonObject]
 ) -> Reply:
-    """A page of ``shown`` by name, as far as the call's filter lets it pass."""
+    """A page of what passes the call's filter, by name."""
     head = wire.list_head(singular, path)
     return _PAGING.reply(call, "items", filtered(call, shown), _name, dict, head=head)
 
 
 def filtered(call: Call, shown: Sequence[JsonObject]) -> list[JsonObject]:
-    """What of ``shown`` passes the call's filter."""
+    """The resources that pass the call's filter."""
     expression = call.query.get("filter", "")
     return [each for each in shown if matches(expression, each)]
 

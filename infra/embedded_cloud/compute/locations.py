@@ -63,6 +63,6 @@ def zones_of(region: str) -> tuple[str, ...]:
 
 
 def region_of(zone: str) -> str | None:
-    """The region that ``zone`` lies in, or None when there is no such zone."""
+    """The region of ``zone``, or None if there is no such zone."""
     region, _, letter = zone.rpartition("-")
     return region if letter and letter in REGIONS.get(region, "") else None

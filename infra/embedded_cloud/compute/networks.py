@@ -1,4 +1,4 @@
-"""VPC networks (custom mode) and their subnetworks: rules."""
+"""Rules of VPC networks (custom mode) and their subnetworks."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def complete_network(_target: Target, asked: JsonObject, before: JsonObject | No
 
 
 def network_users(target: Target) -> Iterable[str]:
-    """Everything that lies in the network."""
+    """Everything in the network."""
     project = target.scope.project
     lists = (
         target.resources.users(collection, project, "network", target.path)
@@ -93,7 +93,7 @@ def _translating_routers(target: Target) -> Iterator[str]:
 
 
 def _nodes(target: Target, field: str) -> Iterator[str]:
-    """TPU nodes attached to the resource: their machines hold addresses in it."""
+    """TPU nodes attached to the resource: their machines have addresses in it."""
     for name, node in target.resources.store.list("tpu/nodes"):
         spec = child(node, "spec")
         configs = [child(spec, "networkConfig"), *children(spec, "networkConfigs")]
@@ -106,8 +106,8 @@ def _attachments(target: Target, value: str) -> tuple[str, ...]:
     if not value:
         return ()
     project = target.scope.project
-    _, found, tail = value.partition("projects/")
-    if found:
+    _, separator, tail = value.partition("projects/")
+    if separator:
         return (f"projects/{tail}",)
     return (f"projects/{project}/{value}", f"{target.path.rpartition('/')[0]}/{value}")
 
@@ -128,12 +128,12 @@ def _range(cidr: str, field: str) -> ipaddress.IPv4Network:
     if not cidr:
         raise required(field)
     try:
-        found = ipaddress.IPv4Network(cidr)
+        network = ipaddress.IPv4Network(cidr)
     except ValueError as error:
         raise invalid(field, cidr, f"Must be a CIDR address range: {error}.") from error
-    if found.prefixlen > 29:
+    if network.prefixlen > 29:
         raise invalid(field, cidr, "The primary range must be /29 or larger.")
-    return found
+    return network
 
 
 def _ranges(subnetwork: JsonObject) -> list[ipaddress.IPv4Network]:
@@ -152,13 +152,13 @@ def _check_overlap(target: Target, network: str, asked: JsonObject) -> None:
         if text(other, "network") != network or text(other, "selfLink") == target.path:
             continue
         for taken in _ranges(other):
-            for wanted in mine:
-                if wanted.overlaps(taken):
+            for candidate in mine:
+                if candidate.overlaps(taken):
                     region = text(other, "region").rpartition("/")[2]
                     raise CloudError(
                         400,
                         "INVALID_ARGUMENT",
-                        f"Invalid IPCidrRange: {wanted} conflicts with existing subnetwork "
+                        f"Invalid IPCidrRange: {candidate} conflicts with existing subnetwork "
                         f"'{text(other, 'name')}' in region '{region}'.",
                         legacy_reason="invalidResourceUsage",
                     )

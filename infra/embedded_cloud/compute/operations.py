@@ -1,4 +1,4 @@
-"""Operations: every change answers one, already done."""
+"""Operations: every change answers with one that is done."""
 
 from __future__ import annotations
 
@@ -55,16 +55,16 @@ class Operations:
 
     def repeated(self, scope: Scope, request_id: str) -> JsonObject | None:
         """The operation of an earlier call with the same requestId, if there was one."""
-        found = self._store.get(_REQUESTS, f"{scope.path}/{request_id}") if request_id else None
-        return self._store.get(COLLECTION, text(found, "operation")) if found else None
+        earlier = self._store.get(_REQUESTS, f"{scope.path}/{request_id}") if request_id else None
+        return self._store.get(COLLECTION, text(earlier, "operation")) if earlier else None
 
     def require(self, scope: Scope, name: str) -> JsonObject:
         """The operation. Raises CloudError 404."""
         path = f"{scope.path}/operations/{name}"
-        found = self._store.get(COLLECTION, path)
-        if found is None:
+        operation = self._store.get(COLLECTION, path)
+        if operation is None:
             raise not_found(path)
-        return found
+        return operation
 
     def all(self, scope: Scope) -> list[JsonObject]:
         """The operations in ``scope``."""

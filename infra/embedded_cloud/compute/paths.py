@@ -1,7 +1,7 @@
-"""Resource paths: how one resource names another.
+"""Resource paths: how one resource refers to another.
 
-Inside, a resource is its path from ``projects/`` on. On the wire it may be a full link of
-any host and version, that path, or the short form ``global/networks/x``.
+Here a resource is identified by its path from ``projects/`` on. On the wire it may be a full
+link of any host and version, that path, or the short form ``global/networks/x``.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _LINK = re.compile(
     r"(projects/[^/]+/(?:global|regions/[^/]+|zones/[^/]+)(?:/[^/]+)*)"
 )
 _SHORT = re.compile(r"(?:global|regions/[^/]+|zones/[^/]+)/.+")
-#: Text for people may look like a path and is left alone.
+#: Text for people, which may look like a path.
 _PROSE = frozenset({"description"})
 
 

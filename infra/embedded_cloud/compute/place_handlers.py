@@ -63,8 +63,8 @@ class PlaceHandlers:
 
     def operation(self, call: Call) -> Reply:
         """globalOperations.get and regionOperations.get; wait answers the same at once."""
-        found = self._operations.require(_scope(call), call.params["operation"])
-        return Reply(body=self._wire.operation(found))
+        operation = self._operations.require(_scope(call), call.params["operation"])
+        return Reply(body=self._wire.operation(operation))
 
     def operations(self, call: Call) -> Reply:
         """globalOperations.list and regionOperations.list."""

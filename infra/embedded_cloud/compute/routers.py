@@ -1,4 +1,4 @@
-"""Cloud Routers with their NATs: rules."""
+"""Rules of Cloud Routers and their NATs."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
-"""What all kinds of Compute resources have in common, and how one kind differs.
+"""The state of Compute Engine: resources of all kinds, and how one kind differs.
 
-A kind is a table row and three rules: what a new resource must satisfy and looks like,
-what a change must satisfy, and who uses a resource (which forbids deleting it).
+A kind has two rules: ``complete`` checks and completes a new or changed resource, ``users`` are
+the resources that still need one, which forbids deleting it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
 
 class Resources:
-    """Every Compute resource, by path; what the rules of a kind may look at."""
+    """Every Compute resource, by path."""
 
     def __init__(self, store: Store) -> None:
         self.store = store
@@ -48,7 +48,7 @@ class Resources:
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """The resource that a call is about: where it is, or is to be."""
+    """The resource that a call is about, existing or to be created."""
 
     resources: Resources
     scope: Scope

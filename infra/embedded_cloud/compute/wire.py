@@ -13,7 +13,7 @@ class Wire:
     """Turns stored resources into answers.
 
     Args:
-        resources: for what one resource says about others.
+        resources: to find what refers to a resource.
         base_url: the emulator's address.
     """
 
@@ -50,7 +50,7 @@ class Wire:
         return {"kind": f"compute#{singular}List", "id": path, "selfLink": f"{self.base}/{path}"}
 
     def aggregated(self, kind: ResourceKind, project: str, items: list[JsonObject]) -> JsonObject:
-        """An aggregated list: by region; regions that hold nothing are left out."""
+        """An aggregated list: by region, without regions that have nothing."""
         scopes: dict[str, list[JsonValue]] = {}
         for item in items:
             region = text(item, "region").rpartition("/")[2]

@@ -1,4 +1,4 @@
-"""``python -m embedded_cloud.docker COMMAND …``: what ``docker`` is on an emulated host."""
+"""``python -m embedded_cloud.docker COMMAND …``: ``docker`` on an emulated host."""
 
 from __future__ import annotations
 

@@ -91,11 +91,11 @@ class Docker:
         if list(arguments[:1]) != ["inspect"]:
             raise DockerError("docker: of `image`, only `image inspect` is known here", 1)
         (image,) = _plain(arguments[1:], 1, "image inspect")
-        found = installed_image(image, self.home)
-        if found is None:
+        installed = installed_image(image, self.home)
+        if installed is None:
             raise DockerError(f"Error response from daemon: No such image: {image}", 1)
         digest = image.partition("@")[2]
-        self._say(json.dumps([{"Id": digest, "RepoDigests": [found.reference]}], indent=4))
+        self._say(json.dumps([{"Id": digest, "RepoDigests": [installed.reference]}], indent=4))
 
     def _run(self, arguments: Sequence[str]) -> None:
         request = parse_run(arguments)
@@ -125,8 +125,8 @@ class Docker:
         environment = {
             "HOSTNAME": container_id[:12],
             "HOME": str(files / "home"),
-            # Sockets in here must fit into 107 characters, which a project's path may use up;
-            # all processes of the container share the directory they start in.
+            # Paths of sockets in here are limited to 107 characters, which a project's path may use
+            # up; all processes of the container start in the same directory.
             "TMPDIR": "/proc/self/cwd/tmp",
             "LANG": "C.UTF-8",
             **image.environment,
@@ -157,7 +157,7 @@ class Docker:
         while time.monotonic() < deadline and supervisor.poll() is None:
             started = self.containers.get(container.name)
             if started is not None and started.status != "created":
-                # The supervisor outlives us on purpose: nobody waits for it.
+                # The supervisor outlives this process on purpose: nothing waits for it.
                 supervisor.returncode = 0
                 return
             time.sleep(0.02)
@@ -220,7 +220,7 @@ class Docker:
 
 
 def _inspected(container: Container) -> dict[str, object]:
-    """What `docker inspect` tells, as far as startup scripts read it."""
+    """What `docker inspect` shows, limited to what startup scripts read."""
     started = datetime.fromtimestamp(container.started_at, UTC)
     running = container.status in ("running", "restarting")
     return {

@@ -1,6 +1,6 @@
-"""What is known of each container, in ``<host>/containers/<name>.json``.
+"""The record of each container, in ``<host>/containers/<name>.json``.
 
-The emulator reads the same files to end a host's containers with it: ``pid`` is the process
+The emulator reads the same files to end a host's containers with the host: ``pid`` is the process
 group that holds the supervisor and everything the container started.
 """
 
@@ -57,7 +57,7 @@ class Container:
     started_at: float = 0.0
 
     def alive(self) -> bool:
-        """Whether the supervisor runs; a process that only got its number again does not count."""
+        """Whether the supervisor runs, and not another process that reuses its id."""
         with contextlib.suppress(psutil.Error):
             leader = psutil.Process(self.pid) if self.pid else None
             if leader is not None and leader.status() != psutil.STATUS_ZOMBIE:
@@ -78,7 +78,7 @@ class Containers:
     root: Path
 
     def record(self, name: str) -> Path:
-        """The file that holds what is known of ``name``."""
+        """The record of ``name``."""
         return self.host / "containers" / f"{name}.json"
 
     def log(self, name: str) -> Path:
@@ -90,7 +90,7 @@ class Containers:
         return self.root / "var" / "lib" / "docker" / name
 
     def get(self, name: str) -> Container | None:
-        """The container called ``name``, or whose id starts so; None if there is none."""
+        """The container of that name, or whose id starts with it; None if there is none."""
         for container in self.all():
             if container.name == name or (len(name) >= 12 and container.id.startswith(name)):
                 return container
@@ -108,17 +108,17 @@ class Containers:
         return container
 
     def all(self) -> list[Container]:
-        """Every container, by name; one whose processes are gone is told as exited."""
-        found = []
+        """Every container, by name; one whose processes are gone has exited."""
+        containers = []
         for path in sorted((self.host / "containers").glob("*.json")):
-            known = {f.name for f in fields(Container)}
+            names = {f.name for f in fields(Container)}
             data = json.loads(path.read_text(encoding="utf-8"))
-            container = Container(**{key: value for key, value in data.items() if key in known})
+            container = Container(**{key: value for key, value in data.items() if key in names})
             if container.status in ("running", "restarting") and not container.alive():
                 # Killed with its supervisor, or the host was restarted.
                 container.status, container.exit_code = "exited", 137
-            found.append(container)
-        return found
+            containers.append(container)
+        return containers
 
     def save(self, container: Container) -> None:
         """Write ``container`` in one step, so that a reader never sees half of it."""

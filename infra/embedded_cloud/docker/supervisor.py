@@ -21,13 +21,13 @@ import psutil
 
 from embedded_cloud.docker.containers import Container, Containers
 
-#: Docker's own: the delay doubles from 100 ms to a minute, and starts anew after 10 s of life.
+#: As docker's: the delay doubles from 100 ms to a minute, and is reset after 10 s of life.
 FIRST_DELAY, LONGEST_DELAY, HEALTHY_AFTER = 0.1, 60.0, 10.0
 _PR_SET_CHILD_SUBREAPER = 36
 
 
 class Supervisor:
-    """Runs one container until it ends for good or is told to stop."""
+    """Runs one container until it ends for good or is stopped."""
 
     def __init__(self, containers: Containers, container: Container) -> None:
         self._containers = containers
@@ -84,12 +84,12 @@ class Supervisor:
             self._child.terminate()
         code = self._child.wait()
         _end_orphans()
-        # A shell's way to tell death by a signal, and docker's.
+        # Death by a signal, as a shell and docker encode it.
         return code if code >= 0 else 128 - code
 
 
 def _end_orphans() -> None:
-    """A container ends with its first process: kill what that process left behind."""
+    """Kill what the first process left behind: a container ends with that process."""
     orphans = psutil.Process().children(recursive=True)
     for orphan in orphans:
         with contextlib.suppress(psutil.Error):
@@ -99,7 +99,7 @@ def _end_orphans() -> None:
 
 def main(host: Path, root: Path, name: str) -> None:
     """Supervise the container ``name`` of ``host``."""
-    # Processes whose parent died come to us instead of to init, so that none is lost.
+    # Orphaned processes become our children instead of init's, so that none is lost.
     ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
     containers = Containers(host, root)
     supervisor = Supervisor(containers, containers.require(name))

@@ -1,4 +1,4 @@
-"""The rules in force, what each has seen, and who plays which role."""
+"""The rules in force, what each has counted, and which process has which role."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FaultBook:
             self._given = self._struck = 0
 
     def set_roles(self, roles: Roles) -> None:
-        """Say who plays which role from now on."""
+        """Set which process has which role."""
         self.roles = roles
 
     @property
@@ -66,7 +66,7 @@ class FaultBook:
         return self._struck
 
     def arrived(self, facts: CallFacts) -> tuple[Rule, ...]:
-        """Count a call; gives the rules that are to strike in it, in the order of their setting."""
+        """Count a call; gives the rules that strike in it, in the order in which they were set."""
         with self._lock:
             return tuple(entry.rule for entry in self._entries.values() if _chooses(entry, facts))
 

@@ -35,7 +35,7 @@ class Fault:
     Attributes:
         effect: what goes wrong.
         stage: at which point of the call.
-        passes: whether the same call, sent again, goes through: then the client must converge.
+        passes: whether the same call succeeds when it is sent again; then the client must converge.
         method_ids: what it makes sense for (wildcards); empty for every call.
         times: how often it strikes in a row.
     """

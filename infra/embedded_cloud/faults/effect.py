@@ -1,4 +1,4 @@
-"""What a fault does: one class per effect, as the control API takes it."""
+"""What a fault does: one class per effect, in the form of the control API."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _Header = Annotated[str, Field(pattern=r"^[A-Za-z0-9-]+$")]
 
 
 class Model(BaseModel):
-    """Strict and frozen: what is not understood is refused."""
+    """Strict and frozen: unknown fields are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
 
@@ -74,7 +74,7 @@ class Empty(Model):
 
 
 class Delay(Model):
-    """Everything goes well, only later."""
+    """The call succeeds, only later."""
 
     kind: Literal["delay"] = "delay"
     seconds: float = Field(ge=0)
@@ -113,12 +113,12 @@ class Kill(Model):
     is the embedded cloud's stand-in for the gcp provider."""
     signal: Signal = Signal.KILL
     then: Literal["reset", "proceed"] | None = None
-    """What becomes of the call: its connection is reset, or it goes on. By default a call goes on
+    """What happens to the call: its connection is reset, or it proceeds. By default a call proceeds
     unless the signal is KILL."""
     hold_s: _Hold | None = None
-    """Seconds of real time to wait for their end; by default 10 for KILL, else none."""
+    """Seconds of real time to wait for them to end; by default 10 for KILL, else none."""
     resume_after_s: float | None = Field(default=None, ge=0)
-    """For STOP: they go on (SIGCONT) after these seconds of the embedded cloud's clock."""
+    """For STOP: they continue (SIGCONT) after these seconds of the embedded cloud's clock."""
 
     @property
     def breaks_off(self) -> bool:

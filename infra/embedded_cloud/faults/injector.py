@@ -1,4 +1,4 @@
-"""The hook in the pipeline: asks the book which rules strike, and lets them."""
+"""The hook in the pipeline: applies the rules that strike in a call."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class FaultInjector:
         )
 
     async def kill(self, rule: Rule, effect: Kill, facts: CallFacts) -> None:
-        """Send the signal, and wait for what it is to bring about."""
+        """Send the signal and wait for its effect."""
         found = await asyncio.to_thread(processes.find, self.book.roles, effect.roles)
         victims = [process for _, process in found]
         who: list[JsonValue] = [processes.described(role, process) for role, process in found]
@@ -107,7 +107,7 @@ class FaultInjector:
         loop = asyncio.get_running_loop()
         end, limit = self.clock.now() + seconds, loop.time() + LONGEST_HOLD_S
         while self.clock.now() < end and loop.time() < limit:  # noqa: ASYNC110
-            # The clock is another thread's or another process's to move: nothing announces it.
+            # Another thread or process moves the clock, and nothing announces it.
             await asyncio.sleep(_TICK_S)
 
 
@@ -156,7 +156,7 @@ class _CallFaults:
         return [rule for rule in self._rules if rule.stage is stage]
 
     async def _apply(self, rule: Rule, answer: Reply | None) -> Reply | None:
-        """Let ``rule`` have its effect; gives what is answered now (None: no answer yet)."""
+        """Apply ``rule``; gives the answer so far (None: no answer yet)."""
         effect = rule.effect
         if isinstance(effect, OperationError) and self._facts.service not in _WITH_OPERATIONS:
             return answer

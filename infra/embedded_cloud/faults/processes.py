@@ -1,8 +1,8 @@
 """Kill points: finding the client's processes by role, and sending them signals.
 
-Only processes that belong to a registered root (its descendants, and whatever carries the
-registered mark in its environment) are ever signalled; and the role ``gcp``, the stand-in for
-the gcp provider, which is a child of the emulator's own and is started anew.
+Only processes that belong to a registered root are ever signalled (its descendants, and processes
+with the registered mark in their environment), and the role ``gcp``: the stand-in for the gcp
+provider, a child of the emulator, which starts it again.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _SAME_START_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Roles:
-    """Which processes play which role.
+    """Which process has which role.
 
     Attributes:
         root: process id whose descendants may be signalled; 0 for none.
@@ -87,15 +87,15 @@ class Roles:
 def find(roles: Roles, names: Iterable[str]) -> list[tuple[str, psutil.Process]]:
     """The living processes of the named roles, each once, with the role."""
     family = _family(roles)
-    found: dict[int, tuple[str, psutil.Process]] = {}
+    matching: dict[int, tuple[str, psutil.Process]] = {}
     for name in names:
         for process in _of_role(roles, name, family):
-            found.setdefault(process.pid, (name, process))
-    return list(found.values())
+            matching.setdefault(process.pid, (name, process))
+    return list(matching.values())
 
 
 def send(processes: Iterable[psutil.Process], name: str) -> list[psutil.Process]:
-    """Send the signal ``name`` (KILL, TERM, INT, STOP, CONT); gives who got it."""
+    """Send the signal ``name`` (KILL, TERM, INT, STOP, CONT); gives those that got it."""
     number = signal.Signals[f"SIG{name}"]
     reached = []
     for process in processes:
@@ -108,7 +108,7 @@ def send(processes: Iterable[psutil.Process], name: str) -> list[psutil.Process]
 
 
 def await_end(processes: Iterable[psutil.Process], seconds: float) -> bool:
-    """Wait until all are dead (or zombies that nobody has collected yet); false if in vain."""
+    """Wait until all are dead (or zombies); false if they are not in time."""
     deadline = time.monotonic() + seconds
     left = [process for process in processes if _lives(process)]
     while left:
@@ -152,7 +152,7 @@ def _plays(role: str, words: list[str]) -> bool:
 
 def _family(roles: Roles) -> list[psutil.Process]:
     """Root, its descendants, and what carries the mark; never this process or its ancestors."""
-    spared = {os.getpid(), 0, 1, *(parent.pid for parent in psutil.Process().parents())}
+    protected = {os.getpid(), 0, 1, *(parent.pid for parent in psutil.Process().parents())}
     found: dict[int, psutil.Process] = {}
     for root in _existing(roles.root):
         try:
@@ -167,7 +167,7 @@ def _family(roles: Roles) -> list[psutil.Process]:
             for process in psutil.process_iter()
             if _variable(process, name) == value
         }
-    return [process for pid, process in found.items() if pid not in spared and _lives(process)]
+    return [process for pid, process in found.items() if pid not in protected and _lives(process)]
 
 
 def _existing(pid: int) -> list[psutil.Process]:

@@ -132,7 +132,7 @@ class Rule(Model):
     def to_json(self) -> JsonObject:
         """The form that :func:`parse_rule` reads."""
         shown: JsonObject = self.model_dump(mode="json", exclude_defaults=True)
-        # The kind is every effect's default, and tells them apart.
+        # The kind is a default of every effect, but it distinguishes them.
         effect: JsonObject = {
             "kind": self.effect.kind,
             **self.effect.model_dump(mode="json", exclude_defaults=True),
@@ -157,7 +157,7 @@ def parse_rule(document: JsonValue) -> Rule:
 
 
 def _followed(method_id: str, resource: str, done: set[tuple[str, str]]) -> bool:
-    """Whether a call of ``method_id`` was done before, as far as this resource is concerned."""
+    """Whether a call of ``method_id`` succeeded before that concerns this resource."""
     collection = _collection(resource)
     return any(
         fnmatchcase(did, method_id) and (to == resource or _collection(to) != collection)

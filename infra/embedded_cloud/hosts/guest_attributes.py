@@ -1,4 +1,4 @@
-"""Guest attributes: what hosts say about themselves through their metadata server."""
+"""Guest attributes, which hosts set through their metadata server."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class GuestAttributes:
     def query(self, node_name: str, worker: int, path: str) -> list[tuple[str, str, str]]:
         """(namespace, key, value) under ``path``: empty, ``namespace/`` or ``namespace/key``."""
         prefix = _prefix(node_name, worker)
-        wanted = path.strip("/")
-        found = []
+        queried = path.strip("/")
+        values = []
         for where, document in self._store.list(_COLLECTION, prefix):
             namespace, _, key = where.removeprefix(prefix).partition("/")
-            if wanted in ("", namespace, f"{namespace}/{key}"):
-                found.append((namespace, key, text(document, "value")))
-        return found
+            if queried in ("", namespace, f"{namespace}/{key}"):
+                values.append((namespace, key, text(document, "value")))
+        return values
 
     def clear(self, node_name: str) -> None:
-        """Forget what all workers of a node said: the instances are gone."""
+        """Delete the attributes of all workers of a node that is gone."""
         for where, _ in self._store.list(_COLLECTION, f"{node_name}#"):
             self._store.delete(_COLLECTION, where)
 

@@ -30,7 +30,7 @@ class Host:
     Args:
         spec: what it is.
         directory: its directory under ``hosts/``.
-        home: tpuflex's home, where images and the like are found.
+        home: tpuflex's home, which has the images.
         base_url: address of the emulator.
         guest: where guest attributes go.
         token: access token of its service account.
@@ -55,7 +55,7 @@ class Host:
 
     @property
     def root(self) -> Path:
-        """What the host sees as its file system root (``TPUFLEX_ROOT``)."""
+        """The root of the host's file system (``TPUFLEX_ROOT``)."""
         return self.directory / "root"
 
     async def boot(self) -> None:
@@ -109,7 +109,7 @@ class Host:
         }
 
     def _exit_code(self) -> int | None:
-        """What the startup script ended with; ``None`` while it runs."""
+        """The startup script's exit code; ``None`` while it runs."""
         try:
             return int((self.directory / _EXIT_CODE).read_text())
         except (OSError, ValueError):
@@ -127,7 +127,7 @@ class Host:
         docker.chmod(0o755)
 
     def _launch(self, script: str) -> None:
-        import psutil  # an emulator without hosts starts faster without it
+        import psutil  # not needed, and slow to import, without hosts
 
         path = self.root / "run" / "startup-script"
         path.write_text(script, encoding="utf-8")

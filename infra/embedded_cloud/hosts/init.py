@@ -2,8 +2,9 @@
 
 It starts the startup script, writes the script's exit code to a file, and lives on. Processes
 on the host whose parent has died become its children instead of the machine's (Linux
-``PR_SET_CHILD_SUBREAPER``), as they do with the init of a real host. So everything on the
-host stays below this process and can be ended, whatever session or environment it gave itself.
+``PR_SET_CHILD_SUBREAPER``), as they do with the init of a real host. So every process
+on the host remains its descendant and can be ended, even one that changed its session or
+environment.
 
 Run by path, without importing the package, so that a host boots in a few milliseconds.
 """
@@ -22,10 +23,10 @@ _IDLE_S = 0.2
 
 
 def main(script: str, exit_code_file: Path) -> None:
-    """Run ``script`` with bash and collect whatever dies on this host, for ever."""
+    """Run ``script`` with bash and reap every process that dies on this host, forever."""
     if sys.platform == "linux":
         ctypes.CDLL(None, use_errno=True).prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
-    # Kept alive: a Popen object that is dropped would collect the exit status itself.
+    # Kept referenced: a Popen object that is collected would reap the exit status itself.
     child = subprocess.Popen(["bash", script], start_new_session=True)
     while True:
         try:

@@ -1,7 +1,7 @@
 """The metadata server of one emulated host.
 
-Bound to the host's own loopback address, it answers what a TPU VM reads at
-``metadata.google.internal``: the node's attributes, identity, a token, and it takes guest
+Bound to the host's loopback address, it serves what a TPU VM reads at
+``metadata.google.internal`` (the node's attributes, its identity, a token) and stores guest
 attributes (https://cloud.google.com/compute/docs/metadata/overview).
 """
 

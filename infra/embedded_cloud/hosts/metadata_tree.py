@@ -1,4 +1,4 @@
-"""What a host's metadata says: a pure function of the host."""
+"""A host's metadata, a pure function of the host."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from embedded_cloud.hosts.spec import HostSpec
 #: A directory (mapping), a list, a JSON leaf or a text leaf.
 Tree: TypeAlias = "dict[str, Tree] | list[str] | str | int"
 
-#: How long a token is said to live, in seconds.
+#: The lifetime that is given for a token, in seconds.
 TOKEN_LIFETIME_S = 3599
 
 
@@ -81,7 +81,7 @@ def hostname(spec: HostSpec) -> str:
 
 
 def find(tree: dict[str, Tree], path: str) -> Tree | None:
-    """What is at ``path``; ``None`` if nothing is."""
+    """The node at ``path``, or ``None``."""
     node: Tree = tree
     for part in filter(None, path.split("/")):
         if not isinstance(node, dict) or part not in node:

@@ -1,9 +1,9 @@
 """Finding and ending everything that runs on an emulated host.
 
 On Linux all of them descend from the host's first process (see ``init.py``); elsewhere, or
-when that one was killed, every container has a session of its own. So they are found by what
-is recorded (``host.json`` names the first process, ``containers/*.json`` the containers), by
-session, by descent, and by their environment. A recorded process counts only if its start
+after that one was killed, every container has a session of its own. So they are found by
+record (``host.json`` for the first process, ``containers/*.json`` for the containers), by
+session, by descent and by their environment. A recorded process counts only if its start
 time is the recorded one: process ids are reused.
 """
 
@@ -28,21 +28,21 @@ _ROUND_S = 0.02
 
 
 def kill_host(directory: Path) -> int:
-    """Kill everything that runs on the host of ``directory``; gives how many there were.
+    """Kill everything that runs on the host of ``directory``; gives their number.
 
-    The host's first process goes last: until then, what is born or orphaned while the others
-    are being killed still ends up below it. Returns when nothing is left, or after some
-    seconds (a process that sleeps in the kernel dies when it wakes).
+    The host's first process goes last: until then, processes that are started or orphaned while
+    the others are being killed are still its descendants. Returns when nothing is left, or after
+    some seconds (a process that sleeps in the kernel dies when it wakes).
     """
     record = read_record(directory / "host.json", pid="pid", create_time="create_time")
     first = None if record is None else same_process(*record)
     killed: set[int] = set()
     for _ in range(_ROUNDS):
-        found = processes_of(directory)
-        if not found:
+        running = processes_of(directory)
+        if not running:
             break
-        others = [process for process in found if process != first]
-        for process in others or found:
+        others = [process for process in running if process != first]
+        for process in others or running:
             killed.add(process.pid)
             # Each one by itself: a group may hold processes that are not this host's.
             with contextlib.suppress(psutil.Error):
@@ -54,14 +54,14 @@ def kill_host(directory: Path) -> int:
 def processes_of(directory: Path) -> list[psutil.Process]:
     """Every living process on the host of ``directory``."""
     sessions = set(_sessions(directory))
-    found: dict[int, psutil.Process] = {}
+    processes: dict[int, psutil.Process] = {}
     for process in psutil.process_iter():
         if process.pid != os.getpid() and _lives_on(process, directory, sessions):
-            found[process.pid] = process
+            processes[process.pid] = process
             with contextlib.suppress(psutil.Error):
-                found.update((child.pid, child) for child in process.children(recursive=True))
-    found.pop(os.getpid(), None)
-    return [process for process in found.values() if _alive(process)]
+                processes.update((child.pid, child) for child in process.children(recursive=True))
+    processes.pop(os.getpid(), None)
+    return [process for process in processes.values() if _alive(process)]
 
 
 def same_process(pid: int, create_time: float) -> psutil.Process | None:

@@ -1,4 +1,4 @@
-"""What the TPU service asks the emulated hosts to be."""
+"""What the TPU service wants a host to be."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from embedded_cloud.contract import snake
+from embedded_cloud.contract_schema import snake
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.iam.state import ServiceAccount, ServiceAccounts
@@ -24,12 +24,12 @@ class AccountHandlers:
     def create(self, call: Call) -> Reply:
         """POST /v1/projects/{project}/serviceAccounts."""
         body = call.body or {}
-        wanted = child(body, "serviceAccount")
+        sent = child(body, "serviceAccount")
         account = self._accounts.create(
             call.params["project"],
             text(body, "accountId"),
-            display_name=text(wanted, "displayName"),
-            description=text(wanted, "description"),
+            display_name=text(sent, "displayName"),
+            description=text(sent, "description"),
         )
         return Reply(body=_resource(account))
 
@@ -45,7 +45,7 @@ class AccountHandlers:
     def patch(self, call: Call) -> Reply:
         """PATCH …/serviceAccounts/{account}: only what updateMask names changes."""
         body = call.body or {}
-        wanted = child(body, "serviceAccount")
+        sent = child(body, "serviceAccount")
         mask = {snake(path.strip()) for path in text(body, "updateMask").split(",") if path}
         if not mask or not mask <= _PATCHABLE:
             raise invalid_argument(
@@ -53,11 +53,11 @@ class AccountHandlers:
                 f"{text(body, 'updateMask')!r}"
             )
         account = self._account(call)
-        self._accounts.check_etag(account, text(wanted, "etag"))
+        self._accounts.check_etag(account, text(sent, "etag"))
         changed = self._accounts.amend(
             account,
-            display_name=text(wanted, "displayName") if "display_name" in mask else None,
-            description=text(wanted, "description") if "description" in mask else None,
+            display_name=text(sent, "displayName") if "display_name" in mask else None,
+            description=text(sent, "description") if "description" in mask else None,
         )
         return Reply(body=_resource(changed))
 
@@ -97,8 +97,8 @@ class AccountHandlers:
     def set_policy(self, call: Call) -> Reply:
         """POST …:setIamPolicy."""
         name = self._account(call).name
-        wanted = child(call.body or {}, "policy")
-        return Reply(body=self._policies.set(name, wanted, public=False))
+        policy = child(call.body or {}, "policy")
+        return Reply(body=self._policies.set(name, policy, public=False))
 
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""
@@ -111,8 +111,8 @@ class AccountHandlers:
 
 def granted(call: Call) -> JsonObject:
     """A testIamPermissions answer: the emulator's one user may do everything it asks about."""
-    asked: list[JsonValue] = items(call.body or {}, "permissions")
-    return {"permissions": asked} if asked else {}
+    permissions: list[JsonValue] = items(call.body or {}, "permissions")
+    return {"permissions": permissions} if permissions else {}
 
 
 def _resource(account: ServiceAccount) -> JsonObject:

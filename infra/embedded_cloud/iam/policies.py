@@ -44,32 +44,32 @@ class Policies:
         self._clock = clock
 
     def get(self, resource: str, initial: Sequence[JsonObject] = ()) -> JsonObject:
-        """The policy of ``resource``; ``initial`` are its bindings while it was never set."""
-        found = self._store.get(COLLECTION, resource)
-        if found is not None:
-            return found
+        """The policy of ``resource``; ``initial`` are its bindings until it is set."""
+        stored = self._store.get(COLLECTION, resource)
+        if stored is not None:
+            return stored
         policy: JsonObject = {"version": 1, "etag": UNSET_ETAG}
         if initial:
             policy["bindings"] = list[JsonValue](initial)
         return policy
 
-    def set(self, resource: str, wanted: JsonObject, *, public: bool = True) -> JsonObject:
+    def set(self, resource: str, policy_sent: JsonObject, *, public: bool = True) -> JsonObject:
         """Replace the policy.
 
         Args:
             resource: full resource name.
-            wanted: the policy as sent; its etag, when there is one, must be the present one.
+            policy_sent: the policy as sent; its etag, when there is one, must be the present one.
             public: allUsers and allAuthenticatedUsers are allowed on this resource.
 
         Raises:
             CloudError: 400, a role or member is not allowed; 409 ABORTED, the etag is stale.
         """
         present = self.get(resource)
-        sent = text(wanted, "etag")
+        sent = text(policy_sent, "etag")
         if sent and sent != text(present, "etag"):
             raise concurrent_change()
-        bindings = merged_bindings(children(wanted, "bindings"))
-        version = int(number(wanted, "version", 1)) or 1
+        bindings = merged_bindings(children(policy_sent, "bindings"))
+        version = int(number(policy_sent, "version", 1)) or 1
         for binding in bindings:
             self._check(binding, public=public)
             if child(binding, "condition") and version != 3:

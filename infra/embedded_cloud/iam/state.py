@@ -1,4 +1,4 @@
-"""Service accounts: identifiers and life cycle. No HTTP."""
+"""Service accounts. No HTTP."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ class ServiceAccounts:
         return [_from_json(value) for _, value in self._store.list(COLLECTION, prefix)]
 
     def require(self, project: str, account: str) -> ServiceAccount:
-        """The account by email or unique id; a project of ``-`` means "whichever it is in".
+        """The account by email or unique id; ``-`` as project stands for the account's own.
 
         Raises:
             CloudError: 404.

@@ -44,8 +44,8 @@ class ProjectHandlers:
     def set_policy(self, call: Call) -> Reply:
         """POST …:setIamPolicy."""
         project = require(call.id)
-        wanted = child(call.body or {}, "policy")
-        return Reply(body=self._policies.set(policy_resource(project), wanted, public=False))
+        policy = child(call.body or {}, "policy")
+        return Reply(body=self._policies.set(policy_resource(project), policy, public=False))
 
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""

@@ -1,4 +1,4 @@
-"""Projects: every well-formed id exists, with an owner and a policy. No HTTP."""
+"""Projects: every well-formed id is a project with an owner and a policy. No HTTP."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def require(project: str) -> str:
     """``project`` if its id is well formed.
 
     Raises:
-        CloudError: 403, as Google answers for a project that one may not see.
+        CloudError: 403, as Google answers for a project that the caller may not see.
     """
     if not _PROJECT_ID.fullmatch(project):
         raise permission_denied(
@@ -31,7 +31,7 @@ def require(project: str) -> str:
 
 
 def initial_bindings() -> list[JsonObject]:
-    """The policy that a project is born with."""
+    """The bindings of a project whose policy was never set."""
     return [{"role": "roles/owner", "members": [OWNER]}]
 
 

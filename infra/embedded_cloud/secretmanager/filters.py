@@ -1,7 +1,7 @@
 """List filters of Secret Manager: ``name:api AND labels.env=prod``, ``state:ENABLED``.
 
-https://cloud.google.com/secret-manager/docs/filtering. What is not understood is
-refused, never ignored.
+https://cloud.google.com/secret-manager/docs/filtering. A filter that is not
+understood is refused, never ignored.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ def matches(expression: str, resource: JsonObject) -> bool:
 
 def _terms(expression: str) -> list[re.Match[str]]:
     parts = [part.strip() for part in re.split(r"\s+AND\s+|\s+(?=[\w.-]+\s*[:=!])", expression)]
-    found = [_TERM.fullmatch(part) for part in parts if part]
-    terms = [term for term in found if term]
-    if len(terms) != len(found):
+    parsed = [_TERM.fullmatch(part) for part in parts if part]
+    terms = [term for term in parsed if term]
+    if len(terms) != len(parsed):
         raise unimplemented(f"the filter {expression!r}")
     return terms
 
@@ -36,12 +36,12 @@ def _holds(term: re.Match[str], resource: JsonObject) -> bool:
     value: JsonValue = resource
     for key in term["field"].split("."):
         value = value.get(key) if isinstance(value, dict) else None
-    wanted = term["value"].strip('"')
-    if wanted == "*":
+    operand = term["value"].strip('"')
+    if operand == "*":
         return value is not None
     if term["op"] == ":" and isinstance(value, dict):
-        return wanted in value
+        return operand in value
     shown = "" if value is None else str(value)
     if term["op"] == ":":
-        return wanted.lower() in shown.lower()
-    return (shown == wanted) == (term["op"] == "=")
+        return operand.lower() in shown.lower()
+    return (shown == operand) == (term["op"] == "=")

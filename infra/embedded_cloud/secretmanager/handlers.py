@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from embedded_cloud.clock import Clock, parse_duration, parse_rfc3339, rfc3339
-from embedded_cloud.contract import snake
+from embedded_cloud.contract_schema import snake
 from embedded_cloud.errors import failed_precondition, invalid_argument
 from embedded_cloud.iam.handlers import granted
 from embedded_cloud.iam.policies import Policies
@@ -65,7 +65,7 @@ class SecretHandlers:
     def list(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/secrets."""
         expression = call.query.get("filter", "")
-        found = [
+        secrets = [
             secret
             for secret in self._secrets.all(self.number(call))
             if matches(expression, secret_resource(secret))
@@ -73,10 +73,10 @@ class SecretHandlers:
         return PAGING.reply(
             call,
             "secrets",
-            found,
+            secrets,
             lambda secret: secret.name,
             secret_resource,
-            head={"totalSize": len(found)},
+            head={"totalSize": len(secrets)},
         )
 
     def patch(self, call: Call) -> Reply:

@@ -18,7 +18,7 @@ class State(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Secret:
-    """A secret: a name with settings; what is secret is in its versions.
+    """A secret: a name with settings. Payloads belong to its versions.
 
     Attributes:
         project: the project's number, as Google's names carry it.

@@ -1,4 +1,4 @@
-"""Secrets, versions and payloads: the rules. No HTTP.
+"""Secrets, versions and payloads. No HTTP.
 
 A payload lives in its own bookkeeping collection, so that neither an inventory nor a
 listing can ever show one; it is deleted when its version is destroyed.
@@ -43,8 +43,8 @@ class Secrets:
     def all(self, project: str) -> list[Secret]:
         """The secrets of ``project``, by name."""
         self.settle()
-        found = self._store.list(SECRETS, f"projects/{project}/secrets/")
-        return [Secret.from_json(value) for _, value in found]
+        stored = self._store.list(SECRETS, f"projects/{project}/secrets/")
+        return [Secret.from_json(value) for _, value in stored]
 
     def require(self, project: str, secret_id: str) -> Secret:
         """The secret. Raises CloudError 404."""
@@ -96,14 +96,14 @@ class Secrets:
 
     def versions(self, secret: Secret) -> list[Version]:
         """All versions, the newest first."""
-        found = self._store.list(VERSIONS, f"{secret.name}/versions/")
-        return [Version.from_json(value) for _, value in reversed(found)]
+        stored = self._store.list(VERSIONS, f"{secret.name}/versions/")
+        return [Version.from_json(value) for _, value in reversed(stored)]
 
     def require_version(self, secret: Secret, wanted: str) -> Version:
-        """A version by number, by alias, or ``latest``, the newest whatever its state.
+        """A version by number, by alias, or as ``latest``: the newest, in any state.
 
         Raises:
-            CloudError: 400, the name is no version's; 404.
+            CloudError: 404.
         """
         alias = text(child(secret.settings, "versionAliases"), wanted)
         number = str(secret.last_version) if wanted == LATEST else alias or wanted
@@ -163,7 +163,7 @@ class Secrets:
         )
 
     def destroy(self, version: Version, delay_s: float) -> Version:
-        """Destroy for good, now or after ``delay_s`` (disabled until then).
+        """Destroy irrevocably, now or after ``delay_s`` (disabled until then).
 
         Raises:
             CloudError: 400, it is destroyed already.
@@ -189,7 +189,7 @@ class Secrets:
         )
 
     def settle(self) -> None:
-        """Do what is due: secrets that expire, versions whose destruction is scheduled."""
+        """Apply what is due: expiries of secrets, scheduled destructions of versions."""
         now = self._clock.now()
         for _, value in self._store.list(SECRETS):
             secret = Secret.from_json(value)
@@ -205,11 +205,11 @@ class Secrets:
             raise invalid_argument("The secret's expiration must be in the future.")
         if "rotation" in secret.settings and not secret.settings.get("topics"):
             raise invalid_argument("A secret with a rotation needs at least one topic.")
-        known = {version.number for version in self.versions(secret)}
+        numbers = {version.number for version in self.versions(secret)}
         for alias, number in child(secret.settings, "versionAliases").items():
             if alias == LATEST or alias.isdecimal():
                 raise invalid_argument(f"[{alias}] is not a valid version alias.")
-            if int(str(number)) not in known:
+            if int(str(number)) not in numbers:
                 raise invalid_argument(f"Alias [{alias}] names version {number}: not found.")
 
     def _put(self, secret: Secret) -> None:

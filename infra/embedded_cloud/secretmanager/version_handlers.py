@@ -44,7 +44,7 @@ class VersionHandlers:
         """GET …/versions: the newest first."""
         secret = self._parents.secret(call)
         expression = call.query.get("filter", "")
-        found = [
+        versions = [
             version
             for version in self._secrets.versions(secret)
             if matches(expression, _resource(secret, version))
@@ -52,11 +52,11 @@ class VersionHandlers:
         return PAGING.reply(
             call,
             "versions",
-            found,
+            versions,
             lambda version: version.key,
             lambda version: _resource(secret, version),
             descending=True,
-            head={"totalSize": len(found)},
+            head={"totalSize": len(versions)},
         )
 
     def access(self, call: Call) -> Reply:

@@ -31,20 +31,20 @@ class ServiceHandlers:
 
     def get(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/services/{service}."""
-        found = self._services.get(self._number(call), call.params["service"])
-        return Reply(body=_resource(found))
+        service = self._services.get(self._number(call), call.params["service"])
+        return Reply(body=_resource(service))
 
     def list(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/services."""
         if int(call.query.get("pageSize", "0")) > _PAGING.maximum:
             raise invalid_argument(f"page_size must be at most {_PAGING.maximum}.")
         enabled = _state_filter(call.query.get("filter", ""))
-        found = [
+        services = [
             each
             for each in self._services.all(self._number(call))
             if enabled in (None, each.enabled)
         ]
-        return _PAGING.reply(call, "services", found, lambda each: each.name, _resource)
+        return _PAGING.reply(call, "services", services, lambda each: each.name, _resource)
 
     def batch_get(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/services:batchGet."""
@@ -82,14 +82,14 @@ class ServiceHandlers:
     def operation(self, call: Call) -> Reply:
         """GET /v1/operations/{operation}."""
         name = f"operations/{call.id}"
-        found = self._store.get(OPERATIONS, name)
-        if found is None:
+        operation = self._store.get(OPERATIONS, name)
+        if operation is None:
             raise not_found(f"Operation not found: {name}")
-        return Reply(body=found)
+        return Reply(body=operation)
 
     def _switch(self, call: Call, *, enabled: bool, answer: str) -> Reply:
-        found = self._services.set_enabled(self._number(call), call.params["service"], enabled)
-        return self._done([found], {"@type": f"{_TYPE}{answer}", "service": _resource(found)})
+        service = self._services.set_enabled(self._number(call), call.params["service"], enabled)
+        return self._done([service], {"@type": f"{_TYPE}{answer}", "service": _resource(service)})
 
     def _done(self, touched: Sequence[ProjectService], response: JsonObject) -> Reply:
         seed = f"{rfc3339(self._clock.now())} {' '.join(each.resource for each in touched)}"
@@ -115,12 +115,12 @@ class ServiceHandlers:
         return project if project.isdecimal() else self._number_of(require(project))
 
 
-def _resource(found: ProjectService) -> JsonObject:
+def _resource(service: ProjectService) -> JsonObject:
     return {
-        "name": found.resource,
-        "parent": f"projects/{found.project_number}",
-        "config": {"name": found.name, "title": KNOWN[found.name]},
-        "state": "ENABLED" if found.enabled else "DISABLED",
+        "name": service.resource,
+        "parent": f"projects/{service.project_number}",
+        "config": {"name": service.name, "title": KNOWN[service.name]},
+        "state": "ENABLED" if service.enabled else "DISABLED",
     }
 
 
@@ -128,8 +128,8 @@ def _state_filter(expression: str) -> bool | None:
     """True for ``state:ENABLED``, False for ``state:DISABLED``, None for no filter."""
     if not expression:
         return None
-    known = {"state:enabled": True, "state:disabled": False}
-    wanted = known.get(expression.replace(" ", "").lower())
-    if wanted is None:
+    states = {"state:enabled": True, "state:disabled": False}
+    enabled = states.get(expression.replace(" ", "").lower())
+    if enabled is None:
         raise invalid_argument(f"Invalid filter: {expression}")
-    return wanted
+    return enabled

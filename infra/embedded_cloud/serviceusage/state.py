@@ -1,4 +1,4 @@
-"""APIs of a project: known ones, enabled ones. No HTTP."""
+"""Which APIs exist, and which of them a project has enabled. No HTTP."""
 
 from __future__ import annotations
 
@@ -96,9 +96,9 @@ class ProjectServices:
         return ProjectService(project_number, name, enabled)
 
     def set_enabled(self, project_number: str, name: str, enabled: bool) -> ProjectService:
-        """Turn one API on or off; nothing happens when it already is."""
-        found = self.get(project_number, name)
-        if found.enabled != enabled:
+        """Enable or disable one API, if it is not so already."""
+        service = self.get(project_number, name)
+        if service.enabled != enabled:
             key = f"{project_number}/{name}"
             self._store.put(COLLECTION, key, {"enabled": enabled})
         return ProjectService(project_number, name, enabled)

@@ -129,10 +129,10 @@ class Buckets:
         value = self._store.get(COLLECTION, name)
         if value is None:
             raise bucket_not_found()
-        found = Bucket.from_json(value)
+        bucket = Bucket.from_json(value)
         if conditions is not None:
-            conditions.check(found.generation, found.metageneration, read=read)
-        return found
+            conditions.check(bucket.generation, bucket.metageneration, read=read)
+        return bucket
 
     def create(self, project: str, body: JsonObject, generation: int) -> Bucket:
         """A new bucket from an insert's body.
@@ -162,8 +162,8 @@ class Buckets:
 
     def patch(self, bucket: Bucket, body: JsonObject) -> Bucket:
         """Merge ``body`` into the settings: null removes, objects merge field by field."""
-        wanted = merge({key: bucket.settings.get(key) for key in SETTABLE}, body)
-        return self._change(bucket, wanted, body)
+        settings = merge({key: bucket.settings.get(key) for key in SETTABLE}, body)
+        return self._change(bucket, settings, body)
 
     def update(self, bucket: Bucket, body: JsonObject) -> Bucket:
         """Replace all settings with those of ``body``; what is absent goes to its default."""
@@ -175,14 +175,14 @@ class Buckets:
             raise conflict("The bucket you tried to delete is not empty.")
         self._store.delete(COLLECTION, bucket.name)
 
-    def _change(self, bucket: Bucket, wanted: JsonObject, body: JsonObject) -> Bucket:
+    def _change(self, bucket: Bucket, settings: JsonObject, body: JsonObject) -> Bucket:
         if text(body, "location", bucket.location).upper() != bucket.location:
             raise invalid("The location of a bucket cannot be changed after it is created.")
         if text(body, "name", bucket.name) != bucket.name:
             raise invalid("The name of a bucket cannot be changed.")
         changed = replace(
             bucket,
-            settings=self._settings(bucket, wanted, bucket.settings),
+            settings=self._settings(bucket, settings, bucket.settings),
             metageneration=bucket.metageneration + 1,
             updated=self._clock.now(),
         )
@@ -212,13 +212,13 @@ class Buckets:
         return kept
 
 
-def _iam_configuration(wanted: JsonObject, bucket: Bucket) -> JsonObject:
-    uniform_field = child(wanted, "uniformBucketLevelAccess") or child(wanted, "bucketPolicyOnly")
+def _iam_configuration(sent: JsonObject, bucket: Bucket) -> JsonObject:
+    uniform_field = child(sent, "uniformBucketLevelAccess") or child(sent, "bucketPolicyOnly")
     uniform: JsonObject = {"enabled": flag(uniform_field, "enabled")}
     if uniform["enabled"]:
         # After 90 days uniform access can no longer be turned off.
         uniform["lockedTime"] = rfc3339_millis(bucket.created + 90 * 86_400)
-    prevention = text(wanted, "publicAccessPrevention", "inherited")
+    prevention = text(sent, "publicAccessPrevention", "inherited")
     if prevention not in ("inherited", "enforced", "unspecified"):
         raise invalid(f"Invalid value for publicAccessPrevention: {prevention}")
     return {

@@ -18,7 +18,7 @@ PIECE = 1 << 20
 
 @dataclass(frozen=True, slots=True)
 class Digest:
-    """What is known of some bytes. Hashes are base64, as Cloud Storage writes them."""
+    """Size and hashes of some bytes. Hashes are base64, as Cloud Storage writes them."""
 
     size: int
     crc32c: str
@@ -26,10 +26,10 @@ class Digest:
 
 
 class PartialContent:
-    """Bytes that are still arriving, in a file that only ever grows at its end.
+    """Bytes that are still being received, in a file that is only appended to.
 
     Args:
-        path: the file; an existing one is continued (its bytes are read again for the hashes).
+        path: the file; an existing one is continued (its bytes are read again to hash them).
     """
 
     def __init__(self, path: Path) -> None:
@@ -77,7 +77,7 @@ class PartialContent:
 
 
 class ContentFiles:
-    """The directory that holds all bytes: ``objects/`` and, while they arrive, ``uploads/``.
+    """The directory of all bytes: ``objects/`` and, while they are received, ``uploads/``.
 
     A file has a random name that its record in the store carries, so nothing in a
     bucket's or an object's name can reach outside the directory.
@@ -93,15 +93,15 @@ class ContentFiles:
             each.mkdir(parents=True, exist_ok=True)
 
     def upload_path(self, upload_id: str) -> Path:
-        """Where the bytes of one upload arrive. ``upload_id`` is one of ours."""
+        """The file of one upload. ``upload_id`` is one of ours."""
         return self._uploads / upload_id
 
     def path(self, content: str) -> Path:
-        """Where stored bytes lie."""
+        """The file of stored bytes."""
         return self._objects / content
 
     def keep(self, partial: PartialContent) -> str:
-        """Turn a finished upload into stored bytes; answers their name."""
+        """Turn a finished upload into stored bytes; gives their name."""
         content = new_id()
         partial.path.rename(self.path(content))
         return content
@@ -125,11 +125,11 @@ class ContentFiles:
         return partial
 
     def remove(self, content: str) -> None:
-        """Delete stored bytes; nothing happens when they are gone already."""
+        """Delete stored bytes, if they still exist."""
         self.path(content).unlink(missing_ok=True)
 
     def sweep(self, contents: set[str], uploads: set[str]) -> None:
-        """Delete what no record points at: what a crash between two writes left behind."""
+        """Delete files that no record refers to: leftovers of a crash between two writes."""
         for directory, known in ((self._objects, contents), (self._uploads, uploads)):
             for file in directory.iterdir():
                 if file.name not in known:
@@ -137,5 +137,5 @@ class ContentFiles:
 
 
 def new_id() -> str:
-    """A name nobody can guess: an upload id is the key to its upload."""
+    """A name that cannot be guessed: an upload id is the key to its upload."""
     return secrets.token_hex(20)

@@ -1,4 +1,4 @@
-"""Object bytes going out: alt=media and /download, whole or by range."""
+"""HTTP calls that download objects: alt=media and /download, whole or by range."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from embedded_cloud.storage.wire import media_headers
 
 
 class DownloadHandlers:
-    """Answers of objects.get: metadata, or with alt=media the bytes."""
+    """Handlers of objects.get: metadata, or with alt=media the bytes."""
 
     def __init__(self, state: StorageState, objects: ObjectHandlers) -> None:
         self._state = state
@@ -32,28 +32,28 @@ class DownloadHandlers:
     def media(self, call: Call) -> Reply:
         """GET /download/storage/v1/b/{bucket}/o/{object}."""
         try:
-            found = require_object(self._state, call, read=True)
+            stored = require_object(self._state, call, read=True)
         except NotModified:
             return Reply(304)
-        headers = media_headers(found)
-        size = found.digest.size
+        headers = media_headers(stored)
+        size = stored.digest.size
         try:
-            asked = requested_slice(call.headers.get("Range", ""), size)
+            span = requested_slice(call.headers.get("Range", ""), size)
         except NotSatisfiable:
             return Reply(
                 416,
                 b"Request range not satisfiable",
                 {"Content-Range": f"bytes */{size}", "Content-Type": "text/html; charset=UTF-8"},
             )
-        headers["Content-Length"] = str(asked.length)
-        headers["Last-Modified"] = formatdate(found.updated, usegmt=True)
-        if asked.partial:
-            end = asked.start + asked.length - 1
-            headers["Content-Range"] = f"bytes {asked.start}-{end}/{size}"
-        # Opened before the answer begins: a delete or overwrite meanwhile does not cut it short.
-        file = self._state.files.path(found.content).open("rb")
-        stream = _read(file, asked.start, asked.length)
-        return Reply(206 if asked.partial else 200, stream, headers)
+        headers["Content-Length"] = str(span.length)
+        headers["Last-Modified"] = formatdate(stored.updated, usegmt=True)
+        if span.partial:
+            end = span.start + span.length - 1
+            headers["Content-Range"] = f"bytes {span.start}-{end}/{size}"
+        # Opened before the answer begins, so that a delete or overwrite meanwhile does not cut it.
+        file = self._state.files.path(stored.content).open("rb")
+        stream = _read(file, span.start, span.length)
+        return Reply(206 if span.partial else 200, stream, headers)
 
 
 async def _read(file: BinaryIO, start: int, length: int) -> AsyncIterator[bytes]:

@@ -29,7 +29,7 @@ PAGING = Paging(
 
 
 class BucketHandlers:
-    """Handlers of ``buckets``, of their policies, and of what only has to be there."""
+    """Handlers of ``buckets`` and of a few methods that clients call before they use one."""
 
     def __init__(self, state: StorageState) -> None:
         self._state = state
@@ -82,7 +82,7 @@ class BucketHandlers:
         return self._reply(self._state.buckets.update(self._bucket(call), body))
 
     def delete(self, call: Call) -> Reply:
-        """DELETE /b/{bucket}; noncurrent generations count as content."""
+        """DELETE /b/{bucket}, refused while it has objects, noncurrent generations included."""
         bucket = self._bucket(call)
         empty = not self._state.objects.all(bucket.name, versions=True)
         self._state.buckets.delete(bucket, empty=empty)
@@ -96,15 +96,15 @@ class BucketHandlers:
     def set_policy(self, call: Call) -> Reply:
         """PUT /b/{bucket}/iam."""
         bucket = self._state.buckets.require(call.params["bucket"])
-        wanted = dict(call.body or {})
-        if bucket.public_access_prevented and _has_public_member(wanted):
+        policy = dict(call.body or {})
+        if bucket.public_access_prevented and _has_public_member(policy):
             raise precondition_failed(
                 "The member bindings allUsers and allAuthenticatedUsers are not allowed since "
                 "public access prevention is enforced."
             )
         resource = policy_resource(bucket.name)
         try:
-            self._state.policies.set(resource, wanted)
+            self._state.policies.set(resource, policy)
         except CloudError as error:
             if error.reason == "ABORTED":
                 raise condition_not_met() from error
@@ -112,10 +112,10 @@ class BucketHandlers:
         return Reply(body=self._policy(bucket))
 
     def test_permissions(self, call: Call) -> Reply:
-        """GET /b/{bucket}/iam/testPermissions: the one user of the emulator owns everything."""
+        """GET /b/{bucket}/iam/testPermissions: the emulator's one user owns everything."""
         self._state.buckets.require(call.params["bucket"])
-        asked: list[JsonValue] = [*call.request.query.getall("permissions", [])]
-        return Reply(body={"kind": "storage#testIamPermissionsResponse", "permissions": asked})
+        allowed: list[JsonValue] = [*call.request.query.getall("permissions", [])]
+        return Reply(body={"kind": "storage#testIamPermissionsResponse", "permissions": allowed})
 
     def storage_layout(self, call: Call) -> Reply:
         """GET /b/{bucket}/storageLayout."""
@@ -131,7 +131,7 @@ class BucketHandlers:
         )
 
     def managed_folders(self, call: Call) -> Reply:
-        """GET /b/{bucket}/managedFolders: none can be made here, so none are there."""
+        """GET /b/{bucket}/managedFolders: there are none, because none can be made here."""
         self._state.buckets.require(call.params["bucket"])
         return Reply(body={"kind": "storage#managedFolders"})
 
@@ -176,7 +176,7 @@ def refuse_unsupported(call: Call, body: JsonObject) -> None:
 
 
 def refuse_soft_deleted(call: Call) -> None:
-    """Raises CloudError 501: what was deleted cannot be looked at here."""
+    """Raises CloudError 501: deleted resources cannot be read here."""
     if call.query.get("softDeleted", "false").lower() == "true":
         raise unimplemented(f"softDeleted in {call.method_id}")
 

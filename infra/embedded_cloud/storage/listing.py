@@ -1,4 +1,4 @@
-"""Which names a list shows: prefix, delimiter, offsets and globs. Pure."""
+"""Which objects a list shows: prefix, delimiter, offsets and globs. Pure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ class Query:
     """What objects.list was asked for.
 
     Attributes:
-        after: hand out only keys greater than this one (from a page token).
+        after: list only keys greater than this one (from a page token).
         limit: objects and prefixes together, per page.
     """
 
@@ -43,7 +43,7 @@ def select(entries: Iterable[tuple[str, str, T]], query: Query) -> Listing[T]:
 
     Args:
         entries: (key, object name, object), sorted by key. A key starts with the name;
-            a common prefix stands in the order of its own text.
+            a common prefix is sorted by its own text.
     """
     listing: Listing[T] = Listing()
     glob = re.compile(glob_pattern(query.match_glob)) if query.match_glob else None
@@ -79,7 +79,7 @@ def _shown(name: str, query: Query) -> bool:
 
 
 def _common_prefix(name: str, query: Query) -> str:
-    """The prefix that ``name`` folds into, or empty when it is shown itself."""
+    """The common prefix that stands for ``name``, or empty when it is listed itself."""
     if not query.delimiter:
         return ""
     at = name.find(query.delimiter, len(query.prefix))

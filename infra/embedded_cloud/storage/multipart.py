@@ -35,10 +35,10 @@ async def read_related(content_type: str, body: AsyncIterator[bytes]) -> Related
         CloudError: 400, the body is not multipart/related with two parts.
     """
     # gcloud puts the boundary between apostrophes.
-    found = re.search(r"""boundary=["']?([^"';]+)["']?""", content_type)
-    if not found:
+    boundary = re.search(r"""boundary=["']?([^"';]+)["']?""", content_type)
+    if not boundary:
         raise invalid("Multipart body has no boundary.")
-    reader = _Reader(found[1].strip().encode(), body)
+    reader = _Reader(boundary[1].strip().encode(), body)
     await reader.skip_preamble()
     await reader.headers()
     metadata = b"".join([piece async for piece in reader.part()])

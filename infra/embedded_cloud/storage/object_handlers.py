@@ -52,8 +52,8 @@ class ObjectHandlers:
         bucket = self._state.buckets.require(call.params["bucket"])
         query = _list_query(call)
         versions = call.query.get("versions", "false").lower() == "true"
-        found = self._state.objects.all(bucket.name, prefix=query.prefix, versions=versions)
-        listing = select(((each.order, each.name, each) for each in found), query)
+        objects = self._state.objects.all(bucket.name, prefix=query.prefix, versions=versions)
+        listing = select(((each.order, each.name, each) for each in objects), query)
         body: JsonObject = {"kind": "storage#objects"}
         if listing.items:
             body["items"] = [self._resource(each) for each in listing.items]
@@ -65,21 +65,21 @@ class ObjectHandlers:
 
     def patch(self, call: Call) -> Reply:
         """PATCH /b/{bucket}/o/{object}."""
-        found, body = self._object(call), _settable(call)
-        return self._reply(self._state.objects.amend(found, merge(found.settable, body)))
+        stored, body = self._object(call), _settable(call)
+        return self._reply(self._state.objects.amend(stored, merge(stored.settable, body)))
 
     def update(self, call: Call) -> Reply:
         """PUT /b/{bucket}/o/{object}."""
-        found, body = self._object(call), _settable(call)
-        kept: JsonObject = {"storageClass": found.settable.get("storageClass")}
-        return self._reply(self._state.objects.amend(found, merge(kept, body)))
+        stored, body = self._object(call), _settable(call)
+        kept: JsonObject = {"storageClass": stored.settable.get("storageClass")}
+        return self._reply(self._state.objects.amend(stored, merge(kept, body)))
 
     def delete(self, call: Call) -> Reply:
         """DELETE /b/{bucket}/o/{object}: a generation that is named goes for good."""
         bucket = self._state.buckets.require(call.params["bucket"])
-        found = self._object(call)
+        stored = self._object(call)
         keep = bucket.versioned and "generation" not in call.query
-        self._state.objects.remove(found, versioned=keep)
+        self._state.objects.remove(stored, versioned=keep)
         return Reply(204)
 
     def compose(self, call: Call) -> Reply:
@@ -159,23 +159,24 @@ class ObjectHandlers:
     def _component(self, bucket: Bucket, source: JsonObject) -> StoredObject:
         name = text(source, "name")
         generation = text(source, "generation")
-        found = self._state.objects.find(bucket.name, name, int(generation) if generation else None)
-        if found is None:
-            raise object_not_found(bucket.name, name)
-        wanted = text(child(source, "objectPreconditions"), "ifGenerationMatch")
-        Preconditions(generation_match=int(wanted) if wanted else None).check(
-            found.generation, found.metageneration, read=False
+        component = self._state.objects.find(
+            bucket.name, name, int(generation) if generation else None
         )
-        return found
+        if component is None:
+            raise object_not_found(bucket.name, name)
+        required = text(child(source, "objectPreconditions"), "ifGenerationMatch")
+        conditions = Preconditions(generation_match=int(required) if required else None)
+        conditions.check(component.generation, component.metageneration, read=False)
+        return component
 
     def _object(self, call: Call, *, read: bool = False) -> StoredObject:
         return require_object(self._state, call, read=read)
 
-    def _resource(self, found: StoredObject) -> JsonValue:
-        return object_resource(found, base_url=self._state.base_url())
+    def _resource(self, stored: StoredObject) -> JsonValue:
+        return object_resource(stored, base_url=self._state.base_url())
 
-    def _reply(self, found: StoredObject) -> Reply:
-        return Reply(body=object_resource(found, base_url=self._state.base_url()))
+    def _reply(self, stored: StoredObject) -> Reply:
+        return Reply(body=object_resource(stored, base_url=self._state.base_url()))
 
 
 def require_object(state: StorageState, call: Call, *, read: bool) -> StoredObject:

@@ -38,7 +38,7 @@ class StoredObject:
         content: name of its bytes in :class:`ContentFiles`.
         settable: the fields a caller set (``SETTABLE``).
         created, updated, deleted: epoch seconds; ``deleted`` is set on a noncurrent one.
-        components: how many uploads it is composed of; None for a plain upload.
+        components: how many uploads it was composed from; None for a plain upload.
     """
 
     bucket: str
@@ -64,7 +64,7 @@ class StoredObject:
         return f"{self.name}\0{self.generation:020d}"
 
     def to_json(self) -> JsonObject:
-        """For the store; times in the open, so that the inventory reads well."""
+        """For the store; with times as text, for people who read the inventory."""
         return {
             "bucket": self.bucket,
             "name": self.name,
@@ -104,7 +104,7 @@ class StoredObject:
 
 
 class Objects:
-    """All objects of all buckets. Buckets themselves are the caller's business."""
+    """All objects of all buckets. The caller checks that the bucket exists."""
 
     def __init__(self, store: Store, clock: Clock, files: ContentFiles) -> None:
         self._store = store
@@ -113,12 +113,12 @@ class Objects:
 
     def all(self, bucket: str, *, prefix: str = "", versions: bool = False) -> list[StoredObject]:
         """Objects by name, then generation; noncurrent ones only with ``versions``."""
-        found = [
+        objects = [
             StoredObject.from_json(value)
             for _, value in self._store.list(COLLECTION, f"{bucket}/{prefix}")
         ]
         return sorted(
-            (each for each in found if versions or each.deleted is None),
+            (each for each in objects if versions or each.deleted is None),
             key=lambda each: each.order,
         )
 
@@ -128,10 +128,10 @@ class Objects:
             value = self._store.get(COLLECTION, f"{bucket}/{name}#{generation}")
             return StoredObject.from_json(value) if value else None
         for _, value in reversed(self._store.list(COLLECTION, f"{bucket}/{name}#")):
-            found = StoredObject.from_json(value)
+            stored = StoredObject.from_json(value)
             # A name may hold a "#" itself.
-            if found.name == name and found.deleted is None:
-                return found
+            if stored.name == name and stored.deleted is None:
+                return stored
         return None
 
     def require(
@@ -149,14 +149,14 @@ class Objects:
             CloudError: 404; 412.
             NotModified: a read's not-match condition holds.
         """
-        found = self.find(bucket, name, generation)
-        if found is None:
+        stored = self.find(bucket, name, generation)
+        if stored is None:
             if conditions is not None and not read:
                 conditions.check(0, 0, read=read)
             raise object_not_found(bucket, name)
         if conditions is not None:
-            conditions.check(found.generation, found.metageneration, read=read)
-        return found
+            conditions.check(stored.generation, stored.metageneration, read=read)
+        return stored
 
     def check_absent_or(self, bucket: str, name: str, conditions: Preconditions) -> None:
         """Check a write's conditions against the live object. Raises CloudError 412."""
@@ -175,7 +175,7 @@ class Objects:
         versioned: bool,
         components: int | None = None,
     ) -> StoredObject:
-        """Make ``content`` the live generation of ``name``; the conditions are checked already.
+        """Make ``content`` the live generation of ``name``. The caller has checked the conditions.
 
         Raises:
             CloudError: 400, the name is not allowed; 403, the live object is held.
@@ -196,7 +196,7 @@ class Objects:
             components=components,
             settable=settable,
         )
-        # New before old: a crash in between leaves the name with its new bytes.
+        # New before old: after a crash in between, the name has its new bytes.
         self._put(created)
         if live:
             self.remove(live, versioned=versioned)
@@ -215,26 +215,26 @@ class Objects:
         self._store.delete(COLLECTION, live.key)
         self.files.remove(live.content)
 
-    def amend(self, found: StoredObject, settable: JsonObject) -> StoredObject:
+    def amend(self, stored: StoredObject, settable: JsonObject) -> StoredObject:
         """Replace the settable fields; the metageneration moves on by one."""
         amended = replace(
-            found,
+            stored,
             settable=settable,
-            metageneration=found.metageneration + 1,
+            metageneration=stored.metageneration + 1,
             updated=self._clock.now(),
         )
         self._put(amended)
         return amended
 
     def next_generation(self) -> int:
-        """Microseconds of now, but always above every number given before."""
+        """The present time in microseconds, but always above every number given before."""
         last = int(number(self._store.get(_COUNTERS, "generation") or {}, "last"))
         generation = max(last + 1, int(self._clock.now() * 1_000_000))
         self._store.put(_COUNTERS, "generation", {"last": str(generation)})
         return generation
 
     def contents(self) -> set[str]:
-        """Names of all bytes that some generation points at."""
+        """Names of the content of all generations."""
         return {text(value, "content") for _, value in self._store.list(COLLECTION)}
 
     def _put(self, each: StoredObject) -> None:

@@ -1,4 +1,4 @@
-"""ifGenerationMatch and its relatives.
+"""Preconditions of requests: ifGenerationMatch and the like.
 
 https://cloud.google.com/storage/docs/request-preconditions
 """
@@ -13,7 +13,7 @@ from embedded_cloud.storage.errors import NotModified, condition_not_met, invali
 
 @dataclass(frozen=True, slots=True)
 class Preconditions:
-    """What the caller wants to be true; None means that it does not care.
+    """What must be true of the present state; None is no condition.
 
     Attributes:
         generation_match: 0 means "there is no live object of this name".
@@ -44,7 +44,7 @@ class Preconditions:
 
         Raises:
             CloudError: 412.
-            NotModified: a read found exactly what the caller already has.
+            NotModified: a read found the version that the caller already has.
         """
         if self.generation_match not in (None, generation):
             raise condition_not_met()

@@ -18,7 +18,7 @@ class Slice:
 
 
 class NotSatisfiable(Exception):  # noqa: N818 - an answer (416), not an error
-    """The range lies outside the object."""
+    """The range is outside of the object."""
 
 
 def requested_slice(header: str, size: int) -> Slice:
@@ -29,10 +29,10 @@ def requested_slice(header: str, size: int) -> Slice:
     Raises:
         NotSatisfiable: the range begins after the end.
     """
-    found = _RANGE.fullmatch(header.replace(" ", ""))
-    if not found or found.groups() == ("", ""):
+    match = _RANGE.fullmatch(header.replace(" ", ""))
+    if not match or match.groups() == ("", ""):
         return Slice(0, size, False)
-    first, last = found.groups()
+    first, last = match.groups()
     if not first:
         length = min(int(last), size)
         if not length:

@@ -1,4 +1,4 @@
-"""Everything that the emulated Cloud Storage knows, in one place for its handlers."""
+"""The state of the emulated Cloud Storage, for its handlers."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _MARKS = "_storage/marks"
 
 @dataclass(frozen=True, slots=True)
 class StorageState:
-    """Buckets, objects, uploads, policies, and where their bytes are.
+    """Buckets, objects, uploads, policies and the files that hold their bytes.
 
     Attributes:
         base_url: the emulator's address, for links in answers.
@@ -51,9 +51,9 @@ class StorageState:
         )
 
     def sweep_once(self) -> None:
-        """Delete bytes that nothing points at, once per life of the store.
+        """Delete files that no record refers to, once until the store is cleared.
 
-        The mark is gone after a reset, so a reset also frees the disk.
+        A reset clears the mark too, so it also frees the disk.
         """
         if self.store.get(_MARKS, "swept") is None:
             self.files.sweep(self.objects.contents(), self.uploads.open_ids())
@@ -66,7 +66,7 @@ def policy_resource(bucket: str) -> str:
 
 
 def initial_bindings(bucket: Bucket) -> list[JsonObject]:
-    """The bindings that a new bucket is born with: its project's owners and viewers."""
+    """The bindings of a new bucket: its project's owners, editors and viewers."""
     owners = [f"projectEditor:{bucket.project}", f"projectOwner:{bucket.project}"]
     viewers = [f"projectViewer:{bucket.project}"]
     return [

@@ -1,4 +1,4 @@
-"""Object bytes coming in: media, multipart and resumable uploads.
+"""HTTP calls that upload objects: media, multipart and resumable uploads.
 
 https://cloud.google.com/storage/docs/uploads-downloads
 """
@@ -28,7 +28,7 @@ _UPLOAD_PATH = "/upload/storage/v1/b"
 
 
 class UploadHandlers:
-    """Answers of objects.insert in its three upload protocols."""
+    """Handlers of objects.insert in its three upload protocols."""
 
     def __init__(self, state: StorageState) -> None:
         self._state = state
@@ -47,7 +47,7 @@ class UploadHandlers:
         raise invalid(f"Invalid upload type: {kind or '(none)'}")
 
     async def resume(self, call: Call) -> Reply:
-        """PUT to a session's URI: a chunk, the rest, or a question how far it got."""
+        """PUT to a session's URI: a chunk, the rest, or a query of its progress."""
         session = self._session(call)
         if session.done:
             return self._finished(session)
@@ -92,7 +92,7 @@ class UploadHandlers:
         if encoding := call.query.get("contentEncoding"):
             metadata["contentEncoding"] = encoding
         bucket = call.params["bucket"]
-        # Told at once, not after a gigabyte; checked again when the object is made.
+        # Refused before a gigabyte is sent; checked again when the object is made.
         conditions = Preconditions.from_query(call.query)
         self._state.objects.check_absent_or(bucket, name, conditions)
         kept = {key: value for key, value in call.query.items() if key.startswith("if")}
@@ -101,7 +101,7 @@ class UploadHandlers:
     async def _whole(
         self, session: UploadSession, body: AsyncIterator[bytes], headers: Mapping[str, str]
     ) -> Reply:
-        """An upload that is one request: all of it, or nothing."""
+        """An upload in one request: all of it, or nothing."""
         try:
             partial = self._state.uploads.partial(session)
             async for piece in _grouped(body):
@@ -147,8 +147,8 @@ class UploadHandlers:
     ) -> StoredObject:
         """Check hashes and preconditions, then make the object."""
         digest = partial.digest()
-        wanted = _hashes(session.metadata, headers)
-        _check_hashes(wanted, digest)
+        claimed = _hashes(session.metadata, headers)
+        _check_hashes(claimed, digest)
         bucket = self._state.buckets.require(session.bucket)
         conditions = Preconditions.from_query(session.query)
         self._state.objects.check_absent_or(session.bucket, session.name, conditions)
@@ -169,10 +169,10 @@ class UploadHandlers:
     def _finished(self, session: UploadSession) -> Reply:
         bucket, _, rest = session.done.partition("/")
         name, _, generation = rest.rpartition("#")
-        found = self._state.objects.find(bucket, name, int(generation))
-        if found is None:
+        stored = self._state.objects.find(bucket, name, int(generation))
+        if stored is None:
             raise invalid("The upload session has ended and its object is gone.")
-        return self._reply(found)
+        return self._reply(stored)
 
     def _session(self, call: Call) -> UploadSession:
         upload_id = call.query.get("upload_id")
@@ -180,9 +180,9 @@ class UploadHandlers:
             raise required("upload_id")
         return self._state.uploads.require(upload_id)
 
-    def _reply(self, found: StoredObject) -> Reply:
+    def _reply(self, stored: StoredObject) -> Reply:
         return Reply(
-            body=object_resource(found, base_url=self._state.base_url()),
+            body=object_resource(stored, base_url=self._state.base_url()),
         )
 
 
@@ -206,7 +206,7 @@ def _body(call: Call) -> AsyncIterator[bytes]:
 async def _grouped(body: AsyncIterator[bytes]) -> AsyncIterator[bytes]:
     """The same bytes in pieces large enough to be worth a thread each.
 
-    When the sender goes away, what came before is still handed on.
+    If the sender disconnects, what it sent before is still yielded.
     """
     held = bytearray()
     try:
@@ -232,20 +232,20 @@ async def _receive(partial: PartialContent, body: AsyncIterator[bytes], skip: in
 
 
 def _hashes(metadata: JsonObject, headers: Mapping[str, str]) -> dict[str, str]:
-    """What the caller says the hashes are: in the metadata, or in X-Goog-Hash or Content-MD5."""
-    wanted = {"crc32c": text(metadata, "crc32c"), "md5": text(metadata, "md5Hash")}
-    wanted["md5"] = headers.get("Content-MD5") or wanted["md5"]
+    """The hashes that the caller claims: in the metadata, X-Goog-Hash or Content-MD5."""
+    claimed = {"crc32c": text(metadata, "crc32c"), "md5": text(metadata, "md5Hash")}
+    claimed["md5"] = headers.get("Content-MD5") or claimed["md5"]
     for item in headers.get("X-Goog-Hash", "").split(","):
         name, _, value = item.strip().partition("=")
-        if name in wanted:
-            wanted[name] = value
-    return wanted
+        if name in claimed:
+            claimed[name] = value
+    return claimed
 
 
-def _check_hashes(wanted: Mapping[str, str], digest: Digest) -> None:
-    for name, found in (("crc32c", digest.crc32c), ("md5", digest.md5)):
-        if wanted[name] and wanted[name] != found:
-            title = {"crc32c": "CRC32C", "md5": "MD5 hash"}[name]
+def _check_hashes(claimed: Mapping[str, str], digest: Digest) -> None:
+    for name, computed in (("crc32c", digest.crc32c), ("md5", digest.md5)):
+        if claimed[name] and claimed[name] != computed:
+            kind = {"crc32c": "CRC32C", "md5": "MD5 hash"}[name]
             raise invalid(
-                f'Provided {title} "{wanted[name]}" doesn\'t match calculated {title} "{found}".'
+                f'Provided {kind} "{claimed[name]}" doesn\'t match calculated {kind} "{computed}".'
             )

@@ -1,4 +1,4 @@
-"""Resumable upload sessions: what has arrived, what comes next. No HTTP.
+"""Resumable upload sessions: what was received, what is still expected. No HTTP.
 
 https://cloud.google.com/storage/docs/performing-resumable-uploads
 """
@@ -37,12 +37,12 @@ class ContentRange:
 
     @classmethod
     def parse(cls, header: str) -> ContentRange:
-        """Read ``bytes 0-99/*`` and its relatives. Raises CloudError 400 for other text."""
-        found = _CONTENT_RANGE.fullmatch(header.strip())
-        if not found:
+        """Read ``bytes 0-99/*`` and the like. Raises CloudError 400 for other text."""
+        match = _CONTENT_RANGE.fullmatch(header.strip())
+        if not match:
             raise invalid(f"Failed to parse Content-Range header: {header}")
-        first, last = (int(each) if each else None for each in found.group(1, 2))
-        total = None if found[3] == "*" else int(found[3])
+        first, last = (int(each) if each else None for each in match.group(1, 2))
+        total = None if match[3] == "*" else int(match[3])
         if first is not None and last is not None and (last < first or (total or last + 1) <= last):
             raise invalid(f"Invalid Content-Range header: {header}")
         return cls(first, last, total)
@@ -54,8 +54,8 @@ class UploadSession:
 
     Attributes:
         metadata: the object resource that the caller sent at the start.
-        query: query parameters of the start (preconditions); they hold at the end.
-        done: ``bucket/name#generation`` once the object is there.
+        query: query parameters of the start: preconditions, checked at the end.
+        done: ``bucket/name#generation`` once the object exists.
     """
 
     upload_id: str
@@ -89,7 +89,7 @@ class UploadSession:
 
 
 class Uploads:
-    """All sessions. They outlive a restart: what arrived is read back from its file."""
+    """All sessions. They survive a restart: what was received is read back from its file."""
 
     def __init__(self, store: Store, files: ContentFiles) -> None:
         self._store = store
@@ -113,19 +113,19 @@ class Uploads:
         return UploadSession.from_json(upload_id, value)
 
     def partial(self, session: UploadSession) -> PartialContent:
-        """The bytes that have arrived."""
-        known = self._partials.get(session.upload_id)
-        if known is None:
-            known = PartialContent(self._files.upload_path(session.upload_id))
-            self._partials[session.upload_id] = known
-        return known
+        """The bytes received so far."""
+        partial = self._partials.get(session.upload_id)
+        if partial is None:
+            partial = PartialContent(self._files.upload_path(session.upload_id))
+            self._partials[session.upload_id] = partial
+        return partial
 
     def lock(self, session: UploadSession) -> asyncio.Lock:
-        """Held while one request adds bytes, so that two never interleave."""
+        """Held while a request appends bytes, so that two never interleave."""
         return self._locks.setdefault(session.upload_id, asyncio.Lock())
 
     def finish(self, session: UploadSession, object_key: str) -> None:
-        """Remember what the session became; a repeated last chunk gets the same answer."""
+        """Record the object that was made, so that a repeated last chunk gets the same answer."""
         done = UploadSession(
             session.upload_id, session.bucket, session.name, {}, session.query, object_key
         )
@@ -139,7 +139,7 @@ class Uploads:
         self._forget(session)
 
     def open_ids(self) -> set[str]:
-        """Ids of sessions that still wait for bytes."""
+        """Ids of sessions that still expect bytes."""
         return {key for key, value in self._store.list(COLLECTION) if not text(value, "done")}
 
     def _forget(self, session: UploadSession) -> None:
@@ -148,7 +148,7 @@ class Uploads:
 
 
 def bytes_to_skip(arrived: int, first: int) -> int:
-    """How many bytes at the start of a chunk that begins at ``first`` are there already.
+    """How many bytes at the start of a chunk that begins at ``first`` were received already.
 
     Raises:
         CloudError: 503, the chunk would leave a gap.
@@ -164,5 +164,5 @@ def bytes_to_skip(arrived: int, first: int) -> int:
 
 
 def persisted(arrived: int) -> int:
-    """How much of an unfinished upload counts: whole quanta only."""
+    """How much of an unfinished upload is kept: whole quanta only."""
     return arrived - arrived % QUANTUM

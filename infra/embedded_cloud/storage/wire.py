@@ -1,4 +1,4 @@
-"""Buckets and objects as the JSON API spells them."""
+"""Buckets and objects as the JSON API answers them, and their etags."""
 
 from __future__ import annotations
 
@@ -30,58 +30,58 @@ def bucket_resource(bucket: Bucket, *, base_url: str, project_number: str) -> Js
     }
 
 
-def object_resource(found: StoredObject, *, base_url: str) -> JsonObject:
+def object_resource(stored: StoredObject, *, base_url: str) -> JsonObject:
     """The Object resource."""
-    path = f"b/{found.bucket}/o/{quote(found.name, safe='')}"
-    created = rfc3339_millis(found.created)
+    path = f"b/{stored.bucket}/o/{quote(stored.name, safe='')}"
+    created = rfc3339_millis(stored.created)
     resource: JsonObject = {
         "kind": "storage#object",
-        "id": f"{found.bucket}/{found.name}/{found.generation}",
+        "id": f"{stored.bucket}/{stored.name}/{stored.generation}",
         "selfLink": f"{base_url}/storage/v1/{path}",
         "mediaLink": (
-            f"{base_url}/download/storage/v1/{path}?generation={found.generation}&alt=media"
+            f"{base_url}/download/storage/v1/{path}?generation={stored.generation}&alt=media"
         ),
-        "name": found.name,
-        "bucket": found.bucket,
-        "generation": str(found.generation),
-        "metageneration": str(found.metageneration),
-        "size": str(found.digest.size),
-        "crc32c": found.digest.crc32c,
-        "etag": object_etag(found.generation, found.metageneration),
+        "name": stored.name,
+        "bucket": stored.bucket,
+        "generation": str(stored.generation),
+        "metageneration": str(stored.metageneration),
+        "size": str(stored.digest.size),
+        "crc32c": stored.digest.crc32c,
+        "etag": object_etag(stored.generation, stored.metageneration),
         "timeCreated": created,
-        "updated": rfc3339_millis(found.updated),
+        "updated": rfc3339_millis(stored.updated),
         "timeStorageClassUpdated": created,
         "timeFinalized": created,
-        **found.settable,
+        **stored.settable,
     }
-    if found.components is None:
-        resource["md5Hash"] = found.digest.md5
+    if stored.components is None:
+        resource["md5Hash"] = stored.digest.md5
     else:
         # A composite object has no MD5.
-        resource["componentCount"] = found.components
-    if found.deleted is not None:
-        resource["timeDeleted"] = rfc3339_millis(found.deleted)
+        resource["componentCount"] = stored.components
+    if stored.deleted is not None:
+        resource["timeDeleted"] = rfc3339_millis(stored.deleted)
     return resource
 
 
-def media_headers(found: StoredObject) -> dict[str, str]:
+def media_headers(stored: StoredObject) -> dict[str, str]:
     """Headers of a download, beside those of the range."""
-    hashes = f"crc32c={found.digest.crc32c}"
-    if found.components is None:
-        hashes += f",md5={found.digest.md5}"
-    encoding = text(found.settable, "contentEncoding")
+    hashes = f"crc32c={stored.digest.crc32c}"
+    if stored.components is None:
+        hashes += f",md5={stored.digest.md5}"
+    encoding = text(stored.settable, "contentEncoding")
     headers = {
-        "Content-Type": text(found.settable, "contentType", "application/octet-stream"),
-        "ETag": object_etag(found.generation, found.metageneration),
+        "Content-Type": text(stored.settable, "contentType", "application/octet-stream"),
+        "ETag": object_etag(stored.generation, stored.metageneration),
         "Accept-Ranges": "bytes",
-        "Cache-Control": text(found.settable, "cacheControl")
+        "Cache-Control": text(stored.settable, "cacheControl")
         or "no-cache, no-store, max-age=0, must-revalidate",
-        "X-Goog-Generation": str(found.generation),
-        "X-Goog-Metageneration": str(found.metageneration),
+        "X-Goog-Generation": str(stored.generation),
+        "X-Goog-Metageneration": str(stored.metageneration),
         "X-Goog-Hash": hashes,
-        "X-Goog-Storage-Class": text(found.settable, "storageClass", "STANDARD"),
+        "X-Goog-Storage-Class": text(stored.settable, "storageClass", "STANDARD"),
         "X-Goog-Stored-Content-Encoding": encoding or "identity",
-        "X-Goog-Stored-Content-Length": str(found.digest.size),
+        "X-Goog-Stored-Content-Length": str(stored.digest.size),
     }
     if encoding:
         headers["Content-Encoding"] = encoding
@@ -95,7 +95,7 @@ def object_etag(generation: int, metageneration: int) -> str:
 
 
 def counter_etag(value: int) -> str:
-    """The etag of what is told apart by one counter: a bucket, a bucket's policy."""
+    """The etag of a resource with one counter: a bucket, a bucket's policy."""
     return base64.b64encode(b"\x08" + _varint(value)).decode()
 
 

@@ -1,4 +1,4 @@
-"""When a queued resource is granted: the rules that a user of the embedded cloud sets."""
+"""Capacity rules: when the embedded cloud grants a queued resource, set by its user."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from embedded_cloud.store import Store
 
 @dataclass(frozen=True, slots=True)
 class CapacityRule:
-    """How requests of one zone fare. Times are seconds on the cloud's clock.
+    """What happens to requests in one zone. Times are seconds on the cloud's clock.
 
     Attributes:
         admission_s: from the request to its place in the queue (or its rejection).
@@ -37,7 +37,7 @@ class CapacityRule:
     failure: tuple[str, str] | None = None
 
     def node_failure(self, zone: str) -> tuple[str, str] | None:
-        """What a node that is created without the queue fails of, if it does."""
+        """The error with which creating a node without the queue fails, if it does."""
         if self.never:
             return "RESOURCE_EXHAUSTED", f'There is no more capacity in the zone "{zone}"'
         return self.failure
@@ -56,7 +56,7 @@ class CapacityRule:
 #: (https://docs.cloud.google.com/tpu/docs/request-using-flex-start, preemptible quota).
 DEFAULT_QUOTA = 64
 
-#: In the ``quota`` of the rules: every zone that is not named.
+#: Key in ``quota`` for every zone that is not named.
 EVERY_ZONE = "*"
 
 
@@ -67,8 +67,8 @@ class Capacity:
     Attributes:
         default: the rule of zones without one of their own.
         zones: rules of single zones, complete.
-        unsupported_zones: zones that refuse FLEX_START whatever the table of zones says.
-        quota: how much of every quota a project has in a zone; ``*`` is every other zone.
+        unsupported_zones: zones that refuse FLEX_START even if the table of zones allows it.
+        quota: a project's limit for every quota in a zone; ``*`` is every other zone.
     """
 
     default: CapacityRule = CapacityRule()
@@ -77,11 +77,11 @@ class Capacity:
     quota: Mapping[str, int] = field(default_factory=dict)
 
     def rule(self, zone: str) -> CapacityRule:
-        """The rule that holds in ``zone``."""
+        """The rule of ``zone``."""
         return self.zones.get(zone, self.default)
 
     def limit(self, zone: str) -> int:
-        """How much of every quota a project has in ``zone``, in the quota's own unit."""
+        """A project's limit for every quota in ``zone``, in the quota's own unit."""
         return self.quota.get(zone, self.quota.get(EVERY_ZONE, DEFAULT_QUOTA))
 
     def to_json(self) -> JsonObject:
@@ -97,7 +97,7 @@ class Capacity:
     def from_json(cls, document: JsonObject) -> Capacity:
         """Read ``{"grant_after_s": 2, "zones": {...}, "quota": {"us-east5-a": 0}}``.
 
-        What a zone does not say, it takes from the rule outside of ``zones``.
+        A zone inherits what it does not set from the rule outside of ``zones``.
 
         Raises:
             CloudError: 400 naming what is not understood.
@@ -138,15 +138,15 @@ class CapacityBook:
         stored = self._store.get(self._COLLECTION, self._KEY)
         if stored is None:
             return Capacity()
-        # Asked many times a call, and hardly ever set: read anew only when it is another.
-        known, capacity = self._read
-        if stored != known:
+        # Read many times per call and hardly ever set: parsed again only when it has changed.
+        previous, capacity = self._read
+        if stored != previous:
             capacity = Capacity.from_json(child(stored, "rules"))
             self._read = (stored, capacity)
         return capacity
 
     def since(self) -> float:
-        """When they were set: a grant under new rules never lies before this time."""
+        """When they were set: no grant under new rules is dated before this time."""
         stored = self._store.get(self._COLLECTION, self._KEY)
         return 0.0 if stored is None else number(stored, "since")
 
@@ -166,7 +166,7 @@ def _rule(document: JsonObject, base: CapacityRule) -> CapacityRule:
     rule = base
     for key, value in document.items():
         rule = _with(rule, key, value)
-    # Naming one way of granting takes back another that was inherited.
+    # A way of granting that is set replaces one that was inherited.
     if "never" not in document and {"grant_after_s", "grant_after_polls"} & document.keys():
         rule = dataclasses.replace(rule, never=False)
     if "grant_after_s" in document and "grant_after_polls" not in document:
@@ -210,9 +210,9 @@ def _failure(value: JsonValue) -> tuple[str, str] | None:
 
 
 def _not_understood(key: str, value: JsonValue) -> CloudError:
-    known = ", ".join(rule_field.name for rule_field in dataclasses.fields(CapacityRule))
+    names = ", ".join(rule_field.name for rule_field in dataclasses.fields(CapacityRule))
     return cloud_error(
         "INVALID_ARGUMENT",
-        f"capacity: {key}={value!r} is not understood; known: {known}, zones, unsupported_zones, "
+        f"capacity: {key}={value!r} is not understood; known: {names}, zones, unsupported_zones, "
         "quota",
     )

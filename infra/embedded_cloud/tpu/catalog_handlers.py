@@ -1,4 +1,4 @@
-"""Handlers of what the TPU API says about zones: locations, accelerators, runtimes."""
+"""HTTP calls on the catalog of the TPU API: locations, accelerators, runtimes."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from embedded_cloud.tpu.zones import RUNTIME_VERSIONS, ZONES, Accelerator, accel
 
 
 class CatalogHandlers:
-    """Handlers that only read tables; the same for all versions of the API.
+    """Handlers that only read tables, the same for all versions of the API.
 
     Args:
         project_number: project id -> number.
@@ -35,9 +35,9 @@ class CatalogHandlers:
     def list_accelerator_types(self, call: Call) -> Reply:
         """``acceleratorTypes.list``."""
         place = _known_place(call)
-        found = accelerators_in(place.zone)
+        accelerators = accelerators_in(place.zone)
         return PAGING.reply(
-            call, "acceleratorTypes", found, lambda entry: entry.name, _accelerator(place)
+            call, "acceleratorTypes", accelerators, lambda entry: entry.name, _accelerator(place)
         )
 
     def get_runtime_version(self, call: Call) -> Reply:

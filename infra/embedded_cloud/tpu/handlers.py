@@ -29,7 +29,7 @@ class TpuHandlers:
     def create_queued_resource(self, call: Call) -> Reply:
         """``queuedResources.create``."""
         place = place_of(call)
-        queued_id = call.query.get("queuedResourceId") or self._made_up_id("qr")
+        queued_id = call.query.get("queuedResourceId") or self._generated_id("qr")
         spec = self._version.read_queued_resource(call.body or {})
         return self._begun(
             self._state.create_queued_resource(
@@ -48,9 +48,9 @@ class TpuHandlers:
 
     def list_queued_resources(self, call: Call) -> Reply:
         """``queuedResources.list``."""
-        found = self._state.list_queued_resources(place_of(call))
+        queued = self._state.list_queued_resources(place_of(call))
         return PAGING.reply(
-            call, "queuedResources", found, lambda q: q.name, self._version.queued_resource
+            call, "queuedResources", queued, lambda q: q.name, self._version.queued_resource
         )
 
     def delete_queued_resource(self, call: Call) -> Reply:
@@ -78,7 +78,7 @@ class TpuHandlers:
         return self._begun(
             self._state.create_node(
                 place_of(call),
-                call.query.get("nodeId") or self._made_up_id("node"),
+                call.query.get("nodeId") or self._generated_id("node"),
                 call.body or {},
                 api_version=self._version.node_api_version,
                 request_id=call.query.get("requestId", ""),
@@ -92,8 +92,8 @@ class TpuHandlers:
 
     def list_nodes(self, call: Call) -> Reply:
         """``nodes.list``."""
-        found = self._state.list_nodes(place_of(call))
-        return PAGING.reply(call, "nodes", found, lambda node: node.name, self._version.node)
+        nodes = self._state.list_nodes(place_of(call))
+        return PAGING.reply(call, "nodes", nodes, lambda node: node.name, self._version.node)
 
     def delete_node(self, call: Call) -> Reply:
         """``nodes.delete``."""
@@ -151,8 +151,8 @@ class TpuHandlers:
     def list_operations(self, call: Call) -> Reply:
         """``operations.list``."""
         self._state.sync()
-        found = self._state.operations.in_place(place_of(call))
-        return PAGING.reply(call, "operations", found, lambda op: op.name, self._operation)
+        operations = self._state.operations.in_place(place_of(call))
+        return PAGING.reply(call, "operations", operations, lambda op: op.name, self._operation)
 
     def cancel_operation(self, call: Call) -> Reply:
         """``operations.cancel``."""
@@ -179,8 +179,8 @@ class TpuHandlers:
             find_node=self._state.nodes.find,
         )
 
-    def _made_up_id(self, prefix: str) -> str:
-        """An id for a request that names none, as the service makes one up."""
+    def _generated_id(self, prefix: str) -> str:
+        """An id for a request that has none, as the service generates one."""
         return f"{prefix}-{hashlib.sha256(repr(self._clock.now()).encode()).hexdigest()[:12]}"
 
 

@@ -1,12 +1,12 @@
-"""How queued resources and nodes move: pure rules over time.
+"""The state machine of queued resources and nodes: pure rules over time.
 
     CREATING -> WAITING_FOR_RESOURCES -> PROVISIONING -> ACTIVE -> SUSPENDING -> SUSPENDED
     CREATING -> (rejected: gone)      WAITING -> FAILED (validity over)
     PROVISIONING -> SUSPENDING -> FAILED (provisioning failed)
     deletable states, and ACTIVE with force -> DELETING -> gone
 
-Nothing moves by itself: whoever reads the clock asks for the next change that is due and
-applies changes one by one, each at the time at which it was due, until none is.
+Nothing happens by itself: a caller that reads the clock asks for the next change that is due,
+and applies changes one by one, each at the time at which it was due, until none is left.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from embedded_cloud.errors import CloudError, failed_precondition
 from embedded_cloud.tpu.capacity import CapacityRule
 from embedded_cloud.tpu.records import Initiator, Node, NodeState, QueuedResource, QueuedState
 
-#: States in which a queued resource can be deleted without force; the order is that of
-#: the message observed from the API (ACCEPTED is the old name of WAITING_FOR_RESOURCES).
+#: States in which a queued resource can be deleted without force, in the order of the
+#: message observed from the API (ACCEPTED is the old name of WAITING_FOR_RESOURCES).
 DELETABLE = ("ACCEPTED", "WAITING_FOR_RESOURCES", "SUSPENDED", "FAILED")
 
-#: States in which nothing is provisioned any more and nothing will be.
+#: States in which nothing is or will be provisioned.
 ENDED = frozenset({QueuedState.SUSPENDED, QueuedState.FAILED})
 
 
@@ -35,7 +35,7 @@ def next_change(
     Args:
         queued: the present state.
         rule: the capacity rule of its zone.
-        rule_since: when that rule was put in force; no grant lies before that.
+        rule_since: when that rule was put in force; no grant is dated before that.
     """
     match queued.state:
         case QueuedState.CREATING:
@@ -49,7 +49,7 @@ def next_change(
             end = queued.ends_at
             if end is None:
                 return None
-            # A fixed end may already be over when the nodes come up.
+            # A fixed end may have passed before the nodes come up.
             at = max(end, queued.since)
             return _enter(queued, QueuedState.SUSPENDING, at, Initiator.SERVICE)
         case QueuedState.SUSPENDING:
@@ -62,7 +62,7 @@ def next_change(
 
 
 def polled(queued: QueuedResource, rule: CapacityRule, now: float) -> QueuedResource:
-    """``queued`` after one more GET: with capacity by polls, the n-th is answered granted."""
+    """``queued`` after one more GET: with capacity by polls, the n-th one is granted."""
     if queued.state is not QueuedState.WAITING or rule.grant_after_polls is None:
         return queued
     polls = queued.polls + 1
@@ -82,15 +82,15 @@ def deleting(queued: QueuedResource, now: float, *, force: bool) -> QueuedResour
 
 
 def reset(queued: QueuedResource, now: float) -> QueuedResource:
-    """``queued`` once a reset is accepted: its nodes are provisioned anew.
+    """``queued`` once a reset is accepted: its nodes are provisioned again.
 
     Raises:
         CloudError: 400 FAILED_PRECONDITION unless it is ACTIVE.
     """
     if queued.state is not QueuedState.ACTIVE:
         raise not_in_state("Reset", queued, (QueuedState.ACTIVE.value,))
-    fresh = dataclasses.replace(queued, polls=0, granted_by_poll_at=None, active_at=None)
-    return _enter(fresh, QueuedState.WAITING, now, Initiator.USER)
+    waiting = dataclasses.replace(queued, polls=0, granted_by_poll_at=None, active_at=None)
+    return _enter(waiting, QueuedState.WAITING, now, Initiator.USER)
 
 
 def suspended_by_user(queued: QueuedResource, now: float) -> QueuedResource:

@@ -1,4 +1,4 @@
-"""The nodes of the TPU service, those of queued resources and those created alone."""
+"""The nodes of the TPU service, created by queued resources or on their own."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from urllib.parse import urlsplit
 
+from embedded_cloud.contract_schema import snake
 from embedded_cloud.errors import (
     already_exists,
     failed_precondition,
@@ -90,7 +91,7 @@ class Nodes:
         if self.find(name) is not None:
             raise already_exists(f"Resource '{name}' already exists")
         accelerator = validation.accelerator_of(place, spec)
-        # A host that was being ended may have spoken after its node was removed.
+        # A host that was being ended may have set some after its node was removed.
         self._guest.clear(name)
         node = Node(
             project=place.project,
@@ -125,16 +126,16 @@ class Nodes:
         """Change the fields named by ``mask``; 400 for fields that cannot change."""
         spec = dict(node.spec)
         for field in filter(None, (part.strip() for part in mask.split(","))):
-            if snake_path(field) not in PATCHABLE:
+            if snake(field) not in PATCHABLE:
                 raise invalid_argument(f"Field {field!r} in update_mask cannot be updated.")
-            _copy_field(spec, changes, snake_path(field))
+            _copy_field(spec, changes, snake(field))
         validation.check_node(node.place, spec)
         patched = dataclasses.replace(node, spec=spec)
         self.put(patched)
         return patched
 
     def sync(self, now: float) -> bool:
-        """Apply what is due to nodes on their own; tells whether anything changed."""
+        """Apply what is due to nodes without queued resource; true if anything changed."""
         changed = False
         for node in list(self.all()):
             rule = self._capacity.current().rule(node.zone)
@@ -150,18 +151,18 @@ class Nodes:
         return changed
 
     def put(self, node: Node) -> None:
-        """Store ``node`` and have the hosts follow."""
+        """Store ``node`` and wake the hosts."""
         self._store.put(Node.collection, node.name, node.to_json())
         self._context.hosts.wake()
 
     def remove(self, node: Node) -> None:
-        """Drop ``node`` and have the hosts follow."""
+        """Delete ``node`` and wake the hosts."""
         self._store.delete(Node.collection, node.name)
         self._guest.clear(node.name)
         self._context.hosts.wake()
 
-    def wanted_hosts(self) -> list[HostSpec]:
-        """The hosts that should be running: every worker of every READY node."""
+    def desired_hosts(self) -> list[HostSpec]:
+        """The hosts that should run: every worker of every READY node."""
         return [
             spec
             for node in self.all()
@@ -217,16 +218,11 @@ class Nodes:
         return next(key for key in keys if key not in taken)
 
 
-def snake_path(field: str) -> str:
-    """``networkConfig.enableExternalIps`` as ``network_config.enable_external_ips``."""
-    return "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in field)
-
-
 def _copy_field(spec: JsonObject, changes: JsonObject, field: str) -> None:
     if field == "network_config.enable_external_ips":
         network = dict(child(spec, "networkConfig"))
-        asked = child(changes, "networkConfig").get("enableExternalIps", False)
-        network["enableExternalIps"] = asked
+        external = child(changes, "networkConfig").get("enableExternalIps", False)
+        network["enableExternalIps"] = external
         spec["networkConfig"] = network
     elif field in changes:
         spec[field] = changes[field]

@@ -1,4 +1,4 @@
-"""Long-running operations of the TPU service, and the request ids that lead back to them."""
+"""Long-running operations of the TPU service, and the request ids that identify them."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Operations:
         ]
 
     def cancel(self, place: Place, operation_id: str) -> None:
-        """Note the wish to cancel; the work goes on, as best effort allows."""
+        """Record that cancelling was requested; the work continues (cancelling is best effort)."""
         operation = self.get(place, operation_id)
         self._put(dataclasses.replace(operation, cancel_requested=True))
 
@@ -104,7 +104,7 @@ class Operations:
         self._store.delete(Operation.collection, operation.name)
 
     def is_done(self, operation: Operation) -> bool:
-        """Whether its time has come."""
+        """Whether it is done by now."""
         return self._clock.now() >= operation.done_at
 
     def _put(self, operation: Operation) -> None:

@@ -1,4 +1,4 @@
-"""The queue of requests for TPUs, and what becomes of a request as time passes."""
+"""The queue of requests for TPUs, and how a request changes as time passes."""
 
 from __future__ import annotations
 
@@ -47,18 +47,18 @@ class Queue:
         ]
 
     def add(self, place: Place, queued_id: str, spec: JsonObject) -> QueuedResource:
-        """Take in a request that was found valid; 409 if one of its ids is taken, 429 by quota."""
+        """Add a valid request; 409 if one of its ids is taken, 429 if it exceeds the quota."""
         queued = self._requested(place, queued_id, spec)
         self._check_free(queued)
         self.check_quota(place, quota.of_queued_resource(place, spec))
         self._put(queued)
         return queued
 
-    def check_quota(self, place: Place, wanted: Counter[str]) -> None:
-        """429 if ``wanted``, by quota id, is more than the project has left in the zone."""
+    def check_quota(self, place: Place, needed: Counter[str]) -> None:
+        """429 if ``needed``, by quota id, is more than the project has left in the zone."""
         quota.check(
             place,
-            wanted,
+            needed,
             limit=self._capacity.current().limit(place.zone),
             queued=self.in_place(place),
             nodes=self._nodes.in_place(place),
@@ -74,7 +74,7 @@ class Queue:
         }
 
     def poll(self, queued: QueuedResource) -> bool:
-        """Count a GET of ``queued``; tells whether that changed anything."""
+        """Count a GET of ``queued``; true if that changed anything."""
         polled = lifecycle.polled(queued, self._rule(queued.place), self._clock.now())
         if polled is queued:
             return False
@@ -82,14 +82,14 @@ class Queue:
         return True
 
     def reset(self, queued: QueuedResource) -> QueuedResource:
-        """Queue an ACTIVE request anew; its nodes are gone at once."""
+        """Queue an ACTIVE request again; its nodes are removed at once."""
         waiting = lifecycle.reset(queued, self._clock.now())
         self._remove_nodes(waiting)
         self._put(waiting)
         return waiting
 
     def lose(self, queued: QueuedResource) -> None:
-        """Forget ``queued`` and leave its nodes as they are; those on their way out go on."""
+        """Forget ``queued`` but keep its nodes; those that are being deleted still go."""
         self._store.delete(QueuedResource.collection, queued.name)
         for node in self._nodes.of_queued_resource(queued.name):
             if node.state is NodeState.DELETING:
@@ -109,7 +109,7 @@ class Queue:
                 current = following
 
     def enter(self, queued: QueuedResource) -> None:
-        """Store ``queued`` in its new state, and do to its nodes what that state means."""
+        """Store ``queued`` in its new state, and bring its nodes in line."""
         match queued.state:
             case QueuedState.PROVISIONING:
                 self._create_nodes(queued)
@@ -170,15 +170,15 @@ class Queue:
             ),
         )
 
-    def _check_free(self, wanted: QueuedResource) -> None:
+    def _check_free(self, requested: QueuedResource) -> None:
         """409 if the id is taken, or a node id by a node or by a request that may get it."""
-        if self.find(wanted.name) is not None:
-            raise already_exists(f"Resource '{wanted.name}' already exists")
-        taken = {node.id for node in self._nodes.in_place(wanted.place)}
-        taken |= self.promised(wanted.place)
-        for node_id in validation.node_ids(wanted.id, wanted.spec):
+        if self.find(requested.name) is not None:
+            raise already_exists(f"Resource '{requested.name}' already exists")
+        taken = {node.id for node in self._nodes.in_place(requested.place)}
+        taken |= self.promised(requested.place)
+        for node_id in validation.node_ids(requested.id, requested.spec):
             if node_id in taken:
-                name = f"{wanted.place.parent}/nodes/{node_id}"
+                name = f"{requested.place.parent}/nodes/{node_id}"
                 raise already_exists(f"Resource '{name}' already exists")
             taken.add(node_id)
 

@@ -1,4 +1,4 @@
-"""How many chips a project may ask for in a zone, and how many it has asked for.
+"""How many chips a project may request in a zone, and how many it has requested.
 
 Every queued resource counts for as long as it exists: waiting, running, and also ended or
 failed until it is deleted. Flex-start and spot use the preemptible quota
@@ -28,17 +28,17 @@ _ID_END = "PerProjectPerZoneForTPUAPI"
 
 def check(
     place: Place,
-    wanted: Counter[str],
+    needed: Counter[str],
     *,
     limit: int,
     queued: Iterable[QueuedResource],
     nodes: Iterable[Node],
 ) -> None:
-    """Let a request through whose quota is not used up.
+    """Check that a request fits into the quota.
 
     Args:
         place: project and zone.
-        wanted: what it needs, by quota id.
+        needed: what it needs, by quota id.
         limit: the limit of every quota in the zone.
         queued: all queued resources of the place.
         nodes: all nodes of the place; those of queued resources are not counted twice.
@@ -52,7 +52,7 @@ def check(
     for node in nodes:
         if not node.queued_resource:
             used += of_node(place, node.spec)
-    for quota_id, units in wanted.items():
+    for quota_id, units in needed.items():
         if used[quota_id] + units > limit:
             raise resource_exhausted(
                 f"Quota '{quota_id}' exhausted. Limit {limit} in zone {place.zone}"
@@ -75,7 +75,7 @@ def of_queued_resource(place: Place, spec: JsonObject) -> Counter[str]:
 
 
 def of_node(place: Place, node: JsonObject) -> Counter[str]:
-    """What a node that is asked for without the queue needs, by quota id."""
+    """What a node that is created without the queue needs, by quota id."""
     scheduling = child(node, "schedulingConfig")
     if flag(scheduling, "reserved"):
         return Counter()

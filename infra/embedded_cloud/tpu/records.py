@@ -1,4 +1,4 @@
-"""What the TPU service remembers: queued resources, nodes, operations."""
+"""The records of the TPU service: queued resources, nodes, operations."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from embedded_cloud.json_types import JsonObject
 class QueuedState(StrEnum):
     """States of a queued resource, in the API's spelling.
 
-    GONE is not a state of the API: the record is to be dropped.
+    GONE is not a state of the API: the record is to be deleted.
     """
 
     CREATING = "CREATING"
@@ -65,14 +65,14 @@ class QueuedResource:
     """One queued resource. Times are epoch seconds on the cloud's clock.
 
     Attributes:
-        project, zone, id: where and what it is called.
+        project, zone, id: where it is and what it is called.
         spec: the request's body, as given in v2alpha1 spelling.
         created_at: when it was requested.
         state, since: the present state and when it was entered.
         initiator: who caused it.
-        rejection: canonical code and message with which admission will refuse it.
-        error: what it failed of.
-        granted_by_poll_at: when polling had it granted (capacity by number of polls).
+        rejection: canonical code and message with which admission will reject it.
+        error: canonical code and message of its failure.
+        granted_by_poll_at: when a poll granted it (capacity by number of polls).
         polls: GETs seen while it waited.
         active_at: when it became ACTIVE.
         valid_after, valid_until: bounds of its queueing policy.
@@ -138,7 +138,7 @@ class Node:
     """One node.
 
     Attributes:
-        project, zone, id: where and what it is called.
+        project, zone, id: where it is and what it is called.
         spec: the node as requested, without output fields.
         api_version: ``V2_ALPHA1`` or ``V2``: the API version that created it.
         created_at: when it was created.
@@ -199,16 +199,16 @@ class Operation:
     """One long-running operation.
 
     Attributes:
-        project, zone, id: where and what it is called.
+        project, zone, id: where it is and what it is called.
         verb: such as ``create``.
         target: full name of the resource it works on.
         api_version: API version of the call.
         created_at: when it began.
-        done_at: when it is done (known from the beginning: nothing here depends on luck).
+        done_at: when it is done (known from the beginning: nothing here is random).
         error: canonical code and message that it ends with.
         outcome: what its response holds when it succeeds.
         snapshot: the stored form of the target, answered when the target is gone.
-        cancel_requested: whether somebody asked to cancel it (nothing can be cancelled).
+        cancel_requested: whether cancelling was requested (nothing can be cancelled).
     """
 
     collection: ClassVar[str] = "_tpu/operations"
@@ -250,7 +250,7 @@ class Operation:
 
 
 def _stored(record: QueuedResource | Node | Operation) -> JsonObject:
-    """The fields as they are: writing them out copies them, and nothing changes them before."""
+    """The fields as they are: the store copies them, and nothing changes them before."""
     return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
 
 

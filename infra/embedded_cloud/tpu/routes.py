@@ -1,4 +1,4 @@
-"""The TPU methods that are emulated: v2alpha1 and v2 with one table, v1 as far as it only reads."""
+"""The TPU methods that are emulated: one table for v2alpha1 and v2, and reads of v1."""
 
 from __future__ import annotations
 

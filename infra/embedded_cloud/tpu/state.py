@@ -1,4 +1,4 @@
-"""The TPU service's state: calls that change it, with time passing over it."""
+"""The TPU service's state: every call first applies what time has brought about."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class TpuState:
         """Apply everything that is due by now."""
         now = self._clock.now()
         self.queue.sync(now)
-        # A node may have more than one change behind it: until there is none.
+        # Several changes of one node may be due.
         while self.nodes.sync(now):
             pass
 
@@ -49,10 +49,10 @@ class TpuState:
         """The time, in epoch seconds."""
         return self._clock.now()
 
-    def wanted_hosts(self) -> list[HostSpec]:
+    def desired_hosts(self) -> list[HostSpec]:
         """The hosts that should be running now."""
         self.sync()
-        return self.nodes.wanted_hosts()
+        return self.nodes.desired_hosts()
 
     def create_queued_resource(
         self,
@@ -105,7 +105,7 @@ class TpuState:
     def delete_queued_resource(
         self, place: Place, queued_id: str, *, force: bool, api_version: str, request_id: str = ""
     ) -> Operation:
-        """Withdraw a request, or with ``force`` end it. The operation is done when it is gone.
+        """Withdraw a request, or end it with ``force``. The operation is done when it is gone.
 
         Raises:
             CloudError: 404 if there is none, 400 code 9 if it cannot be deleted in its state.
@@ -127,7 +127,7 @@ class TpuState:
         )
 
     def reset_queued_resource(self, place: Place, queued_id: str, *, api_version: str) -> Operation:
-        """Provision the nodes anew; 400 code 9 unless the request is ACTIVE."""
+        """Provision the nodes again; 400 code 9 unless the request is ACTIVE."""
         self._enter(place)
         queued = self.queue.reset(self.queue.get(place, queued_id))
         return self.operations.begin(
@@ -223,7 +223,7 @@ class TpuState:
         return self._begin(node, "update", api_version, 0.0, Outcome.NODE)
 
     def _enter(self, place: Place, *, any_zone: bool = False) -> None:
-        """What every call does first: time passes, and the zone must be one."""
+        """What every call does first: apply what is due, and check the zone."""
         self.sync()
         if not (any_zone and place.zone == "-"):
             validation.check_zone(place)

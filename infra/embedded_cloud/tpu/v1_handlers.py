@@ -1,7 +1,7 @@
-"""Version v1 of the TPU API, as far as it only reads: what gcloud's GA commands look at.
+"""HTTP calls on v1 of the TPU API: the reads that gcloud's GA commands make.
 
-v1 made TPU nodes of the old architecture, which no accelerator here has. What would change
-one of them is answered with 404, not with 501: gcloud tries a 501 again for half a minute.
+v1 manages TPU nodes of the old architecture, which no accelerator here has. Methods that change
+one are answered with 404, not with 501: gcloud retries a 501 for half a minute.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class V1Handlers:
     Args:
         state: the state that all versions share.
         catalog: handlers of what the API says about zones.
-        version: a later version, whose nodes are shown in v1's form.
+        version: a later version, whose nodes are converted to v1's form.
     """
 
     def __init__(self, state: TpuState, catalog: CatalogHandlers, version: Version) -> None:
@@ -37,8 +37,8 @@ class V1Handlers:
 
     def list_nodes(self, call: Call) -> Reply:
         """``nodes.list``."""
-        found = self._state.list_nodes(place_of(call))
-        return PAGING.reply(call, "nodes", found, lambda node: node.name, self._node)
+        nodes = self._state.list_nodes(place_of(call))
+        return PAGING.reply(call, "nodes", nodes, lambda node: node.name, self._node)
 
     def get_accelerator_type(self, call: Call) -> Reply:
         """``acceleratorTypes.get``."""
@@ -49,7 +49,7 @@ class V1Handlers:
         return _visible("ListAcceleratorTypesResponse", self._catalog.list_accelerator_types(call))
 
     def get_tensorflow_version(self, call: Call) -> Reply:
-        """``tensorflowVersions.get``: none of the old architecture's versions is left."""
+        """``tensorflowVersions.get``: there are none any more."""
         place = place_of(call)
         validation.check_zone(place)
         name = f"{place.parent}/tensorflowVersions/{call.id}"
@@ -61,7 +61,7 @@ class V1Handlers:
         return Reply(body={})
 
     def refuse(self, call: Call) -> Reply:
-        """Everything that would change a node of the old architecture."""
+        """Methods that would change a node of the old architecture."""
         raise not_found(
             f"The embedded cloud does not implement {call.method_id} of TPU API v1; use v2: "
             "gcloud compute tpus tpu-vm, or gcloud alpha compute tpus queued-resources."
@@ -70,7 +70,7 @@ class V1Handlers:
     def _node(self, node: Node) -> JsonObject:
         shown = self._version.node(node)
         account, network = child(shown, "serviceAccount"), child(shown, "networkConfig")
-        # v1 has no word for v2.
+        # v1's enum has no value for v2.
         shown |= {"apiVersion": "V2_ALPHA1", "serviceAccount": text(account, "email")}
         shown |= {"network": text(network, "network")}
         return Contract.load("tpu", "v1").visible("Node", shown)

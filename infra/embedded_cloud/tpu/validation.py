@@ -1,4 +1,4 @@
-"""What a request for TPUs must satisfy beyond its schema, refused as the service does."""
+"""What a request for TPUs must satisfy beyond its schema, with the service's refusals."""
 
 from __future__ import annotations
 
@@ -101,7 +101,7 @@ def accelerator_of(place: Place, node: JsonObject) -> Accelerator:
     """The accelerator that ``node`` asks for.
 
     Raises:
-        CloudError: 400 if it does not exist in the zone, or is asked for twice or not at all.
+        CloudError: 400 if it does not exist in the zone, or is given twice or not at all.
     """
     name = text(node, "acceleratorType")
     config = child(node, "acceleratorConfig")
@@ -140,9 +140,9 @@ def node_count(node_spec: JsonObject) -> int:
 def flex_rejection(
     place: Place, spec: JsonObject, unsupported_zones: frozenset[str]
 ) -> tuple[str, str] | None:
-    """With what admission will reject a FLEX_START request in this zone, if it will.
+    """The error with which admission will reject a FLEX_START request in this zone, if it will.
 
-    The real service accepts such a call and lets the operation fail with code 3.
+    The real service accepts such a call and fails its operation with code 3.
     """
     if text(spec, "provisioningModel") != "FLEX_START":
         return None
@@ -191,7 +191,7 @@ def _check_tier(spec: JsonObject) -> None:
     if len(tiers) > 1:
         raise invalid_argument(f"Only one of {', '.join(tiers)} may be set.")
     for tier in tiers:
-        # The tier is the older way to say the model; gcloud sends STANDARD with the other two.
+        # The tier is the older form of the model; gcloud sends STANDARD with the other two.
         if model and model not in _MODELS_OF_TIERS[tier]:
             raise invalid_argument(
                 f"{model} provisioning model is incompatible with {tier} requests."

@@ -1,9 +1,9 @@
-"""Where Cloud TPU exists and what it offers there: the emulator's own reading.
+"""Where Cloud TPU exists and what it offers there, as the emulator knows it.
 
 Zones with v6e hardware: ``acceleratorTypes.list`` of 2026-08-10 (18 zones, one user's
 record). FLEX_START rejections: operation errors of code 3 seen June to August 2026 by the
-same user. v5e: zones that the documentation names for flex-start in 2025-09. A zone that
-is not here has no TPU API, as far as the emulator is concerned.
+same user. v5e: zones that the documentation names for flex-start in 2025-09. For the
+emulator, a zone that is not here has no TPU API.
 """
 
 from __future__ import annotations
@@ -123,8 +123,8 @@ RUNTIME_VERSIONS = (
 def accelerators_in(zone: str) -> tuple[Accelerator, ...]:
     """The accelerator types that ``zone`` has hardware for, by name."""
     families = ZONES[zone].families
-    found = (entry for entry in ACCELERATORS.values() if entry.family in families)
-    return tuple(sorted(found, key=lambda entry: entry.name))
+    accelerators = (entry for entry in ACCELERATORS.values() if entry.family in families)
+    return tuple(sorted(accelerators, key=lambda entry: entry.name))
 
 
 def by_config(config_type: str, topology: str) -> Accelerator | None:
