@@ -44,9 +44,7 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 docs: $(STAMP)
-	@$(BIN)/python -m tpuflex.settings.schema
-	@$(BIN)/python -m tpuflex.cli.reference
-	@$(BIN)/python -m tpuflex.cli.lifecycle_reference
+	@$(BIN)/python -m tpuflex.cli.generated
 
 # Measures reliability figures and their rows of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)

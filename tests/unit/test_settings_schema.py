@@ -1,4 +1,4 @@
-"""The JSON Schema of the stack file is current, and agrees with the reader."""
+"""The JSON Schema of the stack file agrees with the reader."""
 
 from __future__ import annotations
 
@@ -8,15 +8,9 @@ import jsonschema
 import pytest
 import yaml
 
-from tpuflex.settings.schema import SCHEMA_FILE, main, rendered, stack_file_schema
+from tpuflex.settings.schema import stack_file_schema
 
 STACKS = sorted((Path(__file__).parents[2] / "stacks").glob("Pulumi.*.yaml"))
-
-
-def test_the_committed_schema_is_current(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever changes a setting writes the schema anew; the check says how."""
-    assert main(["--check"]) == 0, capsys.readouterr().err
-    assert SCHEMA_FILE.read_text() == rendered()
 
 
 @pytest.mark.parametrize("path", STACKS, ids=lambda path: path.name)

@@ -1,10 +1,8 @@
-"""docs/lifecycle.md from the tables themselves: `python -m tpuflex.cli.lifecycle_reference`."""
+"""The text of docs/lifecycle.md, from the tables of states, edges and outcomes."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.request.edges import COMMANDS, EDGES
@@ -18,8 +16,6 @@ from tpuflex.request.outcomes import (
     TABLE,
     Outcome,
 )
-
-FILE = Path(__file__).parents[3] / "docs" / "lifecycle.md"
 
 _HEAD = """\
 # The life of a queued resource
@@ -50,7 +46,7 @@ always there, beside `stack`, `cloud`, `model`, `ready`, `endpoint`, `usd_per_ho
 """
 
 
-def page() -> str:
+def lifecycle_reference() -> str:
     """The document."""
     parts = [_HEAD, _ROWS, *_rows(), "", _beside(), "", _EDGES, _edges(), "", _FIELDS, _fields()]
     return "\n".join(parts).rstrip() + "\n"
@@ -110,18 +106,3 @@ def _fields() -> str:
 def _table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     lines = [header, ["---"] * len(header), *rows]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
-
-
-def main(arguments: list[str]) -> int:
-    """Write the document, or with ``--check`` compare it; 1 when it is out of date."""
-    if "--check" not in arguments:
-        FILE.write_text(page(), "utf-8")
-        return 0
-    if FILE.is_file() and FILE.read_text("utf-8") == page():
-        return 0
-    sys.stderr.write(f"{FILE} is out of date: run `make docs`\n")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,17 +1,13 @@
-"""docs/cli.md from the commands' own help: `python -m tpuflex.cli.reference [--check]`."""
+"""The text of docs/cli.md, from the commands' own help."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Iterator
-from pathlib import Path
 
 import click
 
 from tpuflex.cli.main import tpuflex
 from tpuflex.errors import TpuflexError
-
-FILE = Path(__file__).parents[3] / "docs" / "cli.md"
 
 #: Width of the help texts, independent of the terminal.
 WIDTH = 80
@@ -68,19 +64,3 @@ def _walk(command: click.Command, context: click.Context) -> Iterator[tuple[str,
                 child,
                 click.Context(child, info_name=name, parent=context, terminal_width=WIDTH),
             )
-
-
-def main(arguments: list[str]) -> int:
-    """Write the document, or with ``--check`` compare it; 1 when it is out of date."""
-    text = reference()
-    if "--check" not in arguments:
-        FILE.write_text(text, "utf-8")
-        return 0
-    if FILE.is_file() and FILE.read_text("utf-8") == text:
-        return 0
-    sys.stderr.write(f"{FILE} is out of date: run `make docs`\n")
-    return 1
-
-
-if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,43 @@
+"""Every file of the project that is generated from code: `python -m tpuflex.cli.generated`.
+
+With ``--check`` it writes nothing and names what is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from tpuflex.cli.lifecycle_reference import lifecycle_reference
+from tpuflex.cli.reference import reference
+from tpuflex.settings.schema import schema_text
+
+ROOT = Path(__file__).parents[3]
+#: Path in the project -> the function that renders the file.
+FILES: Mapping[str, Callable[[], str]] = {
+    "docs/cli.md": reference,
+    "docs/lifecycle.md": lifecycle_reference,
+    "docs/stack.schema.json": schema_text,
+}
+
+
+def main(arguments: list[str]) -> int:
+    """Write every generated file, or with ``--check`` compare; 1 when one is out of date."""
+    stale = [path for path, render in FILES.items() if _read(path) != render()]
+    if "--check" not in arguments:
+        for path in stale:
+            (ROOT / path).write_text(FILES[path](), "utf-8")
+        return 0
+    for path in stale:
+        sys.stderr.write(f"{path} is out of date: run `make docs`\n")
+    return 1 if stale else 0
+
+
+def _read(path: str) -> str:
+    file = ROOT / path
+    return file.read_text("utf-8") if file.is_file() else ""
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
