@@ -12,6 +12,7 @@ from embedded_cloud.gcp_plugin.resource_type import (
     IncompleteCreateError,
     Made,
     ResourceType,
+    creation_of,
     scope_of,
 )
 from embedded_cloud.gcp_plugin.states import (
@@ -88,7 +89,8 @@ class Collection:
                 body[managed.name] = labels.sent(managed, None, {}, keys)
         made = identified(row, values, call.settings)
         answer = self._post(row, values, body, call)
-        self._await_creation(row, made, answer, call)
+        with creation_of(made):
+            self.wait(call, answer, f"Creating {row.title}")
         return self._read_back(row, made, call)
 
     def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
@@ -143,19 +145,6 @@ class Collection:
             if error.status == 409 and self.adopts and values.get(self.adopts) is True:
                 return {"status": "DONE", "done": True}
             raise
-
-    def _await_creation(
-        self, row: ResourceType, made: Made, answer: JsonObject, call: CloudCall
-    ) -> None:
-        try:
-            self.wait(call, answer, f"Creating {row.title}")
-        except ApiError as error:
-            if error.status:
-                # Polling failed, not the operation: the resource may exist.
-                raise IncompleteCreateError(made, error) from error
-            raise
-        except TpuflexError as error:
-            raise IncompleteCreateError(made, error) from error
 
     def _read_back(self, row: ResourceType, made: Made, call: CloudCall) -> Made:
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from embedded_cloud.gcp_plugin.call import CloudCall, unless_gone
+from embedded_cloud.gcp_plugin.fields import Property
 from embedded_cloud.gcp_plugin.policies import (
     Grant,
     PolicyCall,
@@ -13,7 +14,8 @@ from embedded_cloud.gcp_plugin.policies import (
     granted,
     revoked,
 )
-from embedded_cloud.gcp_plugin.resource_type import Made, ResourceType
+from embedded_cloud.gcp_plugin.properties import CONDITION, ETAG, MEMBER, ROLE
+from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ResourceType
 from embedded_cloud.gcp_plugin.states import located
 from embedded_cloud.json_types import JsonObject, child, text
 from pulumi_plugin.values import Properties
@@ -99,6 +101,24 @@ class IamMember:
         if "{project}" in self.prefix:
             state["project"] = resource.split("/")[1]
         return state
+
+
+def iam_member(token: str, target: Property, behaviour: IamMember, *more: Property) -> ResourceType:
+    """The row of a type of members.
+
+    Args:
+        token: the type's token.
+        target: the property that names the resource.
+        behaviour: the policies.
+        more: further properties.
+    """
+    return ResourceType(
+        token=token,
+        title=token.rpartition(":")[2],
+        properties=(target, *more, ROLE, MEMBER, CONDITION, ETAG),
+        identity=Identity(f"{{{target.name}}} {{role}} {{member}}"),
+        behaviour=behaviour,
+    )
 
 
 def _grant(values: Properties) -> Grant:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -12,7 +13,7 @@ from embedded_cloud.gcp_plugin.fields import Fields, Property
 from embedded_cloud.gcp_plugin.settings import ProviderSettings
 from embedded_cloud.gcp_plugin.types import InvalidValueError
 from pulumi_plugin.values import Properties, Value, has_unknown
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import ApiError, TpuflexError
 
 #: A rule over several properties of one resource: what is wrong, or ``None``.
 Rule = Callable[[Properties], InvalidValueError | None]
@@ -49,6 +50,21 @@ class IncompleteCreateError(TpuflexError):
     def __init__(self, made: Made, cause: TpuflexError) -> None:
         super().__init__(cause.message, hint=cause.hint)
         self.made = made
+
+
+@contextmanager
+def creation_of(made: Made) -> Iterator[None]:
+    """Wait in the block for the creation of ``made``, which may exist when the wait fails.
+
+    Raises:
+        IncompleteCreateError: the wait was cut short, or polling failed.
+    """
+    try:
+        yield
+    except TpuflexError as error:
+        if isinstance(error, ApiError) and not error.status:
+            raise  # the operation itself failed: there is nothing
+        raise IncompleteCreateError(made, error) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 from embedded_cloud.gcp_plugin.call import CloudCall, compute_operation, failing_with, unless_gone
@@ -12,6 +13,7 @@ from embedded_cloud.gcp_plugin.resource_type import (
     IncompleteCreateError,
     Made,
     ResourceType,
+    creation_of,
     scope_of,
 )
 from embedded_cloud.gcp_plugin.states import (
@@ -24,7 +26,7 @@ from embedded_cloud.gcp_plugin.states import (
 )
 from embedded_cloud.json_types import JsonObject, JsonValue, children, text
 from pulumi_plugin.values import Properties
-from tpuflex.errors import AlreadyExistsError, ApiError, TpuflexError
+from tpuflex.errors import AlreadyExistsError, ApiError
 
 #: The API has no lock on routers (no fingerprint to send): writers in this process take turns.
 _ONE_AT_A_TIME = threading.Lock()
@@ -46,7 +48,7 @@ class RouterNats:
                 raise AlreadyExistsError(f"Error creating {row.title}: {made.id} already exists")
             return [*nats, nat]
 
-        self._patch(row, made, add, call, f"Creating {row.title}")
+        self._patch(row, made, add, call, f"Creating {row.title}", creation_of(made))
         present = self.read(row, made, call)
         if present is None:
             gone = ApiError(f"{row.title} {made.id} is not there after it was created", status=404)
@@ -107,6 +109,7 @@ class RouterNats:
         edit: Callable[[list[JsonObject]], list[JsonObject]],
         call: CloudCall,
         doing: str,
+        waiting: AbstractContextManager[None] | None = None,
     ) -> None:
         path = _router_path(row.identity.parse(made.id, NO_DEFAULTS))
         with _ONE_AT_A_TIME:
@@ -114,14 +117,8 @@ class RouterNats:
                 router = call.request("GET", path)
                 nats: list[JsonValue] = [*edit(children(router, "nats"))]
                 answer = call.request("PATCH", path, body={"nats": nats})
-            try:
+            with waiting or nullcontext():
                 compute_operation(call, answer, doing)
-            except ApiError:
-                raise
-            except TpuflexError as error:
-                if doing.startswith("Creating"):
-                    raise IncompleteCreateError(made, error) from error
-                raise
 
 
 def _router_path(parts: dict[str, str]) -> str:

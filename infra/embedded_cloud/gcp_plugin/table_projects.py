@@ -12,15 +12,11 @@ from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.collection import Collection, Step
 from embedded_cloud.gcp_plugin.enabled_service import EnabledServices
 from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
-from embedded_cloud.gcp_plugin.iam_member import IamMember
+from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
 from embedded_cloud.gcp_plugin.policies import POLICY_VERSION, PolicyCall
 from embedded_cloud.gcp_plugin.properties import (
-    CONDITION,
     DELETION_POLICY,
-    ETAG,
-    MEMBER,
     PROJECT,
-    ROLE,
 )
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, Segment, TextMap
@@ -114,19 +110,10 @@ SECRET = ResourceType(
     unserved=("secretType", "tags"),
 )
 
-SECRET_IAM_MEMBER = ResourceType(
-    token="gcp:secretmanager/secretIamMember:SecretIamMember",  # noqa: S106
-    title="SecretIamMember",
-    properties=(
-        Property("secretId", Segment(), Use.REQUIRED, immutable=True),
-        PROJECT,
-        ROLE,
-        MEMBER,
-        CONDITION,
-        ETAG,
-    ),
-    identity=Identity("{secretId} {role} {member}"),
-    behaviour=IamMember(
+SECRET_IAM_MEMBER = iam_member(
+    "gcp:secretmanager/secretIamMember:SecretIamMember",
+    Property("secretId", Segment(), Use.REQUIRED, immutable=True),
+    IamMember(
         target="secretId",
         prefix="projects/{project}/secrets/",
         reading=PolicyCall(
@@ -134,6 +121,7 @@ SECRET_IAM_MEMBER = ResourceType(
         ),
         writing=PolicyCall("POST", "/v1/{resource}:setIamPolicy", envelope="policy"),
     ),
+    PROJECT,
 )
 
 ACCOUNT = ResourceType(
@@ -171,18 +159,10 @@ ACCOUNT = ResourceType(
     derived={"member": "serviceAccount:{email}", "accountId": "{email}"},
 )
 
-PROJECT_IAM_MEMBER = ResourceType(
-    token="gcp:projects/iAMMember:IAMMember",  # noqa: S106
-    title="IAMMember",
-    properties=(
-        Property("project", Segment(), Use.REQUIRED, immutable=True),
-        ROLE,
-        MEMBER,
-        CONDITION,
-        ETAG,
-    ),
-    identity=Identity("{project} {role} {member}"),
-    behaviour=IamMember(
+PROJECT_IAM_MEMBER = iam_member(
+    "gcp:projects/iAMMember:IAMMember",
+    Property("project", Segment(), Use.REQUIRED, immutable=True),
+    IamMember(
         target="project",
         prefix="",
         reading=PolicyCall(

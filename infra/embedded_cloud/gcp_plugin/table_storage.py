@@ -11,16 +11,12 @@ from urllib.parse import quote
 from embedded_cloud.gcp_plugin.call import CloudCall, unless_gone
 from embedded_cloud.gcp_plugin.collection import Collection
 from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
-from embedded_cloud.gcp_plugin.iam_member import IamMember
+from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
 from embedded_cloud.gcp_plugin.policies import PolicyCall
 from embedded_cloud.gcp_plugin.properties import (
-    CONDITION,
     DELETION_POLICY,
-    ETAG,
-    MEMBER,
     NAME,
     PROJECT,
-    ROLE,
 )
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, Number, Segment, Text, TextMap, Texts
@@ -201,18 +197,10 @@ BUCKET = ResourceType(
     unserved=("enableObjectRetention", "encryption", "ipFilter"),
 )
 
-BUCKET_IAM_MEMBER = ResourceType(
-    token="gcp:storage/bucketIAMMember:BucketIAMMember",  # noqa: S106
-    title="BucketIAMMember",
-    properties=(
-        Property("bucket", Segment(), Use.REQUIRED, immutable=True),
-        ROLE,
-        MEMBER,
-        CONDITION,
-        ETAG,
-    ),
-    identity=Identity("{bucket} {role} {member}"),
-    behaviour=IamMember(
+BUCKET_IAM_MEMBER = iam_member(
+    "gcp:storage/bucketIAMMember:BucketIAMMember",
+    Property("bucket", Segment(), Use.REQUIRED, immutable=True),
+    IamMember(
         target="bucket",
         prefix="b/",
         reading=PolicyCall(

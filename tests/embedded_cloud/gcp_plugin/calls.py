@@ -7,12 +7,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import grpc
 from google.protobuf import empty_pb2
 from pulumi.runtime.proto import provider_pb2, provider_pb2_grpc
 
 from embedded_cloud.gcp_plugin import RunningPlugin, serve
+from embedded_cloud.gcp_plugin.tables import TYPES
 from embedded_cloud.server import EmbeddedCloud
 from pulumi_plugin.values import Properties, Value
 from pulumi_plugin.wire import decode, encode, secret_keys
@@ -21,25 +23,18 @@ from tests.embedded_cloud.api import with_token
 PROJECT = "plugin-project"
 REGION = "us-east5"
 
-TOKENS = {
-    "Account": "gcp:serviceaccount/account:Account",
-    "Bucket": "gcp:storage/bucket:Bucket",
-    "BucketIAMMember": "gcp:storage/bucketIAMMember:BucketIAMMember",
-    "Firewall": "gcp:compute/firewall:Firewall",
-    "IAMMember": "gcp:projects/iAMMember:IAMMember",
-    "Network": "gcp:compute/network:Network",
-    "Router": "gcp:compute/router:Router",
-    "RouterNat": "gcp:compute/routerNat:RouterNat",
-    "Secret": "gcp:secretmanager/secret:Secret",
-    "SecretIamMember": "gcp:secretmanager/secretIamMember:SecretIamMember",
-    "Service": "gcp:projects/service:Service",
-    "Subnetwork": "gcp:compute/subnetwork:Subnetwork",
-}
+#: Type tokens by the name of the class.
+TOKENS = {token.rpartition(":")[2]: token for token in TYPES}
 
 
 def urn(token: str, name: str = "it") -> str:
     """The URN of a resource of type ``token``."""
     return f"urn:pulumi:test::project::{token}::{name}"
+
+
+def _type(token: str) -> dict[str, Any]:
+    """The fields of a request that name the resource's type."""
+    return {"urn": urn(token), "type": token}
 
 
 @dataclass
@@ -79,15 +74,13 @@ class Calls:
         token = TOKENS.get(kind, kind)
         answer = self.stub.Check(
             provider_pb2.CheckRequest(
-                urn=urn(token),
-                type=token,
+                **_type(token),
                 news=encode(news),
                 olds=encode(olds or {}),
                 randomSeed=hashlib.sha256(token.encode()).digest(),
             )
         )
-        failures = {one.property: one.reason for one in answer.failures}
-        return decode(answer.inputs), failures
+        return decode(answer.inputs), {one.property: one.reason for one in answer.failures}
 
     def inputs(self, kind: str, news: Properties) -> Properties:
         """Checked inputs; nothing may be refused."""
@@ -100,10 +93,7 @@ class Calls:
         inputs = self.inputs(kind, news)
         answer = self.stub.Create(
             provider_pb2.CreateRequest(
-                urn=urn(TOKENS[kind]),
-                type=TOKENS[kind],
-                properties=encode(inputs),
-                preview=preview,
+                **_type(TOKENS[kind]), properties=encode(inputs), preview=preview
             )
         )
         self.secrets = secret_keys(answer.properties)
@@ -113,34 +103,24 @@ class Calls:
         """Refresh; ``None`` when the plugin says that the resource is gone."""
         answer = self.stub.Read(
             provider_pb2.ReadRequest(
+                **_type(held.token),
                 id=held.id,
-                urn=urn(held.token),
-                type=held.token,
                 properties=encode(held.state),
                 inputs=encode(held.inputs),
             )
         )
         if not answer.id:
             return None
-        state, inputs = decode(answer.properties), decode(answer.inputs)
-        return Held(held.token, answer.id, state, inputs)
+        return Held(held.token, answer.id, decode(answer.properties), decode(answer.inputs))
 
     def import_(self, kind: str, identity: str) -> Held | None:
         """Import by id alone."""
         return self.read(Held(TOKENS[kind], identity, {}, {}))
 
     def diff(self, held: Held, news: Properties) -> provider_pb2.DiffResponse:
-        """What checked ``news`` would change."""
-        kind = next(name for name, token in TOKENS.items() if token == held.token)
+        """What ``news`` would change."""
         answer: provider_pb2.DiffResponse = self.stub.Diff(
-            provider_pb2.DiffRequest(
-                id=held.id,
-                urn=urn(held.token),
-                type=held.token,
-                olds=encode(held.state),
-                old_inputs=encode(held.inputs),
-                news=encode(self.inputs(kind, news)),
-            )
+            provider_pb2.DiffRequest(**self._change(held, news))
         )
         return answer
 
@@ -148,27 +128,25 @@ class Calls:
         """Update in place; the plugin must have said that this is possible."""
         answer = self.diff(held, news)
         assert not answer.replaces, answer.replaces
-        kind = next(name for name, token in TOKENS.items() if token == held.token)
-        inputs = self.inputs(kind, news)
-        updated = self.stub.Update(
-            provider_pb2.UpdateRequest(
-                id=held.id,
-                urn=urn(held.token),
-                type=held.token,
-                olds=encode(held.state),
-                old_inputs=encode(held.inputs),
-                news=encode(inputs),
-            )
-        )
-        return Held(held.token, held.id, decode(updated.properties), inputs)
+        request = provider_pb2.UpdateRequest(**self._change(held, news))
+        updated = self.stub.Update(request)
+        return Held(held.token, held.id, decode(updated.properties), decode(request.news))
+
+    def _change(self, held: Held, news: Properties) -> dict[str, Any]:
+        return {
+            **_type(held.token),
+            "id": held.id,
+            "olds": encode(held.state),
+            "old_inputs": encode(held.inputs),
+            "news": encode(self.inputs(held.token.rpartition(":")[2], news)),
+        }
 
     def delete(self, held: Held) -> None:
         """Delete."""
         self.stub.Delete(
             provider_pb2.DeleteRequest(
+                **_type(held.token),
                 id=held.id,
-                urn=urn(held.token),
-                type=held.token,
                 properties=encode(held.state),
                 old_inputs=encode(held.inputs),
             )

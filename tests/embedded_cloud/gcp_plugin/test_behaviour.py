@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import grpc
 import pytest
@@ -20,26 +18,11 @@ from tests.embedded_cloud.gcp_plugin.calls import (
     Calls,
     Held,
     connected,
-    embedded,
     make,
     refusal,
 )
 
 CUSTOM: Properties = {"autoCreateSubnetworks": False}
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[tuple[EmbeddedCloud, RunningPlugin]]:
-    """An embedded cloud and the plugin."""
-    with embedded(tmp_path / "state") as both:
-        yield both
-
-
-@pytest.fixture
-def calls(world: tuple[EmbeddedCloud, RunningPlugin]) -> Iterator[Calls]:
-    """A configured provider."""
-    with connected(world[1].port) as provider:
-        yield provider
 
 
 @pytest.fixture

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
-
 import pytest
 
 from embedded_cloud.gcp_plugin import RunningPlugin
@@ -19,8 +16,6 @@ from tests.embedded_cloud.gcp_plugin.calls import (
     SUBNETWORK_ID,
     TOKENS,
     Calls,
-    connected,
-    embedded,
     make,
 )
 
@@ -78,20 +73,6 @@ IMPORTS = [
     ("Subnetwork", f"{PROJECT}/{REGION}/sub"),
     ("Subnetwork", "sub"),
 ]
-
-
-@pytest.fixture
-def world(tmp_path: Path) -> Iterator[tuple[EmbeddedCloud, RunningPlugin]]:
-    """An embedded cloud and the plugin."""
-    with embedded(tmp_path / "state") as both:
-        yield both
-
-
-@pytest.fixture
-def calls(world: tuple[EmbeddedCloud, RunningPlugin]) -> Iterator[Calls]:
-    """A configured provider."""
-    with connected(world[1].port) as provider:
-        yield provider
 
 
 @pytest.mark.parametrize("kind", TOKENS)
