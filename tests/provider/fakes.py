@@ -12,8 +12,9 @@ from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.call import Call
-from tpuflex.request.arguments import QueuedResourceArgs, parse
 from tpuflex.request.body import request_body
+from tpuflex.request.fields import RequestArgs
+from tpuflex.request.inputs import parse
 from tpuflex.request.model import Node
 from tpuflex.request.nodes import Nodes
 
@@ -33,7 +34,7 @@ INPUTS: dict[str, Any] = {
 }
 
 
-def args(**changed: Any) -> QueuedResourceArgs:
+def args(**changed: Any) -> RequestArgs:
     """Arguments of a small request, with some ``changed``."""
     return parse({**INPUTS, **changed})
 
@@ -136,7 +137,7 @@ def missing(what: str = NAME) -> NotFoundError:
     return NotFoundError(f"{what} not found")
 
 
-def queued(state: str, of: QueuedResourceArgs | None = None, **data: Any) -> JsonObject:
+def queued(state: str, of: RequestArgs | None = None, **data: Any) -> JsonObject:
     """A queued resource in ``state``, as it was asked for with ``of``."""
     return {
         **request_body(of or args()),
@@ -146,7 +147,7 @@ def queued(state: str, of: QueuedResourceArgs | None = None, **data: Any) -> Jso
     }
 
 
-def node(state: str = "READY", of: QueuedResourceArgs | None = None, **more: Any) -> JsonObject:
+def node(state: str = "READY", of: RequestArgs | None = None, **more: Any) -> JsonObject:
     """The node of :func:`queued`."""
     spec: Any = request_body(of or args())["tpu"]
     return {

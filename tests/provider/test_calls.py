@@ -23,7 +23,7 @@ from tests.provider.fakes import (
 from tpuflex import __version__
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.configuration import Configuration
-from tpuflex.request.arguments import DEFAULTS
+from tpuflex.request.fields import DEFAULTS
 
 URN = f"urn:pulumi:dev::shop::{QUEUED_RESOURCE}::slice"
 TOKEN = "ya29.a0Canary_token-123"

@@ -29,12 +29,12 @@ from tpuflex.provider.pace import elapsed, pause_for
 from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.provider.schema import package_schema
 from tpuflex.provider.zone_attempt import ZoneAttempt, reason
-from tpuflex.request.arguments import DEFAULTS, INNER_DEFAULTS, QueuedResourceArgs
-from tpuflex.request.disk_args import BootDisk, DataDisk
+from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, RequestArgs
 from tpuflex.request.model import QueuedResource as Found
 from tpuflex.request.name import RequestName
+from tpuflex.request.objects import BootDisk, DataDisk
+from tpuflex.request.rows import defaults, moment, object_type
 from tpuflex.request.snapshot import Snapshot
-from tpuflex.request.values import defaults, moment, object_type
 
 NAMED = RequestName.parse(NAME)
 APIS = "TPU STORAGE SECRETMANAGER COMPUTE IAM CLOUDRESOURCEMANAGER SERVICEUSAGE"
@@ -93,7 +93,7 @@ class _Plain(BaseModel):
 def test_defaults_are_what_is_meant_by_leaving_out() -> None:
     """Under its name on the wire, with lists as the wire has them; "nothing" is left out."""
     assert defaults(_Plain) == {"someSize": 3, "someList": ["a"], "several": []}
-    assert defaults(QueuedResourceArgs) == DEFAULTS
+    assert defaults(RequestArgs) == DEFAULTS
     assert defaults(DataDisk) == INNER_DEFAULTS["dataDisks"]
 
 

@@ -6,10 +6,7 @@ import json
 
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.schema import package_schema
-from tpuflex.request.arguments import (
-    INPUTS,
-    QueuedResourceArgs,
-)
+from tpuflex.request.fields import INPUTS, RequestArgs
 
 
 class TestPackageSchema:
@@ -47,5 +44,5 @@ class TestPackageSchema:
 
     def test_every_field_of_the_model_is_described(self) -> None:
         """No field goes without a text."""
-        for name, field in QueuedResourceArgs.model_fields.items():
+        for name, field in RequestArgs.model_fields.items():
             assert field.description, name

@@ -29,9 +29,8 @@ from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import plan
 from tpuflex.provider.protection import refuse_deletion, refuse_replacement
 from tpuflex.provider.read import names_of
-from tpuflex.request.body import request_body
+from tpuflex.request.body import imported_inputs, request_body
 from tpuflex.request.diff import diff
-from tpuflex.request.importing import imported_inputs
 from tpuflex.request.model import Node, QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
@@ -58,7 +57,6 @@ def test_a_node_alone_is_imported_by_what_it_says() -> None:
         "serviceAccount": "host@cloud-project.iam.gserviceaccount.com",
         "externalIps": False,
         "secureBoot": False,
-        "autocheckpointEnabled": False,
         "metadata": {},
     }
 

@@ -15,12 +15,17 @@ from tests.request.inputs import OTHER
 from tpuflex.provider import resource, resource_args
 from tpuflex.provider.resource import QueuedResource
 from tpuflex.provider.schema import FILLED
-from tpuflex.request.arguments import REQUIRED, QueuedResourceArgs
-from tpuflex.request.disk_args import BootDisk, DataDisk
-from tpuflex.request.network_args import NetworkConfig
-from tpuflex.request.node_args import AcceleratorConfig
-from tpuflex.request.queue_args import Guaranteed, Interval, MultiNode
-from tpuflex.request.values import Group
+from tpuflex.request.fields import REQUIRED, RequestArgs
+from tpuflex.request.objects import (
+    AcceleratorConfig,
+    BootDisk,
+    DataDisk,
+    Guaranteed,
+    Interval,
+    MultiNode,
+    NetworkConfig,
+)
+from tpuflex.request.rows import Group
 
 SLICE = "tpuflex:tpu:QueuedResource slice"
 PARAMETERS = {
@@ -76,7 +81,7 @@ def registered(**arguments: Any) -> dict[str, Any]:
 
 def test_every_input_is_a_keyword() -> None:
     """The class takes exactly the model's inputs; required is what nothing can be made of."""
-    assert set(PARAMETERS) == set(QueuedResourceArgs.model_fields)
+    assert set(PARAMETERS) == set(RequestArgs.model_fields)
     required = {name for name, p in PARAMETERS.items() if p.default is p.empty}
     assert {to_camel(name) for name in required} == REQUIRED - FILLED
 

@@ -23,7 +23,7 @@ from tests.provider.fakes import (
 from tpuflex.errors import ConflictError, TpuflexError
 from tpuflex.provider.pace import Deadlines
 from tpuflex.provider.race import obtain
-from tpuflex.request.arguments import QueuedResourceArgs
+from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import Snapshot
 
@@ -51,7 +51,7 @@ class Zone:
     failure: JsonObject | None = None
     undeletable: frozenset[str] = frozenset({"PROVISIONING"})
     stuck: TpuflexError | None = None
-    of: QueuedResourceArgs | None = None
+    of: RequestArgs | None = None
 
     def state(self, now: float) -> str:
         due = [at for at in self.grants if self.since + at <= now]
@@ -83,7 +83,7 @@ class Zones:
         data = {"failedData": {"error": zone.failure}} if zone.failure else {}
         return {**queued(state, self._args(zone, place), **data), "name": sent.path}
 
-    def _args(self, zone: Zone, place: str) -> QueuedResourceArgs:
+    def _args(self, zone: Zone, place: str) -> RequestArgs:
         return zone.of or args(zones=[place])
 
     def _post(self, zone: Zone, place: str) -> Answer:

@@ -12,14 +12,18 @@ from pulumi_plugin.changes import ChangeKind
 from pulumi_plugin.values import UNKNOWN, Properties
 from tests.request.inputs import OTHER, changed, filled
 from tpuflex.naming import LABEL_OWNER
-from tpuflex.request.arguments import DEFAULTS, QueuedResourceArgs, failures, input_properties
 from tpuflex.request.body import BOOT_METADATA
-from tpuflex.request.diff import LOCAL, PATCHABLE, diff, with_next_generation
+from tpuflex.request.check import failures
+from tpuflex.request.diff import diff, with_next_generation
+from tpuflex.request.fields import DEFAULTS, ROWS, RequestArgs
+from tpuflex.request.inputs import input_properties
+from tpuflex.request.rows import OnChange
 from tpuflex.request.states import Lifecycle
 
 #: What the id is made of makes no difference while the id stays.
 SETTABLE = sorted(set(OTHER) - {"queuedResourceIdPrefix"})
-IN_PLACE = set(PATCHABLE) | LOCAL
+_IN_PLACE = (OnChange.PATCHES, OnChange.STEERS)
+IN_PLACE = {key for key, row in ROWS.items() if row.on_change in _IN_PLACE}
 
 
 @pytest.mark.parametrize("key", SETTABLE)
@@ -180,7 +184,7 @@ def test_nothing_changes_into_itself(keys: set[str]) -> None:
     inputs = filled(**changed(*sorted(keys)))
 
     assert not diff(inputs, inputs).changes
-    assert diff(inputs, input_properties(QueuedResourceArgs.model_validate(inputs))).changes == {}
+    assert diff(inputs, input_properties(RequestArgs.model_validate(inputs))).changes == {}
 
 
 #: Inputs whose other value is a change of themselves alone.

@@ -12,8 +12,8 @@ from pulumi_plugin.values import Value
 from tests.provider.fakes import INPUTS, args
 from tests.request.inputs import filled
 from tpuflex.naming import generation_id
-from tpuflex.request.arguments import failures
 from tpuflex.request.body import node_ids, request_body
+from tpuflex.request.check import failures
 from tpuflex.request.diff import diff
 from tpuflex.request.model import QueuedResource
 from tpuflex.request.nodes import ids_of

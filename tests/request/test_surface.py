@@ -24,21 +24,17 @@ from tests.request.inputs import (
     leaves,
 )
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC
-from tpuflex.request.arguments import (
-    INPUTS,
-    failures,
-    parse,
-    with_defaults,
-)
-from tpuflex.request.body import node_ids, request_body, spec_hash
-from tpuflex.request.diff import LOCAL
-from tpuflex.request.importing import imported_inputs
+from tpuflex.request.body import imported_inputs, node_ids, request_body, spec_hash
+from tpuflex.request.check import failures
+from tpuflex.request.fields import INPUTS, ROWS
+from tpuflex.request.inputs import parse, with_defaults
 from tpuflex.request.model import QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
-from tpuflex.request.values import moment
+from tpuflex.request.rows import OnChange, moment
 
 SCHEMAS = google_schemas()
+LOCAL = {key for key, row in ROWS.items() if row.on_change is OnChange.STEERS}
 #: Inputs that make other inputs, and are not sent themselves.
 MAKES_OTHERS = {"queuedResourceIdPrefix"}
 #: Settable fields that no input sets, and why.

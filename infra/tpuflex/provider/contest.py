@@ -12,7 +12,7 @@ from tpuflex.provider.delete import Removal
 from tpuflex.provider.pace import HEARTBEAT, Deadlines, elapsed, pause_for
 from tpuflex.provider.watch import Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
-from tpuflex.request.arguments import QueuedResourceArgs
+from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import Snapshot, rank
 
@@ -31,7 +31,7 @@ class Contest:
     """
 
     call: Call
-    args: QueuedResourceArgs
+    args: RequestArgs
     deadlines: Deadlines
     attempts: list[ZoneAttempt] = field(default_factory=list)
     other_requests: list[Removal] = field(default_factory=list)

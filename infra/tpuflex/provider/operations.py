@@ -6,7 +6,8 @@ from dataclasses import replace
 
 from pydantic import JsonValue
 
-from pulumi_plugin.values import Properties, Value
+from pulumi_plugin.values import Properties
+from tpuflex.duration import google_seconds, parse_duration
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
@@ -17,7 +18,8 @@ from tpuflex.provider.protection import refuse_deletion
 from tpuflex.provider.race import obtain
 from tpuflex.provider.read import labels_of, names_of, read
 from tpuflex.provider.zone_attempt import ZoneAttempt
-from tpuflex.request.arguments import QueuedResourceArgs, parse
+from tpuflex.request.fields import DEFAULTS, RequestArgs
+from tpuflex.request.inputs import parse
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import RUN_OVER_CLEANED, RUN_OVER_LEFTOVER
 from tpuflex.request.snapshot import Snapshot
@@ -105,7 +107,8 @@ def delete_resource(
     names = names_of(id_, inputs, outputs)
     labels = labels_of(inputs)
     refuse_deletion(call, inputs, names, labels)
-    limit = timeout or _seconds(inputs.get("deleteTimeout"))
+    asked = google_seconds(inputs.get("deleteTimeout"))
+    limit = timeout or asked or parse_duration(DEFAULTS["deleteTimeout"]).total_seconds()
     deadline = call.timing.monotonic() + limit
     created = str(outputs.get("createTime") or "")
     removals = [
@@ -115,7 +118,7 @@ def delete_resource(
         delete_all(removals)
 
 
-def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName]) -> UnreadyError:
+def _after_the_run(call: Call, args: RequestArgs, known: list[RequestName]) -> UnreadyError:
     """The run is over, and nobody asked for another: at most what is left is cleaned up. Either
     way there is no slice, and an `up` that ends well would say that there is one."""
     left = _left(call, args, known)
@@ -138,20 +141,15 @@ def _after_the_run(call: Call, args: QueuedResourceArgs, known: list[RequestName
     )
 
 
-def _left(call: Call, args: QueuedResourceArgs, known: list[RequestName]) -> list[Snapshot]:
+def _left(call: Call, args: RequestArgs, known: list[RequestName]) -> list[Snapshot]:
     """What is left of a run, in every zone that was asked."""
     looks = [call.look_twice(name) for name in known]
     return [seen for seen in looks if not seen.gone and seen.belongs_to(args.labels)]
 
 
 def _patched(
-    call: Call, args: QueuedResourceArgs, old: Properties, seen: Snapshot, timeout: float
+    call: Call, args: RequestArgs, old: Properties, seen: Snapshot, timeout: float
 ) -> Snapshot:
     there = ZoneAttempt.in_zone(args, seen.name.zone).args
     limit = min(timeout or 600.0, 600.0)
     return patch(call, there, old, seen, deadline=call.timing.monotonic() + limit)
-
-
-def _seconds(value: Value) -> float:
-    text = value.removesuffix("s") if isinstance(value, str) else ""
-    return float(text) if text.isdecimal() else 3 * 3600.0

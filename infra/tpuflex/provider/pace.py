@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from datetime import timedelta
 from types import TracebackType
 
-from tpuflex.duration import format_duration
-from tpuflex.request.provider_options import CapacityArgs, seconds
+from tpuflex.duration import format_duration, parse_duration
+from tpuflex.request.fields import ProviderOptions
 
 #: Between polls: short at first, because it may be over at once, then ever longer.
 _SHORTEST = 0.5
@@ -89,11 +89,11 @@ class Deadlines:
     overall: float = math.inf
 
     @classmethod
-    def of(cls, args: CapacityArgs, timeout: float) -> Deadlines:
+    def of(cls, args: ProviderOptions, timeout: float) -> Deadlines:
         """What ``args`` say, within the engine's ``timeout`` (0: it has none)."""
         return cls(
-            queue=seconds(args.queue_timeout),
-            provisioning=seconds(args.provisioning_timeout),
-            deletion=seconds(args.delete_timeout),
+            queue=parse_duration(args.queue_timeout).total_seconds(),
+            provisioning=parse_duration(args.provisioning_timeout).total_seconds(),
+            deletion=parse_duration(args.delete_timeout).total_seconds(),
             overall=timeout or math.inf,
         )

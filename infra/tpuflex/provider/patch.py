@@ -8,10 +8,10 @@ from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.body import BOOT_METADATA, spec_hash
 from tpuflex.request.causes import classify, remedy
 from tpuflex.request.diff import PATCHABLE
+from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Node, Operation
 from tpuflex.request.snapshot import Snapshot
 
@@ -19,7 +19,7 @@ JsonObject = dict[str, JsonValue]
 _POLL = 1.0
 
 
-def node_patch(args: QueuedResourceArgs, old: Properties, asked: Node, node: Node) -> JsonObject:
+def node_patch(args: RequestArgs, old: Properties, asked: Node, node: Node) -> JsonObject:
     """The fields of ``node`` that differ from what ``args`` ask for, by input name.
 
     Args:
@@ -52,7 +52,7 @@ def node_patch(args: QueuedResourceArgs, old: Properties, asked: Node, node: Nod
 
 
 def patch(
-    call: Call, args: QueuedResourceArgs, old: Properties, seen: Snapshot, *, deadline: float
+    call: Call, args: RequestArgs, old: Properties, seen: Snapshot, *, deadline: float
 ) -> Snapshot:
     """Bring every node of ``seen`` in line with ``args`` and look at them again.
 
@@ -88,9 +88,7 @@ def patch(
     return call.look(seen.name)
 
 
-def _report(
-    call: Call, args: QueuedResourceArgs, seen: Snapshot, wanted: dict[str, JsonObject]
-) -> None:
+def _report(call: Call, args: RequestArgs, seen: Snapshot, wanted: dict[str, JsonObject]) -> None:
     changed = dict.fromkeys(key for each in wanted.values() for key in each)
     which = f"{len(wanted)} of {len(seen.nodes.ids)} nodes" if seen.nodes.several else "the node"
     call.report(f"changing {', '.join(changed)} of {which}", passing=True)
@@ -148,7 +146,7 @@ def _body(changed: JsonObject) -> JsonObject:
     return body
 
 
-def _labels(args: QueuedResourceArgs) -> dict[str, str]:
+def _labels(args: RequestArgs) -> dict[str, str]:
     return {**args.labels, LABEL_SPEC: spec_hash(args)}
 
 

@@ -17,8 +17,8 @@ from tpuflex.errors import (
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.delete import delete
-from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.body import request_body, request_name, spec_hash
+from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Operation
 from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.snapshot import Snapshot
@@ -39,7 +39,7 @@ class Verdict(Enum):
     REFUSE_DIFFERENT = auto()
 
 
-def verdict(args: QueuedResourceArgs, seen: Snapshot) -> Verdict:
+def verdict(args: RequestArgs, seen: Snapshot) -> Verdict:
     """Judge what was found. Nothing is touched that does not carry our owner marker."""
     if seen.gone:
         return Verdict.CREATE
@@ -52,7 +52,7 @@ def verdict(args: QueuedResourceArgs, seen: Snapshot) -> Verdict:
     return Verdict.REFUSE_DIFFERENT
 
 
-def place(call: Call, args: QueuedResourceArgs, *, deadline: float) -> Operation | None:
+def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None:
     """Make sure that the request is placed.
 
     Args:
@@ -92,7 +92,7 @@ def place(call: Call, args: QueuedResourceArgs, *, deadline: float) -> Operation
     raise AssertionError("unreachable")
 
 
-def refuse_foreign(args: QueuedResourceArgs, seen: Snapshot) -> None:
+def refuse_foreign(args: RequestArgs, seen: Snapshot) -> None:
     """Check that what was found is ours.
 
     Raises:
@@ -102,7 +102,7 @@ def refuse_foreign(args: QueuedResourceArgs, seen: Snapshot) -> None:
         raise refusal(seen, Verdict.REFUSE_FOREIGN)
 
 
-def _post(call: Call, args: QueuedResourceArgs, request_id: str) -> Operation | None:
+def _post(call: Call, args: RequestArgs, request_id: str) -> Operation | None:
     name = request_name(args)
     call.report(f"asking for {args.accelerator_type} in {name.zone}", passing=True)
     try:
@@ -118,7 +118,7 @@ def _post(call: Call, args: QueuedResourceArgs, request_id: str) -> Operation | 
         return _after_lost_answer(call, args, error)
 
 
-def _after_lost_answer(call: Call, args: QueuedResourceArgs, error: ApiError) -> Operation | None:
+def _after_lost_answer(call: Call, args: RequestArgs, error: ApiError) -> Operation | None:
     """The answer to the POST never came: find out whether it took effect."""
     name = request_name(args)
     try:

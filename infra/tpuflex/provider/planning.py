@@ -14,9 +14,9 @@ from tpuflex.duration import google_seconds
 from tpuflex.provider.pace import elapsed
 from tpuflex.provider.protection import refuse_replacement
 from tpuflex.request.diff import diff, with_next_generation
+from tpuflex.request.fields import PROVIDER_ONLY
 from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.outputs import recorded_lifecycle, remaining
-from tpuflex.request.provider_options import STEERING
 from tpuflex.request.states import NOT_FOUND, Lifecycle
 
 _HAS_A_PLACE = frozenset({Lifecycle.ACTIVE, Lifecycle.ENDED})
@@ -54,10 +54,10 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
         ConflictError: it would replace what is protected.
     """
     where = recorded_lifecycle(outputs)
-    described = {key: value for key, value in new.items() if key not in STEERING}
+    described = {key: value for key, value in new.items() if key not in PROVIDER_ONLY}
     if not _moves(old, new, outputs, where):
         described["zones"] = old.get("zones")
-    before = {key: value for key, value in old.items() if key not in STEERING}
+    before = {key: value for key, value in old.items() if key not in PROVIDER_ONLY}
     found = diff(before, described, where)
     changes = {**found.changes, **_steering(old, new)}
     if "zones" not in changes and _waits(where) and old.get("zones") != new.get("zones"):
@@ -104,14 +104,14 @@ def _moves(old: Properties, new: Properties, outputs: Properties, where: Lifecyc
 def _steering(old: Properties, new: Properties) -> dict[str, Change]:
     """Changes of what steers the provider. A state that holds none of it (an import, an earlier
     version) says nothing about it, so nothing has changed."""
-    if not STEERING & old.keys():
+    if not PROVIDER_ONLY & old.keys():
         return {}
     return {
         key: Change(
             ChangeKind.between(old.get(key), new.get(key)),
             replaces=key == "rerun" and key in new and not has_unknown(new[key]),
         )
-        for key in sorted(STEERING)
+        for key in sorted(PROVIDER_ONLY)
         if old.get(key) != new.get(key)
     }
 

@@ -23,7 +23,7 @@ from tpuflex.provider.pace import Deadlines, elapsed
 from tpuflex.provider.place import Verdict, place, refusal, verdict
 from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
-from tpuflex.request.arguments import QueuedResourceArgs
+from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import Snapshot, rank
 from tpuflex.request.states import Lifecycle
@@ -31,7 +31,7 @@ from tpuflex.request.states import Lifecycle
 
 def obtain(
     call: Call,
-    args: QueuedResourceArgs,
+    args: RequestArgs,
     deadlines: Deadlines,
     *,
     known: Iterable[RequestName] = (),
@@ -58,7 +58,7 @@ class Race:
     def __init__(
         self,
         call: Call,
-        args: QueuedResourceArgs,
+        args: RequestArgs,
         deadlines: Deadlines,
         known: Iterable[RequestName] = (),
     ) -> None:

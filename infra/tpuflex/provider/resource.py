@@ -264,9 +264,7 @@ def _inputs() -> type[object]:
     and never the keys of labels and metadata."""
     annotations = {**dict.fromkeys(OUTPUTS, "object"), **_annotations()}
     body = {name: pulumi.property(_camel(name), default=None) for name in annotations}
-    made = type(
-        "QueuedResourceArgs", (), {**body, "__annotations__": annotations, "__module__": __name__}
-    )
+    made = type("RequestArgs", (), {**body, "__annotations__": annotations, "__module__": __name__})
     return pulumi.input_type(made)
 
 

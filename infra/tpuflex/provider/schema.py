@@ -13,7 +13,7 @@ from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.request.arguments import REQUIRED, QueuedResourceArgs
+from tpuflex.request.fields import REQUIRED, RequestArgs
 from tpuflex.request.nodes import NodeStatus
 
 JsonObject = dict[str, JsonValue]
@@ -75,7 +75,7 @@ _OUTPUTS: tuple[tuple[str, JsonObject, str, bool], ...] = (
 
 def package_schema() -> str:
     """The schema as JSON (https://www.pulumi.com/docs/iac/extending-pulumi/schema/)."""
-    inputs = _properties(QueuedResourceArgs)
+    inputs = _properties(RequestArgs)
     outputs = {name: {**kind, "description": text} for name, kind, text, _ in _OUTPUTS}
     required = [*REQUIRED, *(name for name, _, _, always in _OUTPUTS if always)]
     schema = {
@@ -91,7 +91,7 @@ def package_schema() -> str:
             "description": "Talks to the Cloud TPU API, or to the embedded cloud.",
             "inputProperties": _provider_inputs(),
         },
-        "types": {_token(group): _object(group) for group in _groups(QueuedResourceArgs)}
+        "types": {_token(group): _object(group) for group in _groups(RequestArgs)}
         | {_token(NodeStatus): _object(NodeStatus)},
         "resources": {
             QUEUED_RESOURCE: {

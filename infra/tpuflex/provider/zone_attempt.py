@@ -16,9 +16,9 @@ from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.delete import Removal
 from tpuflex.provider.pace import elapsed
 from tpuflex.provider.watch import Watch
-from tpuflex.request.arguments import QueuedResourceArgs
 from tpuflex.request.body import request_name
 from tpuflex.request.causes import Cause, outcome
+from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Status
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import NO_REASON, Snapshot
@@ -40,7 +40,7 @@ class ZoneAttempt:
         share: when its turn ends (ordered), on the monotonic clock.
     """
 
-    args: QueuedResourceArgs
+    args: RequestArgs
     name: RequestName
     watch: Watch | None = None
     removal: Removal | None = None
@@ -50,7 +50,7 @@ class ZoneAttempt:
     share: float | None = None
 
     @classmethod
-    def in_zone(cls, args: QueuedResourceArgs, zone: str) -> ZoneAttempt:
+    def in_zone(cls, args: RequestArgs, zone: str) -> ZoneAttempt:
         """The zone ``zone`` of ``args``."""
         there = args.model_copy(update={"zones": (zone,)})
         return cls(there, request_name(there))

@@ -1,171 +1,228 @@
-"""The request body that asks for a slice, and the fingerprint by which it is recognised.
+"""The JSON that asks for a slice, made from the rows, and the inputs that would have asked for
+what exists, by the same rows; and the fingerprint by which a request is recognised. Pure.
 
-Names and places of the fields: `QueuedResource` and `Node` of `tpu.v2alpha1`, revision 20261001.
 Nothing is sent for what the program leaves to Google.
 """
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
-from pydantic import JsonValue
+from pydantic import BaseModel, JsonValue
+from pydantic.alias_generators import to_camel
 
+from pulumi_plugin.values import Properties, Value
 from tpuflex.naming import LABEL_SPEC, digest
-from tpuflex.request.arguments import QueuedResourceArgs
-from tpuflex.request.disk_args import BootDisk, DataDisk
+from tpuflex.request.fields import RequestArgs
+from tpuflex.request.model import QueuedResource
 from tpuflex.request.name import RequestName
-from tpuflex.request.network_args import NetworkArgs, NetworkConfig
-from tpuflex.request.nodes import ids_of
-from tpuflex.request.queue_args import Interval
+from tpuflex.request.nodes import Nodes, ids_of
+from tpuflex.request.rows import Form, Input, OnChange, object_type, rows
 
 JsonObject = dict[str, JsonValue]
 
 #: Metadata that only takes effect at a boot: changing it in place would change nothing that runs.
 BOOT_METADATA = frozenset({"startup-script", "tpuflex-config"})
+_SPEC = "tpu.nodeSpec."
+_NODE = f"{_SPEC}node."
+_PATCHED = frozenset(
+    row.at for row in rows(RequestArgs).values() if row.on_change is OnChange.PATCHES
+)
 
 
-def request_name(args: QueuedResourceArgs) -> RequestName:
+def request_name(args: RequestArgs) -> RequestName:
     """The full name of the queued resource that ``args`` ask for, in the first of their zones."""
     return RequestName(args.project, args.zones[0], args.queued_resource_id, node_ids(args))
 
 
-def request_body(args: QueuedResourceArgs) -> JsonObject:
+def node_ids(args: RequestArgs) -> tuple[str, ...]:
+    """The ids that the nodes will have: one, or PREFIX-0, PREFIX-1, … of several."""
+    several = args.multi_node
+    return ids_of(
+        args.queued_resource_id, None if several is None else several.model_dump(by_alias=True)
+    )
+
+
+def request_body(args: RequestArgs) -> JsonObject:
     """The `QueuedResource` that is posted in the first zone, with the spec hash among the node's
     labels."""
-    node = _node(args)
-    node["labels"] = {**args.labels, LABEL_SPEC: spec_hash(args)}
-    parent = request_name(args).parent
-    return {**_terms(args), "tpu": {"nodeSpec": [{"parent": parent, **_nodes(args), "node": node}]}}
+    body = _nested(
+        _places(args)
+        | {
+            f"{_SPEC}parent": request_name(args).parent,
+            f"{_NODE}labels": {**args.labels, LABEL_SPEC: spec_hash(args)},
+        }
+    )
+    return body | {"tpu": {"nodeSpec": [_at(body, "tpu.nodeSpec")]}}
 
 
-def spec_hash(args: QueuedResourceArgs) -> str:
+def spec_hash(args: RequestArgs) -> str:
     """Fingerprint of all that cannot be changed in place: two requests of one name with the same
-    one are the same request. What can be patched is left out, so patching does not make a
-    stranger."""
-    node = _node(args)
-    for field in ("description", "labels", "tags", "metadata"):
-        node.pop(field, None)
+    one are the same request. What can be patched is left out, so a patched request is still
+    recognised as ours."""
+    fixed = {place: value for place, value in _places(args).items() if place not in _PATCHED}
     if args.on_boot_change == "replace":
-        node["metadata"] = {key: args.metadata.get(key) for key in sorted(BOOT_METADATA)}
-    network = node.get("networkConfig")
-    if isinstance(network, dict):
-        network.pop("enableExternalIps")
-    asked = {**_terms(args), **_nodes(args), "node": node}
+        boot: JsonObject = {key: args.metadata.get(key) for key in sorted(BOOT_METADATA)}
+        fixed[f"{_NODE}metadata"] = boot
+    asked = _nested({place.removeprefix(_SPEC): value for place, value in fixed.items()})
+    if not args.network_configs:
+        # The fingerprints of running slices have it, also where nothing is in it.
+        asked["node"] = {"networkConfig": {}, **_object(asked["node"])}
     return digest(json.dumps(asked, sort_keys=True, separators=(",", ":")))
 
 
-def node_ids(args: QueuedResourceArgs) -> tuple[str, ...]:
-    """The ids that the nodes will have: one, or PREFIX-0, PREFIX-1, … of several."""
-    several = args.multi_node
-    asked = None if several is None else several.model_dump(by_alias=True)
-    return ids_of(args.queued_resource_id, asked)
-
-
-def _terms(args: QueuedResourceArgs) -> JsonObject:
-    """On what terms, for how long, valid from and until."""
-    terms: JsonObject = {"provisioningModel": args.provisioning_model}
+def _places(args: RequestArgs) -> JsonObject:
+    """All that is sent, by its place."""
+    places = _values(args)
     if args.provisioning_model == "SPOT":
         # gcloud 528 sends both for --provisioning-model=spot; with the model alone, the tier
         # would be left open.
-        terms["spot"] = {}
-    if args.best_effort:
-        terms["bestEffort"] = {}
-    if args.guaranteed is not None:
-        terms["guaranteed"] = _said(
-            minDuration=args.guaranteed.min_duration, reserved=args.guaranteed.reserved or None
-        )
-    run = _said(maxRunDuration=args.max_run_duration, terminationTime=args.termination_time)
-    if run:
-        terms["runDuration"] = run
-    interval = args.valid_interval
-    policy = _said(
-        validUntilDuration=args.valid_until_duration,
-        validUntilTime=args.valid_until_time,
-        validAfterDuration=args.valid_after_duration,
-        validAfterTime=args.valid_after_time,
-        validInterval=None if interval is None else _interval(interval),
-    )
-    if policy:
-        terms["queueingPolicy"] = policy
-    return terms | _said(reservationName=args.reservation_name)
-
-
-def _interval(interval: Interval) -> JsonObject:
-    return _said(startTime=interval.start_time, endTime=interval.end_time)
-
-
-def _nodes(args: QueuedResourceArgs) -> JsonObject:
-    """How many nodes, and what they are called."""
-    several = args.multi_node
-    if several is None:
-        return {"nodeId": args.queued_resource_id}
+        places["spot"] = {}
+    if args.multi_node is None:
+        places[f"{_SPEC}nodeId"] = args.queued_resource_id
+    one_network = f"{_NODE}networkConfig."
     return {
-        "multiNodeParams": _said(
-            nodeCount=several.node_count,
-            nodeIdPrefix=several.node_id_prefix,
-            workloadType=several.workload_type,
-        )
+        place: value
+        for place, value in places.items()
+        if not (args.network_configs and place.startswith(one_network))
     }
 
 
-def _node(args: QueuedResourceArgs) -> JsonObject:
-    config = args.accelerator_config
-    node = _said(
-        acceleratorType=args.accelerator_type,
-        acceleratorConfig=(
-            None if config is None else {"type": config.type, "topology": config.topology}
-        ),
-        runtimeVersion=args.runtime_version,
-        serviceAccount={"email": args.service_account, "scope": [*args.scopes]},
-        shieldedInstanceConfig={"enableSecureBoot": args.secure_boot},
-        labels={**args.labels},
-        metadata={**args.metadata},
-        tags=[*args.tags] or None,
-        description=args.description,
-        autocheckpointEnabled=args.autocheckpoint_enabled or None,
-        cidrBlock=args.cidr_block,
-        dataDisks=[_data_disk(disk) for disk in args.data_disks] or None,
-        bootDiskConfig=None if args.boot_disk is None else _boot_disk(args.boot_disk),
-    )
-    if args.network_configs:
-        node["networkConfigs"] = [_interface(one) for one in args.network_configs]
-    else:
-        node["networkConfig"] = _interface(args)
-    return node
-
-
-def _interface(one: NetworkArgs | NetworkConfig) -> JsonObject:
-    return {
-        "enableExternalIps": one.external_ips,
-        **_said(
-            network=one.network,
-            subnetwork=one.subnetwork,
-            canIpForward=one.can_ip_forward or None,
-            queueCount=one.queue_count,
-        ),
+def _values(group: BaseModel) -> JsonObject:
+    """What ``group`` says, by the places of its rows."""
+    values = {
+        row.at: _wire(getattr(group, name), row.form)
+        for name, row in rows(type(group)).items()
+        if row.at
     }
+    return {place: value for place, value in values.items() if value is not None}
 
 
-def _data_disk(disk: DataDisk) -> JsonObject:
-    return _said(sourceDisk=disk.source_disk, mode=disk.mode, workerIds=[*disk.worker_ids] or None)
+def _nested(places: Mapping[str, JsonValue]) -> JsonObject:
+    """The object that has each value at its place."""
+    inside: dict[str, dict[str, JsonValue]] = {}
+    body: JsonObject = {}
+    for place, value in places.items():
+        head, _, rest = place.partition(".")
+        if rest:
+            inside.setdefault(head, {})[rest] = value
+        else:
+            body[head] = value
+    return body | {head: _nested(inner) for head, inner in inside.items()}
 
 
-def _boot_disk(disk: BootDisk) -> JsonObject:
-    return _said(
-        diskSizeGb=_int64(disk.disk_size_gb),
-        sourceImage=disk.source_image,
-        provisionedIops=_int64(disk.provisioned_iops),
-        provisionedThroughput=_int64(disk.provisioned_throughput),
-        storagePool=disk.storage_pool,
-        enableConfidentialCompute=disk.enable_confidential_compute or None,
-        customerEncryptionKey=disk.kms_key_name and {"kmsKeyName": disk.kms_key_name},
-    )
+def _wire(value: object, form: Form) -> JsonValue:
+    """``value`` in Google's JSON; None if it is left out."""
+    if value is None or form is Form.IN_NAME:
+        return None
+    match value:
+        case BaseModel():
+            return _nested(_values(value))
+        case tuple():
+            return [_wire(item, form) for item in value] or None
+        case dict():
+            return {**value}
+        case False if form is not Form.ALWAYS:
+            return None
+        case bool() if form is Form.FLAG:
+            return {}
+        case int() if form is Form.INT64:
+            return str(value)
+        case str() | bool() | int():
+            return value
+    raise TypeError(f"no row holds a {type(value).__name__}")
 
 
-def _int64(number: int | None) -> str | None:
-    """A 64-bit number travels as text in Google's JSON."""
-    return None if number is None else str(number)
+def imported_inputs(name: RequestName, request: QueuedResource | None, nodes: Nodes) -> Properties:
+    """The inputs of what exists under ``name``.
+
+    What can be patched is read from the node as it is (of several, from the first that there
+    is); the rest as it was asked for, because the node spells some of it differently.
+    """
+    of = request or QueuedResource()
+    # With its first node spec, the only one in what this version creates, in place of the list.
+    asked = _json(of) | {"tpu": {"nodeSpec": _json(of.spec)}}
+    node = _json(nodes.first or of.spec.node)
+    # The service adds a type to a shape; either was asked for, not both.
+    by_shape = of.spec.node.accelerator_config is not None and not of.spec.node.accelerator_type
+    implied = "accelerator_type" if by_shape else "accelerator_config"
+    read = {
+        to_camel(field): _input(RequestArgs, field, row, _found(row, asked, node))
+        for field, row in rows(RequestArgs).items()
+        if row.form is not Form.IN_NAME and field != implied
+    }
+    named: Properties = {
+        "queuedResourceId": name.id,
+        "project": name.project,
+        "zones": [name.zone],
+    }
+    given: Properties = {key: value for key, value in read.items() if value is not None}
+    return named | given | _corrected(given, request)
 
 
-def _said(**fields: JsonValue) -> JsonObject:
-    return {name: value for name, value in fields.items() if value is not None}
+def _found(row: Input, asked: JsonValue, node: JsonValue) -> JsonValue:
+    """The JSON that holds the input of ``row``: in the request, or in the node as it is."""
+    in_request = _at(asked, row.at)
+    if row.on_change is OnChange.PATCHES or (row.or_node and not in_request):
+        return _at(node, row.at.removeprefix(_NODE))
+    return in_request
+
+
+def _corrected(given: Properties, request: QueuedResource | None) -> Properties:
+    """Of ``given``, what the service adds, or says in a second way, put right."""
+    labels = given.get("labels")
+    entries = labels.items() if isinstance(labels, dict) else ()
+    corrected: Properties = {"labels": {key: text for key, text in entries if key != LABEL_SPEC}}
+    if request is None:
+        return corrected
+    # Requests from before there were provisioning models say it with a tier, or not at all.
+    model = request.provisioning_model or ("STANDARD" if request.spot is None else "SPOT")
+    corrected["provisioningModel"] = model
+    if request.spec.node.network_configs:
+        corrected["externalIps"] = False
+    return corrected
+
+
+def _input(group: type[BaseModel], field: str, row: Input, found: JsonValue) -> Value:
+    """The input that makes the JSON ``found``; None if it says nothing."""
+    inside = object_type(group.model_fields[field].annotation)
+    if row.form is Form.FLAG:
+        return None if found is None else True
+    if found in ("", None, []) or (found is False and row.form is Form.PLAIN):
+        return None
+    if inside is not None:
+        many = [_inner(inside, item) for item in (found if isinstance(found, list) else [found])]
+        return list(many) if isinstance(found, list) else many[0]
+    if row.form is Form.INT64:
+        return int(str(found))
+    return _plain(found)
+
+
+def _inner(group: type[BaseModel], found: JsonValue) -> Properties:
+    values = {
+        to_camel(name): _input(group, name, row, _at(found, row.at))
+        for name, row in rows(group).items()
+    }
+    return {key: value for key, value in values.items() if value is not None}
+
+
+def _plain(found: JsonValue) -> Value:
+    if isinstance(found, list):
+        return [_plain(item) for item in found]
+    return {k: _plain(v) for k, v in found.items()} if isinstance(found, dict) else found
+
+
+def _json(answer: BaseModel) -> JsonObject:
+    return answer.model_dump(mode="json", by_alias=True)
+
+
+def _at(body: JsonValue, place: str) -> JsonValue:
+    for part in place.split("."):
+        body = body.get(part) if isinstance(body, dict) else None
+    return body
+
+
+def _object(value: JsonValue) -> JsonObject:
+    assert isinstance(value, dict)  # noqa: S101 - rows only put objects there
+    return value

@@ -9,33 +9,25 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pydantic.alias_generators import to_snake
+
 from pulumi_plugin.changes import Change, ChangeKind, Diff, entry_path
 from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.naming import generation_id, generation_of
-from tpuflex.request.arguments import DEFAULTS, INNER_DEFAULTS, INPUTS
 from tpuflex.request.body import BOOT_METADATA
+from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, ROWS
 from tpuflex.request.nodes import ids_of
-from tpuflex.request.provider_options import STEERING
+from tpuflex.request.rows import Form, OnChange
 from tpuflex.request.states import Lifecycle
-
-__all__ = ["INPUTS", "LOCAL", "PATCHABLE", "diff", "with_next_generation"]
 
 #: Inputs that `nodes.patch` can change, and their names in its update mask.
 PATCHABLE = {
-    "description": "description",
-    "labels": "labels",
-    "tags": "tags",
-    "metadata": "metadata",
-    "externalIps": "network_config.enable_external_ips",
+    key: to_snake(row.at.removeprefix("tpu.nodeSpec.node."))
+    for key, row in ROWS.items()
+    if row.on_change is OnChange.PATCHES
 }
-#: Inputs that no request carries: they steer this provider, and change in the state only.
-LOCAL = STEERING | {"onBootChange"}
-#: What an id is made of makes no difference while the id stays.
-_INDIFFERENT = frozenset({"queuedResourceIdPrefix"})
 #: Inputs that say where it is: in two places, one name can exist twice.
 _PLACE = ("project", "zones")
-#: Inputs that may be a bare name or a full path.
-_PATHS = frozenset({"network", "subnetwork"})
 #: What is not there any more, or never will be: the only way forward is a new one.
 _BEYOND_REPAIR = frozenset({Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING})
 _ON_ITS_WAY = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
@@ -53,11 +45,13 @@ def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> D
             costs money that nobody asked for.
     """
     changes: dict[str, Change] = {}
-    for key in sorted(INPUTS - _INDIFFERENT):
+    for key, row in sorted(ROWS.items()):
+        if row.on_change is OnChange.NOTHING:
+            continue
         before, after = _complete(key, old.get(key)), _complete(key, new.get(key))
         if key in ("labels", "metadata"):
             changes |= _map_changes(key, before, after, _replacing_entries(key, new))
-        elif key in _PATHS and _same_place(before, after):
+        elif row.form is Form.NAME_OR_PATH and _same_place(before, after):
             continue
         elif (change := _change(before, after, _replaces(key, new))) is not None:
             changes[key] = change
@@ -98,7 +92,7 @@ def _replaces(key: str, new: Properties) -> bool:
     if key == "externalIps":
         # Only the one network's external IPs can be patched; of several, none can.
         return bool(new.get("networkConfigs"))
-    return key not in PATCHABLE and key not in LOCAL
+    return ROWS[key].on_change is OnChange.REPLACES
 
 
 def _replacing_entries(key: str, new: Properties) -> frozenset[str]:

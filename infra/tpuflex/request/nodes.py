@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pulumi_plugin.values import Value
 from tpuflex import naming
 from tpuflex.request.model import Node
-from tpuflex.request.values import Group
+from tpuflex.request.rows import Group
 
 _READY = "READY"
 #: Of more than these in one sentence, the rest is only counted.

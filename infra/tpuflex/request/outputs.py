@@ -6,7 +6,7 @@ from datetime import datetime
 
 from pulumi_plugin.values import Properties, Value
 from tpuflex.naming import LABEL_SPEC
-from tpuflex.request.importing import imported_inputs
+from tpuflex.request.body import imported_inputs
 from tpuflex.request.model import Node
 from tpuflex.request.nodes import Nodes
 from tpuflex.request.snapshot import Snapshot, parse_time

@@ -18,8 +18,8 @@ from tpuflex.request.model import Node, QueuedResource, Status
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes
 from tpuflex.request.outcomes import TABLE, Condition, condition_of
+from tpuflex.request.rows import moment
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
-from tpuflex.request.values import moment
 
 #: With any one node in one of these, the whole slice is.
 _LEAST = (Lifecycle.LOST, Lifecycle.PROVISIONING)

@@ -13,8 +13,8 @@ from tpuflex.engine.recovery.report import counted
 from tpuflex.engine.state import Stored, adopted, living, referenced, resources
 from tpuflex.gcp.kinds import of_type
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.request.arguments import parse
 from tpuflex.request.body import spec_hash
+from tpuflex.request.inputs import parse
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:

@@ -1,4 +1,5 @@
-"""What single inputs allow and all together do not: each finding names both inputs. Pure."""
+"""Rules across inputs: what each allows by itself and all together do not. Every finding names
+both inputs. Pure."""
 
 from __future__ import annotations
 
@@ -6,21 +7,30 @@ from collections.abc import Iterator
 from datetime import datetime, timedelta
 
 from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
-from tpuflex.request.network_args import ONE_NETWORK
+from tpuflex.duration import google_seconds
+from tpuflex.request import limits
+from tpuflex.request.node_fields import ONE_NETWORK
 from tpuflex.request.nodes import ids_of
-from tpuflex.request.queue_args import LONGEST_RUN, QUEUEING_POLICY, RUN_LENGTH
-from tpuflex.request.values import moment
+from tpuflex.request.rows import moment
 
 Findings = Iterator[tuple[str, str]]
 
+#: The two ways to bound a run.
+RUN_LENGTH = ("maxRunDuration", "terminationTime")
+#: A oneof in Google's definition: giving two of them is not "and".
+QUEUEING_POLICY = (
+    "validUntilDuration",
+    "validUntilTime",
+    "validAfterDuration",
+    "validAfterTime",
+    "validInterval",
+)
 #: Of each group, at most one may be given.
 _ONE_OF = (
     ("acceleratorType", "acceleratorConfig"),
     RUN_LENGTH,
     ("bestEffort", "guaranteed"),
 )
-#: Google documents no limit; as for every name in RFC 1035.
-NODE_ID_LIMIT = 63
 _TIMES = ("terminationTime", "validUntilTime")
 
 
@@ -44,6 +54,8 @@ def conflicts(inputs: Properties, *, before: Properties, now: datetime | None) -
     yield from _network(given)
     yield from _disks(given)
     yield from _node_names(given)
+    yield from _renewal(given)
+    yield from _zones(given)
     yield from _one_zone(given)
     yield from _interval(given)
     if now is not None:
@@ -128,12 +140,42 @@ def _node_names(given: Properties) -> Findings:
         return
     named = several.get("nodeIdPrefix") is not None
     ids = ids_of(str(given.get("queuedResourceId")), several)
-    if ids and "queuedResourceId" in given and len(ids[-1]) > NODE_ID_LIMIT:
+    if ids and "queuedResourceId" in given and len(ids[-1]) > limits.NODE_ID_LIMIT:
         maker = "multiNode.nodeIdPrefix" if named else "queuedResourceId"
         yield (
             "multiNode.nodeIdPrefix",
             f"{maker} and multiNode.nodeCount make node ids such as {ids[-1]}, of"
-            f" {len(ids[-1])} characters. Write a prefix for ids of at most {NODE_ID_LIMIT}.",
+            f" {len(ids[-1])} characters. Write a prefix for ids of at most"
+            f" {limits.NODE_ID_LIMIT}.",
+        )
+
+
+def _renewal(given: Properties) -> Findings:
+    renew = google_seconds(given.get("renewBefore"))
+    run = google_seconds(given.get("maxRunDuration"))
+    if renew is None or run is None:
+        return
+    if limits.renews_at_once(timedelta(seconds=renew), timedelta(seconds=run)):
+        yield (
+            "renewBefore",
+            f"{renew}s is not shorter than maxRunDuration ({run}s): every run would be renewed as"
+            " soon as it begins. Write less, or a longer maxRunDuration.",
+        )
+
+
+def _zones(given: Properties) -> Findings:
+    zones = given.get("zones")
+    if not isinstance(zones, list) or has_unknown(zones):
+        return
+    names = [str(zone) for zone in zones]
+    if twice := limits.named_twice(names):
+        yield "zones", f"{', '.join(twice)} is named twice. Name each zone once."
+    regions = limits.regions_of(names)
+    if len(regions) > 1 and "subnetwork" in given:
+        yield (
+            "zones",
+            f"the zones are in {' and '.join(regions)}, but subnetwork is in one region."
+            " Write zones of one region, or no subnetwork.",
         )
 
 
@@ -186,7 +228,7 @@ def _times(given: Properties, before: Properties, now: datetime) -> Findings:
         if isinstance(value, str) and value != before.get(key) and moment(value) <= now:
             yield key, f"{value} has passed. Write a later time."
     end = given.get("terminationTime")
-    if isinstance(end, str) and moment(end) > now + timedelta(seconds=LONGEST_RUN):
+    if isinstance(end, str) and moment(end) > now + limits.LONGEST_RUN:
         yield "terminationTime", f"{end} is more than 7 days from now. Write an earlier time."
 
 
