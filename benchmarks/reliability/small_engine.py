@@ -29,8 +29,7 @@ from reliability.small_state import (
     plain,
     refreshing,
 )
-from tpuflex.engine.events import Step
-from tpuflex.engine.plan import Plan
+from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.servicer import Servicer
 
@@ -69,10 +68,10 @@ class SmallEngine:
         """Delete everything."""
         return self._ran(self._down)
 
-    def preview(self) -> Plan:
+    def preview(self) -> EnginePlan:
         """What ``up`` would do: ``create``, ``update``, ``replace`` or ``same``."""
         if self.program is None:
-            return Plan(())
+            return EnginePlan(())
         resource = self._living()
         inputs = self._check(self.program, resource)
         operation = "create"
@@ -84,7 +83,7 @@ class SmallEngine:
                 operation = "replace"
                 inputs = self._check(self.program, None)
         step = Step(operation, QUEUED_RESOURCE, NAME, URN, inputs, (), True, STACK_URN, PROVIDER)
-        return Plan((step,))
+        return EnginePlan((step,))
 
     # -- the state ----------------------------------------------------------------------------
 

@@ -21,8 +21,7 @@ from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps.ask import reach, summary
 from tpuflex.cli.steps.status import show_status
 from tpuflex.cli.steps.up import host_log
-from tpuflex.engine.events import Failed, Finished, Note, Started, Step
-from tpuflex.engine.plan import Plan
+from tpuflex.engine.events import EnginePlan, Failed, Finished, Note, Started, Step
 from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
@@ -72,7 +71,7 @@ class TestPlan:
         cost = RunCost(4, Decimal("5.40"), Decimal("21.60"), None)
         steps = (step("create"), step("create", name="b"), step("update", name="c"))
 
-        StackPlan(stack, Plan(steps), cost).show(Output(json=False, verbose=True))
+        StackPlan(stack, EnginePlan(steps), cost).show(Output(json=False, verbose=True))
 
         assert capsys.readouterr().out == (
             "Stack dev on the embedded cloud\n"
@@ -92,7 +91,7 @@ class TestPlan:
 
     def test_unknown_price(self, stack: OpenStack) -> None:
         """A price that was not read is unknown, not zero."""
-        plan = StackPlan(stack, Plan(()), RunCost(1, None, None, None))
+        plan = StackPlan(stack, EnginePlan(()), RunCost(1, None, None, None))
 
         assert plan.to_json()["usd_per_hour"] is None
         assert plan.changes == "none"
@@ -102,17 +101,19 @@ class TestPlan:
         update = step("update", "tpuflex:tpu:QueuedResource", "vllm")
         cost = RunCost(1, None, None, None)
 
-        over = StackPlan(stack, Plan((update,)), cost, run_over=True)
+        over = StackPlan(stack, EnginePlan((update,)), cost, run_over=True)
 
         assert over.to_json()["request"] == TABLE[Condition.ENDED].preview.text
-        assert StackPlan(stack, Plan((update,)), cost).request == PREVIEWS[PreviewAction.UPDATE]
+        assert (
+            StackPlan(stack, EnginePlan((update,)), cost).request == PREVIEWS[PreviewAction.UPDATE]
+        )
 
     def test_components_and_providers_do_not_count(self, stack: OpenStack) -> None:
         """Only what a provider makes in the cloud is counted."""
         component = Step("create", "tpuflex:index:Network", "n", "urn:n", custom=False)
         provider = step("create", "pulumi:providers:gcp", "p")
 
-        plan = StackPlan(stack, Plan((component, provider)), RunCost(1, None, None, None))
+        plan = StackPlan(stack, EnginePlan((component, provider)), RunCost(1, None, None, None))
 
         assert plan.changes == "none"
         assert len(plan.plan.changes) == 2

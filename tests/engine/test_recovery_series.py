@@ -8,9 +8,8 @@ from typing import Any, ClassVar
 import pytest
 
 from tests.operate.marked_things import NAMES, STRANGER, ZONE, Api, clients, labelled
-from tpuflex.engine.events import Step
-from tpuflex.engine.plan import Plan, merge
-from tpuflex.engine.recovery.look import Answer, CloudLook, Finding
+from tpuflex.engine.events import EnginePlan, Step
+from tpuflex.engine.recovery.look import CloudLook, LookResult, Presence
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
 from tpuflex.errors import AccessError, ApiError
@@ -66,8 +65,8 @@ class World:
     def replace(self, deployment: dict[str, Any]) -> None:
         self.state = deployment
 
-    def preview(self) -> Plan:
-        return Plan((self.program,))
+    def preview(self) -> EnginePlan:
+        return EnginePlan((self.program,))
 
     def refresh(self, targets: tuple[str, ...] = ()) -> None:
         """As the provider reads: what the state remembers and the cloud has."""
@@ -80,23 +79,23 @@ class World:
             found.append(one)
         self.state = {**self.state, "resources": found}
 
-    def __call__(self, type_: str, inputs: Any) -> Finding:
+    def __call__(self, type_: str, inputs: Any) -> LookResult:
         ids = [place.id for place in places(type_, inputs)]
         ours = [id_ for id_ in ids if id_ in self.there]
-        return Finding(Answer.OURS, ours[0]) if ours else Finding(Answer.ABSENT, ids[0])
+        return LookResult(Presence.OURS, ours[0]) if ours else LookResult(Presence.ABSENT, ids[0])
 
-    def generations(self, inputs: Any) -> tuple[Finding, ...]:
+    def generations(self, inputs: Any) -> tuple[LookResult, ...]:
         prefix = inputs["queuedResourceIdPrefix"]
         ours = sorted(
             (each for each in self.there if prefix in each), key=lambda id_: (id_[-1], id_)
         )
-        return tuple(Finding(Answer.OURS, each) for each in ours)
+        return tuple(LookResult(Presence.OURS, each) for each in ours)
 
     def recovered(self) -> list[tuple[str, str]]:
         found = recover(self, self, self.said.append, timing=_TIMING)
         assert found.clean
         assert pending(self.state) == []
-        return [(item.outcome.value, item.detail) for item in found.settled]
+        return [(item.settlement.value, item.detail) for item in found.settled]
 
     def requests(self) -> list[str]:
         (known,) = resources(self.state)
@@ -158,7 +157,7 @@ def test_what_cannot_be_listed_is_no_proof() -> None:
     """Everything else is settled all the same, and the recovery says that it is not done."""
 
     class Away(World):
-        def generations(self, inputs: Any) -> tuple[Finding, ...]:
+        def generations(self, inputs: Any) -> tuple[LookResult, ...]:
             raise ApiError(f"nodes in {inputs['zones'][0]}: no permission")
 
     world = Away({name(A)})
@@ -202,11 +201,11 @@ def test_a_lost_state_in_a_zone_that_the_program_does_not_name() -> None:
 )
 def test_a_replacement_is_planned_with_the_new_inputs(operations: tuple[str, ...]) -> None:
     """In whichever order the engine tells it; the step that deletes speaks of the old ones."""
-    steps: dict[str, Step] = {}
-    for operation in operations:
-        merge(steps, step(operation, inputs(A if "delete" in operation else B)))
+    steps = (step(each, inputs(A if "delete" in each else B)) for each in operations)
 
-    assert (steps[URN].operation, steps[URN].inputs) == ("replace", inputs(B))
+    (planned,) = EnginePlan.of(steps).steps
+
+    assert (planned.operation, planned.inputs) == ("replace", inputs(B))
 
 
 class TestListed:

@@ -8,10 +8,8 @@ import pytest
 
 from tests.components.pulumi_plan import run_program
 from tests.engine.embedded import ROOT
-from tpuflex.engine.known import known_ids
-from tpuflex.engine.recovery.look import Answer, best, judged
-from tpuflex.engine.recovery.look import Finding as Seen
-from tpuflex.engine.state import adopted, lacking, referenced, settled, without_pending
+from tpuflex.engine.recovery.look import LookResult, Presence, best, judged
+from tpuflex.engine.state import adopted, known_ids, lacking, referenced, settled, without_pending
 from tpuflex.gcp.kinds import KINDS, UNKNOWN, Kind, of_type, places, unknown
 from tpuflex.program import deploy
 from tpuflex.settings.load import load_stack_file
@@ -208,21 +206,21 @@ class TestTable:
 
 class TestJudged:
     @pytest.mark.parametrize(
-        ("asked", "has", "answer"),
+        ("asked", "has", "presence"),
         [
-            ("ours", "ours", Answer.OURS),
-            ("ours", "theirs", Answer.FOREIGN),
-            ("ours", "", Answer.FOREIGN),
-            ("", "", Answer.UNKNOWN),
+            ("ours", "ours", Presence.OURS),
+            ("ours", "theirs", Presence.FOREIGN),
+            ("ours", "", Presence.FOREIGN),
+            ("", "", Presence.UNKNOWN),
         ],
     )
-    def test_by_marker(self, asked: str, has: str, answer: Answer) -> None:
+    def test_by_marker(self, asked: str, has: str, presence: Presence) -> None:
         """Only what carries the marker that was asked for is ours."""
         (place,) = places(NETWORK, {"project": "p", "name": "n"})
 
         found = judged(kind_of(NETWORK), {"description": asked}, {"description": has}, place)
 
-        assert found.answer is answer
+        assert found.presence is presence
 
     def test_node_labels(self) -> None:
         """A queued resource carries its marker in the node that it asks for."""
@@ -235,11 +233,11 @@ class TestJudged:
             kind_of(SLICE), {**inputs, "labels": labels}, answered, places(SLICE, inputs)[0]
         )
 
-        assert found.answer is Answer.OURS
+        assert found.presence is Presence.OURS
 
     def test_any_zone_counts(self) -> None:
         """What is ours in one zone outweighs that nothing is in another."""
-        found = best([Seen(Answer.ABSENT, "a"), Seen(Answer.OURS, "b")])
+        found = best([LookResult(Presence.ABSENT, "a"), LookResult(Presence.OURS, "b")])
 
         assert found.id == "b"
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from tpuflex.engine.events import Step
-from tpuflex.engine.plan import Plan
-from tpuflex.engine.recovery.import_state import GOING_S
-from tpuflex.engine.recovery.look import Answer, Finding
+from tpuflex.engine.events import EnginePlan, Step
+from tpuflex.engine.recovery.import_state import DELETION_WAIT_S
+from tpuflex.engine.recovery.look import LookResult, Presence
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
 from tpuflex.gcp.timing import Timing
@@ -46,7 +45,7 @@ class World:
     state: dict[str, Any] = field(default_factory=dict)
     said: list[str] = field(default_factory=list)
     now: float = 0.0
-    plan: Plan = field(default_factory=lambda: Plan(()))
+    plan: EnginePlan = field(default_factory=lambda: EnginePlan(()))
 
     def deployment(self) -> dict[str, Any]:
         return self.state
@@ -54,7 +53,7 @@ class World:
     def replace(self, deployment: dict[str, Any]) -> None:
         self.state = deployment
 
-    def preview(self) -> Plan:
+    def preview(self) -> EnginePlan:
         return self.plan
 
     def refresh(self, targets: tuple[str, ...] = ()) -> None:
@@ -71,18 +70,18 @@ class World:
                 found.append({**one, "outputs": {"lifecycle": "deleting"}})
         self.state = {**self.state, "resources": found}
 
-    def __call__(self, type_: str, inputs: Any) -> Finding:
+    def __call__(self, type_: str, inputs: Any) -> LookResult:
         assert type_ == TYPE
         id_ = inputs["queuedResourceId"]
         going = self.now < self.gone_at.get(id_, 0.0)
         if id_ in self.alive or going:
-            return Finding(Answer.OURS, f"{PLACE}/{id_}", going=going)
-        return Finding(Answer.ABSENT, f"{PLACE}/{id_}")
+            return LookResult(Presence.OURS, f"{PLACE}/{id_}", being_deleted=going)
+        return LookResult(Presence.ABSENT, f"{PLACE}/{id_}")
 
-    def generations(self, inputs: Any) -> tuple[Finding, ...]:
+    def generations(self, inputs: Any) -> tuple[LookResult, ...]:
         prefix = inputs["queuedResourceIdPrefix"]
         ids = sorted(id_ for id_ in self.alive if id_.startswith(prefix))
-        return tuple(Finding(Answer.OURS, f"{PLACE}/{id_}") for id_ in ids)
+        return tuple(LookResult(Presence.OURS, f"{PLACE}/{id_}") for id_ in ids)
 
     def pause(self, seconds: float) -> bool:
         self.now += seconds
@@ -91,7 +90,7 @@ class World:
     def recovered(self) -> dict[str, str]:
         timing = Timing(lambda: self.now, lambda: self.now, self.pause, lambda: 0.5)
         found = recover(self, self, self.said.append, timing=timing)
-        return {item.outcome.value: item.detail for item in found.settled}
+        return {item.settlement.value: item.detail for item in found.settled}
 
 
 def stored(generation: int = 1, **more: Any) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def test_the_wait_ends() -> None:
 
     assert left == ("left", "it is still being deleted; run `tpuflex recover` again later")
     assert pending(world.state) == [operation]
-    assert GOING_S <= world.now < GOING_S + 60.0
+    assert DELETION_WAIT_S <= world.now < DELETION_WAIT_S + 60.0
 
 
 def test_what_was_still_going_when_it_was_taken_in_leaves_the_state() -> None:
@@ -207,7 +206,7 @@ def test_a_lost_state_with_a_slice_of_a_later_generation() -> None:
     taken in, and what it replaced is to be deleted."""
     asked = {f"slice-g{n}": {**INPUTS, "queuedResourceId": f"slice-g{n}"} for n in (4, 5)}
     world = World(alive=asked)
-    world.plan = Plan((Step("create", TYPE, "slice", URN, INPUTS),))
+    world.plan = EnginePlan((Step("create", TYPE, "slice", URN, INPUTS),))
 
     world.recovered()
 

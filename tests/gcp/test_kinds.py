@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from tests.operate.marked_things import NAMES, Api, clients
-from tpuflex.engine.recovery.look import Answer, CloudLook
+from tpuflex.engine.recovery.look import CloudLook, Presence
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp import kinds
 from tpuflex.gcp.inventory import Item, Scope, take_inventory
@@ -75,6 +75,6 @@ def test_a_made_up_row_is_recovered(compute: Api) -> None:
     look = CloudLook(clients(compute=compute))
     inputs = {"project": "p", "zone": "z", "name": "d", "labels": NAMES.labels()}
 
-    assert (look(TYPE, inputs).answer, look(TYPE, inputs).id) == (Answer.OURS, DISK)
-    assert look(TYPE, {**inputs, "name": "other"}).answer is Answer.ABSENT
-    assert look(TYPE, {**inputs, "labels": {"tpuflex-owner": "me"}}).answer is Answer.FOREIGN
+    assert (look(TYPE, inputs).presence, look(TYPE, inputs).id) == (Presence.OURS, DISK)
+    assert look(TYPE, {**inputs, "name": "other"}).presence is Presence.ABSENT
+    assert look(TYPE, {**inputs, "labels": {"tpuflex-owner": "me"}}).presence is Presence.FOREIGN

@@ -22,10 +22,10 @@ from tests.provider.fakes import (
     queued,
     scripted,
 )
-from tests.provider.fakes import Answer as Reply
+from tests.provider.fakes import Presence as Reply
 from tests.unit.stack_sections import sections
 from tpuflex.cli.steps.ask import addressed
-from tpuflex.engine.recovery.look import Answer, CloudLook
+from tpuflex.engine.recovery.look import CloudLook, Presence
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import ENDPOINT_NAME, LABEL_OWNER, QUEUED_RESOURCE, Names
 from tpuflex.operate.slice import SliceStatus
@@ -144,7 +144,7 @@ def recovered(zones: Zones) -> tuple[str, ...]:
     apis: Any = SimpleNamespace(tpu=script, of=lambda _kind: script)
     look = CloudLook(apis)
     finding = look(QUEUED_RESOURCE, ASKED)
-    assert finding.answer in (Answer.OURS, Answer.ABSENT)
+    assert finding.presence in (Presence.OURS, Presence.ABSENT)
     return finding.id, *(each.id for each in look.generations(ASKED))
 
 

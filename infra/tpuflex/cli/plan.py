@@ -16,7 +16,7 @@ from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition
 if TYPE_CHECKING:
     from tpuflex.catalog.cost import RunCost
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.engine.plan import Plan
+    from tpuflex.engine.events import EnginePlan
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
 _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}
@@ -31,7 +31,7 @@ class StackPlan:
     """
 
     stack: OpenStack
-    plan: Plan
+    plan: EnginePlan
     cost: RunCost
     run_over: bool = False
 
@@ -99,7 +99,7 @@ class StackPlan:
         yield "resources", self.changes
 
 
-def slice_plan(plan: Plan) -> str:
+def slice_plan(plan: EnginePlan) -> str:
     """What happens to the request for the slice, in the words of the table of outcomes; empty
     when ``plan`` does not touch one."""
     step = next((step for step in plan.steps if step.type == QUEUED_RESOURCE), None)

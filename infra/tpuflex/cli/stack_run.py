@@ -21,7 +21,7 @@ from tpuflex.naming import ENDPOINT_NAME
 from tpuflex.request.outcomes import TABLE, Condition
 
 if TYPE_CHECKING:
-    from tpuflex.engine.plan import Plan
+    pass
 
 
 #: URN patterns of the secret containers and of what they depend on.
@@ -123,7 +123,7 @@ class StackRun:
         with self._live(0) as self._progress:
             self.engine.refresh()
 
-    def destroy(self, plan: Plan, *, spare_protected: bool = False) -> None:
+    def destroy(self, plan: EnginePlan, *, spare_protected: bool = False) -> None:
         """Delete every resource of the stack, except protected ones with ``spare_protected``.
 
         Raises:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -52,6 +52,37 @@ class Step:
     def touches_cloud(self) -> bool:
         """Whether this step changes anything in the cloud: no components, no providers."""
         return self.changes and self.custom and not self.type.startswith("pulumi:providers:")
+
+
+@dataclass(frozen=True, slots=True)
+class EnginePlan:
+    """What an operation would do, step by step."""
+
+    steps: tuple[Step, ...]
+
+    @classmethod
+    def of(cls, steps: Iterable[Step]) -> EnginePlan:
+        """One step per resource: a replacement's parts (create, delete) count as `replace`, with
+        the inputs of what is made and not of what is deleted."""
+        merged: dict[str, Step] = {}
+        for step in steps:
+            known = merged.get(step.urn)
+            if known is None or not known.changes:
+                merged[step.urn] = step
+            elif "replace" in step.operation:
+                made = known if step.operation == "delete-replaced" else step
+                merged[step.urn] = replace(made, operation="replace")
+        return cls(tuple(merged.values()))
+
+    @property
+    def changes(self) -> tuple[Step, ...]:
+        """The steps that change something in the stack's state."""
+        return tuple(step for step in self.steps if step.changes)
+
+    @property
+    def resources(self) -> tuple[Step, ...]:
+        """The steps that change something in the cloud."""
+        return tuple(step for step in self.steps if step.touches_cloud)
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from pulumi.automation import OutputMap, OutputValue, Stack, UpdateSummary
 from pulumi.automation._stack import StackInitMode
 
-__all__ = ["StackInitMode", "TerseStack"]
+__all__ = ["QuietStack", "StackInitMode"]
 
 
-class TerseStack(Stack):
+class QuietStack(Stack):
     """A stack that does not ask for a summary after each operation.
 
     The API starts the engine once for the history of what it has just run, and twice for the

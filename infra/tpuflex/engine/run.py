@@ -7,9 +7,8 @@ from collections.abc import Callable, Mapping
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
-from tpuflex.engine.events import Finished, Progress, Started, Step, progress_of
+from tpuflex.engine.events import EnginePlan, Finished, Progress, Started, Step, progress_of
 from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.plan import Plan, merge
 from tpuflex.engine.session import Listener, Program, Session, Target
 from tpuflex.errors import NotFoundError
 
@@ -47,19 +46,19 @@ class EngineRun:
     def cancelled(self) -> bool:
         return self._session.cancelled
 
-    def preview(self) -> Plan:
+    def preview(self) -> EnginePlan:
         """What ``up`` would do.
 
         Raises:
             TpuflexError: the program or the engine failed.
         """
-        steps: dict[str, Step] = {}
+        steps: list[Step] = []
         stack = self._session.select()
         with self._session.operation("preview"):
-            stack.preview(parallel=PARALLEL, color="never", on_event=self._planned(steps))
-        return Plan(tuple(steps.values()))
+            stack.preview(parallel=PARALLEL, color="never", on_event=self._collecting(steps))
+        return EnginePlan.of(steps)
 
-    def preview_destroy(self, *, spare_protected: bool = False) -> Plan:
+    def preview_destroy(self, *, spare_protected: bool = False) -> EnginePlan:
         """What ``destroy`` would delete.
 
         Args:
@@ -68,7 +67,7 @@ class EngineRun:
         Raises:
             TpuflexError: the engine failed.
         """
-        steps: dict[str, Step] = {}
+        steps: list[Step] = []
         stack = self._session.select()
         with self._session.operation("destroy"):
             try:
@@ -77,13 +76,13 @@ class EngineRun:
                     color="never",
                     run_program=False,
                     exclude_protected=spare_protected,
-                    on_event=self._planned(steps),
+                    on_event=self._collecting(steps),
                 )
             except RuntimeError as error:
                 # Where all is protected, the engine ends well without the usual summary.
                 if not spare_protected or "summary event never found" not in str(error):
                     raise
-        return Plan(tuple(steps.values()))
+        return EnginePlan.of(steps)
 
     def up(self, targets: tuple[str, ...] = ()) -> dict[str, Any]:
         """Bring the stack to what the program says, and return its outputs.
@@ -206,11 +205,13 @@ class EngineRun:
         with self._session.operation("stack rm"):
             self._session.run("stack", "rm", self._stack, "--yes", "--preserve-config")
 
-    def _planned(self, steps: dict[str, Step]) -> Callable[[EngineEvent], None]:
+    def _collecting(self, steps: list[Step]) -> Callable[[EngineEvent], None]:
+        """A listener that adds what the engine would do to ``steps``."""
+
         def collect(event: EngineEvent) -> None:
             progress = progress_of(event)
             if isinstance(progress, Started | Finished):
-                merge(steps, progress.step)
+                steps.append(progress.step)
             self._session.on_event(event)
 
         return collect

@@ -80,7 +80,7 @@ class Session:
         from pulumi.automation import LocalWorkspace, StackNotFoundError
         from pulumi.automation.errors import StackAlreadyExistsError
 
-        from tpuflex.engine.quiet_stack import StackInitMode, TerseStack
+        from tpuflex.engine.quiet_stack import QuietStack, StackInitMode
 
         if self._stack is not None:
             return self._stack
@@ -91,7 +91,7 @@ class Session:
         mode = StackInitMode.CREATE_OR_SELECT if create else StackInitMode.SELECT
         with self.operation("stack select"):
             try:
-                self._stack = TerseStack(target.stack, workspace, mode)
+                self._stack = QuietStack(target.stack, workspace, mode)
             except StackNotFoundError as error:
                 raise NotFoundError(
                     f"The stack {target.stack} has not been brought up.",

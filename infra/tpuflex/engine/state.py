@@ -1,4 +1,5 @@
-"""Changes to a stack's exported state. Pure: a deployment goes in, a deployment comes out.
+"""A stack's exported state: what it knows, and changes to it. Pure: a deployment goes in, a
+deployment comes out.
 
 The engine's own form (``pulumi stack export``): ``resources`` in the order in which each depends
 only on earlier ones, and ``pending_operations``, which were begun and never ended. A URN names
@@ -9,6 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
+
+from tpuflex.gcp.kinds import places
+from tpuflex.naming import QUEUED_RESOURCE
 
 #: A resource, an operation or a whole deployment, as the engine stores them.
 Stored = dict[str, Any]
@@ -41,6 +45,21 @@ def pending(deployment: Stored) -> list[Stored]:
     return list(deployment.get("pending_operations") or ())
 
 
+def known_ids(deployment: Stored) -> frozenset[str]:
+    """Ids of everything in ``deployment``: what it has, and what is pending in it.
+
+    A request for a slice may be in any of its zones: those count as known, too.
+    """
+    begun = (operation["resource"] for operation in pending(deployment))
+    ids = (
+        id_
+        for resource in (*resources(deployment), *begun)
+        if is_cloud(resource)
+        for id_ in _ids(resource)
+    )
+    return frozenset(filter(None, ids))
+
+
 def is_cloud(resource: Stored) -> bool:
     """Whether a provider makes ``resource``: no component, no provider."""
     return bool(resource.get("custom")) and not is_provider(resource)
@@ -63,21 +82,18 @@ def is_reminder(resource: Stored) -> bool:
     return bool(resource.get("pendingReplacement"))
 
 
-def adopted(deployment: Stored, newcomers: Iterable[Stored]) -> Stored:
-    """``deployment`` with ``newcomers`` in it.
+def adopted(deployment: Stored, imported: Iterable[Stored]) -> Stored:
+    """``deployment`` with ``imported`` in it.
 
     A living resource of the same URN was being replaced: it is marked for deletion, which is
     what the engine does once the replacement exists. One that is only a reminder that it was
     deleted for a replacement is dropped.
     """
-    found = resources(deployment)
-    for newcomer in newcomers:
-        found = [dict(r) for r in found if not _same(r, newcomer) and not _reminder(r, newcomer)]
-        for old in found:
-            if old["urn"] == newcomer["urn"] and is_cloud(newcomer):
-                old["delete"] = True
-        found.append(newcomer)
-    return {**deployment, "resources": _ordered(found)}
+    entries = resources(deployment)
+    for new in imported:
+        kept = [r for r in entries if not _same(r, new) and not _reminder(r, new)]
+        entries = [*(_marked(r, new) for r in kept), new]
+    return {**deployment, "resources": _ordered(entries)}
 
 
 def without_pending(deployment: Stored, kept: Collection[str] = ()) -> Stored:
@@ -92,10 +108,10 @@ def with_pending(deployment: Stored, operations: Iterable[Stored]) -> Stored:
     return {**deployment, "pending_operations": [*pending(deployment), *operations]}
 
 
-def begun(newcomer: Stored) -> Stored:
-    """The pending creation of ``newcomer``, as the engine writes one down: without an id."""
-    resource = {key: value for key, value in newcomer.items() if key != "id"}
-    return {"resource": resource, "type": "creating"}
+def begun(resource: Stored) -> Stored:
+    """The pending creation of ``resource``, as the engine writes one down: without an id."""
+    without_id = {key: value for key, value in resource.items() if key != "id"}
+    return {"resource": without_id, "type": "creating"}
 
 
 def settled(deployment: Stored, asked: Mapping[str, Mapping[str, Any]]) -> Stored:
@@ -117,23 +133,23 @@ def settled(deployment: Stored, asked: Mapping[str, Mapping[str, Any]]) -> Store
     return {**deployment, "resources": [settle(r) for r in resources(deployment)]}
 
 
-def referenced(newcomer: Stored, others: Iterable[Stored]) -> list[str]:
-    """URNs among ``others`` of what the inputs of ``newcomer`` name, by id or by a name.
+def referenced(resource: Stored, others: Iterable[Stored]) -> list[str]:
+    """URNs among ``others`` of what the inputs of ``resource`` name, by id or by a name.
 
     For a resource whose true dependencies are not known; it decides what is deleted first.
     """
-    said = set(_texts(newcomer.get("inputs")))
+    said = set(_texts(resource.get("inputs")))
     return [
         other["urn"]
         for other in others
-        if is_cloud(other) and other["urn"] != newcomer["urn"] and said & set(_names(other))
+        if is_cloud(other) and other["urn"] != resource["urn"] and said & set(_names(other))
     ]
 
 
-def lacking(newcomer: Stored, deployment: Stored) -> list[str]:
-    """URNs of parent and provider of ``newcomer`` that ``deployment`` does not have."""
+def lacking(resource: Stored, deployment: Stored) -> list[str]:
+    """URNs of parent and provider of ``resource`` that ``deployment`` does not have."""
     known = {r["urn"] for r in resources(deployment)}
-    needed = [newcomer.get("parent") or "", provider_urn(newcomer)]
+    needed = [resource.get("parent") or "", provider_urn(resource)]
     return [urn for urn in needed if urn and urn not in known]
 
 
@@ -147,14 +163,31 @@ def same_id(one: object, other: object) -> bool:
     return str(one or "").replace(" ", "/") == str(other or "").replace(" ", "/")
 
 
-def _same(resource: Stored, newcomer: Stored) -> bool:
-    if resource["urn"] != newcomer["urn"]:
+def _same(resource: Stored, new: Stored) -> bool:
+    if resource["urn"] != new["urn"]:
         return False
-    return not is_cloud(newcomer) or same_id(resource.get("id"), newcomer.get("id"))
+    return not is_cloud(new) or same_id(resource.get("id"), new.get("id"))
 
 
-def _reminder(resource: Stored, newcomer: Stored) -> bool:
-    return resource["urn"] == newcomer["urn"] and is_reminder(resource)
+def _reminder(resource: Stored, new: Stored) -> bool:
+    return resource["urn"] == new["urn"] and is_reminder(resource)
+
+
+def _marked(resource: Stored, new: Stored) -> Stored:
+    """``resource``, to be deleted if ``new`` takes its place."""
+    taken = resource["urn"] == new["urn"] and is_cloud(new)
+    return {**resource, "delete": True} if taken else resource
+
+
+def _ids(resource: Stored) -> Iterator[str]:
+    id_ = str(resource.get("id") or "")
+    yield id_
+    yield from map(str, (resource.get("outputs") or {}).get("requests") or ())
+    type_ = str(resource.get("type"))
+    if not id_ or type_ == QUEUED_RESOURCE:
+        for place in places(type_, resource.get("inputs") or {}):
+            # IAM members are imported as "a b" and kept as "a/b".
+            yield place.id.replace(" ", "/")
 
 
 def _names(resource: Stored) -> Iterator[str]:

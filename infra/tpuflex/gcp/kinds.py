@@ -140,17 +140,18 @@ def account_email(account_id: str, project: str) -> str:
     return f"{account_id}@{project}.iam.gserviceaccount.com"
 
 
+SLICE = _tpu(
+    "queued resource",
+    "queuedResources",
+    type=QUEUED_RESOURCE,
+    last="{queuedResourceId}",
+    marker="node labels",
+    deletion={"force": "true"},
+)
 NODE = _tpu("node", "nodes")
 
 KINDS: tuple[Kind, ...] = (
-    _tpu(
-        "queued resource",
-        "queuedResources",
-        type=QUEUED_RESOURCE,
-        last="{queuedResourceId}",
-        marker="node labels",
-        deletion={"force": "true"},
-    ),
+    SLICE,
     NODE,
     Kind(
         "project role",

@@ -16,7 +16,7 @@ from tpuflex.gcp import kinds
 from tpuflex.gcp.kinds import account_email
 from tpuflex.gcp.listing import Apis, CloudResource, Listing
 from tpuflex.gcp.removal import gone, remove
-from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE, Names, fit, slug
+from tpuflex.naming import ENDPOINT_NAME, Names, fit, slug
 from tpuflex.request.states import Lifecycle, describe, lifecycle
 
 #: Seconds that the deletion of one kind may take: a queued resource that is being provisioned
@@ -112,7 +112,7 @@ def _judge(resource: CloudResource, here: Here, holders: Collection[str]) -> Lef
 
 
 def _quota_only(resource: CloudResource, stack: str) -> Leftover | None:
-    if resource.kind.type != QUEUED_RESOURCE or lifecycle(resource.state, None) not in _OVER:
+    if resource.kind != kinds.SLICE or lifecycle(resource.state, None) not in _OVER:
         return None
     reason = f"{describe(resource.state)}; stack {stack} knows it: tpuflex down --stack {stack}"
     return Leftover(resource, stack, Verdict.QUOTA_ONLY, reason)
@@ -121,7 +121,7 @@ def _quota_only(resource: CloudResource, stack: str) -> Leftover | None:
 def _reason(resource: CloudResource) -> str:
     if resource.kind == kinds.NODE:
         return "orphaned node: no queued resource holds it, and it is billed"
-    if resource.kind.type != QUEUED_RESOURCE:
+    if resource.kind != kinds.SLICE:
         return "no state knows it"
     return f"no state knows it; {describe(resource.state)}"
 

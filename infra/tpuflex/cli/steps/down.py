@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.stack_run import StackRun
-from tpuflex.engine.plan import Plan
+from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import ConflictError, EngineError, NotFoundError
 from tpuflex.operate.keeping import Keeper, Kept, kept
 from tpuflex.operate.status import slice_status
@@ -37,7 +37,9 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     protected = any(each.keeper is Keeper.PROTECT for each in not_deleted)
     if not dry_run:
         _refuse_protected(not_deleted)
-    plan = stack_run.engine.preview_destroy(spare_protected=protected) if has_state else Plan(())
+    plan = EnginePlan(())
+    if has_state:
+        plan = stack_run.engine.preview_destroy(spare_protected=protected)
     before = cloud.inventory()
     show_planned(invocation, cloud, plan, before)
     for each in not_deleted:
@@ -69,7 +71,7 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
 
 
 def _destroyed(
-    stack_run: StackRun, plan: Plan, not_deleted: tuple[Kept, ...], say: Callable[[str], None]
+    stack_run: StackRun, plan: EnginePlan, not_deleted: tuple[Kept, ...], say: Callable[[str], None]
 ) -> bool:
     """Destroy; False if another run has removed the stack in the meantime.
 
@@ -101,7 +103,7 @@ def _refuse_protected(not_deleted: tuple[Kept, ...]) -> None:
             )
 
 
-def show_planned(invocation: Invocation, cloud: Cloud, plan: Plan, before: Inventory) -> None:
+def show_planned(invocation: Invocation, cloud: Cloud, plan: EnginePlan, before: Inventory) -> None:
     """List what will be destroyed, and what it has cost."""
     output, stack = invocation.output, cloud.stack
     if not plan.changes and not before.items:
@@ -130,7 +132,7 @@ def _cost(cloud: Cloud, now: datetime) -> str:
     return "unknown" if spent is None else f"${spent}, and ${per_hour} per hour while it runs"
 
 
-def _document(plan: Plan, inventory: Inventory) -> dict[str, object]:
+def _document(plan: EnginePlan, inventory: Inventory) -> dict[str, object]:
     return {
         "resources": [
             {"operation": step.operation, "type": step.type, "name": step.name}

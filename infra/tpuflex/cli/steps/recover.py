@@ -11,7 +11,7 @@ from tpuflex.engine.backend import backend_url
 from tpuflex.engine.recovery.lock import sole_recovery
 from tpuflex.engine.recovery.look import CloudLook
 from tpuflex.engine.recovery.recover import recover
-from tpuflex.engine.recovery.report import Outcome, Recovery, counted
+from tpuflex.engine.recovery.report import Recovery, Settlement, counted
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import Lock, ThisMachine, break_locks, locks
 from tpuflex.errors import EngineError
@@ -113,14 +113,14 @@ def show(output: Output, stack: OpenStack, cleared: Cleared, recovery: Recovery)
     for item in recovery.settled:
         kind = item.type.rpartition(":")[2]
         begun = f" ({item.operation} was pending)" if item.operation else ""
-        output.result(f"  {item.outcome:8} {kind} {item.name}{begun}: {item.detail}")
+        output.result(f"  {item.settlement:8} {kind} {item.name}{begun}: {item.detail}")
     if not recovery.clean:
         return
     option = "" if stack.name == "dev" else f" --stack {stack.name}"
     if not (recovery.settled or cleared.locks or cleared.files):
         output.result(f"Nothing to recover: nothing is pending in stack {stack.name}.")
         return
-    adopted = sum(item.outcome is Outcome.ADOPTED for item in recovery.settled)
+    adopted = sum(item.settlement is Settlement.ADOPTED for item in recovery.settled)
     output.result(
         f"The state of stack {stack.name} is complete: {adopted} adopted, nothing pending. "
         f"Next: tpuflex up{option}, or tpuflex down{option}"

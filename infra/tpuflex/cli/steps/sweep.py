@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 from tpuflex.catalog.zones import ZONES
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.find import ensure
-from tpuflex.engine.known import known_ids
 from tpuflex.engine.session import Target
+from tpuflex.engine.state import known_ids
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.gcp.listing import Listing, list_marked
 from tpuflex.operate.sweep import Deleted, Here, Leftover, Verdict, delete, leftovers

@@ -9,7 +9,17 @@ from enum import StrEnum
 from typing import TYPE_CHECKING, Any, Protocol
 
 from tpuflex.errors import AccessError, ApiError, NotFoundError
-from tpuflex.gcp.kinds import NODE, Inputs, Kind, Place, mark_asked, mark_found, of_type, places
+from tpuflex.gcp.kinds import (
+    NODE,
+    SLICE,
+    Inputs,
+    Kind,
+    Place,
+    mark_asked,
+    mark_found,
+    of_type,
+    places,
+)
 from tpuflex.gcp.listing import list_slices
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.slices import take_snapshot
@@ -21,7 +31,7 @@ if TYPE_CHECKING:
     from tpuflex.gcp.listing import Apis, CloudResource
 
 
-class Answer(StrEnum):
+class Presence(StrEnum):
     """What the cloud says about something that may have been made."""
 
     OURS = "ours"
@@ -32,32 +42,32 @@ class Answer(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
-    """One look.
+class LookResult:
+    """What one look has found.
 
     Attributes:
-        answer: what was found.
+        presence: whether it is there, and ours.
         id: the id under which it is (or would be) known to the plugin.
         detail: why, for people.
-        going: whether it is being deleted.
+        being_deleted: whether it is being deleted.
     """
 
-    answer: Answer
+    presence: Presence
     id: str = ""
     detail: str = ""
-    going: bool = False
+    being_deleted: bool = False
 
 
 class Look(Protocol):
     """Looks for one resource in the cloud."""
 
-    def __call__(self, type_: str, inputs: Inputs) -> Finding:
+    def __call__(self, type_: str, inputs: Inputs) -> LookResult:
         """What there is of a resource of ``type_`` that was asked for with ``inputs``."""
 
-    def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
+    def generations(self, inputs: Inputs) -> tuple[LookResult, ...]:
         """Everything of ours that was asked for as the queued resource of ``inputs``, in any
-        generation and any zone, be it only a node that is left of it; the oldest generation
-        first, and in it the zones of ``inputs`` first. None while its names are not known.
+        generation and any zone, including orphaned nodes; the oldest generation first, and in
+        it the zones of ``inputs`` first. None while its names are not known.
 
         Raises:
             ApiError: the zones of ``inputs`` could not all be listed.
@@ -70,83 +80,88 @@ class CloudLook:
     def __init__(self, apis: Apis) -> None:
         self._apis = apis
 
-    def __call__(self, type_: str, inputs: Inputs) -> Finding:
+    def __call__(self, type_: str, inputs: Inputs) -> LookResult:
         """What there is of a resource of ``type_`` that was asked for with ``inputs``."""
         kind = of_type(type_)
         if kind is None:
-            return Finding(Answer.UNKNOWN, detail=f"no rule says how a {type_} is found again")
+            return LookResult(Presence.UNKNOWN, detail=f"no rule says how a {type_} is found again")
         where = places(type_, inputs)
         if not where:
-            return Finding(Answer.UNKNOWN, detail="part of its name is not known")
+            return LookResult(Presence.UNKNOWN, detail="part of its name is not known")
         if kind.found_by != "api":
-            return Finding(Answer.ASK_PLUGIN, where[0].id)
-        findings = [self._at(kind, inputs, place) for place in where]
-        ours = [finding for finding in findings if finding.answer is Answer.OURS]
-        if type_ == QUEUED_RESOURCE and len(ours) > 1:
+            return LookResult(Presence.ASK_PLUGIN, where[0].id)
+        results = [self._at(kind, inputs, place) for place in where]
+        ours = [result for result in results if result.presence is Presence.OURS]
+        if kind == SLICE and len(ours) > 1:
             return self._furthest(ours)
-        return best(findings)
+        return best(results)
 
-    def generations(self, inputs: Inputs) -> tuple[Finding, ...]:
+    def generations(self, inputs: Inputs) -> tuple[LookResult, ...]:
         """As :meth:`Look.generations`."""
-        kind = of_type(QUEUED_RESOURCE)
-        owner = mark_asked(kind, inputs) if kind else ""
+        owner = mark_asked(SLICE, inputs)
         if not (owner and places(QUEUED_RESOURCE, inputs)):
             return ()
         listing = list_slices(self._apis, inputs["project"], tuple(inputs["zones"]))
         if listing.unseen:
             raise ApiError("; ".join(listing.unseen))
-        found = dict[tuple[int, str], Finding]()
-        for item in listing.resources:
-            id_ = _request_of(item, inputs)
+        results = dict[tuple[int, str], LookResult]()
+        for resource in listing.resources:
+            id_ = _request_of(resource, inputs)
             generation = _generation(id_, inputs)
-            if item.owner == owner and generation is not None:
-                here = {**inputs, "zones": [item.location], "queuedResourceId": id_}
+            if resource.owner == owner and generation is not None:
+                here = {**inputs, "zones": [resource.location], "queuedResourceId": id_}
                 (place,) = places(QUEUED_RESOURCE, here)
-                found.setdefault((generation, place.id), Finding(Answer.OURS, place.id))
-        return tuple(found[key] for key in sorted(found, key=lambda key: key[0]))
+                results.setdefault((generation, place.id), LookResult(Presence.OURS, place.id))
+        return tuple(results[key] for key in sorted(results, key=lambda key: key[0]))
 
-    def _furthest(self, findings: Sequence[Finding]) -> Finding:
+    def _furthest(self, results: Sequence[LookResult]) -> LookResult:
         """Of requests of ours in several zones, the one that is the slice."""
         client = TpuClient(self._apis.tpu)
-        names = [RequestName.parse(finding.id) for finding in findings]
+        names = [RequestName.parse(result.id) for result in results]
         first, *_ = ranked(take_snapshot(client, name, time.time) for name in names)
-        return next(finding for finding in findings if finding.id == str(first.name))
+        return next(result for result in results if result.id == str(first.name))
 
-    def _at(self, kind: Kind, inputs: Inputs, place: Place) -> Finding:
+    def _at(self, kind: Kind, inputs: Inputs, place: Place) -> LookResult:
         try:
             answer = self._apis.of(kind).call("GET", place.path)
         except NotFoundError:
-            return Finding(Answer.ABSENT, place.id)
+            return LookResult(Presence.ABSENT, place.id)
         except AccessError as error:
             if kind.shared_names:
-                return Finding(Answer.FOREIGN, place.id, "the name is taken in another project")
-            return Finding(Answer.UNKNOWN, place.id, error.message)
+                return LookResult(
+                    Presence.FOREIGN, place.id, "the name is taken in another project"
+                )
+            return LookResult(Presence.UNKNOWN, place.id, error.message)
         except ApiError as error:
-            return Finding(Answer.UNKNOWN, place.id, error.message)
+            return LookResult(Presence.UNKNOWN, place.id, error.message)
         return judged(kind, inputs, answer, place)
 
 
-def judged(kind: Kind, inputs: Inputs, answer: Mapping[str, Any], place: Place) -> Finding:
+def judged(kind: Kind, inputs: Inputs, answer: Mapping[str, Any], place: Place) -> LookResult:
     """Whether ``answer`` is what was asked for with ``inputs``: it carries the same marker."""
     asked, has = mark_asked(kind, inputs), mark_found(kind, answer)
     if not asked:
-        return Finding(
-            Answer.UNKNOWN, place.id, "it exists, but nothing was asked for that marks it as ours"
+        return LookResult(
+            Presence.UNKNOWN, place.id, "it exists, but nothing was asked for that marks it as ours"
         )
     if asked != has:
-        return Finding(
-            Answer.FOREIGN,
+        return LookResult(
+            Presence.FOREIGN,
             place.id,
             f"it is marked {has!r}" if has else "it carries no mark of ours",
         )
-    return Finding(Answer.OURS, place.id, going=_state(answer) == "DELETING")
+    return LookResult(Presence.OURS, place.id, being_deleted=_state(answer) == "DELETING")
 
 
-def _request_of(item: CloudResource, inputs: Inputs) -> str:
-    """Id of the queued resource that ``item`` is, or is a node of."""
-    if item.kind == NODE and not item.holder and isinstance(inputs.get("multiNode"), Mapping):
-        return item.name.rpartition("-")[0]  # of several nodes, PREFIX-0, PREFIX-1, …
-    return (item.holder or item.name).rpartition("/")[2]
+def _request_of(resource: CloudResource, inputs: Inputs) -> str:
+    """Id of the queued resource that ``resource`` is, or is a node of."""
+    if (
+        resource.kind == NODE
+        and not resource.holder
+        and isinstance(inputs.get("multiNode"), Mapping)
+    ):
+        return resource.name.rpartition("-")[0]  # of several nodes, PREFIX-0, PREFIX-1, …
+    return (resource.holder or resource.name).rpartition("/")[2]
 
 
 def _generation(id_: str, inputs: Inputs) -> int | None:
@@ -158,16 +173,16 @@ def _generation(id_: str, inputs: Inputs) -> int | None:
     return 0 if id_ == inputs["queuedResourceId"] else None
 
 
-def _state(found: Mapping[str, Any]) -> object:
+def _state(answer: Mapping[str, Any]) -> object:
     """What a queued resource says of itself; nothing else has such a field."""
-    state = found.get("state")
+    state = answer.get("state")
     return state.get("state") if isinstance(state, Mapping) else None
 
 
-#: Of the findings in several zones, the one that counts.
-_RANK = (Answer.OURS, Answer.UNKNOWN, Answer.FOREIGN, Answer.ABSENT)
+#: Of the results in several zones, the one that counts.
+_RANK = (Presence.OURS, Presence.UNKNOWN, Presence.FOREIGN, Presence.ABSENT)
 
 
-def best(findings: Iterable[Finding]) -> Finding:
-    """The finding that counts: what is ours in any of the zones."""
-    return min(findings, key=lambda finding: _RANK.index(finding.answer))
+def best(results: Iterable[LookResult]) -> LookResult:
+    """The result that counts: what is ours in any of the zones."""
+    return min(results, key=lambda result: _RANK.index(result.presence))

@@ -1,9 +1,10 @@
 """What the cloud has of a queued resource and its state does not know.
 
 When only a plugin dies, its engine lives on, takes the operation for failed and keeps nothing of
-it: a replacement that was made, a request in a zone that a waiting slice was just given. Whoever
-goes on without a `recover`, or moves the program elsewhere, adds to that. What was asked for can
-be told by its name and its marker alone, so all of a series is listed, in every zone.
+it: a replacement that was made, a request in a zone that a waiting slice was just given. More is
+lost when the next command is not a `recover`, or the program moves to other zones meanwhile. What
+was asked for can be told by its name and its marker alone, so all of a series is listed, in every
+zone.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from tpuflex.engine.recovery.look import Finding, Look
+from tpuflex.engine.recovery.look import Look, LookResult
 from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
 from tpuflex.gcp.kinds import places
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
@@ -20,25 +21,25 @@ from tpuflex.request.name import RequestName
 
 
 @dataclass(frozen=True, slots=True)
-class Unknown:
+class Missing:
     """What a state does not know of one of its queued resources.
 
     Attributes:
         resource: its entry in the state.
-        strays: full names of requests under its present id, in other zones.
+        other_requests: full names of requests under its present id, in other zones.
         earlier: entries of what is only to be deleted.
         latest: the entry of what has replaced it, as pending creation; None if nothing has.
     """
 
     resource: Stored
-    strays: tuple[str, ...]
+    other_requests: tuple[str, ...]
     earlier: tuple[Stored, ...]
     latest: Stored | None
 
 
-def unknown(deployment: Stored, look: Look) -> list[Unknown]:
-    """What ``deployment`` does not know of its queued resources; those apart of which it knows
-    everything.
+def missing(deployment: Stored, look: Look) -> list[Missing]:
+    """What ``deployment`` does not know of its queued resources; only of those of which there is
+    anything.
 
     Raises:
         ApiError: a zone that it names could not be listed.
@@ -49,35 +50,35 @@ def unknown(deployment: Stored, look: Look) -> list[Unknown]:
             continue
         known = _known(deployment, resource["urn"])
         there = look.generations(resource.get("inputs") or {})
-        series = by_id(finding for finding in there if finding.id not in known)
+        series = by_id(result for result in there if result.id not in known)
         if series:
             found.append(_sorted(resource, series))
     return found
 
 
-def by_id(findings: Iterable[Finding]) -> dict[str, list[Finding]]:
-    """``findings`` in whatever zones, by the id of the queued resource, in their order."""
-    found: dict[str, list[Finding]] = {}
-    for finding in findings:
-        found.setdefault(RequestName.parse(finding.id).id, []).append(finding)
+def by_id(results: Iterable[LookResult]) -> dict[str, list[LookResult]]:
+    """``results`` in whatever zones, by the id of the queued resource, in their order."""
+    found: dict[str, list[LookResult]] = {}
+    for result in results:
+        found.setdefault(RequestName.parse(result.id).id, []).append(result)
     return found
 
 
-def joined_zones(asked: Sequence[str], found: Iterable[Finding]) -> list[str]:
+def joined_zones(asked: Sequence[str], found: Iterable[LookResult]) -> list[str]:
     """The zones in which something is to be looked for: those that were ``asked`` for, behind
     those of ``found`` if any of them is another."""
-    there = [RequestName.parse(finding.id).zone for finding in found]
+    there = [RequestName.parse(result.id).zone for result in found]
     return [*asked] if set(there) <= set(asked) else [*dict.fromkeys((*there, *asked))]
 
 
-def with_unknown(deployment: Stored, found: Iterable[Unknown]) -> Stored:
-    """``deployment`` with the strays of ``found`` among what their resources have asked for, and
-    with what is only to be deleted."""
-    strays = {each.resource["urn"]: each.strays for each in found}
+def with_missing(deployment: Stored, found: Iterable[Missing]) -> Stored:
+    """``deployment`` with the other requests of ``found`` among what their resources have asked
+    for, and with what is only to be deleted."""
+    requests = {each.resource["urn"]: each.other_requests for each in found}
     earlier = [entry for each in found for entry in each.earlier]
 
     def knowing(resource: Stored) -> Stored:
-        more = strays.get(resource["urn"])
+        more = requests.get(resource["urn"])
         if not more or resource.get("delete"):
             return resource
         outputs = resource.get("outputs") or {}
@@ -96,18 +97,18 @@ _OF_ITS_OWN = frozenset(
 )
 
 
-def _sorted(resource: Stored, series: Mapping[str, list[Finding]]) -> Unknown:
+def _sorted(resource: Stored, series: Mapping[str, list[LookResult]]) -> Missing:
     """Which of ``series``, the oldest generation first, has replaced ``resource``."""
     inputs, gone = resource["inputs"], is_reminder(resource)
     present = inputs["queuedResourceId"]
-    strays = [] if gone else series.get(present, [])
+    elsewhere = [] if gone else series.get(present, [])
     others = [id_ for id_ in series if gone or id_ != present]
     replaced = bool(others) and (gone or _later(others[-1], present, inputs))
     entries = [_entry(resource, id_, series[id_]) for id_ in others]
     latest, earlier = (entries[-1], entries[:-1]) if replaced else (None, entries)
-    return Unknown(
+    return Missing(
         resource,
-        tuple(stray.id for stray in strays),
+        tuple(request.id for request in elsewhere),
         tuple({**entry, "outputs": {}, "delete": True} for entry in earlier),
         None if latest is None else begun(latest),
     )
@@ -118,7 +119,7 @@ def _later(id_: str, present: str, inputs: Mapping[str, Any]) -> bool:
     return (generation_of(prefix, id_) or 0) > (generation_of(prefix, present) or 0)
 
 
-def _entry(resource: Stored, id_: str, found: list[Finding]) -> Stored:
+def _entry(resource: Stored, id_: str, found: list[LookResult]) -> Stored:
     inputs = resource["inputs"]
     zones = joined_zones(inputs["zones"], found)
     shared = {key: value for key, value in resource.items() if key not in _OF_ITS_OWN}

@@ -6,21 +6,21 @@ queued resource's own create would adopt it; the gcp plugin's fails with 409, fo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, cast
 
 from tpuflex.engine.recovery.import_state import (
-    STILL_GOING,
-    Means,
-    going,
-    linked,
-    read_in,
-    whole,
+    STILL_BEING_DELETED,
+    Context,
+    being_deleted,
+    complete,
+    import_resources,
+    write_back,
 )
-from tpuflex.engine.recovery.look import Answer, Finding
+from tpuflex.engine.recovery.look import LookResult, Presence
 from tpuflex.engine.recovery.missing import by_id, joined_zones
-from tpuflex.engine.recovery.report import Outcome, Recovery
+from tpuflex.engine.recovery.report import Settlement, replaced
 from tpuflex.engine.state import (
     PROVIDER_TYPE,
     Stored,
@@ -28,9 +28,7 @@ from tpuflex.engine.state import (
     begun,
     provider_urn,
     resources,
-    settled,
     with_pending,
-    without_pending,
 )
 from tpuflex.gcp.kinds import Inputs, of_type, unknown
 from tpuflex.naming import QUEUED_RESOURCE
@@ -42,98 +40,103 @@ if TYPE_CHECKING:
 #: refers to that.
 _ROUNDS = 6
 
-Found = list[tuple["Step", Finding]]
+Existing = list[tuple["Step", LookResult]]
 
 
-def from_program(means: Means, found: Recovery, new_id: Callable[[], str]) -> None:
-    """Take in what the program would create and the cloud already has.
+class ProgramComparison:
+    """The comparison of the program with the cloud.
 
-    Raises:
-        TpuflexError: the program or the engine failed.
+    Args:
+        context: what the recovery works with.
+        new_id: makes the id of a provider that has to be put into the state.
     """
-    means.say("Comparing the program with the cloud …")
-    vain: set[str] = set()
-    progress = False
-    for _ in range(_ROUNDS):
-        creations = [step for step in means.stack.preview().steps if step.operation == "create"]
-        there = [(s, f) for s, f in _there(creations, means, vain) if s.urn not in vain]
-        # Whether a role or an API is there only its plugin can tell, and its create does not
-        # mind: not worth a round before something is found that would be in the way.
-        if not there or not (progress or any(f.answer is Answer.OURS for _, f in there)):
-            return
-        before = len(found.settled)
-        _take(means, there, creations, found, new_id, vain)
-        progress = len(found.settled) > before
+
+    def __init__(self, context: Context, new_id: Callable[[], str]) -> None:
+        self._context = context
+        self._new_id = new_id
+        #: URNs that are not ours, or that their plugin did not find.
+        self._skipped: set[str] = set()
+
+    def import_existing(self) -> None:
+        """Take in what the program would create and the cloud already has.
+
+        Raises:
+            TpuflexError: the program or the engine failed.
+        """
+        context = self._context
+        context.say("Comparing the program with the cloud …")
+        progress = False
+        for _ in range(_ROUNDS):
+            steps = context.stack.preview().steps
+            creations = [step for step in steps if step.operation == "create"]
+            existing = self._existing(creations)
+            # Whether a role or an API is there only its plugin can tell, and its create does not
+            # mind: not worth a round before something is found that would be in the way.
+            ours = any(seen.presence is Presence.OURS for _, seen in existing)
+            if not existing or not (progress or ours):
+                return
+            before = len(context.report.settled)
+            self._import(existing, creations)
+            progress = len(context.report.settled) > before
+
+    def _existing(self, creations: list[Step]) -> Existing:
+        """What of ``creations`` is (perhaps) there. What is asked for in full comes first and
+        alone: taking it in makes more known."""
+        existing: Existing = []
+        for step in creations:
+            if not step.custom or of_type(step.type) is None or step.urn in self._skipped:
+                continue
+            for inputs, seen in self._looked(step):
+                if seen.presence in (Presence.OURS, Presence.ASK_PLUGIN):
+                    existing.append((replace(step, inputs=inputs), seen))
+                elif seen.presence is Presence.FOREIGN:
+                    self._skipped.add(step.urn)
+                    self._context.say(f"  warning  {seen.id} is taken and not ours: {seen.detail}")
+        existing = [(step, seen) for step, seen in existing if step.urn not in self._skipped]
+        return [pair for pair in existing if not unknown(pair[0].inputs)] or existing
+
+    def _looked(self, step: Step) -> list[tuple[Inputs, LookResult]]:
+        """What there is of what ``step`` creates, with the inputs that it was asked for with. Of
+        a queued resource that is each generation: without a state, counting starts anew."""
+        look = self._context.look
+        series = by_id(look.generations(step.inputs)) if step.type == QUEUED_RESOURCE else {}
+        if not series:
+            return [(step.inputs, look(step.type, step.inputs))]
+        zones = tuple(map(str, cast("list[object]", step.inputs["zones"])))
+        return [
+            ({**step.inputs, "queuedResourceId": id_, "zones": joined_zones(zones, seen)}, seen[0])
+            for id_, seen in series.items()
+        ]
+
+    def _import(self, existing: Existing, creations: list[Step]) -> None:
+        context = self._context
+        latest = {step.urn: seen.id for step, seen in existing}
+        imported = [_entry(s, f.id) for s, f in existing if latest[s.urn] == f.id]
+        earlier = [_earlier_entry(s, f.id) for s, f in existing if latest[s.urn] != f.id]
+        deployment = context.stack.deployment()
+        frame = _frame([*earlier, *imported], creations, deployment, self._new_id)
+        imported = [_with_provider(one, frame) for one in imported]
+        earlier = [_with_provider(one, frame) for one in earlier]
+        framed = adopted(deployment, [*frame.values(), *earlier])
+        # Pending until it was read: should this run be killed, the next one goes on.
+        deployment = with_pending(framed, [begun(one) for one in imported])
+        state = import_resources(context, deployment, imported, [])
+        for one in earlier:
+            context.report.adopted(one, "", replaced(one))
+        for one in imported:
+            now = complete(state.deployment, one["urn"])
+            if now is None:
+                self._skipped.add(one["urn"])
+            elif being_deleted(now):
+                context.report.left_pending(one, "creating", STILL_BEING_DELETED)
+            else:
+                context.report.adopted(one, "", str(now["id"]))
+        # Those of earlier rounds, too: what they refer to may have come only now.
+        adoptions = [i for i in context.report.settled if i.settlement is Settlement.ADOPTED]
+        write_back(context, state, {item.urn for item in adoptions if not item.operation})
 
 
-def _there(creations: list[Step], means: Means, vain: set[str]) -> Found:
-    """What of ``creations`` is (perhaps) there. What is asked for in full comes first and alone:
-    taking it in makes more known."""
-    there: Found = []
-    for step in creations:
-        if of_type(step.type) is None or not step.custom or step.urn in vain:
-            continue
-        for inputs, finding in _looked(step, means):
-            if finding.answer in (Answer.OURS, Answer.ASK_PLUGIN):
-                there.append((replace(step, inputs=inputs), finding))
-            elif finding.answer is Answer.FOREIGN:
-                vain.add(step.urn)
-                means.say(f"  warning  {finding.id} is taken and not ours: {finding.detail}")
-    return [pair for pair in there if not unknown(pair[0].inputs)] or there
-
-
-def _looked(step: Step, means: Means) -> list[tuple[Inputs, Finding]]:
-    """What there is of what ``step`` creates, with the inputs that it was asked for with. Of a
-    queued resource that is each generation: whoever has no state begins to count anew."""
-    if step.type != QUEUED_RESOURCE:
-        return [(step.inputs, means.look(step.type, step.inputs))]
-    series = by_id(means.look.generations(step.inputs))
-    if not series:
-        return [(step.inputs, means.look(step.type, step.inputs))]
-    zones = tuple(map(str, cast("list[object]", step.inputs["zones"])))
-    return [
-        ({**step.inputs, "queuedResourceId": id_, "zones": joined_zones(zones, found)}, found[0])
-        for id_, found in series.items()
-    ]
-
-
-def _take(
-    means: Means,
-    there: Found,
-    creations: list[Step],
-    found: Recovery,
-    new_id: Callable[[], str],
-    vain: set[str],
-) -> None:
-    latest = {step.urn: finding.id for step, finding in there}
-    newcomers = [_newcomer(s, f.id) for s, f in there if latest[s.urn] == f.id]
-    replaced = [_replaced(s, f.id) for s, f in there if latest[s.urn] != f.id]
-    deployment = means.stack.deployment()
-    frame = _frame([*replaced, *newcomers], creations, deployment, new_id)
-    framed = adopted(deployment, [*frame, *replaced])
-    # Pending until it was read: should this run be killed, the next one goes on.
-    deployment = with_pending(framed, [begun(one) for one in newcomers])
-    deployment = read_in(means, deployment, newcomers, [])
-    for one in replaced:
-        detail = f"{one['id']}, which was replaced: the next `up` deletes it"
-        found.note(one, "", Outcome.ADOPTED, detail)
-    for newcomer in newcomers:
-        now = whole(deployment, newcomer)
-        if now is None:
-            vain.add(newcomer["urn"])
-        elif going(now):
-            found.note(newcomer, "creating", Outcome.LEFT, STILL_GOING)
-        else:
-            found.note(newcomer, "", Outcome.ADOPTED, str(now["id"]))
-    asked = {one["urn"]: one["inputs"] for one in newcomers if one["inputs"]}
-    # Those of earlier rounds, too: what they refer to may have come only now.
-    adoptions = [item for item in found.settled if item.outcome is Outcome.ADOPTED]
-    taken = {item.urn for item in adoptions if not item.operation}
-    known = linked(settled(deployment, asked), taken)
-    means.stack.replace(without_pending(known, {item.urn for item in found.left}))
-
-
-def _newcomer(step: Step, id_: str) -> Stored:
+def _entry(step: Step, id_: str) -> Stored:
     """The entry of something that the program would create and the cloud has."""
     return {
         "urn": step.urn,
@@ -147,27 +150,27 @@ def _newcomer(step: Step, id_: str) -> Stored:
     }
 
 
-def _replaced(step: Step, id_: str) -> Stored:
+def _earlier_entry(step: Step, id_: str) -> Stored:
     """The entry of an earlier generation, which is only there to be deleted."""
     known = {key: value for key, value in step.inputs.items() if not unknown(value)}
-    return {**_newcomer(step, id_), "inputs": known}
+    return {**_entry(step, id_), "inputs": known}
 
 
 def _frame(
-    newcomers: list[Stored],
+    imported: Iterable[Stored],
     creations: Iterable[Step],
     deployment: Stored,
     new_id: Callable[[], str],
-) -> list[Stored]:
-    """Entries for the components and providers that ``newcomers`` stand under and the state
-    does not have; each newcomer is made to name its provider by the provider's id."""
+) -> dict[str, Stored]:
+    """Entries, by URN, for the components and providers that ``imported`` stand under and the
+    state does not have."""
     planned = {step.urn: step for step in creations}
-    known = {resource["urn"] for resource in resources(deployment)}
+    present = {resource["urn"] for resource in resources(deployment)}
     made: dict[str, Stored] = {}
 
     def ensure(urn: str) -> None:
         step = planned.get(urn)
-        if step is None or urn in known or urn in made:
+        if step is None or urn in present or urn in made:
             return
         ensure(step.parent)
         entry: Stored = {"urn": urn, "custom": False, "type": step.type}
@@ -178,10 +181,15 @@ def _frame(
             entry |= {"custom": True, "id": new_id(), "inputs": inputs, "outputs": inputs}
         made[urn] = entry
 
-    for newcomer in newcomers:
-        ensure(newcomer["parent"])
-        provider = provider_urn(newcomer)
-        ensure(provider)
-        if provider in made:
-            newcomer["provider"] = f"{provider}::{made[provider]['id']}"
-    return list(made.values())
+    for resource in imported:
+        ensure(resource["parent"])
+        ensure(provider_urn(resource))
+    return made
+
+
+def _with_provider(resource: Stored, frame: Mapping[str, Stored]) -> Stored:
+    """``resource`` naming its provider by the provider's id, if that is in ``frame``."""
+    provider = provider_urn(resource)
+    if provider not in frame:
+        return resource
+    return {**resource, "provider": f"{provider}::{frame[provider]['id']}"}

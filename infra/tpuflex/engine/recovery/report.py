@@ -11,7 +11,7 @@ from tpuflex.engine.state import Stored
 from tpuflex.errors import TpuflexError
 
 
-class Outcome(StrEnum):
+class Settlement(StrEnum):
     """What became of one resource."""
 
     ADOPTED = "adopted"
@@ -28,14 +28,14 @@ class Settled:
         type: its type token.
         operation: what was pending; empty when nothing was, and the program would have
             created what the cloud already has.
-        outcome: what became of it.
+        settlement: what became of it.
         detail: its id, or why, for people.
     """
 
     urn: str
     type: str
     operation: str
-    outcome: Outcome
+    settlement: Settlement
     detail: str
 
     @property
@@ -59,16 +59,24 @@ class Recovery:
     @property
     def left(self) -> list[Settled]:
         """What could not be settled, and is pending as before."""
-        return [item for item in self.settled if item.outcome is Outcome.LEFT]
+        return [item for item in self.settled if item.settlement is Settlement.LEFT]
 
     @property
     def clean(self) -> bool:
         """Whether nothing is pending any more, and nothing stands in the way of an ``up``."""
         return not self.left and self.unfinished is None
 
-    def note(self, resource: Stored, operation: str, outcome: Outcome, detail: str) -> None:
-        """Note what became of ``resource``."""
-        self.settled.append(Settled(resource["urn"], resource["type"], operation, outcome, detail))
+    def adopted(self, resource: Stored, operation: str, detail: str) -> None:
+        """Note that ``resource`` was taken into the state."""
+        self._note(resource, operation, Settlement.ADOPTED, detail)
+
+    def cleared(self, resource: Stored, operation: str, detail: str) -> None:
+        """Note that nothing is pending for ``resource`` any more."""
+        self._note(resource, operation, Settlement.CLEARED, detail)
+
+    def left_pending(self, resource: Stored, operation: str, detail: str) -> None:
+        """Note that ``resource`` could not be settled."""
+        self._note(resource, operation, Settlement.LEFT, detail)
 
     def to_json(self) -> list[dict[str, object]]:
         """The document under ``resources`` that ``tpuflex recover --json`` prints."""
@@ -78,11 +86,20 @@ class Recovery:
                 "type": item.type,
                 "name": item.name,
                 "pending": item.operation or None,
-                "outcome": item.outcome.value,
+                "outcome": item.settlement.value,
                 "detail": item.detail,
             }
             for item in self.settled
         ]
+
+    def _note(self, resource: Stored, operation: str, settlement: Settlement, detail: str) -> None:
+        noted = Settled(resource["urn"], resource["type"], operation, settlement, detail)
+        self.settled.append(noted)
+
+
+def replaced(resource: Stored) -> str:
+    """The detail of a resource that was taken into the state only to be deleted."""
+    return f"{resource['id']}, which was replaced: the next `up` deletes it"
 
 
 def counted(things: Collection[object], noun: str) -> str:
