@@ -129,7 +129,7 @@ def _recover_alone(stack: EngineRun, backend: Path | None) -> None:
     look = CloudLook(apis(endpoints, lambda url: Transport(session, url, timing)))
     found = recover(stack, look, print, timing=timing)
     for item in (*found.settled, *found.left):
-        print(f"{item.outcome} {item.type} {item.name}: {item.detail}")
+        print(f"{item.settlement} {item.type} {item.name}: {item.detail}")
     if found.unfinished is not None:
         raise found.unfinished
     if found.left:

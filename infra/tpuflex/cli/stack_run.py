@@ -21,6 +21,8 @@ from tpuflex.naming import ENDPOINT_NAME
 from tpuflex.request.outcomes import TABLE, Condition
 
 if TYPE_CHECKING:
+    from tpuflex.engine.events import EnginePlan
+
     pass
 
 

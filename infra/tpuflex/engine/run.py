@@ -52,11 +52,11 @@ class EngineRun:
         Raises:
             TpuflexError: the program or the engine failed.
         """
-        steps: list[Step] = []
+        planned = _StepCollector(self._session.on_event)
         stack = self._session.select()
         with self._session.operation("preview"):
-            stack.preview(parallel=PARALLEL, color="never", on_event=self._collecting(steps))
-        return EnginePlan.of(steps)
+            stack.preview(parallel=PARALLEL, color="never", on_event=planned)
+        return EnginePlan.of(planned.steps)
 
     def preview_destroy(self, *, spare_protected: bool = False) -> EnginePlan:
         """What ``destroy`` would delete.
@@ -67,7 +67,7 @@ class EngineRun:
         Raises:
             TpuflexError: the engine failed.
         """
-        steps: list[Step] = []
+        planned = _StepCollector(self._session.on_event)
         stack = self._session.select()
         with self._session.operation("destroy"):
             try:
@@ -76,13 +76,13 @@ class EngineRun:
                     color="never",
                     run_program=False,
                     exclude_protected=spare_protected,
-                    on_event=self._collecting(steps),
+                    on_event=planned,
                 )
             except RuntimeError as error:
                 # Where all is protected, the engine ends well without the usual summary.
                 if not spare_protected or "summary event never found" not in str(error):
                     raise
-        return EnginePlan.of(steps)
+        return EnginePlan.of(planned.steps)
 
     def up(self, targets: tuple[str, ...] = ()) -> dict[str, Any]:
         """Bring the stack to what the program says, and return its outputs.
@@ -205,13 +205,20 @@ class EngineRun:
         with self._session.operation("stack rm"):
             self._session.run("stack", "rm", self._stack, "--yes", "--preserve-config")
 
-    def _collecting(self, steps: list[Step]) -> Callable[[EngineEvent], None]:
-        """A listener that adds what the engine would do to ``steps``."""
 
-        def collect(event: EngineEvent) -> None:
-            progress = progress_of(event)
-            if isinstance(progress, Started | Finished):
-                steps.append(progress.step)
-            self._session.on_event(event)
+class _StepCollector:
+    """Listens to the engine and keeps what it would do.
 
-        return collect
+    Attributes:
+        steps: in the order in which the engine told them; a resource may have several.
+    """
+
+    def __init__(self, listener: Callable[[EngineEvent], None]) -> None:
+        self.steps: list[Step] = []
+        self._listener = listener
+
+    def __call__(self, event: EngineEvent) -> None:
+        progress = progress_of(event)
+        if isinstance(progress, Started | Finished):
+            self.steps.append(progress.step)
+        self._listener(event)

@@ -128,9 +128,8 @@ class CloudLook:
             return LookResult(Presence.ABSENT, place.id)
         except AccessError as error:
             if kind.shared_names:
-                return LookResult(
-                    Presence.FOREIGN, place.id, "the name is taken in another project"
-                )
+                detail = "the name is taken in another project"
+                return LookResult(Presence.FOREIGN, place.id, detail)
             return LookResult(Presence.UNKNOWN, place.id, error.message)
         except ApiError as error:
             return LookResult(Presence.UNKNOWN, place.id, error.message)
@@ -155,11 +154,8 @@ def judged(kind: Kind, inputs: Inputs, answer: Mapping[str, Any], place: Place) 
 
 def _request_of(resource: CloudResource, inputs: Inputs) -> str:
     """Id of the queued resource that ``resource`` is, or is a node of."""
-    if (
-        resource.kind == NODE
-        and not resource.holder
-        and isinstance(inputs.get("multiNode"), Mapping)
-    ):
+    several = isinstance(inputs.get("multiNode"), Mapping)
+    if several and resource.kind == NODE and not resource.holder:
         return resource.name.rpartition("-")[0]  # of several nodes, PREFIX-0, PREFIX-1, …
     return (resource.holder or resource.name).rpartition("/")[2]
 
