@@ -22,7 +22,7 @@ from tests.provider.fakes import (
     queued,
     scripted,
 )
-from tests.provider.fakes import Presence as Reply
+from tests.provider.fakes import Answer as Reply
 from tests.unit.stack_sections import sections
 from tpuflex.cli.steps.ask import addressed
 from tpuflex.engine.recovery.look import CloudLook, Presence
