@@ -1,4 +1,4 @@
-"""Advice can be typed as it is read."""
+"""Commands in advice can be typed as they are."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from tpuflex.errors import EngineError
     ],
 )
 def test_advice_is_for_the_stack_that_is_meant(advice: str, shown: str) -> None:
-    """A command in an advice can be typed as it stands; the default stack is not named."""
+    """They name the stack, unless it is the default one."""
     assert for_stack(advice, "big") == shown
     assert for_stack(advice, "dev") == advice
 

@@ -1,4 +1,4 @@
-"""What somebody sees who does something wrong: the reason, the remedy, the exit code."""
+"""What a user sees who makes a mistake: the reason, the remedy, the exit code."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from tpuflex.errors import Finding, InterruptedByUser, TpuflexError
 
 class TestProject:
     def test_no_project(self, project: Path, type_in: TypeIn) -> None:
-        """Outside of a project, the option that names one is told."""
+        """Outside of a project, the error names the option for one."""
         (project / "Pulumi.yaml").unlink()
 
         typed = type_in("up")
@@ -29,16 +29,17 @@ class TestProject:
         )
 
     def test_no_stack_file(self, project: Path, type_in: TypeIn) -> None:
-        """Without any stack file, the one to write is told."""
+        """Without any stack file, the error names the one to write."""
         (project / "stacks" / "Pulumi.dev.yaml").unlink()
 
         typed = type_in("status")
 
         assert typed.code == 4
         assert "stacks/Pulumi.dev.yaml does not exist" in typed.err
+        assert "Write stacks/Pulumi.dev.yaml" in typed.err
 
     def test_unknown_stack(self, type_in: TypeIn) -> None:
-        """A stack that is spelt wrong is answered with the nearest."""
+        """For a misspelt stack, the error suggests the nearest."""
         typed = type_in("up", "--stack", "dve")
 
         assert typed.code == 4
@@ -62,7 +63,7 @@ class TestProject:
 
 class TestStackFile:
     @pytest.mark.parametrize(
-        ("right", "wrong", "told"),
+        ("right", "wrong", "key"),
         [
             ("max_run_duration: 4h", "max_run_duration: 8d", "tpuflex:slice.max_run_duration"),
             ("zones: [us-east5-a]", "zones: [us-eats5-a]", "tpuflex:slice.zones"),
@@ -71,9 +72,9 @@ class TestStackFile:
         ],
     )
     def test_wrong_value(
-        self, project: Path, type_in: TypeIn, right: str, wrong: str, told: str
+        self, project: Path, type_in: TypeIn, right: str, wrong: str, key: str
     ) -> None:
-        """A wrong value is told with its key before anything is started."""
+        """A wrong value is reported with its key before anything is started."""
         file = project / "stacks" / "Pulumi.dev.yaml"
         text = file.read_text()
         assert right in text
@@ -82,7 +83,7 @@ class TestStackFile:
         typed = type_in("up", "--yes")
 
         assert (typed.code, typed.out) == (5, "")
-        assert told in typed.err
+        assert key in typed.err
         assert not (project / ".tpuflex").exists()
 
     def test_all_findings_as_json(self, project: Path, type_in: TypeIn) -> None:
@@ -97,7 +98,7 @@ class TestStackFile:
         assert typed.document["error"]["exit_code"] == 5
 
     def test_a_zone_spelt_wrong(self, project: Path, type_in: TypeIn) -> None:
-        """It is one problem, with its line and the nearest zones; the list is not empty."""
+        """One problem, with its line and the nearest zones; the list does not count as empty."""
         file = project / "stacks" / "Pulumi.dev.yaml"
         file.write_text(file.read_text().replace("[us-east5-a]", "[us-est5-a]"))
 
@@ -110,7 +111,7 @@ class TestStackFile:
         )
 
     def test_not_a_stack_file(self, project: Path, type_in: TypeIn) -> None:
-        """Of a file that is no section it is not said as well which keys it lacks."""
+        """A file that is not a section is one problem, not one for each missing key."""
         (project / "stacks" / "Pulumi.dev.yaml").write_text("hello")
 
         typed = type_in("preview")
@@ -123,7 +124,7 @@ class TestStackFile:
     def test_google_without_credentials(
         self, project: Path, type_in: TypeIn, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """That nobody is logged in is told before the engine is looked for."""
+        """Missing credentials are reported before the engine is searched for."""
         for name in ("GOOGLE_APPLICATION_CREDENTIALS", "GOOGLE_OAUTH_ACCESS_TOKEN"):
             monkeypatch.delenv(name, raising=False)
         monkeypatch.setenv("CLOUDSDK_CONFIG", str(project))
@@ -140,19 +141,18 @@ class TestStackFile:
 
 
 class TestConsent:
-    def test_no(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Who says no is not told that something was interrupted."""
-        monkeypatch.setattr("sys.stdin", _Terminal("n\n"))
+    @pytest.mark.parametrize(
+        ("answer", "expected", "reason"),
+        [("n\n", "", "you did not agree"), ("prod\n", "dev", "the answer was not 'dev'")],
+    )
+    def test_no(
+        self, monkeypatch: pytest.MonkeyPatch, answer: str, expected: str, reason: str
+    ) -> None:
+        """No, or another stack's name, is not consent, and is not called an interruption."""
+        monkeypatch.setattr("sys.stdin", _Terminal(answer))
 
-        with pytest.raises(InterruptedByUser, match="Nothing was done: you did not agree"):
-            Output(json=False, verbose=False).confirm("Go ahead?")
-
-    def test_another_name(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Another stack's name is not consent."""
-        monkeypatch.setattr("sys.stdin", _Terminal("prod\n"))
-
-        with pytest.raises(InterruptedByUser, match="the answer was not 'dev'"):
-            Output(json=False, verbose=False).confirm("Type the name", expected="dev")
+        with pytest.raises(InterruptedByUser, match=f"Nothing was done: {reason}"):
+            Output(json=False, verbose=False).confirm("Go ahead?", expected=expected)
 
     @pytest.mark.parametrize(("answer", "expected"), [("y\n", ""), ("dev\n", "dev")])
     def test_yes(self, monkeypatch: pytest.MonkeyPatch, answer: str, expected: str) -> None:
@@ -182,21 +182,21 @@ config:
 
 class TestUsage:
     def test_unknown_command(self, type_in: TypeIn) -> None:
-        """A command that is spelt wrong is answered with the nearest."""
+        """For a misspelt command, the error suggests the nearest."""
         typed = type_in("statsu")
 
         assert typed.code == 2
         assert "Did you mean 'status'?" in typed.err
 
     def test_secret_that_the_stack_does_not_use(self, type_in: TypeIn) -> None:
-        """Putting a token that no version is pinned of tells the key to write."""
+        """For a token without a pinned version, the error names the key to write."""
         typed = type_in("secrets", "put", "hf-token")
 
         assert typed.code == 5
         assert "Write hf_token_version: 1." in typed.err
 
     def test_no_source_of_weights(self, project: Path, type_in: TypeIn) -> None:
-        """A push without a directory and without a source in the stack file says both ways."""
+        """Without a directory and a source in the stack file, the error names both."""
         file = project / "stacks" / "Pulumi.dev.yaml"
         lines = file.read_text().splitlines(keepends=True)
         file.write_text(
@@ -210,7 +210,7 @@ class TestUsage:
 
     @pytest.mark.parametrize("rule", ["{", "3"])
     def test_capacity_rule(self, type_in: TypeIn, rule: str) -> None:
-        """A capacity rule that is no JSON object is refused as a parameter."""
+        """A capacity rule that is not a JSON object is a usage error."""
         assert type_in("emulator", "capacity", rule).code == 2
 
 
@@ -219,7 +219,7 @@ class TestEmulator:
         "words", [("ask", "hello"), ("status",), ("weights", "ls"), ("emulator", "env")]
     )
     def test_does_not_run(self, type_in: TypeIn, words: tuple[str, ...]) -> None:
-        """What needs the running embedded cloud says how to start it."""
+        """A command that needs the running embedded cloud says how to start it."""
         typed = type_in(*words)
 
         assert typed.code == 9
@@ -229,12 +229,12 @@ class TestEmulator:
         )
 
     def test_status(self, type_in: TypeIn) -> None:
-        """That it does not run is an answer, not an error."""
+        """Not running is an answer, not an error."""
         assert type_in("emulator", "status", "--json").document == {"running": False}
         assert type_in("emulator", "stop").out == "The embedded cloud is not running.\n"
 
     def test_port_in_use(self, type_in: TypeIn) -> None:
-        """A port that is taken is named."""
+        """The error names a port that is in use."""
         with socket.create_server(("127.0.0.1", 0)) as taken:
             port = str(taken.getsockname()[1])
             typed = type_in("emulator", "start", "--port", port)
@@ -245,7 +245,7 @@ class TestEmulator:
 
 class TestEngine:
     def test_none(self, type_in: TypeIn, tmp_path: Path) -> None:
-        """Without an engine, every place that was looked at and the ways out are told."""
+        """Without an engine, the error lists every place that was searched and the ways out."""
         typed = type_in("engine", PATH=str(tmp_path))
 
         assert typed.code == 8
@@ -269,13 +269,13 @@ def kinds() -> list[type[TpuflexError]]:
 
 @pytest.mark.parametrize("kind", kinds())
 def test_exit_code(kind: type[TpuflexError], capsys: pytest.CaptureFixture[str]) -> None:
-    """Each kind has its exit code, and shows its message and its hint on lines of their own."""
+    """Each kind has its exit code, and shows its message and its hint on separate lines."""
     if kind is errors.SettingsError:
-        error: TpuflexError = errors.SettingsError("f", (Finding("k", "bad"),), hint="mend it")
+        error: TpuflexError = errors.SettingsError("f", (Finding("k", "bad"),), hint="fix it")
     else:
-        error = kind("it broke", hint="mend it")
+        error = kind("it broke", hint="fix it")
 
     code = Output(json=False, verbose=False).failure(error)
 
     assert code == kind.exit_code
-    assert capsys.readouterr().err == f"Error: {error.message}\nmend it\n"
+    assert capsys.readouterr().err == f"Error: {error.message}\nfix it\n"

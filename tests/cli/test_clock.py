@@ -1,4 +1,4 @@
-"""Times that the command line shows go by the clock of the cloud that the stack runs on."""
+"""Times on the command line are read from the clock of the stack's cloud."""
 
 from __future__ import annotations
 

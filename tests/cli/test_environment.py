@@ -1,4 +1,4 @@
-"""What the environment has to do with where the commands go."""
+"""Which cloud the commands reach, by the environment."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class TestEnvironment:
         assert "PULUMI_DEBUG_PROVIDERS" not in found
 
     def test_of_google_keeps_the_users_backend(self, tmp_path: Path) -> None:
-        """Whoever has a Pulumi backend keeps it."""
+        """A user's own Pulumi backend is kept."""
         shell = {"PULUMI_BACKEND_URL": "gs://state", "CLOUDSDK_CORE_PROJECT": "mine"}
 
         found = google_environment(shell, tmp_path)

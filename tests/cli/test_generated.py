@@ -8,5 +8,5 @@ from tpuflex.cli.generated import main
 
 
 def test_they_are_what_the_code_says(capsys: pytest.CaptureFixture[str]) -> None:
-    """Whoever changes the code writes the files anew; the check names them and the command."""
+    """A change of the code needs `make docs`; the check names the files."""
     assert main(["--check"]) == 0, capsys.readouterr().err

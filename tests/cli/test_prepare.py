@@ -1,4 +1,4 @@
-"""What `tpuflex up` sees to before it asks for chips."""
+"""What `tpuflex up` does before it requests chips."""
 
 from __future__ import annotations
 
@@ -61,22 +61,22 @@ def ensure(stack: OpenStack, *problems: WeightsProblem) -> tuple[Bucket, list[st
     return bucket, said
 
 
-CUT = WeightsProblem("shard", "size")
+TRUNCATED = WeightsProblem("shard", "size")
 
 
-def test_whole_weights_are_left_alone(project: Path) -> None:
+def test_complete_weights_are_left_alone(project: Path) -> None:
     """Nothing is pushed and nothing said."""
     bucket, said = ensure(stack_of(project, "./model"))
 
     assert (bucket.pushed, said) == ([], [])
 
 
-def test_a_cut_file_is_pushed_again(project: Path) -> None:
-    """What does not match the manifest is named and mended, before chips are asked for."""
+def test_a_truncated_file_is_pushed_again(project: Path) -> None:
+    """A file that does not match the manifest is named and pushed again before chips cost."""
     (project / "model").mkdir()
     (project / "model" / "config.json").write_text("{}")
 
-    bucket, said = ensure(stack_of(project, "./model"), CUT)
+    bucket, said = ensure(stack_of(project, "./model"), TRUNCATED)
 
     assert bucket.pushed == [project / "model"]
     assert said == [
@@ -85,9 +85,9 @@ def test_a_cut_file_is_pushed_again(project: Path) -> None:
     ]
 
 
-def test_a_cut_file_without_a_source_asks_for_no_chips(project: Path) -> None:
-    """Without a source only the user can mend it; the command to type is told."""
+def test_a_truncated_file_without_a_source_requests_no_chips(project: Path) -> None:
+    """Without a source only the user can fix it; the error names the command."""
     with pytest.raises(WeightsError, match="does not match its manifest") as caught:
-        ensure(stack_of(project, None), CUT)
+        ensure(stack_of(project, None), TRUNCATED)
 
     assert caught.value.hint == "Run: tpuflex weights push DIRECTORY --stack dev"

@@ -1,4 +1,4 @@
-"""Whole outputs: the plan, the status, the teardown, the result, progress."""
+"""Complete outputs: the plan, the status, progress."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def status(**changes: object) -> SliceStatus:
 
 class TestPlan:
     def test_on_google(self, stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
-        """A plan says model, zone, slice, duration, price with its limits, and the changes."""
+        """A plan shows model, zone, slice, duration, price with its limits, and the changes."""
         cost = RunCost(4, Decimal("5.40"), Decimal("21.60"), None)
         steps = (step("create"), step("create", name="b"), step("update", name="c"))
 
@@ -97,7 +97,7 @@ class TestPlan:
         assert plan.changes == "none"
 
     def test_of_a_run_that_is_over(self, stack: OpenStack) -> None:
-        """What the engine takes for an update asks for nothing, and the plan says so."""
+        """An update that requests nothing is shown as that, not as an update."""
         update = step("update", "tpuflex:tpu:QueuedResource", "vllm")
         cost = RunCost(1, None, None, None)
 
@@ -109,7 +109,7 @@ class TestPlan:
         )
 
     def test_components_and_providers_do_not_count(self, stack: OpenStack) -> None:
-        """Only what a provider makes in the cloud is counted."""
+        """Only resources in the cloud are counted."""
         component = Step("create", "tpuflex:index:Network", "n", "urn:n", custom=False)
         provider = step("create", "pulumi:providers:gcp", "p")
 
@@ -160,7 +160,7 @@ class TestStatus:
         ],
     )
     def test_exit_code(self, changes: dict[str, object], code: int) -> None:
-        """3 while it will come by itself, 7 when it will not."""
+        """3 while it only takes time, 7 when somebody has to act."""
         assert status(**changes).outcome.exit_code == code
 
     def test_cost(self) -> None:
@@ -172,7 +172,7 @@ class TestStatus:
 
 class TestProgress:
     def test_of_the_engine(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """In a log: a line for each resource that is done, and each message once."""
+        """In a log: a line for each finished resource, and each message once."""
         ticks = iter(range(100))
         slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
         with LiveProgress(Output(json=False, verbose=False), 2, lambda: next(ticks)) as progress:
@@ -198,7 +198,7 @@ class TestProgress:
         )
 
     def test_a_week_of_waiting_in_a_log(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """A sign of life a minute at first, then every five: none is missed for longer."""
+        """A line a minute at first, then one every five: never a longer silence."""
         now, said = 0.0, []
         with LiveProgress(Output(json=False, verbose=False), 2, lambda: now) as progress:
             for minute in range(7 * 24 * 60):
@@ -215,8 +215,8 @@ class TestProgress:
         assert len(moments) < 2100
         assert len(said) == 2 * len(moments)
 
-    def test_what_the_plan_has_told(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """A note that stood above the plan is not repeated; a new one is."""
+    def test_what_the_plan_has_shown(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A note shown above the plan is not repeated; a new one is shown."""
         output = Output(json=False, verbose=False)
         with LiveProgress(output, 1, shown=frozenset({"the node was lost"})) as progress:
             progress.listen(Note("warning", "the node was lost", "vllm"))
@@ -225,7 +225,7 @@ class TestProgress:
         assert capsys.readouterr().err == "  warning  vllm: the zone is out\n"
 
     def test_after_ctrl_c(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """What Ctrl-C broke off was stopped, not failed: a request goes on waiting."""
+        """Interrupted by Ctrl-C is stopped, not failed: a request goes on waiting."""
         slice_step = step("create", "tpuflex:tpu:QueuedResource", "vllm")
         output = Output(json=False, verbose=False)
         with LiveProgress(output, 1, stopped=lambda: True) as progress:
@@ -234,7 +234,7 @@ class TestProgress:
         assert capsys.readouterr().err == "  stopped  QueuedResource vllm\n"
 
     def test_of_the_host(self, capsys: pytest.CaptureFixture[str]) -> None:
-        """Each phase and detail once, and a sign of life every half minute."""
+        """Each phase and detail once, and a heartbeat every half minute."""
         now = [0.0]
         with HostProgress(Output(json=False, verbose=False), lambda: now[0]) as progress:
             progress.changed(HostReport("weights", "1 of 2 GB"))
@@ -265,12 +265,12 @@ class TestProgress:
 
 class TestText:
     def test_line_that_is_redrawn(self) -> None:
-        """It is cut to the terminal, with a mark; what fits is left alone."""
+        """It is truncated to the terminal's width, with a mark; what fits is left alone."""
         assert one_line("in the queue", 12) == "in the queue"
         assert one_line("in the queue", 8) == "in the…"
 
     def test_table(self) -> None:
-        """Columns are as wide as they need to be; no line ends in a space."""
+        """Columns are as wide as necessary; no line ends in a space."""
         assert table_lines(("A", "B"), [("long", ""), ("x", "y")]) == ["A     B", "long", "x     y"]
 
     def test_speed(self) -> None:

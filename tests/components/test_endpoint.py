@@ -1,4 +1,4 @@
-"""What the endpoint registers: everything it needs, nothing more, in an order that holds."""
+"""What the endpoint registers: all that it needs, nothing more, in a working order."""
 
 from __future__ import annotations
 
@@ -41,20 +41,20 @@ CANARY = "canary-weights-missing"
 def test_registers_what_its_inventory_says(
     deployed: Deploy, matches: Compare, inventory: str, mapping: dict[str, object]
 ) -> None:
-    """Each inventory lists the properties that one promise of the endpoint rests on."""
+    """Each inventory lists the properties behind one promise of the endpoint."""
     matches(deployed(mapping), inventory)
 
 
 def test_a_preview_knows_the_whole_slice(deployed: Deploy) -> None:
-    """A preview shows names and configuration, and leaves only ids of other resources open."""
+    """A preview knows names and configuration; only ids of other resources are open."""
     inputs = deployed(embedded(), preview=True).inputs[SLICE]
 
     assert inputs["queuedResourceIdPrefix"] == "tpuflex-dev-vllm"
     assert json.loads(inputs["metadata"]["tpuflex-config"])["schema"] == 1
 
 
-def test_the_slice_goes_before_everything_it_stands_on(deployed: Deploy) -> None:
-    """Destroy goes against dependencies: network, NAT, firewall and grants outlive the slice."""
+def test_the_slice_is_deleted_before_everything_it_depends_on(deployed: Deploy) -> None:
+    """Destroy reverses dependencies: network, NAT, firewall and grants outlive the slice."""
     plan = deployed(sections({"network": {"allowed_cidrs": ["203.0.113.0/24"]}}))
 
     needed = {
@@ -76,7 +76,7 @@ def test_the_slice_goes_before_everything_it_stands_on(deployed: Deploy) -> None
 
 
 def test_the_apis_are_enabled_first(deployed: Deploy) -> None:
-    """Nothing of Google's is made before its API is on."""
+    """No Google resource is created before its API is enabled."""
     plan = deployed(sections())
 
     enabled = [plan.order.index(item) for item in plan.order if "projects/service" in item]
@@ -88,9 +88,8 @@ def test_the_apis_are_enabled_first(deployed: Deploy) -> None:
     assert max(enabled) < min(others)
 
 
-def test_the_slice_is_had_and_given_up_as_the_stack_says(deployed: Deploy) -> None:
-    """Strategy, deadlines, renewal and protection reach the provider, which keeps them apart; a
-    replacement is made before the old one is deleted."""
+def test_every_setting_of_the_slice_reaches_the_provider(deployed: Deploy) -> None:
+    """Strategy, deadlines, renewal and protection; the provider decides what replaces first."""
     plan = deployed(
         sections(
             {
@@ -105,18 +104,23 @@ def test_the_slice_is_had_and_given_up_as_the_stack_says(deployed: Deploy) -> No
             }
         )
     )
-    inputs, request = plan.inputs[SLICE], plan.requests[SLICE]
+    request = plan.requests[SLICE]
 
-    assert inputs["zones"] == ["us-east5-a", "us-east5-b"]
-    assert inputs["strategy"] == "ordered"
-    assert inputs["queueTimeout"] == "7200s"
-    assert inputs["provisioningTimeout"] == "5400s"
-    assert inputs["deleteTimeout"] == "1800s"
-    assert inputs["renewBefore"] == "3600s"
-    assert inputs["rerun"] == "2"
-    assert inputs["onRunEnd"] == "delete"
-    assert inputs["onBootChange"] == "update"
-    assert inputs["deletionProtection"] is True
+    assert (
+        plan.inputs[SLICE].items()
+        >= {
+            "strategy": "ordered",
+            "queueTimeout": "7200s",
+            "provisioningTimeout": "5400s",
+            "deleteTimeout": "1800s",
+            "renewBefore": "3600s",
+            "rerun": "2",
+            "onRunEnd": "delete",
+            "onBootChange": "update",
+            "deletionProtection": True,
+        }.items()
+    )
+    assert plan.inputs[SLICE]["zones"] == ["us-east5-a", "us-east5-b"]
     assert not request.customTimeouts.create
     assert not request.deleteBeforeReplace
 
@@ -132,12 +136,12 @@ def test_every_resource_has_an_explicit_provider(deployed: Deploy) -> None:
 
 
 def test_the_same_settings_give_the_same_plan(deployed: Deploy) -> None:
-    """There is nothing random in names or metadata."""
+    """Names and metadata contain nothing random."""
     assert deployed(embedded()).inputs == deployed(embedded()).inputs
 
 
 def test_other_stacks_share_no_physical_name(deployed: Deploy) -> None:
-    """Two stacks of one project live side by side."""
+    """Two stacks of one project can exist at the same time."""
     names = [
         {
             value
@@ -157,7 +161,7 @@ class TestPrepare:
     def test_runs_when_bucket_and_secrets_exist_and_before_the_slice(
         self, deployed: Deploy
     ) -> None:
-        """Weights and key are in place before chips are asked for and paid."""
+        """Weights and key are in place before chips are requested and billed."""
         calls: list[tuple[str, dict[str, str]]] = []
 
         async def prepare(bucket: str, secrets: Mapping[str, str]) -> None:
@@ -189,7 +193,7 @@ class TestPrepare:
         deployed(embedded(), prepare=prepare, preview=True)
 
     def test_its_failure_fails_the_update_before_the_slice(self, deployed: Deploy) -> None:
-        """Without weights no chips are asked for; the message is the error's own."""
+        """Without weights no chips are requested; the message is the error's own."""
 
         async def prepare(_bucket: str, _secrets: Mapping[str, str]) -> None:
             raise WeightsError(CANARY, hint="tpuflex weights push DIRECTORY")
@@ -208,13 +212,20 @@ class TestCloudGuard:
         with pytest.raises(pulumi.RunError, match=r'eval "\$\(tpuflex emulator env\)"'):
             deployed(embedded(), environ={})
 
-    def test_embedded_stack_without_the_attached_plugin(
-        self, deployed: Deploy, embedded_environ: dict[str, str]
+    @pytest.mark.parametrize(
+        ("removed", "reason"),
+        [
+            ("PULUMI_DEBUG_PROVIDERS", "PULUMI_DEBUG_PROVIDERS"),
+            ("CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM", "points to Google Cloud"),
+        ],
+    )
+    def test_half_an_embedded_environment(
+        self, deployed: Deploy, embedded_environ: dict[str, str], removed: str, reason: str
     ) -> None:
-        """The published gcp plugin would go to Google whatever gcloud's variables say."""
-        del embedded_environ["PULUMI_DEBUG_PROVIDERS"]
+        """One API, or the gcp plugin, left on Google is enough to refuse."""
+        del embedded_environ[removed]
 
-        with pytest.raises(pulumi.RunError, match="PULUMI_DEBUG_PROVIDERS"):
+        with pytest.raises(pulumi.RunError, match=reason):
             deployed(embedded(), environ=embedded_environ)
 
     def test_embedded_stack_with_the_published_plugin_on_loopback(
@@ -229,7 +240,7 @@ class TestCloudGuard:
     def test_google_stack_in_an_embedded_shell(
         self, deployed: Deploy, embedded_environ: dict[str, str]
     ) -> None:
-        """Somebody who forgot the variables in their shell is told which cloud they point at."""
+        """The error names the cloud that the shell's variables point to."""
         with pytest.raises(pulumi.RunError, match="points to the embedded cloud"):
             deployed(sections(), environ=embedded_environ)
 
@@ -237,15 +248,6 @@ class TestCloudGuard:
         """Weights would go to the emulator while the chips are bought on Google."""
         with pytest.raises(pulumi.RunError, match=r"embedded cloud \(storage\)"):
             deployed(sections(), environ={"STORAGE_EMULATOR_HOST": "http://127.0.0.1:8470"})
-
-    def test_half_an_embedded_environment(
-        self, deployed: Deploy, embedded_environ: dict[str, str]
-    ) -> None:
-        """One API left on Google is enough to refuse."""
-        del embedded_environ["CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM"]
-
-        with pytest.raises(pulumi.RunError, match="points to Google Cloud"):
-            deployed(embedded(), environ=embedded_environ)
 
 
 class TestLibraryUse:
@@ -267,7 +269,7 @@ class TestLibraryUse:
         assert plan.outputs["endpoint"] == "http://10.128.0.2:8000/v1"
 
     def test_the_callers_providers_are_used(self, embedded_environ: dict[str, str]) -> None:
-        """Whoever passes providers gets no others."""
+        """A caller who passes providers gets no others."""
         from pulumi_gcp import Provider as GcpProvider
 
         from tpuflex.provider.resource import Provider

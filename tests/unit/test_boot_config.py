@@ -1,4 +1,4 @@
-"""What a host is told: configuration, arguments, metadata."""
+"""What a host gets: configuration, arguments, metadata."""
 
 from __future__ import annotations
 
@@ -81,13 +81,13 @@ def test_equal_settings_give_equal_text() -> None:
 
 
 def test_stack_environment_wins() -> None:
-    """What the stack file says replaces our defaults."""
+    """The stack file overrides our defaults."""
     assert config(env={"VLLM_MAX_N_SEQUENCES": "4"}).container.env["VLLM_MAX_N_SEQUENCES"] == "4"
     assert config().container.env["VLLM_MAX_N_SEQUENCES"] == "128"
 
 
 def test_hub_is_offline_unless_a_token_is_given() -> None:
-    """Without a token nothing may be fetched from the hub; with one it was asked for."""
+    """Without a token nothing may be downloaded from the hub; with one it may."""
     assert config().container.env["HF_HUB_OFFLINE"] == "1"
     with_token = config(TOKEN)
     assert "HF_HUB_OFFLINE" not in with_token.container.env
@@ -126,7 +126,7 @@ def test_flags_keep_vllms_names_and_order() -> None:
 
 
 def test_every_flag_reaches_the_command_line() -> None:
-    """A setting that the model accepts is never dropped on the way."""
+    """A setting that the model accepts is never dropped."""
     values: dict[str, Any] = {
         "dtype": "auto",
         "kv_cache_dtype": "fp8",
@@ -147,7 +147,7 @@ def test_every_flag_reaches_the_command_line() -> None:
 
 @pytest.mark.parametrize(("chips", "expected"), [(1, ()), (4, ("--tensor-parallel-size", "4"))])
 def test_tensor_parallel_size_follows_the_chips(chips: int, expected: tuple[str, ...]) -> None:
-    """All chips of the slice work on the model unless told otherwise."""
+    """All chips of the slice work on the model by default."""
     assert serving_args(ServingFlags(), chips) == expected
     assert serving_args(ServingFlags(tensor_parallel_size=2), chips) == (
         "--tensor-parallel-size",
@@ -162,8 +162,8 @@ def test_json_values_survive(value: dict[str, str]) -> None:
     assert json.loads(arguments[1]) == value
 
 
-def test_prefix_tells_models_and_revisions_apart() -> None:
-    """Another revision lies elsewhere."""
+def test_prefix_distinguishes_revisions() -> None:
+    """Another revision has another prefix."""
     one = ModelSettings.model_validate({"name": "a/B.c", "weights": {"revision": "1"}})
     two = ModelSettings.model_validate({"name": "a/B.c", "weights": {"revision": "2"}})
     assert weights_prefix(one) == "models/a-b-c/1"

@@ -22,7 +22,7 @@ def test_parts_come_in_order() -> None:
 
 
 def test_fits_into_metadata() -> None:
-    """It stays well below what a metadata value may hold."""
+    """It stays well below the limit of a metadata value."""
     assert len(startup_script().encode()) < LIMIT_BYTES / 2
 
 
@@ -33,8 +33,8 @@ def test_nothing_is_printed_by_bash_itself() -> None:
     assert "xtrace" not in script
 
 
-def test_has_no_places_to_fill_in() -> None:
-    """Every part runs as it lies: no template marker of any kind."""
+def test_has_no_template_markers() -> None:
+    """Every part runs unchanged: there is nothing to fill in."""
     for file in FILES:
         assert not re.search(r"\{\{|\}\}|<%|@@|__[A-Z]+__", file.read_text()), file.name
 

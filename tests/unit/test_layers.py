@@ -1,4 +1,4 @@
-"""The layer table of the house (docs/architecture.md), held by reading the imports."""
+"""The layers of docs/architecture.md, enforced by reading the imports."""
 
 from __future__ import annotations
 

@@ -35,7 +35,7 @@ def test_the_dev_stack_has_short_readable_names() -> None:
 
 @given(_TEXT, _TEXT, _TEXT)
 def test_every_name_is_legal(project: str, stack: str, name: str) -> None:
-    """Whatever projects and stacks are called, Google accepts the names."""
+    """Google accepts the names, whatever projects and stacks are called."""
     names = Names(project, stack, name)
 
     for text, limit in (
@@ -72,7 +72,7 @@ def test_different_endpoints_never_share_a_name(
 def test_spellings_that_fold_together_stay_apart(
     one: tuple[str, str, str], other: tuple[str, str, str]
 ) -> None:
-    """Where cutting to legal letters would make two names equal, a hash tells them apart."""
+    """Where folding to legal letters would make two names equal, a hash tells them apart."""
     assert Names(*one).prefix != Names(*other).prefix
 
 

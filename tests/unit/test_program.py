@@ -1,4 +1,4 @@
-"""The program's seams: configuration in, warnings and outputs out, one image for all."""
+"""The program's boundaries: configuration in, warnings and outputs out, one image for all."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def test_wrong_configuration_is_a_clean_failure() -> None:
         run_program(program)
 
 
-def test_doubts_are_said_and_do_not_stop(caplog: pytest.LogCaptureFixture) -> None:
-    """A zone that is not in the tables gives a warning in the engine's log, and is asked."""
+def test_warnings_are_shown_and_do_not_stop(caplog: pytest.LogCaptureFixture) -> None:
+    """A zone that is not in the tables gives a warning in the engine's log, and is tried."""
     settings = parse(sections({"slice.zones": ["us-east9-a"]}), "test")
 
     with caplog.at_level(logging.WARNING):
@@ -44,7 +44,7 @@ def test_doubts_are_said_and_do_not_stop(caplog: pytest.LogCaptureFixture) -> No
 
 
 def test_prices_are_outputs_where_they_are_known() -> None:
-    """Four v6e chips for four hours; where no price was read, none is put out."""
+    """Four v6e chips for four hours; an unknown price is not an output."""
     known = parse(sections(), "test")
     unknown = parse(sections({"slice.zones": ["us-central1-a"]}), "test")
 
@@ -83,7 +83,7 @@ def test_the_top_level_is_light() -> None:
 
 
 def test_the_public_names_are_there() -> None:
-    """Every documented name of the top level can be had, and no other."""
+    """Every documented name of the top level exists, and no other."""
     import tpuflex
 
     assert tpuflex.__all__ == sorted(tpuflex.__all__)

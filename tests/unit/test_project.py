@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.errors import NotFoundError, SettingsError
+from tpuflex.errors import SettingsError
 from tpuflex.project import home, open_project, project_root
 
 
@@ -31,15 +31,18 @@ class TestRoot:
 
 
 class TestHome:
-    def test_default(self, tmp_path: Path) -> None:
-        """The state directory lies in the project root."""
-        assert tmp_path / ".tpuflex" == home(tmp_path, {})
+    @pytest.mark.parametrize(("environ", "place"), [({}, ".tpuflex"), ({"TPUFLEX_HOME": "x"}, "x")])
+    def test_place(
+        self,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        environ: dict[str, str],
+        place: str,
+    ) -> None:
+        """The state directory is in the project root, unless TPUFLEX_HOME moves it."""
+        monkeypatch.chdir(tmp_path)
 
-    def test_chosen(self, tmp_path: Path) -> None:
-        """TPUFLEX_HOME moves the state directory."""
-        assert tmp_path / "elsewhere" == home(
-            tmp_path, {"TPUFLEX_HOME": str(tmp_path / "elsewhere")}
-        )
+        assert home(tmp_path, environ) == tmp_path / place
 
 
 class TestProject:
@@ -48,13 +51,6 @@ class TestProject:
         project = open_project(write_project(tmp_path), {})
 
         assert ("demo", tmp_path / "stacks") == (project.name, project.stacks)
-
-    def test_no_project(self, tmp_path: Path) -> None:
-        """Outside of a project the error names the option that names one."""
-        with pytest.raises(NotFoundError) as caught:
-            open_project(tmp_path, {})
-
-        assert "tpuflex -C DIRECTORY" in caught.value.hint
 
     @pytest.mark.parametrize("text", ["- a\n", "runtime: python\n", "a: [\n", "name: 3\n"])
     def test_unreadable_project_file(self, tmp_path: Path, text: str) -> None:
@@ -68,25 +64,3 @@ class TestProject:
         (project.stacks / "Pulumi.dev.yaml").touch()
 
         assert project.stacks / "Pulumi.dev.yaml" == project.stack_file("dev")
-
-    def test_unknown_stack_suggests_the_nearest(self, tmp_path: Path) -> None:
-        """An unknown stack name is answered with the nearest and with all there are."""
-        project = open_project(write_project(tmp_path), {})
-        for name in ("dev", "gemma-v6e"):
-            (project.stacks / f"Pulumi.{name}.yaml").touch()
-
-        with pytest.raises(NotFoundError) as caught:
-            project.stack_file("gemma-v6")
-
-        assert caught.value.hint == (
-            "Did you mean --stack gemma-v6e? Stacks of this project: dev, gemma-v6e."
-        )
-
-    def test_no_stack_file_at_all(self, tmp_path: Path) -> None:
-        """Without any stack file the error says which one to write."""
-        project = open_project(write_project(tmp_path), {})
-
-        with pytest.raises(NotFoundError) as caught:
-            project.stack_file("dev")
-
-        assert "Write stacks/Pulumi.dev.yaml" in caught.value.hint

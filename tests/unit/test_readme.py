@@ -1,4 +1,4 @@
-"""The README shows what the project holds: its code blocks, its stack file, its links."""
+"""The README agrees with the project: its code blocks, its stack file, its links."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ DOCUMENTS = sorted(
 
 
 def test_examples_are_the_files_that_tests_run() -> None:
-    """A code block marked `example: FILE` is that file, letter for letter."""
+    """A code block marked `example: FILE` is exactly that file."""
     marked = re.findall(r"<!-- example: (\S+) -->\n```\w+\n(.*?)```", README, re.DOTALL)
 
     assert marked
@@ -42,7 +42,7 @@ def test_the_stack_shown_is_a_stack() -> None:
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
-    """Every relative link leads to a file of the project."""
+    """Every relative link points to a file of the project."""
     links = re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", document.read_text())
 
     for link in links:

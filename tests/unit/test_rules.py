@@ -1,4 +1,4 @@
-"""Rules, row by row: what is refused, under which key, and with which remedy."""
+"""Rules, row by row: what is refused, under which key, with which remedy."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuflex.settings.rules import warnings
 
 
 def findings(mapping: dict[str, object]) -> tuple[Finding, ...]:
-    """What is found in ``mapping``; nothing when it is right."""
+    """The findings about ``mapping``; none when it is valid."""
     try:
         parse(mapping, "test")
     except SettingsError as error:
@@ -81,9 +81,7 @@ EMBEDDED_REFUSED = [
 
 
 @pytest.mark.parametrize(("changes", "key", "remedy"), EMBEDDED_REFUSED)
-def test_what_a_cpu_cannot_honour_is_refused(
-    changes: dict[str, object], key: str, remedy: str
-) -> None:
+def test_what_a_cpu_cannot_do_is_refused(changes: dict[str, object], key: str, remedy: str) -> None:
     """The embedded cloud refuses what would only fail when the server starts."""
     (found,) = findings(embedded(changes))
 
@@ -107,29 +105,25 @@ ACCEPTED = [
 
 @pytest.mark.parametrize("changes", ACCEPTED)
 def test_accepted(changes: dict[str, object]) -> None:
-    """What can be deployed is not refused."""
+    """Valid settings are not refused."""
     assert findings(sections(changes)) == ()
 
 
-def test_ngram_beside_async_scheduling_is_refused() -> None:
-    """vLLM ends with a validation error on this pair, so it is refused before chips are paid."""
-    flags = {
-        "serving.flags.async_scheduling": True,
-        "serving.flags.speculative_config": {"method": "ngram", "num_speculative_tokens": 4},
-    }
-
-    (found,) = findings(sections(flags))
-
-    assert found.key == "tpuflex:serving.flags.async_scheduling"
+EXCLUSIVE = [
+    (
+        "async_scheduling",
+        {"async_scheduling": True, "speculative_config": {"method": "ngram"}},
+    ),
+    ("max_num_batched_tokens", {"max_num_batched_tokens": 8, "max_num_seqs": 16}),
+]
 
 
-def test_fewer_batched_tokens_than_sequences_are_refused() -> None:
-    """vLLM's scheduler refuses such a pair."""
-    flags = {"serving.flags.max_num_batched_tokens": 8, "serving.flags.max_num_seqs": 16}
+@pytest.mark.parametrize(("key", "flags"), EXCLUSIVE)
+def test_flags_that_vllm_refuses_together_are_refused(key: str, flags: dict[str, object]) -> None:
+    """vLLM ends with a validation error on such a pair; here it is refused before chips cost."""
+    (found,) = findings(sections({"serving.flags": flags}))
 
-    (found,) = findings(sections(flags))
-
-    assert found.key == "tpuflex:serving.flags.max_num_batched_tokens"
+    assert found.key == f"tpuflex:serving.flags.{key}"
 
 
 def test_a_secret_put_into_the_environment_is_not_repeated() -> None:
@@ -164,7 +158,7 @@ WARNED = [
 
 @pytest.mark.parametrize(("changes", "key", "text"), WARNED)
 def test_doubtful_settings_warn_and_deploy(changes: dict[str, object], key: str, text: str) -> None:
-    """Tables of zones and sizes are dated data: they warn and never forbid."""
+    """Tables of zones and sizes are dated: they give warnings and forbid nothing."""
     (warning,) = warnings(parse(sections(changes), "test"))
 
     assert warning.key.endswith(key)
@@ -172,5 +166,5 @@ def test_doubtful_settings_warn_and_deploy(changes: dict[str, object], key: str,
 
 
 def test_a_documented_zone_gives_no_warning() -> None:
-    """The ordinary stack deploys without noise."""
+    """An ordinary stack deploys without warnings."""
     assert warnings(parse(sections(), "test")) == ()

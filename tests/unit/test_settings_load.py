@@ -1,4 +1,4 @@
-"""Stack files and Pulumi configuration are read whole, and everything wrong is said at once."""
+"""Stack files and Pulumi configuration are read, and all problems reported at once."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from tests.unit.stack_sections import sections
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.settings.load import load_pulumi_config, load_stack_file, parse
 from tpuflex.settings.model import SliceSettings
-
-PROJECT = Path(__file__).parents[2]
 
 GOOD = """\
 encryptionsalt: v1:abc
@@ -62,7 +60,7 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:
-    """Each finding names key, value, line and remedy; nothing is left for the next try."""
+    """Each finding names key, value, line and remedy; none is left for the next try."""
     path = write(
         tmp_path,
         """\
@@ -106,7 +104,7 @@ config:
 
 
 def test_an_empty_file_says_what_to_write(tmp_path: Path) -> None:
-    """Each required section is named with what belongs into it."""
+    """Each required section is named with its content."""
     lines = refused(write(tmp_path, ""))
 
     assert lines[0] == "Pulumi.prod.yaml has 5 problems:"
@@ -131,7 +129,7 @@ def test_an_empty_file_says_what_to_write(tmp_path: Path) -> None:
     ],
 )
 def test_odd_files_get_a_sentence(tmp_path: Path, text: str, expected: str) -> None:
-    """Whatever YAML allows and a stack file does not is named, never a traceback."""
+    """What YAML allows and a stack file does not gives a finding, never a traceback."""
     assert any(expected in line for line in refused(write(tmp_path, text)))
 
 
@@ -147,7 +145,7 @@ def test_encrypted_values_are_refused(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_names_the_stacks_there_are(tmp_path: Path) -> None:
-    """Somebody who mistypes a stack sees the right names."""
+    """The error for a misspelt stack lists the existing ones."""
     write(tmp_path, GOOD, "dev")
     write(tmp_path, GOOD, "prod")
 
@@ -158,7 +156,7 @@ def test_a_missing_file_names_the_stacks_there_are(tmp_path: Path) -> None:
 
 
 def test_a_binary_file_is_refused(tmp_path: Path) -> None:
-    """A file that is no text gives a finding."""
+    """A file that is not text gives a finding."""
     path = tmp_path / "Pulumi.dev.yaml"
     path.write_bytes(b"\xff\xfe\x00")
 
@@ -174,7 +172,7 @@ def test_sections_may_be_settings_objects() -> None:
 
 
 def test_engine_configuration_reads_like_the_file(tmp_path: Path) -> None:
-    """The engine hands structured values as JSON text; the settings are the file's."""
+    """The engine passes structured values as JSON; the settings are the same as the file's."""
     set_all_config(
         {
             "tpuflex:cloud": "google",
@@ -194,7 +192,7 @@ def test_engine_configuration_reads_like_the_file(tmp_path: Path) -> None:
 
 
 def test_engine_secrets_are_refused_without_their_value() -> None:
-    """The engine decrypts before the program runs: the value must not come into the message."""
+    """The engine decrypts before the program runs: the value must not reach the message."""
     set_all_config({"tpuflex:serving": '{"image":"canary-5f"}'}, ["tpuflex:serving"])
 
     with pytest.raises(SettingsError) as caught:
@@ -215,7 +213,7 @@ def test_engine_values_of_the_wrong_kind_are_findings(value: str) -> None:
     assert any(finding.key == "tpuflex:slice" for finding in caught.value.findings)
 
 
-@pytest.mark.parametrize("path", sorted((PROJECT / "stacks").glob("Pulumi.*.yaml")), ids=str)
+@pytest.mark.parametrize("path", sorted((ROOT / "stacks").glob("Pulumi.*.yaml")), ids=str)
 def test_committed_stacks_are_right(path: Path, tmp_path: Path) -> None:
     """Every stack file that comes with tpuflex deploys once the project id is filled in."""
     text = path.read_text().replace("my-project-id", "acme-serving")
@@ -226,9 +224,9 @@ def test_committed_stacks_are_right(path: Path, tmp_path: Path) -> None:
 
 
 def test_google_stacks_ask_for_a_project() -> None:
-    """A stack file used as it comes is refused with the one thing to fill in."""
+    """An unedited stack file is refused with the one thing to fill in."""
     with pytest.raises(SettingsError) as caught:
-        load_stack_file(PROJECT / "stacks" / "Pulumi.gemma-4-31b-v6e-4.yaml")
+        load_stack_file(ROOT / "stacks" / "Pulumi.gemma-4-31b-v6e-4.yaml")
 
     assert [finding.key for finding in caught.value.findings] == ["tpuflex:project"]
 
@@ -246,7 +244,7 @@ def test_google_stacks_ask_for_a_project() -> None:
         ("timeouts: {queue: soon}", "timeouts.queue: 'soon' is not a duration (line 5). Write it"),
     ],
 )
-def test_a_slip_in_the_life_of_a_slice_is_told(tmp_path: Path, line: str, expected: str) -> None:
+def test_a_mistake_in_the_slice_is_reported(tmp_path: Path, line: str, expected: str) -> None:
     """Each key of waiting, renewal and protection is refused by its name, line and remedy."""
     text = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
     config = text[text.index("config:") :].replace(
