@@ -23,7 +23,7 @@ from tests.provider.transcript import A, B, ByZone, transcript
 from tpuflex.errors import ApiError
 from tpuflex.provider.call import Call
 from tpuflex.provider.operations import create, delete_resource, read, update
-from tpuflex.provider.read import Found
+from tpuflex.provider.read import ReadResult
 from tpuflex.request.inputs import input_properties
 
 BORN = "2026-11-21T08:00:00.123456789Z"
@@ -86,7 +86,7 @@ def refreshes(inputs: Properties | None = None, outputs: Properties | None = Non
     return act
 
 
-def _shown(found: Found) -> str:
+def _shown(found: ReadResult) -> str:
     shown = {key: value for key, value in found.outputs.items() if key not in found.inputs}
     return "".join(f"\n{key:>18}: {value}" for key, value in sorted(shown.items()))
 

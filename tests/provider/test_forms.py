@@ -221,7 +221,7 @@ def test_a_zone_that_was_not_asked_says_so() -> None:
     """Before anything is known, and once something was decided."""
     attempt = ZoneAttempt.in_zone(args(), "us-east5-a")
 
-    assert attempt.outcome() == "us-east5-a not asked yet"
+    assert attempt.outcome() == "us-east5-a not requested yet"
     assert attempt.not_asked
     assert not attempt.live
     attempt.note = "withdrawn after 1m"

@@ -74,7 +74,7 @@ class Wait:
     def after(self, seconds: float) -> list[tuple[str, bool]]:
         """What is told when so much more time has passed."""
         self.time.now += seconds
-        self.progress.tell()
+        self.progress.report()
         return self.told.take()
 
 
@@ -175,14 +175,14 @@ def test_a_pause_is_that_of_the_pace() -> None:
     """With nothing sooner, the wait's own age decides, its jitter, and how many wait."""
     wait = Wait(jitter=0.25)
     wait.time.now += 100
-    wait.progress.tell()
+    wait.progress.report()
     assert wait.progress.pause() == pause_for(100, 0.25, 1)
 
     crowd = Wait(jitter=0.25)
     for _ in range(200):
         crowd.waits.__enter__()
     crowd.time.now += 100
-    crowd.progress.tell()
+    crowd.progress.report()
     assert crowd.progress.pause() == pause_for(100, 0.25, 200) == 18
 
 

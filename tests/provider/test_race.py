@@ -196,7 +196,7 @@ def test_loser_that_cannot_be_deleted_stays_in_the_state() -> None:
     """A loser that is not confirmed gone is an error, and both requests stay in the state."""
     run = race(a=Zone(granted(600)), b=Zone(stuck=AccessError("403 tpu.nodes.delete")))
 
-    with pytest.raises(UnreadyError, match="ACTIVE, but what was asked for elsewhere") as ended:
+    with pytest.raises(UnreadyError, match="ACTIVE, but the requests in other zones") as ended:
         run.go()
 
     assert ended.value.snapshot.name == name(A)
@@ -273,4 +273,4 @@ def test_an_entrant_is_its_zone_alone() -> None:
 
     assert attempt.name == name(B)
     assert attempt.args.zones == (B,)
-    assert attempt.outcome() == f"{B} not asked yet"
+    assert attempt.outcome() == f"{B} not requested yet"

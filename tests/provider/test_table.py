@@ -79,7 +79,7 @@ CASES = [
         "its node was lost",
     ),
     Case(Condition.ORPHANED, missing(), node(), "lost", "its queued resource was deleted"),
-    Case(Condition.DELETING, queued("DELETING"), node("DELETING"), "deleting", "somebody deletes"),
+    Case(Condition.DELETING, queued("DELETING"), node("DELETING"), "deleting", "somebody is"),
     Case(Condition.GONE, missing(), missing(NODE), None, "taken out of the state"),
     Case(
         Condition.FOREIGN, queued("ACTIVE", THEIRS), node(of=THEIRS), None, "belongs to stack prod"

@@ -30,7 +30,7 @@ from tpuflex.errors import NotFoundError
 from tpuflex.naming import ENDPOINT_NAME, LABEL_OWNER, QUEUED_RESOURCE, Names
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
-from tpuflex.provider.read import Found, read
+from tpuflex.provider.read import ReadResult, read
 from tpuflex.request.outcomes import Condition
 from tpuflex.request.states import NOT_FOUND
 from tpuflex.settings.load import parse
@@ -114,7 +114,7 @@ def asked(zone: str) -> Any:
     return args(**{**ASKED, "zones": [zone]})
 
 
-def provider(zones: Zones) -> Found:
+def provider(zones: Zones) -> ReadResult:
     call, _, _ = scripted(zones, FakeTime(now=NOW.timestamp() - 1.8e9))
     names = [f"projects/{PROJECT}/locations/{zone}/queuedResources/slice-g1" for zone in ZONES]
     found = read(call, names[0], ASKED, {"requests": [*names]})

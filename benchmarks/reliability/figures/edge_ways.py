@@ -31,7 +31,7 @@ _NODE_WORDS = (
 
 #: Every way, by the name of its edge.
 WAYS: Mapping[str, Way] = {
-    "asked for": Way(at.nothing, at.ask),
+    "requested": Way(at.nothing, at.ask),
     "found valid": Way(at.creating, at.admit),
     "found valid, by the old name": Way(at.creating, at.admit_by_old_name),
     "rejected by its operation": Way(at.unsupported, at.pass_on),

@@ -27,10 +27,10 @@ PHASES = (
 
 READY = "READY"
 
-#: A host that is only slow goes on.
-LATER = "`tpuflex up` waits on, `tpuflex status` looks, `tpuflex down` ends it."
+#: Advice for a host that is only slow.
+LATER = "`tpuflex up` keeps waiting, `tpuflex status` looks, `tpuflex down` ends it."
 
-#: A host that gave up stays as it is, and is billed, until the next one is made.
+#: Advice for a host that gave up: it stays as it is, and is billed, until the next one is made.
 AGAIN = (
     "When the cause is mended, get a new host: write another word at tpuflex:slice.rerun in the"
     " stack file\nand run `tpuflex up`, which keeps the weights; or `tpuflex down`, then `tpuflex"
@@ -109,7 +109,7 @@ def await_ready(
     changed: Callable[[HostReport], None],
     log: str,
 ) -> HostReport:
-    """Wait until the host is READY, telling ``changed`` about each new phase or detail.
+    """Wait until the host is READY, calling ``changed`` with each new phase or detail.
 
     Args:
         observe: asks for the host's present report.
@@ -117,7 +117,7 @@ def await_ready(
         now: a monotonic clock in seconds.
         sleep: waits that many seconds.
         changed: called with each report that differs from the last.
-        log: where the host's log lies, for the error.
+        log: where the host's log is, for the error.
 
     Raises:
         BootError: the host says that its boot failed, or the time is over.

@@ -1,4 +1,4 @@
-"""What is known of an endpoint's slice, and what follows from it: advice, exit code, cost."""
+"""The status of an endpoint's slice, and what follows from it: advice, exit code, cost."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _CENT = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True)
 class SliceStatus:
-    """One request for a slice and what has become of it.
+    """One request for a slice and its present state.
 
     Attributes:
         queued_resource: id of the queued resource.
@@ -27,7 +27,7 @@ class SliceStatus:
         lifecycle: our word.
         sentence: the state in plain words.
         error: why it failed, in Google's words, or empty.
-        created: when it was asked for.
+        created: when it was requested.
         node: full name of the node.
         node_state: Google's word for the node's state, or empty when there is none.
         health: the node's health, or empty.
@@ -35,7 +35,7 @@ class SliceStatus:
         active_since: when the node was made.
         expires: when Google ends the run.
         host: the host's own report, or None before its first.
-        others: further requests of the endpoint, each in a few words.
+        others: further requests of the endpoint, a line each.
     """
 
     queued_resource: str

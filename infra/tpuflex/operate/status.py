@@ -1,7 +1,7 @@
-"""Where an endpoint stands: the request in the queue, its node, and the host's own report.
+"""The status of an endpoint: the request in the queue, its nodes, and the host's own report.
 
-Read from the Cloud TPU API, not from Pulumi's state, so it needs no engine and tells the
-truth also after somebody else has changed something.
+Read from the Cloud TPU API, not from Pulumi's state, so that it needs no engine and is right even
+after somebody else has changed something.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ def slice_status(
 
     Args:
         settings: the stack's settings, which name the zones.
-        names: the endpoint's names, which tell what is its own.
+        names: the endpoint's names, which identify its resources.
         tpu: the TPU API.
-        now: the time, which tells a run that somebody cut short from one that is over.
+        now: the time, which distinguishes a run that was cut short from one that is over.
 
     Raises:
         NotFoundError: no zone of the stack holds a request or node of the endpoint.
@@ -74,7 +74,7 @@ def slice_status(
 
 
 def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
-    """The error for an endpoint that is not there; tells a free name from one that is taken."""
+    """The error for an endpoint that does not exist; says whether somebody else has its name."""
     zones = ", ".join(settings.slice.zones)
     for zone in settings.slice.zones:
         requests = tpu.list_queued_resources(settings.project, zone).queued_resources

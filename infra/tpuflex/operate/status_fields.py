@@ -13,7 +13,7 @@ STATUS_FIELDS: Mapping[str, str] = {
     "standing": "its row in the table above",
     "sentence": "the state in plain words",
     "error": "why it failed, in Google's words; or empty",
-    "created": "when it was asked for (RFC 3339); or null",
+    "created": "when it was requested (RFC 3339); or null",
     "node_state": "Google's word for its node's state; empty where there is none",
     "health": "its node's health; or empty",
     "address": "the first host's internal address; or empty",

@@ -1,4 +1,4 @@
-"""What the handling of one engine call has at hand, and how it looks at the cloud."""
+"""What the handling of one engine call works with, and how it looks at the cloud."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
-#: Seconds that the retries of one question may take in a wait, which asks again by itself.
+#: Seconds for the retries of one request within a wait, which polls again anyway.
 POLL_BUDGET = 15.0
 #: Pause between two looks that must agree before something counts as gone, in seconds.
 _SECOND_LOOK = 0.5
 
 
 class Report(Protocol):
-    """Tells people what is going on."""
+    """Reports progress to the user."""
 
     def __call__(self, text: str, *, passing: bool = False, warning: bool = False) -> None:
-        """Show ``text`` at the resource; ``passing`` text may be replaced by the next one."""
+        """Show ``text`` at the resource; the next line may replace ``passing`` text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,10 +35,10 @@ class Call:
 
     Attributes:
         client: the TPU API.
-        timing: clocks and pauses; a pause is cut short when the engine cancels.
+        timing: clocks and pauses; a cancel by the engine cuts a pause short.
         report: where progress goes.
         new_id: makes the idempotency id of one mutating API call.
-        waits: the waits of this process, which share the pace.
+        waits: the waits in this process, which share a polling rate.
     """
 
     client: TpuClient
@@ -57,8 +57,8 @@ class Call:
         return take_snapshot(self.client, name, self.timing.wall, budget=budget)
 
     def look_twice(self, name: RequestName, *, budget: float = DEFAULT_BUDGET) -> Snapshot:
-        """As :meth:`look`, but what is missing is looked for once more, a little later: one
-        404 from a distributed system is not yet a fact."""
+        """As :meth:`look`, but looks again a little later if anything is missing: a single 404
+        from a distributed system proves nothing."""
         seen = self.look(name, budget=budget)
         if seen.lifecycle is not Lifecycle.LOST:
             return seen
@@ -79,7 +79,7 @@ class UnreadyError(TpuflexError):
     """The request exists, or may exist, but is not active: it must stay in the state.
 
     Attributes:
-        snapshot: the last that was seen of it.
+        snapshot: the last look at it.
     """
 
     def __init__(self, message: str, *, snapshot: Snapshot, hint: str = "") -> None:

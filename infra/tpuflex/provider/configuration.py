@@ -40,7 +40,7 @@ def failures(inputs: Properties) -> list[tuple[str, str]]:
 
 
 def configuration(inputs: Properties) -> Configuration:
-    """Read the provider's inputs, as CheckConfig let them through."""
+    """Read the provider's inputs, which CheckConfig has accepted."""
     project = inputs.get("project")
     return Configuration(
         project=project if isinstance(project, str) and project else None,
@@ -49,7 +49,7 @@ def configuration(inputs: Properties) -> Configuration:
 
 
 def endpoints(configured: Configuration, environ: Mapping[str, str]) -> Endpoints:
-    """Where to send requests.
+    """The endpoints to send requests to.
 
     Raises:
         AccessError: the configuration wants one cloud and the environment points to the other.
@@ -70,7 +70,7 @@ def endpoints(configured: Configuration, environ: Mapping[str, str]) -> Endpoint
 
 
 def _flag(value: Value) -> bool | None:
-    """Configuration reaches a provider as text as well as as booleans."""
+    """Configuration reaches a provider as text or as booleans."""
     if isinstance(value, bool):
         return value
     return {"true": True, "false": False}.get(value) if isinstance(value, str) else None

@@ -1,4 +1,4 @@
-"""All zones of one race: what exists in them, what is being deleted, and how that is told."""
+"""All zones of one race: what exists in them, what is being deleted, and how that is reported."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from tpuflex.request.snapshot import Snapshot, rank
 
 @dataclass
 class Contest:
-    """The zones, and requests of ours in zones that are not asked any more.
+    """The zones of a race, and requests of ours in zones that are no longer wanted.
 
     Attributes:
-        call: what is at hand.
-        args: what is asked for.
+        call: the engine call.
+        args: the validated inputs.
         deadlines: how long each part may take.
-        attempts: the zones, in the order in which they are preferred.
+        attempts: one per zone, in order of preference.
         other_requests: deletions in zones that ``args`` do not name.
         stuck: what could not be deleted in this call.
     """
@@ -44,7 +44,7 @@ class Contest:
 
     @property
     def single(self) -> bool:
-        """Whether there is but one zone."""
+        """Whether there is only one zone."""
         return len(self.attempts) == 1
 
     @property
@@ -64,16 +64,16 @@ class Contest:
     # -- deleting ----------------------------------------------------------------------------
 
     def drop(self, attempt: ZoneAttempt, note: str | None = None) -> None:
-        """Delete what is there; with a ``note`` the zone is out, without one it is asked again."""
+        """Delete the request there; without a ``note`` the zone is tried again afterwards."""
         attempt.watch, attempt.note, attempt.exists = None, note, True
         attempt.removal = self._removal(attempt.name)
 
     def removals(self) -> list[Removal]:
-        """The deletions that go on."""
+        """The deletions under way."""
         return [*(e.removal for e in self.attempts if e.removal is not None), *self.other_requests]
 
     def remove(self) -> list[TpuflexError]:
-        """One step of every deletion; gives the failures of those that failed for good.
+        """Take one step of every deletion; return the errors of those that failed for good.
 
         Raises:
             InterruptedByUser: the engine cancelled.
@@ -145,17 +145,17 @@ class Contest:
     # -- telling -----------------------------------------------------------------------------
 
     def names(self) -> str:
-        """What is asked for, and where."""
+        """The request's id, and its zones."""
         if self.single:
             return str(self.attempts[0].name)
         return f"{self.args.queued_resource_id} in {' or '.join(self.args.zones)}"
 
     def at(self, attempt: ZoneAttempt) -> str:
-        """The zone, where there are several."""
+        """The zone as a prefix, where there are several."""
         return "" if self.single else f"{attempt.zone}: "
 
     def lines(self) -> list[str]:
-        """What was last seen of each request that is waited for."""
+        """The last state of each request that is waited for."""
         return [
             f"{self.at(attempt)}{attempt.watch.describe()}"
             for attempt in self.attempts
@@ -163,21 +163,21 @@ class Contest:
         ]
 
     def describe(self) -> str:
-        """How all zones stand."""
+        """The state of all zones, in one line."""
         if self.single and self.attempts[0].watch is not None:
             return self.attempts[0].watch.describe()
         return ", ".join(attempt.outcome() for attempt in self.attempts)
 
     def left(self) -> float:
-        """Seconds until the next deadline that is not over."""
+        """Seconds until the next deadline that is still ahead."""
         own = [watch.left(self.deadlines, self.began) for watch in self.live()]
         return min([self.deadlines.overall - self.age, *(each for each in own if each > 0)])
 
 
 def all_zones_failed(contest: Contest) -> TpuflexError | None:
-    """What the race ends with, as none of the zones can deliver; None while some still may.
+    """The error raised when every zone has failed; None while a zone may still succeed.
 
-    An :class:`UnreadyError` if anything is left that the state must keep.
+    An :class:`UnreadyError` if anything remains that the state must keep.
     """
     if any(e.live or e.not_asked or (e.removal and e.note is None) for e in contest.attempts):
         return None
@@ -204,7 +204,7 @@ def _of_one(contest: Contest, error: TpuflexError) -> TpuflexError:
 
 
 class Progress:
-    """What was told of a race so far."""
+    """Reports the progress of a race."""
 
     def __init__(self, call: Call, contest: Contest) -> None:
         self._call = call
@@ -212,8 +212,8 @@ class Progress:
         self._said: list[str] = []
         self._said_at = contest.began
 
-    def tell(self) -> None:
-        """A line whenever a state changes, and a sign of life every minute."""
+    def report(self) -> None:
+        """Write a line whenever a state changes, and a sign of life every minute."""
         now = self._call.timing.monotonic()
         contest, lines, age = self._contest, self._contest.lines(), elapsed(self._contest.age)
         if lines != self._said:
@@ -223,7 +223,7 @@ class Progress:
                     self._call.report(f"{line}{after}")
         elif now - self._said_at >= HEARTBEAT:
             left = contest.left()
-            # Nothing bounds it while nothing is waited for: a leftover is being cleared.
+            # No deadline applies while a leftover is being cleared.
             rest = f", {elapsed(left)} left" if math.isfinite(left) else ""
             silence = max((watch.silence() for watch in contest.live()), default=0.0)
             silent = f", no answer for {elapsed(silence)}" if silence >= HEARTBEAT else ""
@@ -233,7 +233,7 @@ class Progress:
         self._said, self._said_at = lines, now
 
     def pause(self) -> float:
-        """Seconds until the next round is worth it: to ask, to tell, or to act on a deadline."""
+        """Seconds until the next round: a poll, a sign of life, or a deadline."""
         now, contest = self._call.timing.monotonic(), self._contest
         pauses = [
             pause_for(contest.age, self._call.timing.jitter(), self._call.waits.count),
@@ -244,5 +244,5 @@ class Progress:
         if (left := contest.left()) > 0:
             pauses.append(left)
         if not contest.live() and not contest.removals():
-            pauses.append(0.0)  # the next zone is asked at once
+            pauses.append(0.0)  # the next zone is tried at once
         return min(pauses)

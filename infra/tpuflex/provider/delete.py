@@ -1,4 +1,4 @@
-"""Deletion: over only when the queued resource and all of its nodes are gone."""
+"""Deletion: complete only when the queued resource and all of its nodes are gone."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ _REFUSALS = 3
 
 @dataclass
 class Removal:
-    """One deletion and its memory, driven step by step: several may go on side by side.
+    """One deletion and its progress, driven step by step so that several can run side by side.
 
     Attributes:
-        call: what is at hand.
+        call: the engine call.
         name: the queued resource.
-        labels: labels that say whose it is; what carries another owner is left alone.
+        labels: labels that identify the owner; what carries another owner is left alone.
         deadline: on the monotonic clock.
-        created: `createTime` of the one that is meant, if that is known.
-        where: what its lines begin with, where several are told.
+        created: `createTime` of the request to delete, if known.
+        where: prefix of its progress lines, where there are several.
     """
 
     call: Call
@@ -54,7 +54,7 @@ class Removal:
         self.orphans = Orphans(self.call, self.name)
 
     def step(self) -> bool:
-        """Look, and do what is to be done; True once nothing is left.
+        """Look, and take the next action; True once nothing is left.
 
         Raises:
             ConflictError: it belongs to someone else, or is not gone at the deadline.
@@ -85,7 +85,7 @@ class Removal:
         return False
 
     def wait(self) -> float:
-        """Seconds until the next step is worth it."""
+        """Seconds until the next step."""
         now = self.call.timing.monotonic()
         age = now - self.started
         pause = pause_for(age, self.call.timing.jitter(), self.call.waits.count)
@@ -93,11 +93,12 @@ class Removal:
         return max(0.0, min(pause, self.deadline - now, self.said_at + HEARTBEAT - now))
 
     def interrupted(self) -> InterruptedByUser:
-        """What to raise when the engine cancels."""
+        """The error to raise when the engine cancels."""
         return InterruptedByUser(f"stopped while deleting {self.name}", hint=STUCK)
 
     def _look(self) -> Snapshot | None:
-        """What is there, looked for twice if nothing is; None if the API cannot be reached."""
+        """The present state, looked up twice if nothing is there; None if the API cannot be
+        reached."""
         try:
             return self.call.look_twice(self.name, budget=POLL_BUDGET)
         except ApiError as error:
@@ -114,14 +115,14 @@ class Removal:
         if seen.gone:
             text = TABLE[self.stood].down.text
             if self.where and self.stood is Condition.GONE:
-                text = "it is gone"  # one of several: the resource itself stays in the state
+                text = "it is gone"  # one of several: the resource stays in the state
             self.call.report(f"{self.where or f'{self.name}: '}{text}")
             return True
         if seen.belongs_to(self.labels):
             return False
         if seen.queued_resource is None or (seen.created and seen.created != self.created):
-            # Not the one that is meant: ours is gone, and somebody took the name (a node that
-            # has no request is nobody's but its owner's).
+            # Not the request to delete: ours is gone, and somebody took the name (a node
+            # without a request can only be judged by its labels).
             self.call.report(
                 f"{self.name} belongs to {seen.owner} now: {TABLE[Condition.FOREIGN].down.text}",
                 warning=True,
@@ -150,7 +151,7 @@ class Removal:
             return
         except ApiError as error:
             if isinstance(error, ConflictError):
-                # PROVISIONING cannot be deleted, for up to two hours: ask again until it can.
+                # PROVISIONING cannot be deleted, for up to two hours: retry until it can.
                 self._report(seen, "cannot be deleted yet")
             elif error.passing:
                 self._no_answer(error)
@@ -158,7 +159,7 @@ class Removal:
                 raise
 
     def _in_progress(self, seen: Snapshot) -> bool:
-        """Whether a deletion is under way, so that asking again would only be refused."""
+        """Whether a deletion is under way, so that another would be refused."""
         if self.operation:
             done = self._operation_done()
             if done is False:
@@ -198,11 +199,11 @@ def delete(
     """Delete ``name`` with its nodes and wait until all are gone.
 
     Args:
-        call: what is at hand.
+        call: the engine call.
         name: the queued resource.
-        labels: labels that say whose it is; what carries another owner is left alone.
+        labels: labels that identify the owner; what carries another owner is left alone.
         deadline: on the monotonic clock.
-        created: `createTime` of the one that is meant, if that is known.
+        created: `createTime` of the request to delete, if known.
 
     Raises:
         ConflictError: it belongs to someone else, or is not gone at the deadline.
@@ -213,10 +214,10 @@ def delete(
 
 
 def delete_all(removals: list[Removal]) -> None:
-    """Drive ``removals`` side by side until all is gone; one that fails does not stop the others.
+    """Drive ``removals`` side by side until all are gone; a failure does not stop the others.
 
     Raises:
-        As :meth:`Removal.step`; of several failures the first, when the others are over.
+        As :meth:`Removal.step`; of several failures the first, once the others have ended.
     """
     left, failures = list(removals), list[ConflictError | AccessError | ApiError]()
     while left:
@@ -234,7 +235,7 @@ def delete_all(removals: list[Removal]) -> None:
 
 
 def withdraw(call: Call, name: RequestName) -> bool:
-    """Take a request back that still waits; False if it does not wait any more.
+    """Withdraw a request that is still waiting; False if it no longer is.
 
     Without ``force`` Google itself decides between withdrawing and granting: a request that was
     granted a moment ago is refused, and kept.

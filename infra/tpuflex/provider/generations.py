@@ -1,11 +1,11 @@
-"""Which generation a queued resource's id is of: the one in the state, or the one after it.
+"""Which generation a queued resource's id belongs to: the one in the state, or the next.
 
-Ids that are made by us carry a generation, so that what replaces something has another id and
-can be made before the old one is deleted. The engine checks the inputs of a replacement without
-telling what they replace (`step_generator.go` of pulumi/pulumi v3.256.0: "we need to recompute
+Generated ids carry a generation, so that a replacement has another id and can be created before the
+old resource is deleted. The engine checks the inputs of a replacement without saying what they
+replace (`step_generator.go` of pulumi/pulumi v3.256.0: "we need to recompute
 the default values"). So the provider remembers for one run what the state holds: the engine has
-shown it before, in a check with old inputs, a diff or the read that comes before every update.
-The next run is told the same things again and comes to the same id.
+shown it before, in a check with old inputs, a diff or the read that precedes every update. The next
+run is shown the same again and arrives at the same id.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tpuflex.request.name import RequestName
 
 
 class Generations:
-    """What the engine has shown of the state in one run. Safe to use from several threads."""
+    """What the engine has shown of the state in one run. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -31,9 +31,9 @@ class Generations:
 
         Args:
             urn: the resource's URN.
-            prefix: what its ids are made of.
-            present: its id in the state, if the engine says that it goes on with that one; else
-                it is new, or replaces what the state holds.
+            prefix: what its ids begin with.
+            present: its id in the state if the engine keeps it; otherwise the resource is new, or
+                replaces what the state holds.
         """
         with self._lock:
             seen = self._ids.setdefault(urn, set())
@@ -45,23 +45,23 @@ class Generations:
         return generation_id(prefix, max((g for g in known if g is not None), default=0) + 1)
 
     def hold(self, urn: str, name: RequestName) -> None:
-        """The state holds ``name`` under ``urn``, and there is something of that name."""
+        """Record that the state holds ``name`` under ``urn``, and that it exists."""
         with self._lock:
             self._ids.setdefault(urn, set()).add(name.id)
             self._held.setdefault(urn, set()).add(name)
 
     def release(self, urn: str, name: str) -> None:
-        """The queued resource with the full name ``name`` was deleted."""
+        """Record that the queued resource with the full name ``name`` was deleted."""
         with self._lock:
             self._held[urn] = {held for held in self._held.get(urn, ()) if str(held) != name}
 
     def refuse_own(self, urn: str, inputs: Properties) -> None:
         """Check that creating ``inputs`` would not adopt what the state holds already.
 
-        The engine would take it for a new one and then delete the "old" one of that name.
+        The engine would consider it new and then delete the "old" one of the same name.
 
         Raises:
-            ConflictError: it would. Only a fixed id can come to this.
+            ConflictError: it would, which only a fixed id can cause.
         """
         zones = inputs.get("zones")
         where = {

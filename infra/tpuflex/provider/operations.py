@@ -34,7 +34,7 @@ def create(call: Call, inputs: Properties, *, timeout: float) -> Snapshot:
     """Place the request, or adopt the one of an interrupted run, and wait until it is active.
 
     Args:
-        call: what is at hand.
+        call: the engine call.
         inputs: checked inputs.
         timeout: seconds for all of it; 0 for the deadlines of the inputs alone.
 
@@ -49,7 +49,7 @@ def create(call: Call, inputs: Properties, *, timeout: float) -> Snapshot:
     except UnreadyError:
         raise
     except (TpuflexError, InterruptedByUser) as error:
-        # An adopted request that runs, and is billed: it must not be lost for a refused patch.
+        # An adopted request that runs, and is billed, must not be lost because a patch was refused.
         raise UnreadyError(error.message, snapshot=seen, hint=error.hint) from error
 
 
@@ -62,14 +62,14 @@ def update(
     *,
     timeout: float,
 ) -> Snapshot:
-    """Go on waiting if it is not active yet, delete what lost, then patch its nodes.
+    """Keep waiting if it is not active yet, delete the losers of the race, then patch its nodes.
 
     Args:
-        call: what is at hand.
+        call: the engine call.
         id_: full name of the queued resource.
         old: inputs as they were last applied.
         new: checked inputs.
-        outputs: what the state says about it.
+        outputs: its outputs in the state.
         timeout: seconds for all of it; 0 for the deadlines of the inputs alone.
 
     Raises:
@@ -94,10 +94,10 @@ def delete_resource(
     """Delete every request of the resource, with its nodes, and wait until all are gone.
 
     Args:
-        call: what is at hand.
+        call: the engine call.
         id_: full name of the queued resource.
         inputs: inputs in the state, whose owner label must be the one in the cloud.
-        outputs: what the state says about it.
+        outputs: its outputs in the state.
         timeout: seconds; 0 for the deadline of the inputs.
 
     Raises:
@@ -119,8 +119,8 @@ def delete_resource(
 
 
 def _after_the_run(call: Call, args: RequestArgs, known: list[RequestName]) -> UnreadyError:
-    """The run is over, and nobody asked for another: at most what is left is cleaned up. Either
-    way there is no slice, and an `up` that ends well would say that there is one."""
+    """The run is over and no other was requested: at most the leftover is deleted. Either way there
+    is no slice, and an `up` that succeeded would claim that there is one."""
     left = _left(call, args, known)
     cleaned = f"{known[0]}: {RUN_OVER_CLEANED}"
     message, hint = f"{known[0]}: {RUN_OVER_LEFTOVER}" if left else cleaned, ""
@@ -142,7 +142,7 @@ def _after_the_run(call: Call, args: RequestArgs, known: list[RequestName]) -> U
 
 
 def _left(call: Call, args: RequestArgs, known: list[RequestName]) -> list[Snapshot]:
-    """What is left of a run, in every zone that was asked."""
+    """The leftovers of a run, in all of its zones."""
     looks = [call.look_twice(name) for name in known]
     return [seen for seen in looks if not seen.gone and seen.belongs_to(args.labels)]
 

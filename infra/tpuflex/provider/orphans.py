@@ -1,5 +1,4 @@
-"""Nodes that a queued resource has left behind: deleted one by one, because nothing holds them
-together any more."""
+"""Nodes whose queued resource is gone: deleted one by one, because nothing groups them any more."""
 
 from __future__ import annotations
 
@@ -15,12 +14,12 @@ from tpuflex.request.nodes import Nodes
 
 @dataclass
 class Orphans:
-    """The deletion of the nodes of one request, and its memory.
+    """The deletion of the nodes of one request, and its progress.
 
     Attributes:
-        call: what is at hand.
+        call: the engine call.
         name: the queued resource that is gone.
-        operations: our delete operations by node id; empty once one is over.
+        operations: our delete operations by node id; empty once one has ended.
     """
 
     call: Call
@@ -29,13 +28,13 @@ class Orphans:
 
     def left(self, nodes: Iterable[Node]) -> list[Node]:
         """Those of ``nodes`` whose deletion is not under way."""
-        return [node for node in nodes if node.state != "DELETING" and not self._goes_on(node.id)]
+        return [node for node in nodes if node.state != "DELETING" and not self._running(node.id)]
 
     def delete(self, nodes: Iterable[Node]) -> None:
-        """Ask for the deletion of all that are left; one that is refused does not stop the rest.
+        """Request the deletion of all that are left; a refusal does not stop the rest.
 
         Raises:
-            AccessError, ApiError: the first refusal, after the others were asked for.
+            AccessError, ApiError: the first refusal, after the others were requested.
         """
         failures = list[AccessError | ApiError]()
         for node in nodes:
@@ -52,9 +51,9 @@ class Orphans:
         if failures:
             raise failures[0]
 
-    def _goes_on(self, id_: str) -> bool:
-        """Whether our delete operation of the node is not over; one that Google does not answer
-        about counts as going on, one that it has forgotten as over."""
+    def _running(self, id_: str) -> bool:
+        """Whether our delete operation of the node is still running; it counts as running while
+        Google does not answer, and as ended once Google has forgotten it."""
         operation = self.operations.get(id_)
         if not operation:
             return False
@@ -69,7 +68,7 @@ class Orphans:
 
 
 def orphaned(nodes: Nodes) -> str:
-    """How the nodes stand, in words: ``its node is DELETING``."""
+    """The state of the nodes, in words: ``its node is DELETING``."""
     if nodes.several:
         return nodes.left_over()
     return f"its node is {nodes.first.state if nodes.first is not None else ''}"

@@ -15,19 +15,19 @@ from types import TracebackType
 from tpuflex.duration import format_duration, parse_duration
 from tpuflex.request.fields import ProviderOptions
 
-#: Between polls: short at first, because it may be over at once, then ever longer.
+#: Between polls: short at first, because the wait may end at once, then ever longer.
 _SHORTEST = 0.5
 _LONGEST = 30.0
 _GROWTH = 0.1
-#: Polls a second of all waits of a process together, at most, on average: many that are asked for
-#: at once would otherwise crowd out what else the process does, and the API's limits.
+#: Polls per second of all waits in a process together, at most, on average: many resources at once
+#: would otherwise starve the rest of the process and exceed the API's limits.
 _TOGETHER = 10.0
-#: Without a line for this long, one is written anyway.
+#: After this long without a line, a sign of life is written.
 HEARTBEAT = 60.0
 
 
 class Waits:
-    """How many wait in this process: each does ``with waits:`` around its wait."""
+    """Counts the waits in this process: each uses ``with waits:`` around itself."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -35,7 +35,7 @@ class Waits:
 
     @property
     def count(self) -> int:
-        """Those that wait now."""
+        """The present number."""
         return self._count
 
     def __enter__(self) -> None:
@@ -77,10 +77,10 @@ class Deadlines:
     """The limits of one engine call, in seconds.
 
     Attributes:
-        queue: in the queue.
+        queue: how long it may wait in the queue.
         provisioning: from the grant until the hosts run.
         deletion: until something is gone.
-        overall: all together; what `custom_timeouts` says, and no limit where it says nothing.
+        overall: for everything together, from `custom_timeouts`; no limit by default.
     """
 
     queue: float
@@ -90,7 +90,7 @@ class Deadlines:
 
     @classmethod
     def of(cls, args: ProviderOptions, timeout: float) -> Deadlines:
-        """What ``args`` say, within the engine's ``timeout`` (0: it has none)."""
+        """The deadlines of ``args``, within the engine's ``timeout`` (0: none)."""
         return cls(
             queue=parse_duration(args.queue_timeout).total_seconds(),
             provisioning=parse_duration(args.provisioning_timeout).total_seconds(),

@@ -1,4 +1,4 @@
-"""Changing running nodes in place, as far as the API can."""
+"""Changes running nodes in place, as far as the API can."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _POLL = 1.0
 
 
 def node_patch(args: RequestArgs, old: Properties, asked: Node, node: Node) -> JsonObject:
-    """The fields of ``node`` that differ from what ``args`` ask for, by input name.
+    """The fields of ``node`` that differ from ``args``, by input name.
 
     Args:
-        args: what is asked for now.
+        args: the new inputs.
         old: inputs as they were last applied.
-        asked: the node as it was asked for at first.
+        asked: the node as it was first requested.
         node: the node as it is.
 
-    Entries of maps that neither ``old`` nor ``asked`` had are Google's own, and stay.
+    Map entries that neither ``old`` nor ``asked`` had are Google's own, and stay.
     """
     wanted: JsonObject = {
         "description": args.description or "",
@@ -56,12 +56,12 @@ def patch(
 ) -> Snapshot:
     """Bring every node of ``seen`` in line with ``args`` and look at them again.
 
-    All nodes are asked before any is waited for, and one that fails does not stop the others:
-    what was changed is right already when the next `up` does the rest.
+    All patches are sent before any is waited for, and a failure does not stop the others: the next
+    `up` only has to do the rest.
 
     Raises:
-        UnreadyError: a patch was not over at the deadline, or the engine cancelled.
-        AccessError, ApiError: the API refused a patch; says of which nodes.
+        UnreadyError: a patch had not ended by the deadline, or the engine cancelled.
+        AccessError, ApiError: the API refused patches; names the nodes.
     """
     if seen.queued_resource is None:
         return seen
@@ -107,10 +107,10 @@ def _report(call: Call, args: RequestArgs, seen: Snapshot, wanted: dict[str, Jso
 def _result(
     call: Call, seen: Snapshot, id_: str, operation: Operation, deadline: float
 ) -> TpuflexError | None:
-    """Wait for the end of one patch; what it failed of, if it did.
+    """Wait for one patch to end; return its failure, if it failed.
 
     Raises:
-        UnreadyError: it was not over at the deadline, or the engine cancelled.
+        UnreadyError: it had not ended by the deadline, or the engine cancelled.
     """
     while operation.name and not operation.done:
         if call.timing.monotonic() >= deadline or call.timing.pause(_POLL):
@@ -129,7 +129,7 @@ def _result(
 
 
 def _failure(failures: dict[str, TpuflexError], nodes: int) -> TpuflexError:
-    """The first failure; of several nodes, which failed and how many."""
+    """The first failure; of several nodes, also which failed and how many."""
     first = next(iter(failures.values()))
     if nodes == 1:
         return first

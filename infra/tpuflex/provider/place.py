@@ -1,6 +1,6 @@
-"""Adopt or create: after this, exactly one queued resource of this name exists and is ours.
+"""Adopts or creates: afterwards exactly one queued resource of this name exists, and it is ours.
 
-Names are deterministic, so whatever was interrupted before, asking again finds it.
+Names are deterministic, so another attempt finds what an interrupted one has created.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import is_settled
 
-#: How often "already exists" may be answered by a name that then cannot be found.
+#: How often the answer may be "already exists" for a name that then cannot be found.
 _CONFLICTS = 3
 _CONFLICT_PAUSE = 2.0
 
 
 class Verdict(Enum):
-    """What to do about what is found under our name."""
+    """What to do about the request that has our name."""
 
     CREATE = auto()
     ADOPT = auto()
@@ -40,7 +40,7 @@ class Verdict(Enum):
 
 
 def verdict(args: RequestArgs, seen: Snapshot) -> Verdict:
-    """Judge what was found. Nothing is touched that does not carry our owner marker."""
+    """Decide what to do. Nothing is touched that does not carry our owner marker."""
     if seen.gone:
         return Verdict.CREATE
     if not seen.belongs_to(args.labels):
@@ -53,12 +53,12 @@ def verdict(args: RequestArgs, seen: Snapshot) -> Verdict:
 
 
 def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None:
-    """Make sure that the request is placed.
+    """Make sure that the request exists.
 
     Args:
-        call: what is at hand.
-        args: what is asked for.
-        deadline: on the monotonic clock; bounds the wait for a leftover to go.
+        call: the engine call.
+        args: the validated inputs.
+        deadline: on the monotonic clock; limits the wait for a leftover to be deleted.
 
     Returns:
         The create operation to be watched, or None if a request was adopted.
@@ -66,7 +66,7 @@ def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None
     Raises:
         AlreadyExistsError: the name is taken by something else, which is named.
         AccessError, QuotaError, ApiError: the API refuses.
-        UnreadyError: it cannot be told whether the request was placed.
+        UnreadyError: it is unknown whether the request was placed.
         InterruptedByUser: the engine cancelled before anything was placed.
     """
     name = request_name(args)
@@ -93,7 +93,7 @@ def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None
 
 
 def refuse_foreign(args: RequestArgs, seen: Snapshot) -> None:
-    """Check that what was found is ours.
+    """Check that the request found is ours.
 
     Raises:
         AlreadyExistsError: it carries another owner marker, or none.
@@ -104,11 +104,11 @@ def refuse_foreign(args: RequestArgs, seen: Snapshot) -> None:
 
 def _post(call: Call, args: RequestArgs, request_id: str) -> Operation | None:
     name = request_name(args)
-    call.report(f"asking for {args.accelerator_type} in {name.zone}", passing=True)
+    call.report(f"requesting {args.accelerator_type} in {name.zone}", passing=True)
     try:
         return call.client.create_queued_resource(name, request_body(args), request_id=request_id)
     except InterruptedByUser as error:
-        # The attempt before the interruption may have been committed: never forget it.
+        # The attempt before the interruption may have succeeded: it must stay in the state.
         raise _uncertain(Snapshot(name)) from error
     except NotFoundError as error:
         raise ApiError(error.message, hint="Check project and zone.") from error
@@ -119,17 +119,17 @@ def _post(call: Call, args: RequestArgs, request_id: str) -> Operation | None:
 
 
 def _after_lost_answer(call: Call, args: RequestArgs, error: ApiError) -> Operation | None:
-    """The answer to the POST never came: find out whether it took effect."""
+    """The answer to the POST was lost: find out whether it took effect."""
     name = request_name(args)
     try:
         seen = call.look(name)
     except (AccessError, ApiError, InterruptedByUser):
-        # Not to be allowed to look says nothing about what was placed.
+        # A refused look says nothing about what was placed.
         raise _uncertain(Snapshot(name)) from error
     if verdict(args, seen) in (Verdict.ADOPT, Verdict.CLEAR):
-        return None  # it took effect, and may have failed since: the name was free before
+        return None  # it took effect (and may have failed since): the name was free before
     if seen.gone:
-        # Not to be seen is not the same as not there: it may still turn up.
+        # Not visible yet is not the same as absent: it may still appear.
         raise _uncertain(seen) from error
     raise error
 
@@ -143,14 +143,14 @@ def _uncertain(seen: Snapshot) -> UnreadyError:
 
 
 def refusal(seen: Snapshot, judged: Verdict) -> AlreadyExistsError:
-    """The error for what stands in the way under our name."""
+    """The error for a request under our name that must not be touched."""
     if judged is Verdict.REFUSE_FOREIGN:
         return AlreadyExistsError(
             f"{seen.name} belongs to {seen.owner}",
             hint=TABLE[Condition.FOREIGN].up.text,
         )
     return AlreadyExistsError(
-        f"{seen.name} is ours, but it was asked for with other settings ({seen.state})",
+        f"{seen.name} is ours, but it was requested with other settings ({seen.state})",
         hint=(
             "Nothing was changed. Take it into the state with"
             f" `pulumi import tpuflex:tpu:QueuedResource NAME {seen.name}`, or delete it."

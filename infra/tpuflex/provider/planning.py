@@ -1,7 +1,7 @@
-"""What the next `up` does: what changed inputs mean, and what time and the cloud have changed.
+"""What the next `up` does about changed inputs, the passing of time, and changes in the cloud.
 
 :mod:`tpuflex.request.diff` compares the inputs that describe the request. This adds those that
-steer the provider, zones (a list to choose from, not a place), and runs that are over. Pure.
+control the provider, zones (a list to choose from, not a place), and runs that have ended. Pure.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tpuflex.request.outputs import recorded_lifecycle, remaining
 from tpuflex.request.states import NOT_FOUND, Lifecycle
 
 _HAS_A_PLACE = frozenset({Lifecycle.ACTIVE, Lifecycle.ENDED})
-#: What is replaced because of where it stands, and its row in the table.
+#: What is replaced because of its lifecycle, and its row in the table.
 _REPLACED = {
     Lifecycle.FAILED: Condition.FAILED,
     Lifecycle.LOST: Condition.NODE_MISSING,
@@ -30,11 +30,11 @@ _REPLACED = {
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What is to be done.
+    """The plan for the next `up`.
 
     Attributes:
         diff: all changes.
-        notes: what people should know about it.
+        notes: what the user should know about it.
     """
 
     diff: Diff
@@ -81,7 +81,7 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
 
 
 def _condition(where: Lifecycle, outputs: Properties) -> Condition:
-    """Its row, of those that are replaced."""
+    """The row of a request that is replaced."""
     orphaned = where is Lifecycle.LOST and outputs.get("state") == NOT_FOUND
     return Condition.ORPHANED if orphaned else _REPLACED[where]
 
@@ -91,8 +91,8 @@ def _waits(where: Lifecycle | None) -> bool:
 
 
 def _moves(old: Properties, new: Properties, outputs: Properties, where: Lifecycle | None) -> bool:
-    """Whether other zones mean another place. The one that has it may stay as long as it is
-    among them; while nothing has been granted, the others are simply asked, too."""
+    """Whether a change of zones moves the slice. It stays where it is as long as its zone is still
+    listed; while nothing has been granted, the new zones are simply tried as well."""
     zones = new.get("zones")
     if old.get("zones") == zones or has_unknown(zones) or not isinstance(zones, list):
         return True  # nothing to overrule
@@ -102,8 +102,8 @@ def _moves(old: Properties, new: Properties, outputs: Properties, where: Lifecyc
 
 
 def _steering(old: Properties, new: Properties) -> dict[str, Change]:
-    """Changes of what steers the provider. A state that holds none of it (an import, an earlier
-    version) says nothing about it, so nothing has changed."""
+    """Changes of the inputs that control the provider. A state without any of them (an import, an
+    earlier version) says nothing about them, so nothing has changed."""
     if not PROVIDER_ONLY & old.keys():
         return {}
     return {
@@ -117,8 +117,8 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
 
 
 def _uneven(outputs: Properties) -> dict[str, Change]:
-    """Whether some of several nodes have what the others have not, whatever the inputs say: the
-    run that was to change them all was cut short."""
+    """Nodes that differ from one another, whatever the inputs say: a run that was to change them
+    all was interrupted."""
     nodes = outputs.get("nodes")
     each = nodes if isinstance(nodes, list) else []
     if any(isinstance(node, dict) and node.get("drifted") for node in each):
@@ -127,8 +127,8 @@ def _uneven(outputs: Properties) -> dict[str, Change]:
 
 
 def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) -> dict[str, Change]:
-    """What is still there and should not be: requests that lost, the leftover of a run. A run
-    that is over is an update of its own: it says so and fails, because there is no slice."""
+    """Requests that should no longer exist: losers of the race, the leftover of a run. A run that
+    has ended is an update by itself: it says so and fails, because there is no slice."""
     requests = outputs.get("requests")
     change = Change(ChangeKind.UPDATE, replaces=False, is_input=False)
     if where is Lifecycle.ACTIVE and isinstance(requests, list) and len(requests) > 1:
@@ -141,11 +141,11 @@ def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) ->
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """A new run that the state and the clock ask for.
+    """A new run that is due by the state and the clock.
 
     Attributes:
         property: the output that is the reason.
-        text: the reason in words.
+        text: the reason, for the user.
     """
 
     property: str
@@ -153,7 +153,8 @@ class Renewal:
 
 
 def due(inputs: Properties, outputs: Properties, now: float) -> Renewal | None:
-    """The renewal that ``renewBefore`` asks for; None if it asks for none (yet).
+    """The renewal that is due by ``renewBefore``; None if there is none (yet). A new run is planned
+    only by a rule that the user wrote down.
 
     Args:
         inputs: inputs now.

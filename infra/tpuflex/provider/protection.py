@@ -1,4 +1,4 @@
-"""Deletion protection, the Google way: off first, in a step of its own, then deleted."""
+"""Deletion protection as Google has it: switched off in a step of its own, then deleted."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ _HINT = (
 def refuse_replacement(old: Properties, outputs: Properties, reasons: Iterable[str]) -> None:
     """Check that the resource may be replaced.
 
-    What counts is the state: protection that is taken away together with the change that
-    replaces would protect nothing.
+    The state decides: protection that could be removed together with the change that replaces
+    would protect nothing.
 
     Args:
         old: inputs as they were last applied.
-        outputs: what the state says about it.
+        outputs: its outputs in the state.
         reasons: the properties for which it would be replaced.
 
     Raises:
@@ -45,8 +45,8 @@ def refuse_replacement(old: Properties, outputs: Properties, reasons: Iterable[s
 def refuse_deletion(
     call: Call, inputs: Properties, names: Iterable[RequestName], labels: dict[str, str]
 ) -> None:
-    """Check that the resource may be deleted. What is not ACTIVE serves nobody, and may; so may
-    what another generation has taken over from: the endpoint is protected, not each of its runs.
+    """Check that the resource may be deleted: if it is not ACTIVE, or if another generation has
+    taken over from it. The endpoint is protected, not each of its runs.
 
     Raises:
         ConflictError: one of ``names`` is ACTIVE, and protected.

@@ -1,9 +1,8 @@
-"""Getting one slice out of several zones: all at once, or one after the other.
+"""Gets one slice from several zones: all at once, or one after the other.
 
-One zone is a race of one. Whatever happens, what exists in any zone is either the winner, or
-deleted and confirmed gone, or named in the snapshot that the state keeps: nothing is left
-running that nobody knows of. Names are deterministic per zone, so a run that was killed at any
-point is taken up again by looking.
+One zone is a race of one. Whatever happens, every request is either the winner, or deleted and
+confirmed gone, or named in the snapshot that the state keeps: nothing is left running unrecorded.
+Names are deterministic per zone, so a run that was killed at any point is resumed by looking.
 """
 
 from __future__ import annotations
@@ -39,10 +38,10 @@ def obtain(
     """Get a slice in one of the zones of ``args``, and wait until it is active.
 
     Args:
-        call: what is at hand.
-        args: what is asked for.
+        call: the engine call.
+        args: the validated inputs.
         deadlines: how long each part may take.
-        known: requests that the state knows of; those in other zones than ``args`` name go.
+        known: requests that the state records; those in zones not among ``args`` are deleted.
 
     Raises:
         UnreadyError: something exists, or may exist, and must be kept in the state.
@@ -53,7 +52,7 @@ def obtain(
 
 
 class Race:
-    """One call's way to a slice."""
+    """One call's race for a slice."""
 
     def __init__(
         self,
@@ -64,7 +63,7 @@ class Race:
     ) -> None:
         self._call = call
         self._known = frozenset(known)
-        self._standing = False  # what the state knows is active: there is nothing to tell
+        self._unchanged = False  # the recorded request is active: there is nothing to report
         self._contest = Contest(call, args, deadlines)
         self._contest.add_other_requests(self._known)
         self._ordered = args.strategy == "ordered" and not self._contest.single
@@ -83,18 +82,18 @@ class Race:
                     return self._win(winner)
                 self._require_hope()
                 self._check_deadlines()
-                self._progress.tell()
+                self._progress.report()
                 self._pause(self._progress.pause())
         except InterruptedByUser as error:
             if not contest.remains():
                 raise
             raise contest.kept(f"stopped waiting for {contest.names()}", GO_ON) from error
 
-    # -- where we are: what an earlier run has left -----------------------------------------
+    # -- what an earlier run has left -----------------------------------------
 
     def _survey(self) -> None:
-        """Look into every zone before anything is asked for anywhere: an earlier run may have
-        a winner already."""
+        """Look into every zone before requesting anything: an earlier run may already have a
+        winner."""
         contest = self._contest
         for attempt in contest.attempts:
             try:
@@ -103,12 +102,12 @@ class Race:
                 if contest.single:
                     raise
                 self._lose(attempt, error)
-                attempt.exists = True  # for all that is known
+                attempt.exists = True  # it may
                 continue
             judged = verdict(attempt.args, seen)
             if judged is Verdict.REFUSE_DIFFERENT and attempt.name in self._known:
-                # The fingerprint is for what no state knows of. Here the diff has decided that
-                # what differs (on_boot_change, say) is changed in place.
+                # The fingerprint is for requests that no state records. Here the diff has decided
+                # that what differs (on_boot_change, say) is changed in place.
                 judged = Verdict.ADOPT
             if judged is Verdict.ADOPT:
                 self._adopt(attempt, seen)
@@ -129,13 +128,13 @@ class Race:
         if seen.lifecycle is not Lifecycle.WAITING:
             attempt.watch.granted = attempt.watch.started
         if attempt.name in self._known and seen.lifecycle is Lifecycle.ACTIVE:
-            self._standing = True
+            self._unchanged = True
             return
         where = f"{self._contest.at(attempt)}{seen.describe()}"
         self._call.report(f"found the request of an earlier run, {where}")
 
     def _choose_turn(self) -> None:
-        """Ordered: begin where an earlier run waits; withdraw what waits elsewhere."""
+        """Ordered: begin in the zone that is furthest along; withdraw what waits in the others."""
         attempts = self._contest.attempts
         live = [attempt for attempt in attempts if attempt.live]
         if not live:
@@ -148,10 +147,10 @@ class Race:
         self._contest.attempts = [*attempts[at:], *attempts[:at]]
         self._begin_turn(first)
 
-    # -- asking ------------------------------------------------------------------------------
+    # -- requesting ----------------------------------------------------------------------------
 
     def _ask(self) -> None:
-        """Place the requests whose turn it is."""
+        """Place the requests that are due."""
         attempts = self._contest.attempts
         if any(attempt.granted for attempt in attempts):
             return
@@ -162,14 +161,14 @@ class Race:
                 self._place(attempt)
 
     def _place(self, attempt: ZoneAttempt) -> None:
-        attempt.exists = True  # until it is known that it does not
+        attempt.exists = True  # until proven otherwise
         deadline = self._call.timing.monotonic() + self._contest.deadlines.deletion
         try:
             operation = place(self._call, attempt.args, deadline=deadline)
         except UnreadyError as error:
             if isinstance(error.__cause__, InterruptedByUser):
                 raise self._contest.kept(error.message, error.hint) from error
-            operation = None  # it may have arrived: the watch finds out
+            operation = None  # it may have arrived: the watch will tell
         except InterruptedByUser:
             attempt.exists = False
             raise
@@ -181,7 +180,7 @@ class Race:
             self._begin_turn(attempt)
 
     def _begin_turn(self, attempt: ZoneAttempt) -> None:
-        """Ordered: each zone gets its part of the time in the queue that is left."""
+        """Ordered: each zone gets an equal share of the queue time that is left."""
         now = self._call.timing.monotonic()
         left = max(0.0, self._contest.began + self._contest.deadlines.queue - now)
         turns = sum(e is attempt or e.not_asked for e in self._contest.attempts)
@@ -190,7 +189,7 @@ class Race:
     # -- waiting -----------------------------------------------------------------------------
 
     def _poll(self) -> ZoneAttempt | None:
-        """One round of questions; the first that is active, in the order of the zones."""
+        """Poll every request once; return the first that is active, in the order of the zones."""
         attempts = self._contest.attempts
         for attempt in attempts:
             if attempt.live and attempt.watch is not None:
@@ -205,7 +204,7 @@ class Race:
         return next((e for e in attempts if e.live and e.watch and e.watch.active), None)
 
     def _end_turn(self, attempt: ZoneAttempt) -> None:
-        """Ordered: the next zone, once this one had its share and still waits."""
+        """Ordered: go on to the next zone once this one has used up its share and still waits."""
         if attempt.share is None or not attempt.queued or attempt.watch is None:
             return
         if self._call.timing.monotonic() >= attempt.share:
@@ -221,10 +220,10 @@ class Race:
             self._contest.drop(attempt, note)
             self._call.report(f"{attempt.zone}: {note or 'withdrawn: one zone at a time'}")
         else:
-            attempt.share = None  # granted at the last moment: it is the one
+            attempt.share = None  # granted at the last moment: it wins
 
     def _lose(self, attempt: ZoneAttempt, error: TpuflexError) -> None:
-        """A zone is out: say why, and clear what is left there while others may still win."""
+        """A zone has failed: report why, and delete its request while others may still win."""
         attempt.give_up(error)
         if self._contest.single:
             return
@@ -233,10 +232,10 @@ class Race:
             self._contest.drop(attempt, attempt.note)
 
     def _require_hope(self) -> None:
-        """Go on only while some zone may still deliver.
+        """Go on only while some zone may still succeed.
 
         Raises:
-            TpuflexError: none can; with all reasons.
+            TpuflexError: every zone has failed; with all reasons.
         """
         error = all_zones_failed(self._contest)
         if error is not None:
@@ -257,10 +256,10 @@ class Race:
     # -- the end -----------------------------------------------------------------------------
 
     def _win(self, winner: ZoneAttempt) -> Snapshot:
-        """Delete what is left elsewhere, and wait until it is gone."""
+        """Delete the requests in the other zones, and wait until they are gone."""
         assert winner.watch is not None  # noqa: S101 - it was polled
         contest, age = self._contest, elapsed(winner.watch.age)
-        if not self._standing:
+        if not self._unchanged:
             self._call.report(f"{contest.at(winner)}{winner.seen.describe()} (after {age})")
         for attempt in contest.attempts:
             if attempt is not winner and attempt.exists and attempt.removal is None:
@@ -275,13 +274,13 @@ class Race:
         if failures or contest.stuck:
             what = failures[0].message if failures else ", ".join(map(str, contest.stuck))
             raise contest.kept(
-                f"{winner.name} is ACTIVE, but what was asked for elsewhere is not gone: {what}",
+                f"{winner.name} is ACTIVE, but the requests in other zones are not gone: {what}",
                 "Run `pulumi up` again: it deletes the rest.",
                 winner,
             )
         if beside:
-            winner.watch.poll()  # that may have taken longer than its run
-        if not contest.single and not self._standing:
+            winner.watch.poll()  # deleting may have taken longer than its run
+        if not contest.single and not self._unchanged:
             winner.note = f"ACTIVE after {age}"
             asked = (attempt for attempt in contest.attempts if not attempt.not_asked)
             self._call.report("; ".join(attempt.outcome() for attempt in asked))

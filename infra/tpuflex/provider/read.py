@@ -17,8 +17,8 @@ from tpuflex.request.states import Lifecycle
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
-    """What a read found.
+class ReadResult:
+    """The result of a read.
 
     Attributes:
         inputs: the inputs as the cloud has them.
@@ -31,18 +31,18 @@ class Found:
     seen: Snapshot
 
 
-def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found | None:
-    """What the cloud has of the resource; None if nothing of ours is left.
+def read(call: Call, id_: str, inputs: Properties, known: Properties) -> ReadResult | None:
+    """The resource as the cloud has it; None if nothing of ours is left.
 
     Args:
-        call: what is at hand.
+        call: the engine call.
         id_: full name of the queued resource.
         inputs: inputs in the state; empty when it is imported.
         known: outputs in the state; empty when it is imported.
 
     Raises:
-        TpuflexError: the API refuses, or cannot be reached: then nothing is known, and nothing
-            is taken out of the state.
+        TpuflexError: the API refuses, or cannot be reached. Nothing is removed from the state
+            then.
     """
     labels = labels_of(inputs)
     created = str(known.get("createTime") or "")
@@ -68,12 +68,12 @@ def read(call: Call, id_: str, inputs: Properties, known: Properties) -> Found |
     if (notice := _notice(seen, ours[seen.name])) is not None:
         call.report(notice, warning=True)
     given = observed_inputs(inputs, seen)
-    return Found(given, outputs(given, seen, inputs), seen)
+    return ReadResult(given, outputs(given, seen, inputs), seen)
 
 
 def names_of(id_: str, inputs: Properties, known: Properties) -> list[RequestName]:
-    """Every request that the resource has, or may have: the one that the state shows first, then
-    those that it remembers, then those whose names follow from the inputs."""
+    """Every request that the resource has, or may have: first the one that the state shows, then
+    the others that it records, then those whose names follow from the inputs."""
     nodes = node_ids_of(inputs, known)
     shown = replace(RequestName.parse(id_), nodes=nodes)
     remembered = known.get("requests")
@@ -90,8 +90,8 @@ def names_of(id_: str, inputs: Properties, known: Properties) -> list[RequestNam
 
 
 def node_ids_of(inputs: Properties, known: Properties) -> tuple[str, ...]:
-    """Ids of the nodes: as the state remembers them, or as they follow from the inputs; empty
-    if neither says anything."""
+    """Ids of the nodes: as the state records them, or as they follow from the inputs; empty if
+    neither says anything."""
     remembered = known.get("nodes")
     ids = [
         node["id"]
@@ -105,31 +105,31 @@ def node_ids_of(inputs: Properties, known: Properties) -> tuple[str, ...]:
 
 
 def labels_of(inputs: Properties) -> dict[str, str]:
-    """The labels among ``inputs``, which say whose it is."""
+    """The labels among ``inputs``, which identify the owner."""
     labels = inputs.get("labels")
     return {k: str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
 
 
-def _nothing(call: Call, id_: str, inputs: Properties, known: Properties) -> Found | None:
-    """Nothing is left. A run that was over stays over: taken out of the state, it would be
-    bought again unasked."""
+def _nothing(call: Call, id_: str, inputs: Properties, known: Properties) -> ReadResult | None:
+    """The result when nothing is left. A run that had ended stays in the state as ended: if it were
+    removed, the next `up` would buy another one unasked."""
     left = remaining(known, call.timing.wall())
     ended = recorded_lifecycle(known) is Lifecycle.ENDED or (left is not None and left <= 0)
     if not inputs or not ended:
         return None
     name = replace(RequestName.parse(id_), nodes=node_ids_of(inputs, known))
     seen = Snapshot(name, at=call.timing.wall(), known_ended=True)
-    return Found(inputs, {**known, **inputs, **_traces(outputs(inputs, seen))}, seen)
+    return ReadResult(inputs, {**known, **inputs, **_traces(outputs(inputs, seen))}, seen)
 
 
 def _traces(empty: Properties) -> Properties:
-    """What is known to be no more; the times of the run that was stay as they were."""
+    """The outputs that are cleared; the times of the run that ended stay as they were."""
     kept = ("createTime", "activeTime", "expireTime", "specHash")
     return {key: value for key, value in empty.items() if key not in kept}
 
 
 def _notice(seen: Snapshot, condition: Condition) -> str | None:
-    """What somebody who runs a refresh should know."""
+    """What the user who runs a refresh should know, if anything."""
     row = TABLE[condition]
     if condition is Condition.FAILED:
         failure = seen.failure or NO_REASON

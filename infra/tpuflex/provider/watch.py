@@ -1,4 +1,4 @@
-"""Watching one request, poll by poll: until ACTIVE, or until it is clear that it never will be."""
+"""Watches one request, poll by poll, until it is ACTIVE or clearly never will be."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.snapshot import NO_REASON, Snapshot
 from tpuflex.request.states import Lifecycle, is_settled
 
-#: For so long after the request was accepted, a 404 means "not yet" (eventual consistency).
+#: For this long after the request was accepted, a 404 means "not yet" (eventual consistency).
 _NOT_YET = 60.0
-#: Refusals in a row, and for how long, after which the permission counts as gone rather than in
-#: flux (IAM changes take minutes to be known everywhere).
+#: How many refusals in a row, over how long, mean that the permission is missing rather than
+#: still being propagated (IAM changes take minutes).
 _REFUSALS = 3
 _REFUSED_FOR = 300.0
-#: Between questions that are refused.
+#: Seconds between polls that are refused.
 _REFUSED_PAUSE = 10.0
 _NOT_LISTED = "sent; not listed yet"
 GO_ON = TABLE[Condition.WAITING].up.text
@@ -34,17 +34,17 @@ GO_ON = TABLE[Condition.WAITING].up.text
 
 @dataclass
 class Watch:
-    """One request that is waited for, and what was seen of it.
+    """One request that is waited for, and its state so far.
 
     Attributes:
-        call: what is at hand.
+        call: the engine call.
         name: the queued resource.
-        operation: name of its create operation while that may still tell something.
+        operation: name of its create operation while that may still report something.
         seen: the last look.
-        granted: when it was first seen to be past the queue, on the monotonic clock.
+        granted: when it was first seen to have left the queue, on the monotonic clock.
         failure: how the create operation failed, if it did.
         listed: whether it was ever seen.
-        unanswered_since: from when on the API has not answered, on the monotonic clock.
+        unanswered_since: since when the API has not answered, on the monotonic clock.
     """
 
     call: Call
@@ -81,7 +81,7 @@ class Watch:
         return self.call.timing.monotonic() - self.started
 
     def poll(self) -> None:
-        """Look once. An answer that does not come never ends the wait.
+        """Look once. An API that does not answer never ends the wait.
 
         Raises:
             UnreadyError: it exists, or may exist, and will not become active; says why.
@@ -90,8 +90,8 @@ class Watch:
         """
         if self.call.timing.monotonic() < self.not_before:
             return
-        # While polls are frequent, retries keep their distance; later the next poll is the retry,
-        # and an API that is away for hours is not asked more often than one that answers.
+        # While polls are frequent, a request is retried within the poll; later the next poll is the
+        # retry, so that an API that is down for hours is not called more often than a healthy one.
         budget = POLL_BUDGET if pause_for(self.age, 0.5) < POLL_BUDGET else 0.0
         try:
             if self.operation:
@@ -107,11 +107,11 @@ class Watch:
             self._judge()
 
     def overdue(self, deadlines: Deadlines, began: float) -> str:
-        """Which deadline is over, as ``24h in the queue``; empty while there is time left.
+        """Which deadline has passed, as ``24h in the queue``; empty while there is time left.
 
         Args:
             deadlines: how long each part may take.
-            began: when the wait in the queue began, in whatever zone.
+            began: when the wait in the queue began, in any zone.
         """
         if self.left(deadlines, began) > 0:
             return ""
@@ -121,19 +121,19 @@ class Watch:
         return f"{elapsed(now - self.granted)} in PROVISIONING"
 
     def left(self, deadlines: Deadlines, began: float) -> float:
-        """Seconds until the next deadline of its own."""
+        """Seconds until its next deadline."""
         now = self.call.timing.monotonic()
         if self.granted is None:
             return began + deadlines.queue - now
         return self.granted + deadlines.provisioning - now
 
     def silence(self) -> float:
-        """Seconds since when the API has not answered; 0 if it answered the last question."""
+        """Seconds for which the API has not answered; 0 if it answered the last poll."""
         since = self.unanswered_since
         return 0.0 if since is None else self.call.timing.monotonic() - since
 
     def describe(self) -> str:
-        """What was last seen, in plain words."""
+        """The last state, in plain words."""
         if self.seen.queued_resource is not None:
             return self.seen.describe()
         return "it cannot be found any more; looking again" if self.listed else _NOT_LISTED
@@ -151,7 +151,7 @@ class Watch:
             self.call.report(text, passing=True)
 
     def _unanswered(self, error: ApiError) -> None:
-        """Told once; from then on the signs of life tell for how long."""
+        """Report it once; from then on the signs of life say for how long."""
         now = self.call.timing.monotonic()
         self.not_before = now + error.retry_after
         if self.unanswered_since is None:
@@ -165,7 +165,7 @@ class Watch:
         found = self.call.client.get_operation(self.operation, budget=budget)
         if found is not None and not found.done:
             return None
-        self.operation = ""  # the queued resource tells the rest
+        self.operation = ""  # the queued resource says the rest
         return found.error if found is not None else None
 
     def _judge(self) -> None:
@@ -220,7 +220,7 @@ class Watch:
             self.missing_since = now
         if now - self.missing_since > _NOT_YET:
             raise UnreadyError(
-                f"{self.name} was asked for, but cannot be found",
+                f"{self.name} was requested, but cannot be found",
                 snapshot=self.seen,
                 hint="Someone may have deleted it. Run `pulumi up` again.",
             )

@@ -1,4 +1,4 @@
-"""One zone in which capacity is asked for: its request, its deletion, and what came of it."""
+"""One zone in which capacity is requested: its request, its deletion, and its outcome."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ from tpuflex.request.states import is_known
 
 @dataclass
 class ZoneAttempt:
-    """What is known about one zone.
+    """The attempt to get capacity in one zone.
 
     Attributes:
-        args: what is asked for, in this zone only.
+        args: the inputs, for this zone only.
         name: the request's name here.
         watch: the request while it is waited for.
         removal: its deletion while that goes on.
-        error: why this zone is out.
-        exists: whether something of ours is, or may be, there.
-        note: what became of it, once that is decided.
+        error: why this zone has failed.
+        exists: whether a request of ours exists, or may exist, there.
+        note: its outcome in a few words; None while it is undecided.
         share: when its turn ends (ordered), on the monotonic clock.
     """
 
@@ -67,7 +67,7 @@ class ZoneAttempt:
 
     @property
     def not_asked(self) -> bool:
-        """Whether this zone was not asked yet and can be."""
+        """Whether this zone was not requested yet and can be."""
         asked = self.watch is not None or self.removal is not None or self.error is not None
         return not asked and self.note is None
 
@@ -89,19 +89,19 @@ class ZoneAttempt:
         return self.watch.seen if self.watch is not None else Snapshot(self.name)
 
     def give_up(self, error: TpuflexError) -> None:
-        """It will not become active."""
+        """Record that it will not become active."""
         self.error = error
-        # What does not exist was refused; anything else must be found again.
+        # A refused request does not exist; anything else must stay in the state.
         self.exists = isinstance(error, UnreadyError)
         if self.note is None:
             self.note = reason(error, self.watch.failure if self.watch is not None else None)
 
     def outcome(self) -> str:
-        """What has become of it so far, in a few words: ``us-east5-b unsupported``."""
+        """Its state or outcome, in a few words: ``us-east5-b unsupported``."""
         if self.note is not None:
             return f"{self.zone} {self.note}"
         if self.watch is None:
-            return f"{self.zone} {'being cleared' if self.removal else 'not asked yet'}"
+            return f"{self.zone} {'being cleared' if self.removal else 'not requested yet'}"
         if self.seen.queued_resource is None:
             word = "sent"
         else:
@@ -111,7 +111,7 @@ class ZoneAttempt:
 
 
 def reason(error: TpuflexError, rejected: Status | None = None) -> str:
-    """Why a zone is out, in a few words.
+    """Why a zone has failed, in a few words.
 
     Args:
         error: what ended the attempt.

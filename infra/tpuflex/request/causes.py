@@ -77,7 +77,7 @@ _LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)
 
 
 def outcome(code: int, message: str, cause: Cause | None = None) -> str:
-    """Why a zone is out, in a few words: ``unsupported``, ``quota 0 of 64`` (none is left),
+    """Why a zone has failed, in a few words: ``unsupported``, ``quota 0 of 64`` (none is left),
     ``no quota`` (there never was any), ``stock-out``.
 
     Args:
@@ -92,13 +92,13 @@ def outcome(code: int, message: str, cause: Cause | None = None) -> str:
 
 
 def no_quota(message: str) -> bool:
-    """Whether ``message`` is of a quota of which there is none at all: waiting cannot help."""
+    """Whether ``message`` is about a quota that is zero: waiting cannot help."""
     limit = _LIMIT.search(message)
     return limit is not None and int(limit[1]) == 0 and classify(0, message) is Cause.QUOTA
 
 
 def remedy(cause: Cause, message: str = "") -> str:
-    """What to do about ``cause``; ``message`` is Google's text, where there is one."""
+    """What to do about ``cause``; ``message`` is Google's text, if there is one."""
     if cause is Cause.QUOTA and no_quota(message):
         return _NO_QUOTA
     return _HINTS[cause]

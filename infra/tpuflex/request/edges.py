@@ -1,8 +1,8 @@
-"""The state machine of a queued resource and its node: every edge that is known, with its source.
+"""The state machine of a queued resource and its node: every known edge, with its source.
 
 A point is a pair of Google's words, one for the queued resource and one for its node. Pure data:
-docs/lifecycle.md is made of it, the reliability figures walk along it, and a test holds it
-against what the embedded cloud does.
+docs/lifecycle.md is generated from it, the reliability figures take every edge, and a test checks
+it against the embedded cloud.
 
 Sources: "discovery" is the discovery document `tpu.v2alpha1`, revision 20261001; "docs" is
 https://cloud.google.com/tpu/docs/queued-resources; "flex" is
@@ -19,12 +19,12 @@ from tpuflex.request.outcomes import STUCK_DOWN, STUCK_UP, TABLE, Condition, Out
 Command = Literal["up", "refresh", "preview", "down", "status"]
 COMMANDS: tuple[Command, ...] = ("up", "refresh", "preview", "down", "status")
 
-#: Stands for any word that this version does not know.
+#: Any state that this version does not know.
 UNKNOWN_STATE = "A_STATE_OF_TOMORROW"
 
 
 class Point(NamedTuple):
-    """Where a queued resource and its node are; an empty word where there is none."""
+    """The states of a queued resource and its node; empty where there is none."""
 
     request: str
     node: str
@@ -43,7 +43,7 @@ class Edge:
         condition: the row of :data:`tpuflex.request.outcomes.TABLE` that holds afterwards.
         source: where it is described.
         emulated: whether the embedded cloud takes it by itself or by a call of its API.
-        stuck: whether what should pass on never does.
+        stuck: whether the state never changes although it should.
     """
 
     name: str
@@ -55,7 +55,7 @@ class Edge:
     stuck: bool = False
 
     def outcome(self, command: Command) -> Outcome:
-        """What ``command`` says and how it exits once the edge was taken."""
+        """What ``command`` says, and its exit code, once the edge was taken."""
         if self.stuck and command == "up":
             return STUCK_UP
         if self.stuck and command == "down":
@@ -87,7 +87,7 @@ def _node(state: str) -> Point:
 
 
 _QUEUE = (
-    Edge("asked for", _NONE, _CREATING, _WAIT, "docs"),
+    Edge("requested", _NONE, _CREATING, _WAIT, "docs"),
     Edge("found valid", _CREATING, _WAITING, _WAIT, "docs"),
     Edge("found valid, by the old name", _CREATING, _ACCEPTED, _WAIT, "docs", False),
     Edge("rejected by its operation", _CREATING, _NONE, _GONE, "operation error code 3"),

@@ -1,4 +1,4 @@
-"""The nodes of one request, few or many: which there should be, which there are. Pure."""
+"""The nodes of one request: those that should exist, and those that do. Pure."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tpuflex.request.model import Node
 from tpuflex.request.rows import Group
 
 _READY = "READY"
-#: Of more than these in one sentence, the rest is only counted.
+#: One sentence names at most this many; the rest is counted.
 _NAMED = 3
 
 
@@ -20,7 +20,7 @@ def ids_of(request: str, multi_node: Value) -> tuple[str, ...]:
 
     Args:
         request: id of the queued resource.
-        multi_node: the input of that name, if there is one; well-formed.
+        multi_node: the input of that name, if given; valid.
     """
     if not isinstance(multi_node, dict):
         return (request,)
@@ -55,9 +55,9 @@ class Nodes:
     """One look at the nodes of a request.
 
     Attributes:
-        ids: ids of the nodes that there should be (sooner or later), in Google's order.
-        found: the nodes that there are, in that order; then others that name the request as
-            the one that made them.
+        ids: ids of the nodes that should exist (sooner or later), in Google's order.
+        found: the nodes that exist, in that order; then others that name the request as the one
+            that made them.
     """
 
     ids: tuple[str, ...] = ()
@@ -70,28 +70,28 @@ class Nodes:
 
     @property
     def first(self) -> Node | None:
-        """The first that there is."""
+        """The first that exists."""
         return self.found[0] if self.found else None
 
     @property
     def states(self) -> tuple[str | None, ...]:
-        """State of each node that there should be; None for one that is not there."""
+        """State of each node that should exist; None for one that does not."""
         found = {node.id: node.state for node in self.found}
         return tuple(found.get(id_) for id_ in self.ids)
 
     @property
     def state(self) -> str | None:
-        """One word for all: READY if every one is; else that of the first that is not."""
+        """One state for all: READY if every node is; else that of the first that is not."""
         return next((state for state in self.states if state != _READY), _READY)
 
     @property
     def health(self) -> str | None:
-        """One word for all: HEALTHY if every one is; else that of the first that is not."""
+        """One health for all: HEALTHY if every node is; else that of the first that is not."""
         words = [node.health for node in self.found]
         return next((word for word in words if word != "HEALTHY"), "HEALTHY" if words else "")
 
     def status(self) -> tuple[NodeStatus, ...]:
-        """What is known of each, in order."""
+        """The status of each, in order."""
         found = {node.id: node for node in self.found}
         ids = dict.fromkeys((*self.ids, *found))
         return tuple(_status(id_, found.get(id_)) for id_ in ids)
@@ -108,7 +108,7 @@ class Nodes:
         return f"{len(bad)} of {len(self.ids)} nodes {verb} not READY: {named}{rest}"
 
     def left_over(self) -> str:
-        """What is there of a request that is gone: ``2 of its 4 nodes are there``."""
+        """What is left of a request that is gone: ``2 of its 4 nodes are there``."""
         count = len(self.found)
         return f"{count} of its {len(self.ids)} nodes {'is' if count == 1 else 'are'} there"
 

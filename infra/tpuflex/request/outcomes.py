@@ -1,7 +1,7 @@
-"""The refresh table: what each condition of a request means, and what each command makes of it.
+"""The refresh table: what each condition of a request means, and what each command says about it.
 
-One table for the provider's texts, for `tpuflex status`, and for the tests that walk through it
-row by row. Pure data. Exit codes are those of :mod:`tpuflex.errors`.
+One table for the provider's messages, for `tpuflex status`, and for the tests, which check it row
+by row. Pure data. Exit codes are those of :mod:`tpuflex.errors`.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from tpuflex.request.states import Lifecycle
 
 
 class Condition(StrEnum):
-    """Where a request stands, told apart as finely as the remedy differs.
+    """The condition of a request: one for each remedy.
 
     Finer than :class:`tpuflex.request.states.Lifecycle`, which is what the state shows: ``lost`` is
-    ``node missing`` or ``orphaned node`` here, and what is not there at all has its own words.
+    ``node missing`` or ``orphaned node`` here, and absent requests have conditions of their own.
     """
 
     WAITING = "waiting"
@@ -51,10 +51,10 @@ class PreviewAction(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a command says and how it exits when nothing changes meanwhile.
+    """What a command says, and its exit code, while nothing changes.
 
     Attributes:
-        text: what is said, word for word; empty where nothing is said about the slice.
+        text: the message, word for word; empty if nothing is said about the slice.
         exit_code: exit code of the `tpuflex` command (of `pulumi refresh`, which has no twin).
     """
 
@@ -73,7 +73,7 @@ class Row:
         refresh: what `pulumi refresh` says.
         down: what `down` says.
         status: what `status` says to do.
-        preview_text: what `preview` says, where the plan alone does not say it.
+        preview_text: what `preview` says, where the action alone does not say it.
     """
 
     meaning: str
@@ -86,7 +86,7 @@ class Row:
 
     @property
     def preview(self) -> Outcome:
-        """What `preview` says: a preview looks and never fails for what it finds."""
+        """What `preview` says: a preview never fails because of the slice's condition."""
         return Outcome(self.preview_text or PREVIEWS[self.action])
 
 
@@ -95,9 +95,9 @@ PREVIEWS: Mapping[PreviewAction, str] = {
     PreviewAction.NOTHING: "stays as it is",
     PreviewAction.UPDATE: "is kept: `up` changes it in place, or waits for it",
     PreviewAction.REPLACE: (
-        "is replaced: asked for anew, and what is left of the old one is removed"
+        "is replaced: capacity is requested again, and what is left of the old request is removed"
     ),
-    PreviewAction.CREATE: "is asked for",
+    PreviewAction.CREATE: "capacity is requested",
 }
 _WAIT = CapacityError.exit_code
 _OVER = BootError.exit_code
@@ -105,7 +105,7 @@ _ABSENT = NotFoundError.exit_code
 #: The state agrees with the cloud, or nothing is to be done: no word about the slice.
 _SILENT = Outcome("")
 _GO_ON = Outcome(
-    "It stays in the cloud and in the state: run `up` again to wait on, `down` to give it up.",
+    "It stays in the cloud and in the state: run `up` again to keep waiting, `down` to give it up.",
     _WAIT,
 )
 #: Said when a run is over and nobody asked for another one: by itself, with what to do for a new
@@ -114,7 +114,7 @@ RUN_OVER = "the run is over and nothing is bought again unasked"
 RUN_OVER_CLEANED = f"{RUN_OVER}: set renew_before, or change rerun, for a new run"
 RUN_OVER_LEFTOVER = f"{RUN_OVER_CLEANED}; set on_run_end to delete, or destroy, to clean up"
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
-_ANEW = Outcome("`tpuflex up` asks anew, `tpuflex down` cleans up", _OVER)
+_ANEW = Outcome("`tpuflex up` requests capacity again, `tpuflex down` cleans up", _OVER)
 
 TABLE: Mapping[Condition, Row] = {
     Condition.WAITING: Row(
@@ -123,7 +123,7 @@ TABLE: Mapping[Condition, Row] = {
         _GO_ON,
         _SILENT,
         Outcome("withdrawn from the queue: it has cost nothing"),
-        Outcome("`tpuflex up` waits on, `tpuflex down` gives up", _WAIT),
+        Outcome("`tpuflex up` keeps waiting, `tpuflex down` gives up", _WAIT),
     ),
     Condition.PROVISIONING: Row(
         "capacity was granted, the hosts are being made; billed once they run",
@@ -131,7 +131,9 @@ TABLE: Mapping[Condition, Row] = {
         _GO_ON,
         _SILENT,
         Outcome("deleted once Google allowed it, which is not while PROVISIONING"),
-        Outcome("`tpuflex up` waits on, `tpuflex down` deletes it once it can be deleted", _WAIT),
+        Outcome(
+            "`tpuflex up` keeps waiting, `tpuflex down` deletes it once it can be deleted", _WAIT
+        ),
     ),
     Condition.ACTIVE: Row(
         "the hosts run, and are billed",
@@ -152,13 +154,13 @@ TABLE: Mapping[Condition, Row] = {
             " `tpuflex down` cleans up",
             _OVER,
         ),
-        preview_text="the run is over: `up` asks for nothing, says so, and fails",
+        preview_text="the run is over: `up` requests nothing, says so, and fails",
     ),
     Condition.FAILED: Row(
         "the request failed and will never become active: nothing is billed, the leftover still"
         " uses quota",
         PreviewAction.REPLACE,
-        Outcome("what failed is deleted, and capacity asked for anew"),
+        Outcome("what failed is deleted, and capacity is requested again"),
         Outcome("the request failed; `up` replaces it"),
         _LEFTOVER_DELETED,
         _ANEW,
@@ -167,7 +169,7 @@ TABLE: Mapping[Condition, Row] = {
         "the queued resource is there, but its node is gone or stopped for good: somebody deleted"
         " or stopped it, or Google took it; the leftover still uses quota",
         PreviewAction.REPLACE,
-        Outcome("what is left of it is deleted, and capacity asked for anew"),
+        Outcome("what is left of it is deleted, and capacity is requested again"),
         Outcome("its node was lost outside of Pulumi; `up` replaces it"),
         _LEFTOVER_DELETED,
         _ANEW,
@@ -175,29 +177,31 @@ TABLE: Mapping[Condition, Row] = {
     Condition.ORPHANED: Row(
         "the node is there, and billed, but its queued resource is gone: somebody deleted it",
         PreviewAction.REPLACE,
-        Outcome("the node is deleted, and capacity asked for anew"),
+        Outcome("the node is deleted, and capacity is requested again"),
         Outcome(
             "its queued resource was deleted outside of Pulumi and the node is still billed;"
             " `up` replaces it, `down` deletes it"
         ),
         Outcome("the node is deleted: nothing is billed any more"),
-        Outcome("it is billed! `tpuflex up` asks anew, `tpuflex down` cleans up", _OVER),
+        Outcome(
+            "it is billed! `tpuflex up` requests capacity again, `tpuflex down` cleans up", _OVER
+        ),
     ),
     Condition.DELETING: Row(
-        "on its way out; billed until its hosts are gone",
+        "being deleted; billed until its hosts are gone",
         PreviewAction.REPLACE,
-        Outcome("waits until it is gone, and asks for capacity anew"),
-        Outcome("somebody deletes it; `up` asks anew"),
-        Outcome("it was on its way out already, and is gone now"),
-        Outcome("`tpuflex up` waits until it is gone and asks anew", _WAIT),
+        Outcome("waits until it is gone, and requests capacity again"),
+        Outcome("somebody is deleting it; `up` requests capacity again"),
+        Outcome("it was being deleted already, and is gone now"),
+        Outcome("`tpuflex up` waits until it is gone and requests capacity again", _WAIT),
     ),
     Condition.GONE: Row(
         "neither queued resource nor node is there; costs nothing",
         PreviewAction.CREATE,
-        Outcome("`up` asks for capacity anew"),
-        Outcome("it is gone, and taken out of the state; `up` asks for capacity anew"),
+        Outcome("`up` requests capacity again"),
+        Outcome("it is gone, and taken out of the state; `up` requests capacity again"),
         Outcome("it is gone, and taken out of the state"),
-        Outcome("`tpuflex up` asks for it", _ABSENT),
+        Outcome("`tpuflex up` requests it", _ABSENT),
     ),
     Condition.FOREIGN: Row(
         "the name belongs to somebody else, and ours is gone; costs us nothing",
@@ -212,12 +216,12 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("Ask its owner to delete it, or take another stack name", _ABSENT),
     ),
 }
-#: ACTIVE is not yet serving: what `status` says while the host boots, and once that has failed.
+#: ACTIVE does not mean serving yet: what `status` says while the host boots, and once that failed.
 BOOTING = Outcome("`tpuflex up` waits until it serves", _WAIT)
 HOST_FAILED = Outcome(
     "it is billed! When the cause is mended: `tpuflex down`, then `tpuflex up`", _OVER
 )
-#: What does not go although it should: said by `up` and `down` when their time is over.
+#: Said by `up` and `down` at their deadline, when a deletion does not complete.
 STUCK = "It stays in the state: run the same command again."
 STUCK_UP = Outcome(STUCK, ConflictError.exit_code)
 STUCK_DOWN = Outcome(STUCK, IncompleteTeardownError.exit_code)
@@ -238,10 +242,10 @@ _BY_LIFECYCLE = {
 def condition_of(
     where: Lifecycle, *, queued_resource: bool, node: bool, ours: bool = True
 ) -> Condition:
-    """The row that fits.
+    """The condition that applies.
 
     Args:
-        where: where the request stands.
+        where: the request's lifecycle.
         queued_resource: whether there is a queued resource.
         node: whether there is a node.
         ours: whether what is there carries our owner marker.

@@ -14,12 +14,12 @@ from tpuflex.request.states import Lifecycle
 
 
 def outputs(inputs: Properties, seen: Snapshot, known: Properties | None = None) -> Properties:
-    """The resource's output properties: its ``inputs`` and what Google says about it.
+    """The output properties: the ``inputs`` and what Google says about the resource.
 
     Args:
         inputs: its inputs, as the cloud has them.
-        seen: what was found.
-        known: its inputs as the state had them before, if they may be others.
+        seen: the resource as the cloud has it.
+        known: its inputs in the state, if they may differ.
     """
     nodes = seen.nodes.status() or Nodes(seen.name.node_ids).status()
     drifted = _drifted(inputs, known or {}, seen.nodes)
@@ -71,12 +71,12 @@ def remaining(outputs: Properties, now: float) -> float | None:
 
 
 def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
-    """The inputs as the cloud has them.
+    """The inputs as the cloud has them, which shows drift.
 
     Args:
         known: inputs in the state; empty when a resource is imported, in which case all of
             them are read from the cloud.
-        seen: what was found.
+        seen: the resource as the cloud has it.
 
     For known inputs only what `nodes.patch` could have changed is compared, and of maps only
     the entries that the program sets: Google adds labels and metadata of its own. Of several

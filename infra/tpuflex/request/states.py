@@ -1,4 +1,4 @@
-"""What a queued resource's state means, in our own few words over Google's many.
+"""What a queued resource's state means: our few lifecycles for Google's many states.
 
 Sources: the `State` enumerations of `tpu.v2alpha1` (revision 20261001) and
 https://cloud.google.com/tpu/docs/queued-resources. Pure: no clock, no I/O.
@@ -10,7 +10,7 @@ from enum import StrEnum
 
 
 class Lifecycle(StrEnum):
-    """Where a request for a slice stands.
+    """The lifecycle of a request for a slice.
 
     ============  =====================================================================
     waiting       in the queue; costs nothing, counts toward quota
@@ -19,7 +19,7 @@ class Lifecycle(StrEnum):
     ended         the run is over, the hosts are gone; the leftover still uses quota
     failed        it will never become active; the leftover still uses quota
     lost          something was deleted behind our back: queued resource or node is missing
-    deleting      on its way out
+    deleting      being deleted
     ============  =====================================================================
     """
 
@@ -32,7 +32,7 @@ class Lifecycle(StrEnum):
     DELETING = "deleting"
 
 
-#: Stands for the state of a queued resource that is not there (its node may be).
+#: The state of a queued resource that does not exist (its node may).
 NOT_FOUND = "NOT_FOUND"
 _QUEUED = {
     "CREATING": Lifecycle.WAITING,
@@ -75,16 +75,16 @@ def lifecycle(
     cut_short: bool = False,
     too_early: bool = False,
 ) -> Lifecycle:
-    """Where the request stands.
+    """The lifecycle of the request.
 
     Args:
         queued_resource_state: ``state.state`` of the queued resource, or None if there is none.
-        node_state: ``state`` of its node, or None if there is none. Only looked at when the
+        node_state: ``state`` of its node, or None if there is none. Only matters when the
             queued resource is ACTIVE or missing.
-        cut_short: whether somebody deleted the node before the run was over, which is what
-            tells a loss from an end: Google says SUSPENDED for both.
+        cut_short: whether somebody deleted the node before the run was over, which
+            distinguishes a loss from an end: Google says SUSPENDED for both.
         too_early: whether no run of it can be over yet. Then SUSPENDING is on its way to FAILED
-            (provisioning failed) or SUSPENDED (preempted), which is known in a few minutes.
+            (provisioning failed) or SUSPENDED (preempted), which shows within minutes.
 
     A state this version does not know counts as waiting: the API is alpha and may grow states,
     and waiting longer is never wrong in a way that loses a slice.
@@ -113,10 +113,10 @@ def is_settled(queued_resource_state: str) -> bool:
 
 
 def is_known(queued_resource_state: str) -> bool:
-    """Whether this version knows Google's word."""
+    """Whether this version knows Google's state."""
     return queued_resource_state in _QUEUED
 
 
 def describe(queued_resource_state: str) -> str:
-    """One plain sentence for people beside Google's word."""
+    """Google's state in plain words."""
     return _SENTENCES.get(queued_resource_state, "a state that this version does not know")
