@@ -24,7 +24,7 @@ from tpuflex.errors import TpuflexError
 from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
-from tpuflex.gcp.transport import Session, Transport
+from tpuflex.gcp.transport import HttpSession, Transport
 from tpuflex.naming import Names
 from tpuflex.provider.configuration import Configuration
 from tpuflex.provider.servicer import Servicer
@@ -60,7 +60,7 @@ class ServicerRig:
         self._struck = 0
         self.timeout = TIMEOUT_S
         self.log = EngineLog()
-        self.connection: tuple[Session, str] | None = None
+        self.connection: tuple[HttpSession, str] | None = None
         self._new_provider()
         self.arguments: Json | None = None
         self.reset(0)

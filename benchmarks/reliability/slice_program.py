@@ -16,11 +16,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import Engine
 from tpuflex.engine.run import EngineRun
-from tpuflex.engine.session import Target
 from tpuflex.errors import TpuflexError
 
 PROJECT, STACK = "shop", "dev"

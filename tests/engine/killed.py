@@ -13,10 +13,10 @@ from embedded_cloud.faults.effect import Kill
 from embedded_cloud.faults.processes import Roles
 from embedded_cloud.faults.rule import Rule, Stage, Where
 from tests.engine.embedded import Embedded
+from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import Engine
 from tpuflex.engine.run import EngineRun
-from tpuflex.engine.session import Target
 from tpuflex.errors import TpuflexError
 from tpuflex.program import deploy
 from tpuflex.settings.load import load_stack_file

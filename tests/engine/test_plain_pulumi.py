@@ -11,9 +11,9 @@ import pytest
 
 from tests.engine.embedded import Embedded
 from tests.engine.plain_pulumi import PlainPulumi, plain_pulumi
+from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import EngineRun
-from tpuflex.engine.session import Target
 from tpuflex.program import deploy, main
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]

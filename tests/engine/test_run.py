@@ -10,10 +10,10 @@ import pytest
 
 from embedded_cloud.json_types import JsonObject
 from tests.engine.embedded import Embedded
+from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Finished, Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.run import EngineRun
-from tpuflex.engine.session import Target
 from tpuflex.errors import CapacityError, EngineError, NotFoundError, WeightsError
 from tpuflex.program import deploy
 

@@ -13,7 +13,7 @@ from tpuflex.gcp import kinds
 from tpuflex.gcp.inventory import Item, Scope, take_inventory
 from tpuflex.gcp.kinds import KINDS, Kind
 from tpuflex.gcp.listing import Apis, list_marked
-from tpuflex.operate.sweep import Here, Verdict, delete, leftovers
+from tpuflex.operate.sweep import Disposition, Here, delete, leftovers
 
 TYPE = "gcp:compute/disk:Disk"
 DISK = "projects/p/zones/z/disks/d"
@@ -39,10 +39,10 @@ def compute(monkeypatch: pytest.MonkeyPatch) -> Api:
     )
 
 
-def swept(apis: Apis, *known: str) -> list[tuple[str, Verdict]]:
+def swept(apis: Apis, *known: str) -> list[tuple[str, Disposition]]:
     here = Here("shop", "p", ("dev",), frozenset(known))
     found = leftovers(list_marked(apis, "p", ("z",), {}), here)
-    return [(leftover.resource.id, leftover.verdict) for leftover in found]
+    return [(leftover.resource.id, leftover.disposition) for leftover in found]
 
 
 def test_a_made_up_row_is_listed_by_a_teardown(compute: Api) -> None:
@@ -56,7 +56,7 @@ def test_a_made_up_row_is_swept(compute: Api) -> None:
     """What no state knows is left behind, and can be deleted."""
     apis = clients(compute=compute)
     assert swept(apis, DISK) == []
-    assert swept(apis) == [(DISK, Verdict.ORPHAN)]
+    assert swept(apis) == [(DISK, Disposition.ORPHAN)]
 
     here = Here("shop", "p", ("dev",), frozenset())
     (leftover,) = leftovers(list_marked(apis, "p", ("z",), {}), here)

@@ -19,13 +19,15 @@ from tests.operate.marked_things import (
 from tpuflex.errors import AccessError
 from tpuflex.gcp.listing import CloudResource, Listing, list_marked, list_slices
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.operate.sweep import Verdict, leftovers
+from tpuflex.operate.sweep import Disposition, leftovers
 
 
 def judged(*items: CloudResource, known: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """(name, verdict) of what stands out among ``items``."""
+    """(name, disposition) of what stands out among ``items``."""
     found = leftovers(Listing(items, ()), here(*known))
-    return [(f"{one.resource.kind.name} {one.resource.name}", one.verdict.value) for one in found]
+    return [
+        (f"{one.resource.kind.name} {one.resource.name}", one.disposition.value) for one in found
+    ]
 
 
 class TestJudgement:
@@ -43,7 +45,7 @@ class TestJudgement:
         item = request(state=state)
         (found,) = leftovers(Listing((item,), ()), here(item.id))
 
-        assert found.verdict is Verdict.QUOTA_ONLY
+        assert found.disposition is Disposition.QUOTA_ONLY
         assert "uses quota" in found.reason
         assert "tpuflex down --stack dev" in found.reason
 

@@ -13,7 +13,7 @@ from tests.operate.marked_things import (
 )
 from tpuflex.errors import ApiError, ConflictError, NotFoundError
 from tpuflex.gcp.listing import CloudResource
-from tpuflex.operate.sweep import Leftover, Verdict, delete
+from tpuflex.operate.sweep import Disposition, Leftover, delete
 
 
 class Clock:
@@ -30,7 +30,7 @@ class Clock:
 
 
 def orphan(item: CloudResource) -> Leftover:
-    return Leftover(item, "dev", Verdict.ORPHAN, "no state knows it")
+    return Leftover(item, "dev", Disposition.ORPHAN, "no state knows it")
 
 
 def deletion(api: Api, *items: CloudResource) -> list[str]:

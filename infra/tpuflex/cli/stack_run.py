@@ -12,11 +12,11 @@ from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, check_source
+from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
 from tpuflex.engine.run import EngineRun
-from tpuflex.engine.session import Target
 from tpuflex.naming import ENDPOINT_NAME
 from tpuflex.request.outcomes import TABLE, Condition
 

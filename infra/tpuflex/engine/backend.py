@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import failure
-from tpuflex.engine.session import Target
 
 
 def backend_url(target: Target) -> str:

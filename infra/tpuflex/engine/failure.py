@@ -21,7 +21,18 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.request.outcomes import PROTECTED, TABLE, Condition
+from tpuflex.request.causes import Cause, tag
+from tpuflex.request.outcomes import (
+    NOT_ACTIVE,
+    NOT_GONE,
+    PROTECTED,
+    RUN_OVER,
+    RUN_OVER_CLEANED,
+    TABLE,
+    Condition,
+    owned_by,
+    run_ended,
+)
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -53,7 +64,18 @@ _DIED = re.compile(
     r"Detected that \S*?(?P<plugin>[^\s/]+) exited prematurely(?:[\s\S]*?streams of the plugin:)?"
     r"(?P<printed>[\s\S]*)"
 )
+#: Any name, in the provider's words.
+_NAME = r"\S+"
 _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
+
+
+#: What the Automation API says where the engine ends well without the usual summary.
+_NO_SUMMARY = "summary event never found"
+
+
+def nothing_to_do(error: RuntimeError) -> bool:
+    """Whether an operation "failed" only because everything was excluded from it."""
+    return _NO_SUMMARY in str(error)
 
 
 class ProgramFailures:
@@ -135,7 +157,7 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         return _death(operation, died["plugin"], died["printed"].strip())
     text = "\n".join(problems)
     kind = _kind(text)
-    if operation == "destroy" and kind is ConflictError and _STUCK.search(text):
+    if operation == "destroy" and kind is ConflictError and NOT_GONE in text:
         return IncompleteTeardownError(
             text, hint="Run `tpuflex down` again: it goes on where this one stopped."
         )
@@ -184,18 +206,21 @@ def _problems(notes: Iterable[Note]) -> Iterable[str]:
             yield f"{note.name}: {text}" if note.name else text
 
 
-#: The provider's words for what does not go although it should (tpuflex.provider.delete).
-_STUCK = re.compile(r"is not gone after")
+def _any_of(*texts: str) -> re.Pattern[str]:
+    return re.compile("|".join(map(re.escape, texts)))
+
+
 _KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
-    # The provider's own words (tpuflex.provider.watch), then Google's.
-    (re.compile(r"is not active after|\(cause: (?:stock-out|expired)\)"), CapacityError),
-    (re.compile(r"nothing is bought again unasked|the run of \S+ is over"), BootError),
-    (re.compile(re.escape(PROTECTED.text)), ConflictError),
-    (_STUCK, ConflictError),
-    (re.compile(r"queuedResources/\S+ belongs to "), AlreadyExistsError),
-    (re.compile(r"\(cause: quota\)|quota", re.I), QuotaError),
+    # The provider's own words, then Google's.
+    (_any_of(NOT_ACTIVE, tag(Cause.STOCKOUT), tag(Cause.EXPIRED)), CapacityError),
+    (re.compile(f"{re.escape(RUN_OVER)}|{run_ended(_NAME)}"), BootError),
+    (_any_of(PROTECTED.text, NOT_GONE), ConflictError),
+    (re.compile(f"queuedResources/{owned_by(_NAME, '')}"), AlreadyExistsError),
+    (re.compile(f"{re.escape(tag(Cause.QUOTA))}|quota", re.I), QuotaError),
     (
-        re.compile(r"\(cause: permission\)|PERMISSION_DENIED|permission|UNAUTHENTICATED"),
+        re.compile(
+            f"{re.escape(tag(Cause.PERMISSION))}|PERMISSION_DENIED|permission|UNAUTHENTICATED"
+        ),
         AccessError,
     ),
 )
@@ -211,7 +236,7 @@ def _hint(text: str, operation: str) -> str:
     if _kind(text) is CapacityError:
         return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
     if _kind(text) is BootError:
-        if "set renew_before" in text:
+        if RUN_OVER_CLEANED in text:
             return "These are keys of tpuflex:slice in the stack file."
         advice = TABLE[Condition.ENDED].status.text
         return f"{advice[:1].upper()}{advice[1:]}."

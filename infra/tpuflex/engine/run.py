@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping
 from tempfile import NamedTemporaryFile
 from typing import TYPE_CHECKING, Any
 
+from tpuflex.engine.commands import EngineCommands, Listener, Program, Target
 from tpuflex.engine.events import EnginePlan, Finished, Progress, Started, Step, progress_of
-from tpuflex.engine.failure import ProgramFailures
-from tpuflex.engine.session import Listener, Program, Session, Target
+from tpuflex.engine.failure import ProgramFailures, nothing_to_do
 from tpuflex.errors import NotFoundError
 
 if TYPE_CHECKING:
@@ -40,11 +40,11 @@ class EngineRun:
         listener: Listener = _ignore,
     ) -> None:
         self._stack = target.stack
-        self._session = Session(target, program, failures, listener)
+        self._commands = EngineCommands(target, program, failures, listener)
 
     @property
     def cancelled(self) -> bool:
-        return self._session.cancelled
+        return self._commands.cancelled
 
     def preview(self) -> EnginePlan:
         """What ``up`` would do.
@@ -52,9 +52,9 @@ class EngineRun:
         Raises:
             TpuflexError: the program or the engine failed.
         """
-        planned = _StepCollector(self._session.on_event)
-        stack = self._session.select()
-        with self._session.operation("preview"):
+        planned = _StepCollector(self._commands.on_event)
+        stack = self._commands.select()
+        with self._commands.operation("preview"):
             stack.preview(parallel=PARALLEL, color="never", on_event=planned)
         return EnginePlan.of(planned.steps)
 
@@ -67,9 +67,9 @@ class EngineRun:
         Raises:
             TpuflexError: the engine failed.
         """
-        planned = _StepCollector(self._session.on_event)
-        stack = self._session.select()
-        with self._session.operation("destroy"):
+        planned = _StepCollector(self._commands.on_event)
+        stack = self._commands.select()
+        with self._commands.operation("destroy"):
             try:
                 stack.preview_destroy(
                     parallel=PARALLEL,
@@ -79,8 +79,8 @@ class EngineRun:
                     on_event=planned,
                 )
             except RuntimeError as error:
-                # Where all is protected, the engine ends well without the usual summary.
-                if not spare_protected or "summary event never found" not in str(error):
+                # Where all is protected, nothing is left to be told of.
+                if not spare_protected or not nothing_to_do(error):
                     raise
         return EnginePlan.of(planned.steps)
 
@@ -93,14 +93,14 @@ class EngineRun:
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
-        stack = self._session.select()
-        with self._session.operation("up"):
+        stack = self._commands.select()
+        with self._commands.operation("up"):
             result = stack.up(
                 parallel=PARALLEL,
                 color="never",
                 suppress_outputs=True,
                 target=list(targets) or None,
-                on_event=self._session.on_event,
+                on_event=self._commands.on_event,
             )
         return {key: output.value for key, output in result.outputs.items()}
 
@@ -113,14 +113,14 @@ class EngineRun:
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        stack = self._session.select()
-        with self._session.operation("refresh"):
+        stack = self._commands.select()
+        with self._commands.operation("refresh"):
             stack.refresh(
                 parallel=PARALLEL,
                 color="never",
                 run_program=False,
                 target=list(targets) or None,
-                on_event=self._session.on_event,
+                on_event=self._commands.on_event,
             )
 
     def destroy(self, *, spare_protected: bool = False) -> None:
@@ -133,14 +133,14 @@ class EngineRun:
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
-        stack = self._session.select()
-        with self._session.operation("destroy"):
+        stack = self._commands.select()
+        with self._commands.operation("destroy"):
             stack.destroy(
                 parallel=PARALLEL,
                 color="never",
                 run_program=False,
                 exclude_protected=spare_protected,
-                on_event=self._session.on_event,
+                on_event=self._commands.on_event,
             )
 
     def outputs(self) -> dict[str, Any]:
@@ -149,8 +149,8 @@ class EngineRun:
         Raises:
             NotFoundError: the backend does not know the stack.
         """
-        stack = self._session.select(create=False)
-        with self._session.operation("stack output"):
+        stack = self._commands.select(create=False)
+        with self._commands.operation("stack output"):
             return {key: output.value for key, output in stack.outputs().items()}
 
     def resources(self) -> tuple[dict[str, Any], ...]:
@@ -167,9 +167,9 @@ class EngineRun:
         Raises:
             NotFoundError: the backend does not know the stack.
         """
-        self._session.select(create=False)
-        with self._session.operation("stack export"):
-            exported = json.loads(self._session.run("stack", "export", "--stack", self._stack))
+        self._commands.select(create=False)
+        with self._commands.operation("stack export"):
+            exported = json.loads(self._commands.run("stack", "export", "--stack", self._stack))
         return dict(exported.get("deployment") or {})
 
     def replace(self, deployment: Mapping[str, Any]) -> None:
@@ -181,13 +181,13 @@ class EngineRun:
         with NamedTemporaryFile("w", suffix=".json", encoding="utf-8") as file:
             json.dump({"version": 3, "deployment": deployment}, file)
             file.flush()
-            with self._session.operation("stack import"):
-                self._session.run("stack", "import", "--stack", self._stack, "--file", file.name)
+            with self._commands.operation("stack import"):
+                self._commands.run("stack", "import", "--stack", self._stack, "--file", file.name)
 
     def exists(self) -> bool:
         """Whether the backend knows the stack."""
         try:
-            self._session.select(create=False)
+            self._commands.select(create=False)
         except NotFoundError:
             return False
         return True
@@ -198,12 +198,12 @@ class EngineRun:
         Raises:
             EngineError: the backend refuses.
         """
-        self._session.select()
+        self._commands.select()
 
     def remove(self) -> None:
         """Remove the empty stack from the backend; its stack file stays."""
-        with self._session.operation("stack rm"):
-            self._session.run("stack", "rm", self._stack, "--yes", "--preserve-config")
+        with self._commands.operation("stack rm"):
+            self._commands.run("stack", "rm", self._stack, "--yes", "--preserve-config")
 
 
 class _StepCollector:

@@ -18,7 +18,7 @@ from tpuflex.errors import InterruptedByUser
 if TYPE_CHECKING:
     import requests
 
-    from tpuflex.gcp.transport import Query, Session
+    from tpuflex.gcp.transport import HttpSession, Query
 
 _T = TypeVar("_T")
 #: Seconds between two looks at whether everything must stop.
@@ -37,7 +37,7 @@ class InterruptibleSession:
         grace: seconds for which an answer is then still waited for.
     """
 
-    session: Session
+    session: HttpSession
     stopped: Callable[[], bool]
     grace: float = _GRACE
 

@@ -143,7 +143,7 @@ class SecretClient:
         except NotFoundError:
             raise
         except ApiError as error:
-            if error.status not in (0, 408, 429) and error.status < 500:
+            if not error.passing:
                 raise
             # The answer was lost, not necessarily the call.
             added = None

@@ -24,7 +24,7 @@ _LONGEST_DELAY = 30.0
 _TIMEOUT = (10.0, 30.0)
 
 
-class Session(Protocol):
+class HttpSession(Protocol):
     """The part of an authorized session that the transport uses."""
 
     def request(
@@ -65,7 +65,7 @@ class Transport:
     Safe to use from several threads.
     """
 
-    def __init__(self, session: Session, base_url: str, timing: Timing) -> None:
+    def __init__(self, session: HttpSession, base_url: str, timing: Timing) -> None:
         self._session = session
         self._base_url = base_url
         self._timing = timing

@@ -28,7 +28,7 @@ _POLL_GROWTH = 0.1
 _OVER = (Lifecycle.ENDED, Lifecycle.FAILED)
 
 
-class Verdict(StrEnum):
+class Disposition(StrEnum):
     """What may be done with something that carries our marker."""
 
     ORPHAN = "orphan"  #: no state knows it: it can be deleted
@@ -43,13 +43,13 @@ class Leftover:
     Attributes:
         resource: the resource.
         stack: the stack that it belongs to, as far as known.
-        verdict: what may be done with it.
+        disposition: what may be done with it.
         reason: why it is listed, in a few words.
     """
 
     resource: CloudResource
     stack: str
-    verdict: Verdict
+    disposition: Disposition
     reason: str
 
 
@@ -107,15 +107,15 @@ def _judge(resource: CloudResource, here: Here, holders: Collection[str]) -> Lef
         return None
     if stack not in here.stacks and not _stack_by_label(stack, here):
         reason = f"stack {stack} has neither a stack file nor a state here"
-        return Leftover(resource, stack, Verdict.UNKNOWN_STACK, reason)
-    return Leftover(resource, stack, Verdict.ORPHAN, _reason(resource))
+        return Leftover(resource, stack, Disposition.UNKNOWN_STACK, reason)
+    return Leftover(resource, stack, Disposition.ORPHAN, _reason(resource))
 
 
 def _quota_only(resource: CloudResource, stack: str) -> Leftover | None:
     if resource.kind != kinds.SLICE or lifecycle(resource.state, None) not in _OVER:
         return None
     reason = f"{describe(resource.state)}; stack {stack} knows it: tpuflex down --stack {stack}"
-    return Leftover(resource, stack, Verdict.QUOTA_ONLY, reason)
+    return Leftover(resource, stack, Disposition.QUOTA_ONLY, reason)
 
 
 def _reason(resource: CloudResource) -> str:

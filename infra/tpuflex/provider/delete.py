@@ -15,7 +15,7 @@ from tpuflex.provider.call import POLL_BUDGET, Call
 from tpuflex.provider.orphans import Orphans, orphaned
 from tpuflex.provider.pace import HEARTBEAT, elapsed, pause_for
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import STUCK, TABLE, Condition
+from tpuflex.request.outcomes import NOT_GONE, STUCK, TABLE, Condition
 from tpuflex.request.snapshot import Snapshot
 
 _REFUSALS = 3
@@ -79,7 +79,7 @@ class Removal:
             raise self.interrupted() from error
         if self.call.timing.monotonic() >= self.deadline:
             raise ConflictError(
-                f"{self.name} is not gone after {elapsed(now - self.started)} ({self.said})",
+                f"{self.name} {NOT_GONE} {elapsed(now - self.started)} ({self.said})",
                 hint=STUCK,
             )
         return False

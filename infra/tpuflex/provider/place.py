@@ -20,7 +20,7 @@ from tpuflex.provider.delete import delete
 from tpuflex.request.body import request_body, request_name, spec_hash
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Operation
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.outcomes import TABLE, Condition, owned_by
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import is_settled
 
@@ -146,7 +146,7 @@ def refusal(seen: Snapshot, judged: Verdict) -> AlreadyExistsError:
     """The error for a request under our name that must not be touched."""
     if judged is Verdict.REFUSE_FOREIGN:
         return AlreadyExistsError(
-            f"{seen.name} belongs to {seen.owner}",
+            owned_by(str(seen.name), seen.owner),
             hint=TABLE[Condition.FOREIGN].up.text,
         )
     return AlreadyExistsError(

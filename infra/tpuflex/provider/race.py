@@ -24,6 +24,7 @@ from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
+from tpuflex.request.outcomes import NOT_ACTIVE
 from tpuflex.request.snapshot import Snapshot, rank
 from tpuflex.request.states import Lifecycle
 
@@ -250,7 +251,7 @@ class Race:
             return
         if over:
             raise contest.kept(
-                f"{contest.names()} is not active after {over[0]}: {contest.describe()}", GO_ON
+                f"{contest.names()} {NOT_ACTIVE} {over[0]}: {contest.describe()}", GO_ON
             )
 
     # -- the end -----------------------------------------------------------------------------

@@ -13,10 +13,10 @@ from tpuflex.errors import (
 )
 from tpuflex.provider.call import POLL_BUDGET, Call, UnreadyError
 from tpuflex.provider.pace import Deadlines, elapsed, pause_for
-from tpuflex.request.causes import Cause, classify, remedy
+from tpuflex.request.causes import Cause, classify, remedy, tag
 from tpuflex.request.model import Operation, Status
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.outcomes import TABLE, Condition, run_ended
 from tpuflex.request.snapshot import NO_REASON, Snapshot
 from tpuflex.request.states import Lifecycle, is_settled
 
@@ -196,7 +196,7 @@ class Watch:
             raise self._unready(f"{self.name} FAILED: {failure.message}", failure)
         if seen.state == "SUSPENDED" and seen.lifecycle is Lifecycle.ENDED:
             raise UnreadyError(
-                f"the run of {self.name} is over (SUSPENDED); its hosts are gone",
+                f"{run_ended(str(self.name))} (SUSPENDED); its hosts are gone",
                 snapshot=seen,
                 hint="For a new run: change `rerun`, or `pulumi destroy` and `pulumi up`.",
             )
@@ -228,7 +228,7 @@ class Watch:
     def _unready(self, message: str, failure: Status) -> UnreadyError:
         cause = classify(failure.code, failure.message)
         return UnreadyError(
-            f"{message} (cause: {cause})",
+            f"{message} {tag(cause)}",
             snapshot=self.seen,
             hint=f"{remedy(cause, failure.message)} `pulumi up` replaces it, `pulumi destroy`"
             " removes it.",

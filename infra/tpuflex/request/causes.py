@@ -70,7 +70,12 @@ def classify(code: int, message: str) -> Cause:
 
 def explained(code: int, message: str) -> str:
     """Google's words and the cause: ``no more capacity (cause: stock-out)``."""
-    return f"{message} (cause: {classify(code, message)})"
+    return f"{message} {tag(classify(code, message))}"
+
+
+def tag(cause: Cause) -> str:
+    """How a message tells its cause, for people and for :mod:`tpuflex.engine.failure`."""
+    return f"(cause: {cause})"
 
 
 _LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)

@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import ZONES
 from tpuflex.engine.backend import stack_names, stored_state
+from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
-from tpuflex.engine.session import Target
 from tpuflex.engine.state import known_ids
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.gcp.listing import Listing, list_marked
-from tpuflex.operate.sweep import Deleted, Here, Leftover, Verdict, delete, leftovers
+from tpuflex.operate.sweep import Deleted, Disposition, Here, Leftover, delete, leftovers
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -32,8 +32,10 @@ def run_sweep(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None
     output.progress(f"Asking every service of {settings.project} in {len(zones)} zones …")
     listing = list_marked(cloud.apis(), settings.project, zones, here.accounts)
     left = leftovers(listing, here)
-    chosen = (Verdict.ORPHAN, Verdict.UNKNOWN_STACK) if all_stacks else (Verdict.ORPHAN,)
-    to_delete = [leftover for leftover in left if leftover.verdict in chosen]
+    chosen = (
+        (Disposition.ORPHAN, Disposition.UNKNOWN_STACK) if all_stacks else (Disposition.ORPHAN,)
+    )
+    to_delete = [leftover for leftover in left if leftover.disposition in chosen]
     deleted: tuple[Deleted, ...] = ()
     if to_delete and invocation.yes:
         deleted = delete(
@@ -86,7 +88,7 @@ def show(
                     "location": leftover.resource.location,
                     "stack": leftover.stack,
                     "state": leftover.resource.state or None,
-                    "standing": leftover.verdict.value,
+                    "standing": leftover.disposition.value,
                     "reason": leftover.reason,
                     "deleted": problems.get(id(leftover)) == "",
                     "problem": problems.get(id(leftover)) or None,

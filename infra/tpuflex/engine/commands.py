@@ -42,7 +42,7 @@ class Target:
     environ: Mapping[str, str]
 
 
-class Session:
+class EngineCommands:
     """The engine on one stack, and what it has said.
 
     Attributes:
