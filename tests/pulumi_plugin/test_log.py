@@ -1,4 +1,4 @@
-"""Progress lines: they reach the engine's log as they are meant, and losing one does no harm."""
+"""Progress lines in the engine's log: severity, address, credentials, lost lines."""
 
 from __future__ import annotations
 
@@ -9,18 +9,19 @@ import grpc
 import pytest
 from google.protobuf.empty_pb2 import Empty
 
-from pulumi_plugin.log import EngineLog
+from pulumi_plugin.log import EngineLog, scrub
 from pulumi_plugin.protocol import engine_pb2, engine_pb2_grpc
 
+TOKEN = "ya29.a0Canary_token-123"
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 
 
 class Engine(engine_pb2_grpc.EngineServicer):
-    """The engine's log service, and what came in with how much time to answer."""
+    """The engine's log service; keeps the lines and how much time each left to answer."""
 
     def __init__(self) -> None:
         self.lines: list[engine_pb2.LogRequest] = []
-        self.patience: list[float] = []
+        self.timeouts: list[float] = []
         self.refuse = False
         server = grpc.server(ThreadPoolExecutor(2))
         engine_pb2_grpc.add_EngineServicer_to_server(self, server)
@@ -30,7 +31,7 @@ class Engine(engine_pb2_grpc.EngineServicer):
 
     def Log(self, request: engine_pb2.LogRequest, context: grpc.ServicerContext) -> Empty:  # noqa: N802
         self.lines.append(request)
-        self.patience.append(context.time_remaining() or 0)
+        self.timeouts.append(context.time_remaining() or 0)
         if self.refuse:
             context.abort(grpc.StatusCode.UNAVAILABLE, "on its way out")
         return Empty()
@@ -45,9 +46,8 @@ def engine() -> Iterator[Engine]:
 
 @pytest.mark.parametrize("passing", [True, False])
 @pytest.mark.parametrize("warning", [True, False])
-def test_a_line_arrives_as_it_is_meant(engine: Engine, passing: bool, warning: bool) -> None:
-    """At its resource, as information or a warning, for good or until the next; without tokens,
-    and with a few seconds of patience."""
+def test_a_line_keeps_its_severity_and_kind(engine: Engine, passing: bool, warning: bool) -> None:
+    """Information or warning, lasting or passing; without credentials, and with a timeout."""
     log = EngineLog(engine.address)
 
     log.write(URN, "Bearer abc.def is waiting", passing=passing, warning=warning)
@@ -57,22 +57,22 @@ def test_a_line_arrives_as_it_is_meant(engine: Engine, passing: bool, warning: b
     assert line == engine_pb2.LogRequest(
         severity=severity, message="[removed] is waiting", urn=URN, ephemeral=passing
     )
-    assert 0 < engine.patience[0] < 6
+    assert 0 < engine.timeouts[0] < 6
 
 
-def test_plain_lines_are_information_for_good(engine: Engine) -> None:
-    """What is said without more stays on the console."""
+def test_lines_are_lasting_information_by_default(engine: Engine) -> None:
+    """Neither a warning nor replaced by the next line."""
     EngineLog(engine.address).write(URN, "x")
 
     assert [(line.severity, line.ephemeral) for line in engine.lines] == [(engine_pb2.INFO, False)]
 
 
 def test_lines_go_to_the_engine_that_made_contact_last(engine: Engine) -> None:
-    """Before any did there is nobody to tell; an empty address changes nothing."""
+    """Lines before the first contact are dropped; an empty address changes nothing."""
     other = Engine()
     log = EngineLog()
 
-    log.write(URN, "nobody hears it")
+    log.write(URN, "dropped")
     for address in (engine.address, "", engine.address):
         log.connect(address)
         log.write(URN, "first")
@@ -84,11 +84,31 @@ def test_lines_go_to_the_engine_that_made_contact_last(engine: Engine) -> None:
     other.stop(None).wait()
 
 
-def test_a_line_that_is_lost_fails_nothing(engine: Engine) -> None:
+def test_a_lost_line_raises_nothing(engine: Engine) -> None:
     """The engine may refuse it, or be gone."""
     engine.refuse = True
 
     EngineLog(engine.address).write(URN, "refused")
-    EngineLog("127.0.0.1:1").write(URN, "nobody there")
+    EngineLog("127.0.0.1:1").write(URN, "no engine")
 
     assert [line.message for line in engine.lines] == ["refused"]
+
+
+@pytest.mark.parametrize(
+    "secret",
+    [
+        TOKEN,
+        f"Authorization: Bearer {TOKEN}",
+        "https://x/y?access_token=abcdef0123",
+        "AIzaSyA1234567890abcdefghijklmnop",
+        "hf_abcdefghij0123",
+        "eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2lnbmF0dXJl",
+    ],
+)
+def test_credentials_are_scrubbed(secret: str) -> None:
+    """Nothing that looks like a credential leaves a plugin."""
+    kept = scrub(f"before {secret} after")
+
+    assert kept.startswith("before ")
+    assert kept.endswith(" after")
+    assert secret.rsplit("=", 1)[-1] not in kept

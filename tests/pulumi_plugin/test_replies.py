@@ -1,4 +1,4 @@
-"""Answers in the engine's form: changes, findings, failures."""
+"""Replies in the engine's form: diffs, refused inputs, failures."""
 
 from __future__ import annotations
 
@@ -26,9 +26,7 @@ Difference = provider_pb2.PropertyDiff
     ],
 )
 @pytest.mark.parametrize("is_input", [True, False])
-def test_a_change_is_shown_as_what_it_is(
-    kind: ChangeKind, replaces: bool, shown: int, is_input: bool
-) -> None:
+def test_the_kind_of_a_change(kind: ChangeKind, replaces: bool, shown: int, is_input: bool) -> None:
     """Added, deleted or changed; in place or by a replacement; in the inputs or outside."""
     change = Change(kind, replaces, is_input)
 
@@ -42,7 +40,7 @@ def test_a_change_is_shown_as_what_it_is(
 
 
 def test_changes_are_listed_by_their_input() -> None:
-    """However deep a change lies, it is listed once under the input that holds it, in order."""
+    """Nested changes are listed once under their top-level input, in order."""
     update, replace = (
         Change(ChangeKind.UPDATE, replaces=False),
         Change(ChangeKind.UPDATE, replaces=True),
@@ -65,23 +63,23 @@ def test_changes_are_listed_by_their_input() -> None:
     assert len(answer.detailedDiff) == 4
 
 
-def test_no_change_is_said_to_be_none() -> None:
-    """An empty diff is no "unknown": the engine would ask again."""
+def test_an_empty_diff_is_no_change() -> None:
+    """It is not "unknown", after which the engine would compare by itself."""
     answer = diff_response(Diff({}, delete_before_replace=False))
 
     assert answer.changes == provider_pb2.DiffResponse.DIFF_NONE
     assert answer.hasDetailedDiff
 
 
-def test_findings_hold_no_credentials() -> None:
-    """A finding names its property, and its text is fit for the console."""
+def test_refused_inputs_hold_no_credentials() -> None:
+    """A refusal names its property, and its reason is scrubbed."""
     (failure,) = check_failures([("labels", f"no {TOKEN}")])
 
     assert (failure.property, failure.reason) == ("labels", "no [removed]")
 
 
 def test_failures_end_the_call_as_unknown() -> None:
-    """Pulumi's engine reads our details from a status of that code."""
+    """The engine reads the details of a status with that code."""
 
     class Codes(Context):
         def abort_with_status(self, status: grpc.Status) -> None:

@@ -44,14 +44,14 @@ values: st.SearchStrategy[Value] = st.recursive(
 
 
 def struct_of(values: dict[str, Any]) -> Struct:
-    """``values`` as they come off the wire."""
+    """``values`` as a struct of the protocol."""
     struct = Struct()
     struct.update(values)
     return struct
 
 
 def test_values_survive_the_wire() -> None:
-    """Whatever a property may be comes back as it was; whole numbers as such, nulls not at all."""
+    """Values of all types are decoded as they were; whole numbers as such, nulls left out."""
     assert encode({"a": None, "b": 1}) == struct_of({"b": 1})
     assert decode(encode({**VALUES, "none": None})) == VALUES
     assert isinstance(decode(encode(VALUES))["number"], int)
@@ -61,7 +61,7 @@ def test_values_survive_the_wire() -> None:
 def test_all_values_survive_the_wire_as_do_marks_of_secrets(
     properties: Properties, data: st.DataObject
 ) -> None:
-    """Whatever a program says comes back, and so does which of it is secret."""
+    """Any values are decoded as they were encoded, with the same secrets."""
     secrets: set[str] = set()
     if properties:
         secrets = data.draw(st.sets(st.sampled_from(sorted(properties))))
@@ -72,7 +72,7 @@ def test_all_values_survive_the_wire_as_do_marks_of_secrets(
 
 
 def test_a_secret_inside_marks_the_property_that_holds_it() -> None:
-    """The mark is kept for the whole property, and the plain value is what is worked with."""
+    """The whole property is secret; its value is plain."""
     inner = {SIGNATURE_KEY: SECRET_SIGNATURE, "value": "hunter2"}
     struct = struct_of({"labels": {"a": inner}, "list": ["x", inner], "plain": 1})
 
@@ -85,13 +85,13 @@ def test_a_secret_inside_marks_the_property_that_holds_it() -> None:
     [(UNKNOWN, True), ({"a": [{"b": UNKNOWN}]}, True), ({"a": ["b", 1, None]}, False)],
 )
 def test_unknowns_are_found_wherever_they_are(value: Value, expected: bool) -> None:
-    """A value with an unknown inside is not known."""
+    """A value that contains an unknown is unknown."""
     assert has_unknown(value) is expected
 
 
 @pytest.mark.parametrize("sentinel", sorted(UNKNOWN_SENTINELS))
-def test_the_unknown_is_known_by_its_sentinels(sentinel: str) -> None:
-    """Of whatever type, and wherever it is; shown by name."""
+def test_all_sentinels_are_unknown(sentinel: str) -> None:
+    """Of any type, at any depth; shown by name."""
     struct = struct_of({"a": sentinel, "b": [sentinel], "c": {"d": sentinel}})
 
     assert decode(struct) == {"a": UNKNOWN, "b": [UNKNOWN], "c": {"d": UNKNOWN}}
@@ -107,7 +107,7 @@ def test_the_unknown_is_known_by_its_sentinels(sentinel: str) -> None:
     ],
 )
 def test_what_only_looks_like_a_signature(wire: Any, value: Any, secret: bool) -> None:
-    """An object is what it says; only signed ones are unwrapped."""
+    """Only signed objects are unwrapped."""
     struct = struct_of({"a": [wire]})
 
     assert decode(struct) == {"a": [value]}

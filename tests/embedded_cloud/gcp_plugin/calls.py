@@ -39,7 +39,7 @@ def _type(token: str) -> dict[str, Any]:
 
 @dataclass
 class Held:
-    """A resource that a test made: what the engine would keep of it in its state."""
+    """A resource that a test created, as the engine would have it in its state."""
 
     token: str
     id: str
@@ -49,7 +49,7 @@ class Held:
 
 @dataclass
 class Calls:
-    """One configured provider, as the engine holds it.
+    """One configured provider, called as by the engine.
 
     Attributes:
         stub: the connection.
@@ -125,7 +125,7 @@ class Calls:
         return answer
 
     def update(self, held: Held, news: Properties) -> Held:
-        """Update in place; the plugin must have said that this is possible."""
+        """Update in place; the diff must not ask for a replacement."""
         answer = self.diff(held, news)
         assert not answer.replaces, answer.replaces
         request = provider_pb2.UpdateRequest(**self._change(held, news))
@@ -251,7 +251,7 @@ SAMPLES: dict[str, Properties] = {
     "Service": {"service": "tpu.googleapis.com", "disableOnDestroy": True},
 }
 
-#: What must exist before a sample can.
+#: The samples that a sample depends on.
 BEFORE = {
     "Subnetwork": ("Network",),
     "Router": ("Network",),
@@ -264,7 +264,7 @@ BEFORE = {
 
 
 def make(calls: Calls, kind: str, **changes: Value) -> Held:
-    """Create the sample of ``kind``, after what it needs."""
+    """Create the sample of ``kind``, after those that it depends on."""
     for needed in BEFORE.get(kind, ()):
         calls.create(needed, SAMPLES[needed])
     return calls.create(kind, SAMPLES[kind] | changes)

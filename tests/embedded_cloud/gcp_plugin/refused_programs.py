@@ -1,7 +1,7 @@
 """Programs that the gcp stand-in refuses, run in a process of their own.
 
-An inline program whose run fails leaves the Automation API's event loop and connections
-behind, which is no business of the process that runs the tests.
+A failed run of an inline program leaves the Automation API's event loop and connections open,
+which must not happen in the process that runs the tests.
 
     python refused_programs.py PROGRAM PROJECT
 """
@@ -47,7 +47,7 @@ PROGRAMS: dict[str, Callable[[], None]] = {
 
 
 def main(name: str, project: str) -> int:
-    """Bring up the program ``name``; what the engine says goes to standard output."""
+    """Deploy the program ``name``; the engine's output goes to standard output."""
     stack = automation.create_or_select_stack(name, project_name="refused", program=PROGRAMS[name])
     stack.set_config("gcp:project", automation.ConfigValue(project))
     try:

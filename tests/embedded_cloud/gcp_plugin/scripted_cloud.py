@@ -1,4 +1,4 @@
-"""A cloud that answers from a script: for what the embedded cloud never does by itself."""
+"""A cloud that answers from a script, for answers that the embedded cloud never gives."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Script:
     """A cloud that answers from a script and remembers what it was asked.
 
     Attributes:
-        answers: by method and path: answers in order, the last one for ever.
+        answers: answers by method and path, in order; the last one is repeated.
         asked: method, path and body of every request.
     """
 
@@ -48,14 +48,14 @@ class Script:
 @contextmanager
 def scripted() -> Iterator[Script]:
     """A scripted cloud on loopback, while the block runs."""
-    found = Script()
+    script = Script()
 
     class Handler(BaseHTTPRequestHandler):
         def handle_any(self) -> None:
             payload = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             path = self.path.partition("?")[0]
             body = json.loads(payload) if payload else {}
-            status, answer = found.answer(f"{self.command} {path}", body)
+            status, answer = script.answer(f"{self.command} {path}", body)
             self.send_response(status)
             self.end_headers()
             self.wfile.write(json.dumps(answer).encode())
@@ -66,11 +66,11 @@ def scripted() -> Iterator[Script]:
     for verb in ("GET", "POST", "PUT", "PATCH", "DELETE"):
         setattr(Handler, f"do_{verb}", Handler.handle_any)
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    found.url = f"http://127.0.0.1:{server.server_port}"
+    script.url = f"http://127.0.0.1:{server.server_port}"
     thread = threading.Thread(target=server.serve_forever, args=(0.01,))
     thread.start()
     try:
-        yield found
+        yield script
     finally:
         server.shutdown()
         thread.join()

@@ -64,7 +64,7 @@ class Deployment:
         return {name: found.value for name, found in self.stack.outputs().items()}
 
     def state(self) -> str:
-        """The checkpoint as it lies on disk."""
+        """The checkpoint file's text."""
         backend = Path(self.environ["PULUMI_BACKEND_URL"].removeprefix("file://"))
         (path,) = backend.glob(f".pulumi/stacks/*/{self.stack.name}.json")
         return path.read_text()
@@ -79,7 +79,7 @@ class Deployment:
         ]
 
     def rest(self, method: str, path: str, body: JsonObject | None = None) -> requests.Response:
-        """A call that somebody else makes."""
+        """A call by another client."""
         headers = {"Authorization": f"Bearer {self.cloud.token}"}
         url = f"{self.cloud.url}/{path}"
         answer = requests.request(method, url, json=body, headers=headers, timeout=10)
@@ -87,7 +87,7 @@ class Deployment:
         return answer
 
     def refused(self, name: str) -> str:
-        """What the engine says of a program of ``refused_programs``, which must fail."""
+        """The engine's output for a program of ``refused_programs``, which must fail."""
         programs = Path(__file__).with_name("refused_programs.py")
         done = subprocess.run(
             [sys.executable, str(programs), name, PROJECT],
@@ -114,8 +114,8 @@ class Deployment:
 def counts(changes: object) -> dict[str, int]:
     """Operations and their counts, without what stayed the same."""
     assert isinstance(changes, dict)
-    found = {str(getattr(key, "value", key)): int(count) for key, count in changes.items()}
-    return {key: count for key, count in found.items() if key != "same" and count}
+    names = {str(getattr(key, "value", key)): int(count) for key, count in changes.items()}
+    return {key: count for key, count in names.items() if key != "same" and count}
 
 
 @pytest.fixture(scope="module")
@@ -149,7 +149,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Engine
 def deployment(
     workspace: tuple[Engine, dict[str, str]], tmp_path: Path, request: pytest.FixtureRequest
 ) -> Iterator[Deployment]:
-    """A stack without a program yet; its cloud goes away with it."""
+    """A stack without a program yet, on a cloud of its own."""
     engine, environ = workspace
     with embedded(tmp_path / "state") as (cloud, plugin):
         variables = environ | {"PULUMI_DEBUG_PROVIDERS": f"gcp:{plugin.port}"}
@@ -168,7 +168,7 @@ def deployment(
 
 @dataclass(frozen=True)
 class Endpoint:
-    """What a program of ours looks like around its queued resource."""
+    """The resources that a tpuflex program creates around its queued resource."""
 
     env: str = "dev"
     cidr: str = "10.0.0.0/24"
@@ -176,7 +176,7 @@ class Endpoint:
     project: str = PROJECT
 
     def __call__(self, opts: pulumi.ResourceOptions) -> None:
-        """Network, identity, bucket, secret, and who may do what."""
+        """Network, identity, bucket, secret, and IAM members."""
         self.network(opts)
         gcp.projects.Service("tpu", service="tpu.googleapis.com", opts=opts)
         account = gcp.serviceaccount.Account(

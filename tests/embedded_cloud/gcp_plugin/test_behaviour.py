@@ -1,4 +1,4 @@
-"""What the gcp stand-in does about labels, deletion, policies and shared plugin processes."""
+"""The gcp stand-in: labels, deletion, policies and shared plugin processes."""
 
 from __future__ import annotations
 
@@ -27,18 +27,18 @@ CUSTOM: Properties = {"autoCreateSubnetworks": False}
 
 @pytest.fixture
 def url(world: tuple[EmbeddedCloud, RunningPlugin]) -> str:
-    """Where the embedded cloud listens."""
+    """The embedded cloud's URL."""
     return world[0].url
 
 
 def rest(method: str, url: str, body: Properties | None = None) -> requests.Response:
-    """A call that somebody else makes."""
+    """A call by another client."""
     headers = {"Authorization": f"Bearer {TOKEN}"}
     return requests.request(method, url, json=body, headers=headers, timeout=10)
 
 
-def test_labels_carry_the_attribution_and_spare_those_of_others(calls: Calls, url: str) -> None:
-    """The program's labels change; the mark of Pulumi and labels of other tools stay."""
+def test_labels_carry_the_attribution_and_those_of_other_tools_stay(calls: Calls, url: str) -> None:
+    """The program's labels change; Pulumi's attribution and labels of other tools stay."""
     held = make(calls, "Bucket")
     assert held.state["pulumiLabels"] == {"env": "dev", "goog-pulumi-provisioned": "true"}
     assert {"pulumiLabels", "effectiveLabels"} <= calls.secrets
@@ -57,7 +57,7 @@ def test_labels_carry_the_attribution_and_spare_those_of_others(calls: Calls, ur
 def test_default_labels_of_the_provider_reach_resources(
     world: tuple[EmbeddedCloud, RunningPlugin],
 ) -> None:
-    """The provider's default labels are put on resources, and their change is seen."""
+    """Resources get the provider's default labels, and a change of these shows in the diff."""
     with connected(world[1].port, defaultLabels='{"owner":"a"}') as first:
         held = make(first, "Secret")
         assert held.state["pulumiLabels"] == {
@@ -81,7 +81,7 @@ def test_without_attribution_no_label_is_added(
 
 
 def test_a_change_made_elsewhere_shows_after_a_refresh(calls: Calls, url: str) -> None:
-    """Drift is read back, and the next diff wants the program's value again."""
+    """Drift is read back, and the next diff restores the program's value."""
     held = make(calls, "Firewall")
     path = f"{url}/compute/v1/projects/{PROJECT}/global/firewalls/fw"
     rest("PATCH", path, {"sourceRanges": ["0.0.0.0/0"]}).raise_for_status()
@@ -100,7 +100,7 @@ def put_object(url: str, bucket: str, name: str, payload: str) -> None:
 
 
 def test_a_bucket_with_objects_is_kept_unless_destroy_is_forced(calls: Calls, url: str) -> None:
-    """Without forceDestroy the published plugin's error; with it every generation goes first."""
+    """Without forceDestroy it is refused; with it, all generations of objects are deleted first."""
     held = make(calls, "Bucket")
     for payload in ("one", "two"):
         put_object(url, held.id, "models/a%20b/w.bin", payload)
@@ -116,7 +116,7 @@ def test_a_bucket_with_objects_is_kept_unless_destroy_is_forced(calls: Calls, ur
 
 
 def test_deletion_policies_are_honoured(calls: Calls, url: str) -> None:
-    """PREVENT refuses a delete; ABANDON forgets the resource and leaves it."""
+    """PREVENT refuses a delete; ABANDON leaves the resource in the cloud."""
     protected = calls.create("Network", CUSTOM | {"name": "keep", "deletionPolicy": "PREVENT"})
     with pytest.raises(grpc.RpcError, match="deletionPolicy is PREVENT"):
         calls.delete(protected)
@@ -134,7 +134,7 @@ def test_a_protected_secret_is_not_deleted(calls: Calls) -> None:
 
 
 def test_members_added_at_the_same_time_are_all_there(calls: Calls) -> None:
-    """Sixteen members of one policy, created at once: none is lost to another's write."""
+    """Of sixteen members of one policy, created concurrently, no write overwrites another."""
     make(calls, "Bucket")
     members = [f"user:person{number}@example.com" for number in range(16)]
 
@@ -166,8 +166,8 @@ def test_a_service_stays_enabled_unless_disabling_is_asked_for(calls: Calls) -> 
     assert calls.read(held) is not None
 
 
-def test_a_taken_name_is_refused_in_googles_words(calls: Calls) -> None:
-    """A second create of one name fails as the published plugin's does."""
+def test_a_taken_name_is_refused_with_googles_message(calls: Calls) -> None:
+    """A second create of the same name fails as with the published plugin."""
     make(calls, "Network")
     with pytest.raises(grpc.RpcError) as caught:
         make(calls, "Network")
@@ -176,7 +176,7 @@ def test_a_taken_name_is_refused_in_googles_words(calls: Calls) -> None:
 
 
 def test_an_account_that_exists_can_be_accepted(calls: Calls) -> None:
-    """``createIgnoreAlreadyExists`` takes an existing service account as it is."""
+    """``createIgnoreAlreadyExists`` adopts an existing service account."""
     first = make(calls, "Account")
     second = make(calls, "Account", createIgnoreAlreadyExists=True)
     assert second.state["uniqueId"] == first.state["uniqueId"]

@@ -59,7 +59,7 @@ def test_a_program_lives_from_up_to_an_empty_cloud(deployment: Deployment) -> No
 
 
 def test_what_exists_can_be_imported(deployment: Deployment) -> None:
-    """``import_`` adopts resources that others made, with no change to them."""
+    """``import_`` adopts existing resources without a change to them."""
     compute = f"compute/v1/projects/{PROJECT}/global/networks"
     deployment.rest("POST", compute, {"name": "theirs", "autoCreateSubnetworks": False})
     bucket: JsonObject = {"name": "their-bucket", "location": "US", "labels": {"a": "b"}}
@@ -87,7 +87,7 @@ def test_what_exists_can_be_imported(deployment: Deployment) -> None:
     assert deployment.rest("GET", "storage/v1/b/their-bucket").json()["labels"] == {"a": "b"}
 
 
-def test_drift_is_seen_by_refresh_and_mended_by_up(deployment: Deployment) -> None:
+def test_drift_is_shown_by_refresh_and_corrected_by_up(deployment: Deployment) -> None:
     """A firewall rule opened by hand shows in a refresh; the next up closes it again."""
     program = Endpoint().network
     deployment.up(program)
@@ -98,8 +98,8 @@ def test_drift_is_seen_by_refresh_and_mended_by_up(deployment: Deployment) -> No
     assert deployment.rest("GET", rule).json()["sourceRanges"] == ["10.0.0.0/8"]
 
 
-def test_what_was_deleted_elsewhere_is_made_again(deployment: Deployment) -> None:
-    """A refresh drops what is gone from the state; the next up creates it."""
+def test_what_was_deleted_elsewhere_is_created_again(deployment: Deployment) -> None:
+    """A refresh removes it from the state; the next up creates it."""
     deployment.up(Endpoint().network)
     deployment.rest("DELETE", f"compute/v1/projects/{PROJECT}/global/firewalls/allow-serving")
     assert deployment.refresh() == {"delete": 1}
@@ -107,7 +107,7 @@ def test_what_was_deleted_elsewhere_is_made_again(deployment: Deployment) -> Non
 
 
 def test_a_replaced_network_takes_its_dependents_along(deployment: Deployment) -> None:
-    """The preview announces every replacement that follows from one, and up makes them."""
+    """The preview shows every replacement that follows from one, and up makes them."""
 
     def program(opts: pulumi.ResourceOptions, description: str = "one") -> None:
         network = gcp.compute.Network(
@@ -169,15 +169,15 @@ def test_each_provider_gives_its_own_project(deployment: Deployment) -> None:
 
 
 def test_resources_can_be_looked_up_by_id(deployment: Deployment) -> None:
-    """``.get`` reads a resource that the program does not own."""
+    """``.get`` reads a resource that the program does not manage."""
     compute = f"compute/v1/projects/{PROJECT}/global/networks"
     deployment.rest("POST", compute, {"name": "theirs", "autoCreateSubnetworks": False})
 
     def program(opts: pulumi.ResourceOptions) -> None:
-        found = gcp.compute.Network.get(
+        network = gcp.compute.Network.get(
             "theirs", f"projects/{PROJECT}/global/networks/theirs", opts=opts
         )
-        pulumi.export("auto", found.auto_create_subnetworks)
+        pulumi.export("auto", network.auto_create_subnetworks)
 
     deployment.up(program)
     assert deployment.outputs() == {"auto": False}
@@ -201,7 +201,7 @@ def test_without_an_explicit_provider_the_stack_configuration_counts(
 
 
 def test_a_type_that_is_not_served_is_refused_with_those_that_are(deployment: Deployment) -> None:
-    """The refusal names the type and the served ones, and is no traceback of the plugin."""
+    """The refusal names the type and the served ones, without a traceback of the plugin."""
     said = deployment.refused("other_type")
     assert "does not serve gcp:pubsub/topic:Topic; it serves: " in said
     assert all(token in said for token in TYPES)
@@ -209,14 +209,14 @@ def test_a_type_that_is_not_served_is_refused_with_those_that_are(deployment: De
 
 
 def test_a_property_that_is_not_served_is_refused_by_name(deployment: Deployment) -> None:
-    """Nothing that a program says is silently ignored."""
+    """No property of a program is silently ignored."""
     said = deployment.refused("other_property")
     assert "does not serve this property of gcp:storage/bucket:Bucket" in said
     assert "encryption" in said
 
 
 def test_an_import_that_does_not_match_is_refused(deployment: Deployment) -> None:
-    """The engine compares the program with what is there, property by property."""
+    """The engine compares the program with the existing resource, property by property."""
     bucket: JsonObject = {"name": "their-bucket", "location": "US"}
     deployment.rest("POST", f"storage/v1/b?project={PROJECT}", bucket)
     said = deployment.refused("mismatched_import")

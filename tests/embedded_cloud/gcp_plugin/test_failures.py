@@ -35,7 +35,7 @@ CUSTOM: Properties = {"name": "net", "autoCreateSubnetworks": False}
 
 
 def operation(status: str, **more: JsonValue) -> JsonObject:
-    """A Compute Engine operation as the API answers it."""
+    """A Compute Engine operation as the API returns it."""
     link = f"https://compute/compute/v1/projects/{PROJECT}/global/operations/op-1"
     body: JsonObject = {"name": "op-1", "status": status, "selfLink": link}
     return body | more
@@ -72,7 +72,7 @@ def calls(script: Script, paused: list[float]) -> Iterator[Calls]:
 def test_an_operation_is_polled_until_it_is_done(
     calls: Calls, script: Script, paused: list[float]
 ) -> None:
-    """Create answers only after the operation is DONE, and reads the resource back."""
+    """Create returns only after the operation is DONE, and reads the resource back."""
     poll = f"GET /compute/v1/projects/{PROJECT}/global/operations/op-1"
     script.on(f"POST /compute/v1/projects/{PROJECT}/global/networks", operation("PENDING"))
     script.on(poll, operation("RUNNING"), operation("RUNNING"), operation("DONE"))
@@ -83,7 +83,7 @@ def test_an_operation_is_polled_until_it_is_done(
 
 
 def test_a_failed_operation_is_reported_and_nothing_is_kept(calls: Calls, script: Script) -> None:
-    """An operation that ends with an error made nothing: a plain failure."""
+    """An operation that ends with an error has created nothing: a plain failure."""
     failed = operation("DONE", error={"errors": [{"code": "QUOTA_EXCEEDED", "message": "full"}]})
     script.on(f"POST /compute/v1/projects/{PROJECT}/global/networks", failed)
     with pytest.raises(grpc.RpcError) as caught:
@@ -93,7 +93,7 @@ def test_a_failed_operation_is_reported_and_nothing_is_kept(calls: Calls, script
 
 
 def kept(caught: grpc.RpcError) -> Held | None:
-    """What the engine is told to keep in its state, if anything."""
+    """The resource that the engine is told to keep in its state, if any."""
     assert isinstance(caught, grpc.Call)
     metadata = dict(caught.trailing_metadata() or ())
     packed = metadata.get("grpc-status-details-bin")
@@ -123,7 +123,7 @@ def test_a_create_that_runs_out_of_time_keeps_the_resource(calls: Calls, script:
 
 
 def test_a_create_that_cannot_be_read_back_keeps_the_resource(calls: Calls, script: Script) -> None:
-    """Made but unreadable is not the same as not made."""
+    """A resource that was created but cannot be read must stay in the state."""
     script.on(f"POST /compute/v1/projects/{PROJECT}/global/networks", operation("DONE"))
     script.on(f"GET {NETWORK}", error(403, "forbidden"))
     with pytest.raises(grpc.RpcError) as caught:
@@ -141,8 +141,8 @@ def test_only_not_found_means_gone(calls: Calls, script: Script) -> None:
         calls.read(held)
 
 
-def test_a_failing_cloud_is_asked_again(calls: Calls, script: Script, paused: list[float]) -> None:
-    """Answers that may pass by themselves are retried a few times, then reported."""
+def test_transient_errors_are_retried(calls: Calls, script: Script, paused: list[float]) -> None:
+    """Transient errors are retried a few times, then reported."""
     script.on(f"GET {NETWORK}", error(503, "backendError"), {"name": "net"})
     held = Held(TOKENS["Network"], NETWORK_ID, {"name": "net"}, CUSTOM)
     assert calls.read(held) is not None
@@ -153,7 +153,7 @@ def test_a_failing_cloud_is_asked_again(calls: Calls, script: Script, paused: li
     assert script.count(f"GET {NETWORK}") == 2 + 5
 
 
-def test_a_policy_that_changed_meanwhile_is_read_again(calls: Calls, script: Script) -> None:
+def test_a_policy_changed_by_another_writer_is_read_again(calls: Calls, script: Script) -> None:
     """A write against an old etag is refused; the plugin reads, merges and writes again."""
     theirs: JsonObject = {"role": "roles/x", "members": ["user:them@example.com"]}
     script.on(f"GET {POLICY}", {"etag": "one"}, {"etag": "two", "bindings": [theirs]})
@@ -169,7 +169,7 @@ def test_a_policy_that_changed_meanwhile_is_read_again(calls: Calls, script: Scr
 
 
 def test_revoking_leaves_the_other_members(calls: Calls, script: Script) -> None:
-    """Only the one member goes; a binding that is empty then goes, too."""
+    """Only the one member is removed, and a binding that is empty afterwards."""
     mine = str(SAMPLES["BucketIAMMember"]["member"])
     role = "roles/storage.objectViewer"
     held = Held(
@@ -191,8 +191,8 @@ def test_revoking_leaves_the_other_members(calls: Calls, script: Script) -> None
     assert script.asked[-1][1]["bindings"] == [left, conditional]
 
 
-def test_cancel_ends_a_wait_and_spares_other_connections(script: Script) -> None:
-    """Ctrl-C in one program stops its waits; another program on the same plugin goes on."""
+def test_cancel_ends_the_waits_of_one_connection_only(script: Script) -> None:
+    """Ctrl-C in one program ends its waits; another program on the same plugin goes on."""
     post = f"POST /compute/v1/projects/{PROJECT}/global/networks"
     poll = f"GET /compute/v1/projects/{PROJECT}/global/operations/op-1"
     script.on(post, operation("RUNNING"))
@@ -215,7 +215,7 @@ def test_cancel_ends_a_wait_and_spares_other_connections(script: Script) -> None
 def test_a_bug_is_a_sentence_and_not_a_traceback(
     calls: Calls, script: Script, caplog: pytest.LogCaptureFixture
 ) -> None:
-    """An answer that no API gives is our problem: the log has it all, the user one line."""
+    """After an answer that no API gives, the log has a traceback and the user one line."""
     script.on(f"GET {NETWORK}", {"mtu": "not-a-number"})
     with pytest.raises(grpc.RpcError) as caught:
         calls.read(Held(TOKENS["Network"], NETWORK_ID, {"name": "net"}, CUSTOM))
@@ -227,7 +227,7 @@ def test_a_bug_is_a_sentence_and_not_a_traceback(
     assert "Traceback" in caplog.text
 
 
-def test_a_cloud_that_is_not_there_is_named_with_the_remedy() -> None:
+def test_a_cloud_that_does_not_run_is_named_with_the_remedy() -> None:
     """Without the embedded cloud the message says how to start it."""
     plugin = serve("http://127.0.0.1:9", token=TOKEN, environ={})
     with connected(plugin.port) as calls, pytest.raises(grpc.RpcError) as caught:

@@ -23,13 +23,13 @@ CUSTOM: Properties = {"name": "net", "autoCreateSubnetworks": False}
     "url", ["https://storage.googleapis.com", "http://10.0.0.1:80", "https://127.0.0.1", "x"]
 )
 def test_only_plain_loopback_urls_are_served(url: str) -> None:
-    """The stand-in never talks to anything but a cloud on this machine."""
+    """The stand-in talks only to a cloud on this machine."""
     with pytest.raises(EmulatorError, match="only talks to a loopback address"):
         serve(url, token=TOKEN, environ={})
 
 
-def test_a_taken_port_is_named() -> None:
-    """Two plugins cannot have one port."""
+def test_a_taken_port_is_refused() -> None:
+    """Two plugins cannot share a port; the message names it."""
     first = serve("http://127.0.0.1:9", token=TOKEN, environ={})
     with pytest.raises(EmulatorError, match=f":{first.port}: the port is taken"):
         serve("http://127.0.0.1:9", first.port, token=TOKEN, environ={})
@@ -57,7 +57,7 @@ def test_the_process_says_its_port_and_ends_with_its_parent(tmp_path: Path) -> N
 
 
 def test_the_process_refuses_other_hosts_with_a_message(tmp_path: Path) -> None:
-    """A wrong URL is a sentence on standard error and the emulator's exit code."""
+    """A wrong URL ends it with a message on standard error and the emulator's exit code."""
     done = subprocess.run(
         module("--base-url", "http://8.8.8.8", "--state-dir", str(with_token(tmp_path))),
         capture_output=True,
@@ -70,12 +70,12 @@ def test_the_process_refuses_other_hosts_with_a_message(tmp_path: Path) -> None:
 
 
 def test_the_plugin_does_not_load_the_pulumi_sdk() -> None:
-    """Starting costs a fraction of a second because the protocol is loaded alone."""
+    """It starts in a fraction of a second because the protocol is loaded alone."""
     code = "import sys, embedded_cloud.gcp_plugin; sys.exit('pulumi' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], check=False)
     assert done.returncode == 0
 
 
-def test_both_names_of_the_protocol_are_the_same_messages() -> None:
-    """In a process that has the SDK as well, messages can be passed to and fro."""
+def test_messages_of_the_sdk_are_the_same_classes() -> None:
+    """In a process with the SDK, both names of a message are the same class."""
     assert protocol.provider_pb2.CheckRequest is provider_pb2.CheckRequest

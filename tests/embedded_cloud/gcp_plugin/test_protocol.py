@@ -1,4 +1,4 @@
-"""The gcp stand-in's manners towards the engine: greetings, settings, refusals by name."""
+"""The gcp stand-in and the engine: handshake, provider settings, refusals by name."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from tests.embedded_cloud.gcp_plugin.calls import REGION, TOKENS, Calls, connect
 
 CUSTOM: Properties = {"name": "net", "autoCreateSubnetworks": False}
 
-#: Nobody listens there: nothing in this file may call the cloud.
-NOBODY = "http://127.0.0.1:9"
+#: No server listens there: nothing in this file may call the cloud.
+NO_CLOUD = "http://127.0.0.1:9"
 
 
 @pytest.fixture
 def calls() -> Iterator[Calls]:
-    """A provider in front of no cloud at all."""
-    plugin = serve(NOBODY, token=TOKEN, environ={})
+    """A provider without a cloud."""
+    plugin = serve(NO_CLOUD, token=TOKEN, environ={})
     with connected(plugin.port) as provider:
         yield provider
     plugin.stop()
@@ -44,7 +44,7 @@ def test_other_types_are_refused_by_name(calls: Calls, token: str) -> None:
 
 
 def test_functions_methods_and_components_are_refused_by_name(calls: Calls) -> None:
-    """There is no function to call."""
+    """The stand-in serves resources only."""
     tok = "gcp:organizations/getProject:getProject"
     with pytest.raises(grpc.RpcError, match=f"the function {tok}"):
         calls.stub.Invoke(provider_pb2.InvokeRequest(tok=tok))
@@ -54,8 +54,8 @@ def test_functions_methods_and_components_are_refused_by_name(calls: Calls) -> N
         calls.stub.Construct(provider_pb2.ConstructRequest(type="gcp:y"))
 
 
-def test_the_engine_is_greeted(calls: Calls) -> None:
-    """Handshake takes secrets, Attach is accepted, the version is the published plugin's."""
+def test_the_handshake(calls: Calls) -> None:
+    """The plugin accepts secrets and an attaching engine, and has the published version."""
     shake = calls.stub.Handshake(provider_pb2.ProviderHandshakeRequest())
     assert shake.accept_secrets
     calls.stub.Attach(plugin_pb2.PluginAttach(address="127.0.0.1:1"))
@@ -65,7 +65,7 @@ def test_the_engine_is_greeted(calls: Calls) -> None:
 
 
 def test_provider_settings_that_would_be_ignored_are_refused(calls: Calls) -> None:
-    """Credentials and endpoints have no place on the embedded cloud."""
+    """Credentials and endpoints cannot be honoured on the embedded cloud."""
     news: Properties = {"credentials": "x", "computeCustomEndpoint": "y", "project": "p"}
     answer = calls.stub.CheckConfig(provider_pb2.CheckRequest(news=encode(news)))
     assert {one.property for one in answer.failures} == {"credentials", "computeCustomEndpoint"}
@@ -84,18 +84,18 @@ def test_a_changed_provider_replaces_nothing(calls: Calls) -> None:
 
 
 def test_project_and_region_are_taken_from_the_environment() -> None:
-    """As the published plugin, from Google's own variables."""
+    """The same variables as with the published plugin."""
     environ = {"GOOGLE_CLOUD_PROJECT": "from-env", "CLOUDSDK_COMPUTE_REGION": REGION}
-    plugin = serve(NOBODY, token=TOKEN, environ=environ)
+    plugin = serve(NO_CLOUD, token=TOKEN, environ=environ)
     with connected(plugin.port) as calls:
         answer = calls.stub.CheckConfig(provider_pb2.CheckRequest(news=encode({})))
     plugin.stop()
     assert decode(answer.inputs) == {"project": "from-env", "region": REGION}
 
 
-def test_without_a_project_the_resource_says_so() -> None:
-    """The published plugin's words, and the command that mends it."""
-    plugin = serve(NOBODY, token=TOKEN, environ={})
+def test_a_resource_without_a_project_is_refused() -> None:
+    """The published plugin's message, and the command that sets one."""
+    plugin = serve(NO_CLOUD, token=TOKEN, environ={})
     with connected(plugin.port, project="") as calls, pytest.raises(grpc.RpcError) as caught:
         calls.create("Network", CUSTOM)
     plugin.stop()

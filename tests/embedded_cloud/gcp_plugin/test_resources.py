@@ -42,7 +42,7 @@ IDS = {
     "Subnetwork": SUBNETWORK_ID,
 }
 
-#: Spellings of an id to import: the canonical one and the documented short ones.
+#: Ids to import: the canonical form and the documented short ones.
 IMPORTS = [
     ("Account", IDS["Account"]),
     ("Account", EMAIL),
@@ -77,7 +77,7 @@ IMPORTS = [
 
 @pytest.mark.parametrize("kind", TOKENS)
 def test_a_resource_lives_from_create_to_delete(calls: Calls, kind: str) -> None:
-    """Create gives the published id; nothing differs after it; delete leaves nothing."""
+    """Create returns the published id, a diff then shows nothing, and delete removes it."""
     held = make(calls, kind)
     assert held.id == IDS[kind]
     assert not calls.diff(held, SAMPLES[kind]).detailedDiff
@@ -92,24 +92,24 @@ def test_a_resource_lives_from_create_to_delete(calls: Calls, kind: str) -> None
 def test_an_import_finds_the_resource_and_nothing_to_change(
     calls: Calls, kind: str, identity: str
 ) -> None:
-    """Every documented spelling of an id imports what a create would have made."""
+    """Every documented form of an id imports what a create would have returned."""
     # What only the program knows cannot be read from the API.
     made = make(calls, kind, **({"disableOnDestroy": False} if kind == "Service" else {}))
     imported = calls.import_(kind, identity)
     assert imported is not None
     assert imported.id == made.id
-    wanted = SAMPLES[kind] | ({"disableOnDestroy": False} if kind == "Service" else {})
-    assert not calls.diff(imported, wanted).detailedDiff
+    news = SAMPLES[kind] | ({"disableOnDestroy": False} if kind == "Service" else {})
+    assert not calls.diff(imported, news).detailedDiff
     assert {name for name, value in made.state.items() if value not in ("", {}, [], False)} <= set(
         imported.state
     )
 
 
 @pytest.mark.parametrize("kind", TOKENS)
-def test_a_preview_tells_what_is_known_and_calls_nothing(
+def test_a_preview_shows_what_is_known_and_creates_nothing(
     calls: Calls, world: tuple[EmbeddedCloud, RunningPlugin], kind: str
 ) -> None:
-    """A previewed create answers inputs, marks what only the cloud knows, and makes nothing."""
+    """It returns the inputs, and as unknown what only the cloud can tell."""
     before = world[0].cloud.inventory()
     planned = calls.create(kind, SAMPLES[kind], preview=True)
     assert planned.id == ""
@@ -142,13 +142,13 @@ def test_a_preview_tells_what_is_known_and_calls_nothing(
 def test_a_mutable_change_is_made_in_place_and_stays(
     calls: Calls, kind: str, change: Properties
 ) -> None:
-    """After an update the cloud has what the program says, and a refresh agrees."""
+    """After an update the cloud has the program's values, and a refresh shows no change."""
     held = make(calls, kind)
     merged = SAMPLES[kind] | change
-    wanted: Properties = {k: v for k, v in merged.items() if v is not None}
-    answer = calls.diff(held, wanted)
+    news: Properties = {k: v for k, v in merged.items() if v is not None}
+    answer = calls.diff(held, news)
     assert answer.diffs
     assert not answer.replaces
-    updated = calls.update(held, wanted)
-    assert not calls.diff(updated, wanted).detailedDiff
+    updated = calls.update(held, news)
+    assert not calls.diff(updated, news).detailedDiff
     assert calls.read(updated) == updated

@@ -12,6 +12,7 @@ from embedded_cloud.gcp_plugin.settings import ProviderSettings
 from embedded_cloud.gcp_plugin.states import known_after
 from embedded_cloud.gcp_plugin.tables import TYPES, NotServedError, row_of
 from embedded_cloud.gcp_plugin.types import Flag, Number, PropertyType, TextMap, Texts
+from pulumi_plugin.changes import Diff
 from pulumi_plugin.values import SIGNATURE_KEY, UNKNOWN, Properties, Value
 from tests.embedded_cloud.gcp_plugin.calls import (
     NETWORK_ID,
@@ -41,10 +42,15 @@ def checked(kind: str, **changes: Value) -> Properties:
 
 
 def state(kind: str) -> Properties:
-    """A state as a create of the sample leaves it, without what only the cloud adds."""
+    """The state after a create of the sample, without outputs of the cloud."""
     one, values = row(kind), checked(kind)
     scoped = one.scoped(values, SETTINGS)
     return scoped | known_after(one, {}, scoped, SETTINGS)
+
+
+def difference(kind: str, **changes: Value) -> Diff:
+    """The diff between the sample's state and the changed sample."""
+    return diff(row(kind), state(kind), checked(kind, **changes), SETTINGS)
 
 
 def refusals(kind: str, **changes: Value) -> dict[str, str]:
@@ -81,20 +87,20 @@ def test_what_cannot_be_honoured_is_refused_by_name(
     kind: str, change: Properties, path: str, reason: str
 ) -> None:
     """A refusal names the property and says what is wrong with it."""
-    found = refusals(kind, **change)
-    assert list(found) == [path]
-    assert reason in found[path]
+    refused = refusals(kind, **change)
+    assert list(refused) == [path]
+    assert reason in refused[path]
 
 
 @pytest.mark.parametrize("kind", TOKENS)
 def test_every_unserved_property_is_refused(kind: str) -> None:
-    """What the published class has and the stand-in cannot do is never silently dropped."""
+    """Properties of the published class that the stand-in does not serve are not ignored."""
     for name in row(kind).unserved:
         assert "does not serve this property" in refusals(kind, **{name: True})[name]
 
 
 def test_an_egress_rule_needs_no_source() -> None:
-    """The rule about sources is about ingress."""
+    """The rule about sources applies to ingress only."""
     assert refusals("Firewall", direction="EGRESS", sourceRanges=None) == {}
 
 
@@ -126,7 +132,7 @@ def test_unknown_values_have_every_type() -> None:
 
 
 def test_a_name_is_generated_once() -> None:
-    """Without a name the logical name and some digits are used, and stay on updates."""
+    """Without a name, the logical name and some digits are used, and kept on updates."""
     news: Properties = {"autoCreateSubnetworks": False}
     first, _ = check(row("Network"), news, {}, "My_net", SEED)
     assert str(first["name"]).startswith("my-net-")
@@ -136,9 +142,9 @@ def test_a_name_is_generated_once() -> None:
 
 
 @pytest.mark.parametrize("kind", TOKENS)
-def test_nothing_changes_when_nothing_changes(kind: str) -> None:
+def test_the_same_inputs_are_no_change(kind: str) -> None:
     """The diff of a resource with its own inputs is empty."""
-    assert diff(row(kind), state(kind), checked(kind), SETTINGS).changes == {}
+    assert difference(kind).changes == {}
 
 
 def other(type_: PropertyType, value: Value) -> Value:
@@ -166,14 +172,14 @@ def other(type_: PropertyType, value: Value) -> Value:
 
 @pytest.mark.parametrize("kind", TOKENS)
 def test_a_change_replaces_exactly_when_the_property_is_immutable(kind: str) -> None:
-    """Every property, changed alone: it is seen, and it replaces only if it has to."""
+    """For every property, changed alone."""
     one = row(kind)
     for item in one.inputs:
         news = checked(kind) | {item.name: other(item.type, state(kind).get(item.name))}
-        found = diff(one, state(kind), news, SETTINGS)
-        assert item.name in found.changed, item.name
+        changes = diff(one, state(kind), news, SETTINGS)
+        assert item.name in changes.changed, item.name
         replaces = item.immutable or item.name in one.replaces_when
-        assert (item.name in found.replacing) is replaces, item.name
+        assert (item.name in changes.replacing) is replaces, item.name
 
 
 @pytest.mark.parametrize(
@@ -205,8 +211,8 @@ def test_a_change_replaces_exactly_when_the_property_is_immutable(kind: str) -> 
     ],
 )
 def test_another_spelling_is_no_change(kind: str, change: Properties) -> None:
-    """Links and names, order in sets, letter case: what means the same is the same."""
-    assert diff(row(kind), state(kind), checked(kind, **change), SETTINGS).changes == {}
+    """Links and names, order in sets, letter case."""
+    assert difference(kind, **change).changes == {}
 
 
 @pytest.mark.parametrize(
@@ -215,50 +221,42 @@ def test_another_spelling_is_no_change(kind: str, change: Properties) -> None:
 )
 def test_a_subnetwork_grows_in_place_and_is_replaced_otherwise(cidr: str, replaces: bool) -> None:
     """A range can be expanded; everything else needs a new subnetwork."""
-    found = diff(
-        row("Subnetwork"), state("Subnetwork"), checked("Subnetwork", ipCidrRange=cidr), SETTINGS
-    )
-    assert bool(found.replacing) is replaces
+    changes = difference("Subnetwork", ipCidrRange=cidr)
+    assert bool(changes.replacing) is replaces
 
 
-def test_an_unknown_immutable_value_announces_a_replacement() -> None:
-    """When the network is replaced, a preview says that its subnetworks will be, too."""
-    found = diff(
-        row("Subnetwork"), state("Subnetwork"), checked("Subnetwork", network=UNKNOWN), SETTINGS
-    )
-    assert found.replacing == ("network",)
+def test_an_unknown_immutable_value_is_a_replacement() -> None:
+    """When the network is replaced, a preview shows that its subnetworks will be, too."""
+    assert difference("Subnetwork", network=UNKNOWN).replacing == ("network",)
 
 
 def test_a_replacement_of_the_same_name_deletes_first() -> None:
-    """Two resources cannot have one id; two with different names can stand side by side."""
-    one, before = row("Network"), state("Network")
-    same = diff(one, before, checked("Network", description="x"), SETTINGS)
+    """Two resources cannot have the same id; with different names, both can exist."""
+    same = difference("Network", description="x")
     assert (same.replacing, same.delete_before_replace) == (("description",), True)
-    renamed = diff(one, before, checked("Network", name="other"), SETTINGS)
+    renamed = difference("Network", name="other")
     assert (renamed.replacing, renamed.delete_before_replace) == (("name",), False)
 
 
 def test_another_project_of_the_provider_replaces() -> None:
-    """A resource that takes its project from the provider moves with it."""
-    found = diff(row("Network"), state("Network"), checked("Network"), ProviderSettings("other"))
-    assert found.replacing == ("project",)
+    """A resource with the provider's default project is replaced when that changes."""
+    changes = diff(row("Network"), state("Network"), checked("Network"), ProviderSettings("other"))
+    assert changes.replacing == ("project",)
 
 
 def test_ignored_changes_are_left_out() -> None:
     """``ignore_changes`` covers a property and what is inside it."""
     news = checked("Bucket", labels={"env": "prod"}, storageClass="NEARLINE")
-    found = diff(row("Bucket"), state("Bucket"), news, SETTINGS, ["labels"])
-    assert found.changed == ("storageClass",)
+    changes = diff(row("Bucket"), state("Bucket"), news, SETTINGS, ["labels"])
+    assert changes.changed == ("storageClass",)
 
 
 def test_changes_inside_objects_and_maps_are_named_one_by_one() -> None:
     """The detailed diff says which label and which inner property changes."""
-    news = checked("Bucket", labels={"env": "prod", "a-b": "x"})
-    paths = diff(row("Bucket"), state("Bucket"), news, SETTINGS).changes.keys()
-    assert paths == {"labels.env", 'labels["a-b"]'}
-    news = checked("RouterNat", logConfig={"enable": True, "filter": "ALL"})
-    paths = diff(row("RouterNat"), state("RouterNat"), news, SETTINGS).changes.keys()
-    assert paths == {"logConfig.filter"}
+    changed = difference("Bucket", labels={"env": "prod", "a-b": "x"})
+    assert changed.changes.keys() == {"labels.env", 'labels["a-b"]'}
+    changed = difference("RouterNat", logConfig={"enable": True, "filter": "ALL"})
+    assert changed.changes.keys() == {"logConfig.filter"}
 
 
 def test_unserved_types_are_refused_with_the_list_of_served_ones() -> None:

@@ -1,4 +1,4 @@
-"""The tables against two other readings: pulumi-gcp's classes and Google's discovery documents."""
+"""The tables compared with pulumi-gcp's classes and Google's discovery documents."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def discovery(document: str) -> JsonObject:
 
 @pytest.mark.parametrize("token", TYPES)
 def test_every_property_of_the_published_class_is_served_or_refused_by_name(token: str) -> None:
-    """Nothing that the published class has is unknown to the table, and nothing is invented."""
+    """The table has all properties of the published class, and no others."""
     row = TYPES[token]
     args, state = published(token)
     assert {item.name for item in row.inputs} | set(row.unserved) == names(args)
@@ -77,7 +77,7 @@ def test_every_property_of_the_published_class_is_served_or_refused_by_name(toke
 
 @pytest.mark.parametrize("token", TYPES)
 def test_the_same_properties_are_required_as_in_the_published_class(token: str) -> None:
-    """A program that the published class accepts is not refused for lack of a property."""
+    """A program that the published class accepts lacks no required property."""
     args, _ = published(token)
     wire = input_type_py_to_pulumi_names(args)
     parameters = inspect.signature(args).parameters
@@ -90,7 +90,7 @@ def test_the_same_properties_are_required_as_in_the_published_class(token: str) 
     assert {item.name for item in row.inputs if item.use is Use.REQUIRED} == required
 
 
-def strangers(fields: Fields, owner: type, path: str) -> list[str]:
+def unpublished(fields: Fields, owner: type, path: str) -> list[str]:
     """Properties of inner objects that the published classes do not have."""
     found: list[str] = []
     for item in fields:
@@ -101,7 +101,7 @@ def strangers(fields: Fields, owner: type, path: str) -> list[str]:
         here = f"{path}.{item.name}"
         unknown = {one.name for one in item.type.fields} - names(inner)
         found += [f"{here}.{name}" for name in sorted(unknown)]
-        found += strangers(item.type.fields, inner, here)
+        found += unpublished(item.type.fields, inner, here)
     return found
 
 
@@ -109,7 +109,7 @@ def strangers(fields: Fields, owner: type, path: str) -> list[str]:
 def test_properties_of_inner_objects_exist_in_the_published_classes(token: str) -> None:
     """Every property of an object inside a resource is one that pulumi-gcp can send."""
     args, _ = published(token)
-    assert strangers(TYPES[token].properties, args, token) == []
+    assert unpublished(TYPES[token].properties, args, token) == []
 
 
 def places(fields: Fields, schemas: JsonObject, schema: str) -> list[str]:
@@ -135,13 +135,13 @@ def places(fields: Fields, schemas: JsonObject, schema: str) -> list[str]:
 
 @pytest.mark.parametrize("token", RESOURCES)
 def test_every_place_in_the_rest_resource_is_in_googles_discovery_document(token: str) -> None:
-    """What the plugin writes and reads exists in the API."""
+    """The API has every field that the plugin writes and reads."""
     document, schema = RESOURCES[token]
     assert places(TYPES[token].properties, discovery(document), schema) == []
 
 
 def test_the_schema_names_every_type_and_the_published_version() -> None:
-    """GetSchema says what is served, under the version that the SDK asks for."""
+    """GetSchema lists the served types, under the version that the SDK asks for."""
     schema = json.loads(package_schema())
     assert schema["name"] == "gcp"
     assert schema["version"] == VERSION == importlib.metadata.version("pulumi-gcp")
