@@ -67,3 +67,10 @@ def rig(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> Iterator[Rig]:
     # collected here, it is this test that owns the warning (and is marked to ignore it).
     made.stack = None  # type: ignore[assignment]
     gc.collect()
+
+
+@pytest.fixture
+def served(rig: Rig) -> Iterator[None]:
+    """The provider is served by this process: for tests whose subject is not the plugin's own."""
+    with rig.served():
+        yield

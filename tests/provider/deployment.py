@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
-from dataclasses import dataclass, field
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import psutil
@@ -16,7 +17,12 @@ from pulumi import automation
 
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.tpu.capacity import Capacity
+from pulumi_plugin.log import EngineLog
+from pulumi_plugin.serve import start
+from tpuflex.gcp.timing import Timing
+from tpuflex.provider.main import connector
 from tpuflex.provider.resource import Provider, QueuedResource
+from tpuflex.provider.servicer import Servicer
 
 PROJECT = "cloud-project"
 ZONE = "us-east5-a"
@@ -86,10 +92,35 @@ class Rig:
         threading.Thread(target=run, daemon=True).start()
         return future
 
-    def attach(self, port: int) -> None:
-        """Let the engine use the provider that listens on ``port`` instead of the plugin."""
+    @contextmanager
+    def attached(self, port: int) -> Iterator[None]:
+        """The engine uses the provider that listens on ``port`` instead of the plugin."""
         workspace = self.stack.workspace
-        workspace.env_vars = {**workspace.env_vars, "PULUMI_DEBUG_PROVIDERS": f"tpuflex:{port}"}
+        before = workspace.env_vars
+        workspace.env_vars = {**before, "PULUMI_DEBUG_PROVIDERS": f"tpuflex:{port}"}
+        try:
+            yield
+        finally:
+            workspace.env_vars = before
+
+    @contextmanager
+    def served(self, offset: float = 0.0) -> Iterator[None]:
+        """The engine uses a provider in this process, whose clock is ``offset`` seconds ahead.
+
+        That saves two or three processes in each run of the engine.
+        """
+
+        def ahead(stop: threading.Event) -> Timing:
+            return replace(Timing.real(stop), wall=lambda: time.time() + offset)
+
+        servicer = Servicer(EngineLog(), connector(self.cloud.environ()), ahead)
+        plugin = start(servicer, threads=50)
+        try:
+            with self.attached(plugin.port):
+                yield
+        finally:
+            servicer.stop()
+            plugin.stop()
 
     def engine(self) -> psutil.Process:
         """The engine process that runs now."""

@@ -3,55 +3,24 @@
 from __future__ import annotations
 
 import os
-import time
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
-from dataclasses import replace
 from pathlib import Path
 
-import grpc
 import pulumi
 import pytest
 import requests
 from pulumi.automation.errors import CommandError
 
-from pulumi_plugin.log import EngineLog
-from pulumi_plugin.protocol import provider_pb2_grpc
 from tests.engine.plain_pulumi import plain_pulumi
 from tests.provider.deployment import NAME, NEVER, A, B, Rig, command, live, name, outputs, urn
-from tpuflex.gcp.timing import Timing
-from tpuflex.provider.main import connector
-from tpuflex.provider.servicer import Servicer
 from tpuflex.request.outcomes import TABLE, Condition
 
 pytestmark = [
     pytest.mark.engine,
+    pytest.mark.usefixtures("served"),
     # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),
 ]
-
-
-@contextmanager
-def provider_at(rig: Rig, offset: float) -> Iterator[None]:
-    """The engine uses a provider whose clock is ``offset`` seconds ahead."""
-    stop_timing = Timing.real
-
-    def ahead(stop: object) -> Timing:
-        real = stop_timing(stop)  # type: ignore[arg-type]
-        return replace(real, wall=lambda: time.time() + offset)
-
-    servicer = Servicer(EngineLog(), connector(rig.cloud.environ()), ahead)
-    server = grpc.server(ThreadPoolExecutor(50))
-    provider_pb2_grpc.add_ResourceProviderServicer_to_server(servicer, server)
-    rig.attach(server.add_insecure_port("127.0.0.1:0"))
-    server.start()
-    try:
-        yield
-    finally:
-        servicer.stop()
-        server.stop(1).wait()
 
 
 def test_protected_endpoint_is_neither_replaced_nor_deleted(rig: Rig) -> None:
@@ -76,10 +45,10 @@ def test_run_is_renewed_in_time_by_the_next_generation(rig: Rig) -> None:
     """With less time left than renew_before, up makes the next generation, then deletes the old
     one; before that, nothing changes."""
     rig.args |= {"renew_before": "3600s", "deletion_protection": True}
-    with provider_at(rig, 0):
+    with rig.served(0):
         rig.up()
         assert rig.preview() == {"same": 3}
-    with provider_at(rig, 14400 - 3000):
+    with rig.served(14400 - 3000):
         assert rig.preview() == {"same": 2, "replace": 1}
         rig.up()
         assert "of the run are left, less than renewBefore (1h)" in "".join(rig.lines)
@@ -90,7 +59,7 @@ def test_run_is_renewed_in_time_by_the_next_generation(rig: Rig) -> None:
     assert kinds == ["POST", "POST", "DELETE"]
     order = [c["method"] for c in sorted(_mutations(rig), key=lambda call: int(str(call["seq"])))]
     assert order == ["POST", "POST", "DELETE"]
-    with provider_at(rig, 0):
+    with rig.served(0):
         assert rig.preview() == {"same": 3}
 
 

@@ -14,6 +14,7 @@ from tpuflex.provider.resource_args import BootDiskArgs
 
 pytestmark = [
     pytest.mark.engine,
+    pytest.mark.usefixtures("served"),
     # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

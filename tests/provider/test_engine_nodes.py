@@ -7,7 +7,7 @@ import pytest
 from embedded_cloud.tpu.incidents import inflict
 from tests.provider.deployment import NAME, Rig, outputs
 
-pytestmark = [pytest.mark.engine]
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("served")]
 
 _PLACE = NAME.partition("/queuedResources/")[0]
 _ID = NAME.rpartition("/")[2]

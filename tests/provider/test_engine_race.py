@@ -9,6 +9,7 @@ from tests.provider.deployment import NEVER, A, B, Rig, live, name, outputs
 
 pytestmark = [
     pytest.mark.engine,
+    pytest.mark.usefixtures("served"),
     # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
     pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
     pytest.mark.filterwarnings("ignore::ResourceWarning"),

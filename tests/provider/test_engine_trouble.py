@@ -23,6 +23,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.usefixtures("served")
 def test_timeout_keeps_waiting_request_and_next_up_goes_on(rig: Rig) -> None:
     """A queue slower than the create timeout leaves a waiting request in the state; the next
     up waits for that one."""
@@ -48,6 +49,7 @@ def test_timeout_keeps_waiting_request_and_next_up_goes_on(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
+@pytest.mark.usefixtures("served")
 def test_waiting_request_survives_a_refresh(rig: Rig) -> None:
     """After a refresh of a waiting request, up still goes on waiting for it."""
     rig.capacity(never=True)
@@ -85,6 +87,7 @@ def test_interrupt_keeps_waiting_request(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
+@pytest.mark.usefixtures("served")
 def test_waiting_request_can_be_destroyed(rig: Rig) -> None:
     """A request that still waits is withdrawn by destroy."""
     rig.capacity(never=True)
@@ -97,6 +100,7 @@ def test_waiting_request_can_be_destroyed(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
+@pytest.mark.usefixtures("served")
 def test_destroy_outwaits_provisioning(rig: Rig) -> None:
     """A slice in PROVISIONING cannot be deleted; destroy asks again until it can be."""
     rig.capacity(provisioning_s=4.0)
@@ -111,6 +115,7 @@ def test_destroy_outwaits_provisioning(rig: Rig) -> None:
     assert "cannot be deleted yet" in "".join(rig.lines)
 
 
+@pytest.mark.usefixtures("served")
 def test_unsupported_zone_fails_at_once(rig: Rig) -> None:
     """A zone without Flex-start is a clear error, and nothing stays in state or cloud."""
     rig.capacity(unsupported_zones=["us-east5-a"])
@@ -125,6 +130,7 @@ def test_unsupported_zone_fails_at_once(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
+@pytest.mark.usefixtures("served")
 def test_stockout_is_kept_and_replaced(rig: Rig) -> None:
     """A request that FAILED stays in the state with its cause, and the next up replaces it."""
     rig.capacity(
@@ -141,6 +147,7 @@ def test_stockout_is_kept_and_replaced(rig: Rig) -> None:
     assert len(rig.tpu()["queuedResources"]) == 1
 
 
+@pytest.mark.usefixtures("served")
 def test_foreign_owner_is_refused_by_name(rig: Rig) -> None:
     """A request of the same name that another stack owns is left alone and its owner is named."""
     body = {
@@ -178,6 +185,7 @@ def test_foreign_owner_is_refused_by_name(rig: Rig) -> None:
     assert rig.calls("DELETE") == []
 
 
+@pytest.mark.usefixtures("served")
 def test_queued_resource_deleted_behind_our_back_is_made_anew(rig: Rig) -> None:
     """What someone deleted by hand is noticed by the next up and asked for again."""
     rig.up()
@@ -195,6 +203,7 @@ def test_queued_resource_deleted_behind_our_back_is_made_anew(rig: Rig) -> None:
     assert outputs(rig)["lifecycle"] == "active"
 
 
+@pytest.mark.usefixtures("served")
 def test_ended_run_is_reported_and_not_bought_again(rig: Rig) -> None:
     """After the run duration, up says that the run is over and buys nothing."""
     rig.up()
@@ -237,19 +246,19 @@ def test_attached_provider_serves_several_runs(rig: Rig) -> None:
     with subprocess.Popen(plugin, stdout=subprocess.PIPE, text=True, env=environ) as process:
         assert process.stdout is not None
         port = process.stdout.readline().strip()
-        rig.attach(int(port))
-        rig.up()
-        assert "WAITING_FOR_RESOURCES: in the queue" in "".join(rig.lines)
-        rig.capacity(never=True)
-        rig.args["accelerator_type"] = "v6e-8"
-        running = rig.background(rig.up)
-        until(lambda: len(rig.calls("POST")) == 2)
-        rig.engine().send_signal(signal.SIGINT)
-        with pytest.raises(CommandError):
-            running.result(timeout=30)
-        rig.capacity()
-        rig.up()
-        assert outputs(rig)["acceleratorType"] == "v6e-8"
-        rig.destroy()
+        with rig.attached(int(port)):
+            rig.up()
+            assert "WAITING_FOR_RESOURCES: in the queue" in "".join(rig.lines)
+            rig.capacity(never=True)
+            rig.args["accelerator_type"] = "v6e-8"
+            running = rig.background(rig.up)
+            until(lambda: len(rig.calls("POST")) == 2)
+            rig.engine().send_signal(signal.SIGINT)
+            with pytest.raises(CommandError):
+                running.result(timeout=30)
+            rig.capacity()
+            rig.up()
+            assert outputs(rig)["acceleratorType"] == "v6e-8"
+            rig.destroy()
         process.terminate()
     assert rig.tpu() == {}
