@@ -20,29 +20,29 @@ from tpuflex.request.outcomes import (
 _HEAD = """\
 # The life of a queued resource
 
-Made from `tpuflex.request.outcomes`, `tpuflex.request.edges` and `tpuflex.operate.status_fields` by
-`make docs`; do not edit. Figures 5 and 5p of [reliability.md](reliability.md) walk along every
-edge and compare what each command says, and its exit code, with these tables.
+Generated from `tpuflex.request.outcomes`, `.edges` and `tpuflex.operate.status_fields` by
+`make docs`; do not edit. Figures 5 and 5p of [reliability.md](reliability.md) take every edge and
+compare the words and the exit code of each command with these tables.
 """
 _ROWS = """\
 ## What each command says
 
-What is said, word for word among other lines, and the exit code. A dash: no word about the slice.
-`refresh` is `pulumi refresh`; the others are `tpuflex` commands, and `pulumi` ones say the same of
-the slice. What waits says this when its time is over, and fails only then.
+The exact words, among other lines, and the exit code. A dash: nothing about the slice. `refresh` is
+`pulumi refresh`; the others are `tpuflex` commands, and the `pulumi` commands say the same of the
+slice. A command that waits says this, and fails, only when its time is up.
 """
 _EDGES = """\
 ## Every edge
 
-Where queued resource and node are, before and after, in Google's words; and the row above that
-holds afterwards. Edges marked * are not the embedded cloud's own: it is made to take them.
+The states of queued resource and node before and after, in Google's words, and the row above that
+applies afterwards. The embedded cloud takes edges marked * only when told to.
 """
 _FIELDS = """\
 ## `tpuflex status --json`
 
-The exit code is the row's. Where there is no request of ours (gone, foreign) the document is an
-`error` with `kind`, `message`, `hint` and `exit_code`. Otherwise these fields under `slice` are
-always there, beside `stack`, `cloud`, `model`, `ready`, `endpoint`, `usd_per_hour`, `usd_so_far`:
+The exit code is the row's. If there is no request of ours (gone, foreign), the document is an
+`error` with `kind`, `message`, `hint` and `exit_code`. Otherwise it always has these fields under
+`slice`, beside `stack`, `cloud`, `model`, `ready`, `endpoint`, `usd_per_hour`, `usd_so_far`:
 """
 
 
@@ -65,12 +65,12 @@ def _rows() -> Iterator[str]:
 
 def _beside() -> str:
     lines = [
-        ("`status` of an ACTIVE slice whose host boots", BOOTING),
-        ("`status` once that has failed", HOST_FAILED),
-        ("`up`, when what is in its way does not go", STUCK_UP),
-        ("`down`, when something does not go", STUCK_DOWN),
+        ("`status` of an ACTIVE slice whose host is booting", BOOTING),
+        ("`status` after the boot has failed", HOST_FAILED),
+        ("`up`, when what blocks it is not deleted in time", STUCK_UP),
+        ("`down`, when something is not deleted in time", STUCK_DOWN),
         ("`down` of a protected ACTIVE slice", PROTECTED),
-        ("`down` of what Pulumi is told to keep", KEPT),
+        ("`down` of what Pulumi must keep", KEPT),
     ]
     return "### Beside the rows\n\n" + _table(
         ("when", "exit", "says"), [(when, *_cells(outcome)) for when, outcome in lines]
