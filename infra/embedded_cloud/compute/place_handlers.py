@@ -10,7 +10,7 @@ from embedded_cloud.compute.locations import REGIONS, region_of, zones_of
 from embedded_cloud.compute.operations import Operations, unique_id
 from embedded_cloud.compute.paths import Scope, linked
 from embedded_cloud.compute.wire import Wire
-from embedded_cloud.json_types import JsonObject, as_object
+from embedded_cloud.json_types import JsonObject, JsonValue, as_object
 from embedded_cloud.resourcemanager.state import CREATED, require
 from embedded_cloud.routing import Call, Reply
 
@@ -77,37 +77,31 @@ class PlaceHandlers:
         return list_reply(call, self._wire, singular, path, shown)
 
     def _region(self, project: str, name: str) -> JsonObject:
-        path = f"projects/{project}/regions/{name}"
         if name not in REGIONS:
-            raise not_found(path)
-        region: JsonObject = {
-            "kind": "compute#region",
-            "id": unique_id(name),
-            "name": name,
-            "description": name,
-            "status": "UP",
-            "selfLink": path,
-            "zones": [f"projects/{project}/zones/{zone}" for zone in zones_of(name)],
-            "creationTimestamp": CREATED,
-        }
-        return as_object(linked(region, self._wire.base))
+            raise not_found(f"projects/{project}/regions/{name}")
+        zones: list[JsonValue] = [f"projects/{project}/zones/{zone}" for zone in zones_of(name)]
+        return self._place("region", project, name, {"zones": zones})
 
     def _zone(self, project: str, name: str) -> JsonObject:
-        path = f"projects/{project}/zones/{name}"
         region = region_of(name)
         if region is None:
-            raise not_found(path)
-        zone: JsonObject = {
-            "kind": "compute#zone",
+            raise not_found(f"projects/{project}/zones/{name}")
+        return self._place(
+            "zone", project, name, {"region": f"projects/{project}/regions/{region}"}
+        )
+
+    def _place(self, singular: str, project: str, name: str, links: JsonObject) -> JsonObject:
+        place: JsonObject = {
+            "kind": f"compute#{singular}",
             "id": unique_id(name),
             "name": name,
             "description": name,
             "status": "UP",
-            "selfLink": path,
-            "region": f"projects/{project}/regions/{region}",
+            "selfLink": f"projects/{project}/{singular}s/{name}",
+            **links,
             "creationTimestamp": CREATED,
         }
-        return as_object(linked(zone, self._wire.base))
+        return as_object(linked(place, self._wire.base))
 
 
 def _scope(call: Call) -> Scope:

@@ -1,4 +1,4 @@
-"""Wrong answers, made of the effect and, where there is one, of the right answer."""
+"""Wrong answers, made from the effect and, if there is one, the right answer."""
 
 from __future__ import annotations
 
@@ -75,7 +75,7 @@ def pending_operation(facts: CallFacts, name: str, now: float) -> JsonObject:
 def failed_operation(
     effect: OperationError, facts: CallFacts, body: JsonObject, now: float
 ) -> JsonObject:
-    """``body``'s operation (one made up if it is none), done and failed."""
+    """The operation in ``body`` (or an invented one), done and failed."""
     if facts.service == "compute":
         return _failed_compute_operation(effect, facts, body)
     return {
@@ -87,7 +87,7 @@ def failed_operation(
 
 
 def operation_name(facts: CallFacts) -> str:
-    """Name of the operation that a GET asks about; a made-up one for any other call."""
+    """Name of the operation that a GET asks about; an invented one for any other call."""
     if facts.method == "GET":
         return facts.path.lstrip("/").partition("/")[2]
     digest = hashlib.sha256(facts.resource.encode()).hexdigest()

@@ -1,7 +1,7 @@
-"""A host that runs nothing and says at once that it is READY: a test seam.
+"""A host that runs nothing and reports READY at once, for tests.
 
-What a startup script does takes longer than everything else together. Tests of what happens
-around it (faults, kills, recovery) choose stub hosts, and never claim that something was
+A startup script takes longer than everything else together. Tests of what happens
+around it (faults, kills, recovery) use stub hosts, and do not claim that anything was
 served.
 """
 
@@ -34,10 +34,10 @@ class StubHost:
         self._clock = clock
 
     async def boot(self) -> None:
-        """Say READY."""
+        """Report READY."""
         timeline = json.dumps({"READY": self._clock.now()})
-        said = {"phase": "READY", "detail": _DETAIL, "error": "", "timeline": timeline}
-        for key, value in said.items():
+        report = {"phase": "READY", "detail": _DETAIL, "error": "", "timeline": timeline}
+        for key, value in report.items():
             self._guest.put(self.spec.node_name, self.spec.worker, _NAMESPACE, key, value)
 
     async def power_off(self, *, erase: bool) -> None:

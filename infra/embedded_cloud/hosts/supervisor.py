@@ -57,7 +57,7 @@ class HostSupervisor:
             self._end_leftovers()
 
     def wake(self) -> None:
-        """Nodes have changed: the ticker looks at once instead of at its next turn."""
+        """Nodes have changed: reconcile at once instead of at the next tick."""
         self._woken.set()
 
     async def wait_for_wake(self, timeout_s: float) -> None:
@@ -66,16 +66,16 @@ class HostSupervisor:
             await asyncio.wait_for(self._woken.wait(), timeout_s)
         self._woken.clear()
 
-    async def reconcile(self, wanted: Callable[[], Sequence[HostSpec]]) -> None:
-        """End hosts that are not wanted (any more, or not in this boot); launch the others.
+    async def reconcile(self, desired: Callable[[], Sequence[HostSpec]]) -> None:
+        """End hosts that should not run (any more, or in this boot); launch those that are missing.
 
         Args:
-            wanted: the hosts that should be running; asked once no other change is under way.
+            desired: the hosts that should be running; asked once no other change is under way.
         """
         async with self._lock:
             if not self._enabled:
                 return
-            specs = {spec.key: spec for spec in wanted()}
+            specs = {spec.key: spec for spec in desired()}
             for key, host in list(self._hosts.items()):
                 spec = specs.get(key)
                 if spec is None or spec.boot_id != host.spec.boot_id:
@@ -132,7 +132,7 @@ class HostSupervisor:
         )
 
     def _end_leftovers(self) -> None:
-        """Kill what an emulator that was killed itself left running."""
+        """Kill what an emulator that was itself killed left running."""
         for record in self._directory.glob("*/host.json"):
             _log.warning("ending what was left running on host %s", record.parent.name)
             power_off(record.parent, erase=False)

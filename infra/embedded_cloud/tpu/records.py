@@ -61,11 +61,40 @@ class Place:
 
 
 @dataclass(frozen=True, slots=True)
-class QueuedResource:
-    """One queued resource. Times are epoch seconds on the cloud's clock.
+class Record:
+    """What every record has.
 
     Attributes:
         project, zone, id: where it is and what it is called.
+    """
+
+    #: Its collection in the store; the last part is its collection in the API.
+    collection: ClassVar[str]
+
+    project: str
+    zone: str
+    id: str
+
+    @property
+    def place(self) -> Place:
+        """Project and zone."""
+        return Place(self.project, self.zone)
+
+    @property
+    def name(self) -> str:
+        """Full resource name."""
+        return f"{self.place.parent}/{self.collection.rpartition('/')[2]}/{self.id}"
+
+    def to_json(self) -> JsonObject:
+        """The stored form: the fields as they are (the store copies them)."""
+        return {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
+
+
+@dataclass(frozen=True, slots=True)
+class QueuedResource(Record):
+    """One queued resource. Times are epoch seconds on the cloud's clock.
+
+    Attributes:
         spec: the request's body, as given in v2alpha1 spelling.
         created_at: when it was requested.
         state, since: the present state and when it was entered.
@@ -82,9 +111,6 @@ class QueuedResource:
 
     collection: ClassVar[str] = "tpu/queuedResources"
 
-    project: str
-    zone: str
-    id: str
     spec: JsonObject
     created_at: float
     since: float
@@ -101,26 +127,12 @@ class QueuedResource:
     run_until: float | None = None
 
     @property
-    def place(self) -> Place:
-        """Project and zone."""
-        return Place(self.project, self.zone)
-
-    @property
-    def name(self) -> str:
-        """Full resource name."""
-        return f"{self.place.parent}/queuedResources/{self.id}"
-
-    @property
     def ends_at(self) -> float | None:
         """When its run is over, if it is ACTIVE and has an end."""
         if self.active_at is None:
             return None
         ends = [self.run_until, None if self.run_for is None else self.active_at + self.run_for]
         return min((end for end in ends if end is not None), default=None)
-
-    def to_json(self) -> JsonObject:
-        """The stored form."""
-        return _stored(self)
 
     @classmethod
     def from_json(cls, document: JsonObject) -> QueuedResource:
@@ -134,11 +146,10 @@ class QueuedResource:
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class Node(Record):
     """One node.
 
     Attributes:
-        project, zone, id: where it is and what it is called.
         spec: the node as requested, without output fields.
         api_version: ``V2_ALPHA1`` or ``V2``: the API version that created it.
         created_at: when it was created.
@@ -150,9 +161,6 @@ class Node:
 
     collection: ClassVar[str] = "tpu/nodes"
 
-    project: str
-    zone: str
-    id: str
     spec: JsonObject
     api_version: str
     created_at: float
@@ -161,20 +169,6 @@ class Node:
     queued_resource: str = ""
     host_key: str = ""
     addresses: tuple[str, ...] = ()
-
-    @property
-    def place(self) -> Place:
-        """Project and zone."""
-        return Place(self.project, self.zone)
-
-    @property
-    def name(self) -> str:
-        """Full resource name."""
-        return f"{self.place.parent}/nodes/{self.id}"
-
-    def to_json(self) -> JsonObject:
-        """The stored form."""
-        return _stored(self)
 
     @classmethod
     def from_json(cls, document: JsonObject) -> Node:
@@ -195,11 +189,10 @@ class Outcome(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Operation:
+class Operation(Record):
     """One long-running operation.
 
     Attributes:
-        project, zone, id: where it is and what it is called.
         verb: such as ``create``.
         target: full name of the resource it works on.
         api_version: API version of the call.
@@ -213,9 +206,6 @@ class Operation:
 
     collection: ClassVar[str] = "_tpu/operations"
 
-    project: str
-    zone: str
-    id: str
     verb: str
     target: str
     api_version: str
@@ -226,20 +216,6 @@ class Operation:
     snapshot: JsonObject | None = None
     cancel_requested: bool = False
 
-    @property
-    def place(self) -> Place:
-        """Project and zone."""
-        return Place(self.project, self.zone)
-
-    @property
-    def name(self) -> str:
-        """Full resource name."""
-        return f"{self.place.parent}/operations/{self.id}"
-
-    def to_json(self) -> JsonObject:
-        """The stored form."""
-        return _stored(self)
-
     @classmethod
     def from_json(cls, document: JsonObject) -> Operation:
         """Read the stored form."""
@@ -247,11 +223,6 @@ class Operation:
         fields["outcome"] = Outcome(str(document["outcome"]))
         fields["error"] = _pair(document.get("error"))
         return cls(**fields)  # type: ignore[arg-type]  # what to_json() wrote
-
-
-def _stored(record: QueuedResource | Node | Operation) -> JsonObject:
-    """The fields as they are: the store copies them, and nothing changes them before."""
-    return {field.name: getattr(record, field.name) for field in dataclasses.fields(record)}
 
 
 def _pair(value: object) -> tuple[str, str] | None:
