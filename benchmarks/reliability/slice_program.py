@@ -79,7 +79,7 @@ def main(command: str, last_write: int = 0) -> int:
 def _program(arguments: dict[str, Any]) -> None:
     import pulumi
 
-    from tpuflex.provider.resource import Provider, QueuedResource
+    from tpuflex.tpu import Provider, QueuedResource
 
     given = dict(arguments)
     provider = Provider("cloud", project=CLOUD_PROJECT, embedded=True)

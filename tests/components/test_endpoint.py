@@ -272,7 +272,7 @@ class TestLibraryUse:
         """A caller who passes providers gets no others."""
         from pulumi_gcp import Provider as GcpProvider
 
-        from tpuflex.provider.resource import Provider
+        from tpuflex.tpu import Provider
 
         def program() -> None:
             tpuflex.VllmEndpoint(

@@ -21,8 +21,8 @@ from pulumi_plugin.log import EngineLog
 from pulumi_plugin.serve import start
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.main import connector
-from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.provider.servicer import Servicer
+from tpuflex.tpu import Provider, QueuedResource
 
 PROJECT = "cloud-project"
 ZONE = "us-east5-a"

@@ -10,7 +10,7 @@ import requests
 from pulumi.automation.errors import CommandError
 
 from tests.provider.deployment import NAME, Rig, outputs, urn
-from tpuflex.provider.resource_args import BootDiskArgs
+from tpuflex.tpu import BootDiskArgs
 
 pytestmark = [
     pytest.mark.engine,

@@ -26,7 +26,6 @@ from tpuflex.errors import (
 from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.configuration import Configuration, configuration, endpoints
 from tpuflex.provider.pace import elapsed, pause_for
-from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.provider.schema import package_schema
 from tpuflex.provider.zone_attempt import ZoneAttempt, reason
 from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, RequestArgs
@@ -35,6 +34,7 @@ from tpuflex.request.name import RequestName
 from tpuflex.request.objects import BootDisk, DataDisk
 from tpuflex.request.rows import defaults, moment, object_type
 from tpuflex.request.snapshot import Snapshot
+from tpuflex.tpu import Provider, QueuedResource
 
 NAMED = RequestName.parse(NAME)
 APIS = "TPU STORAGE SECRETMANAGER COMPUTE IAM CLOUDRESOURCEMANAGER SERVICEUSAGE"

@@ -7,25 +7,14 @@ from typing import Any
 
 import pulumi
 import pytest
-from pulumi import _types
 from pydantic.alias_generators import to_camel
 
 from tests.components.pulumi_plan import run_program
 from tests.request.inputs import OTHER
-from tpuflex.provider import resource, resource_args
-from tpuflex.provider.resource import QueuedResource
+from tpuflex import tpu
 from tpuflex.provider.schema import FILLED
 from tpuflex.request.fields import REQUIRED, RequestArgs
-from tpuflex.request.objects import (
-    AcceleratorConfig,
-    BootDisk,
-    DataDisk,
-    Guaranteed,
-    Interval,
-    MultiNode,
-    NetworkConfig,
-)
-from tpuflex.request.rows import Group
+from tpuflex.tpu import QueuedResource
 
 SLICE = "tpuflex:tpu:QueuedResource slice"
 PARAMETERS = {
@@ -35,19 +24,19 @@ PARAMETERS = {
 }
 #: The same value said with the argument classes.
 NESTED: dict[str, Any] = {
-    "accelerator_config": resource_args.AcceleratorConfigArgs(type="V6E", topology="2x4"),
+    "accelerator_config": tpu.AcceleratorConfigArgs(type="V6E", topology="2x4"),
     "network_configs": [
-        resource_args.NetworkConfigArgs(
+        tpu.NetworkConfigArgs(
             network="a", subnetwork="b", external_ips=True, can_ip_forward=True, queue_count=2
         ),
         {"network": "c"},
     ],
     "data_disks": [
-        resource_args.DataDiskArgs(
+        tpu.DataDiskArgs(
             source_disk="projects/p/zones/us-east5-a/disks/d", mode="READ_ONLY", worker_ids=["0"]
         )
     ],
-    "boot_disk": resource_args.BootDiskArgs(
+    "boot_disk": tpu.BootDiskArgs(
         disk_size_gb=200,
         source_image="projects/p/global/images/i",
         provisioned_iops=3000,
@@ -56,11 +45,11 @@ NESTED: dict[str, Any] = {
         enable_confidential_compute=True,
         kms_key_name="projects/p/locations/us-east5/keyRings/r/cryptoKeys/k",
     ),
-    "valid_interval": resource_args.IntervalArgs(
+    "valid_interval": tpu.IntervalArgs(
         start_time="2026-11-29T08:00:00Z", end_time="2026-11-29T09:00:00Z"
     ),
-    "guaranteed": resource_args.GuaranteedArgs(min_duration="3600s", reserved=True),
-    "multi_node": resource_args.MultiNodeArgs(
+    "guaranteed": tpu.GuaranteedArgs(min_duration="3600s", reserved=True),
+    "multi_node": tpu.MultiNodeArgs(
         node_count=3, node_id_prefix="np", workload_type="AVAILABILITY_OPTIMIZED"
     ),
 }
@@ -92,35 +81,6 @@ def test_every_keyword_is_explained() -> None:
 
     for name in PARAMETERS:
         assert f"\n    {name}: " in text, name
-
-
-def test_every_property_has_its_name_on_the_wire() -> None:
-    """Inputs and outputs are attributes, under the model's names."""
-    names = _types.resource_py_to_pulumi_names(QueuedResource)
-
-    assert set(names) == {*PARAMETERS, *resource.OUTPUTS}
-    assert all(to_camel(name) == wire for name, wire in names.items())
-
-
-@pytest.mark.parametrize(
-    "group",
-    [
-        (resource_args.AcceleratorConfigArgs, AcceleratorConfig),
-        (resource_args.BootDiskArgs, BootDisk),
-        (resource_args.DataDiskArgs, DataDisk),
-        (resource_args.GuaranteedArgs, Guaranteed),
-        (resource_args.IntervalArgs, Interval),
-        (resource_args.MultiNodeArgs, MultiNode),
-        (resource_args.NetworkConfigArgs, NetworkConfig),
-    ],
-)
-def test_nested_arguments_have_the_models_fields(group: tuple[type, type[Group]]) -> None:
-    """Each argument class holds what its model holds, under the same names."""
-    arguments, model = group
-
-    assert _types.input_type_py_to_pulumi_names(arguments) == {
-        name: to_camel(name) for name in model.model_fields
-    }
 
 
 @pytest.mark.parametrize("key", sorted(NESTED))

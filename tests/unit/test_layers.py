@@ -25,6 +25,7 @@ RANKS: dict[str, int] = {
     "operate": 5,
     "engine": 5,
     "provider": 4,
+    "tpu": 4,
     "gcp": 3,
     "embedded_cloud": 3,
     "boot": 2,

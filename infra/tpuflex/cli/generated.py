@@ -11,6 +11,7 @@ from pathlib import Path
 
 from tpuflex.cli.lifecycle_reference import lifecycle_reference
 from tpuflex.cli.reference import reference
+from tpuflex.provider.python_class import python_classes
 from tpuflex.settings.schema import schema_text
 
 ROOT = Path(__file__).parents[3]
@@ -19,6 +20,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "docs/cli.md": reference,
     "docs/lifecycle.md": lifecycle_reference,
     "docs/stack.schema.json": schema_text,
+    "infra/tpuflex/tpu.py": python_classes,
 }
 
 

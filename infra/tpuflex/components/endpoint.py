@@ -17,8 +17,8 @@ from tpuflex.components.endpoint_args import VllmEndpointArgs
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
 from tpuflex.naming import API_KEY, HF_TOKEN, Names
-from tpuflex.provider.resource import Provider, QueuedResource
 from tpuflex.settings.model import SliceSettings, StackSettings
+from tpuflex.tpu import Provider, QueuedResource
 
 
 class VllmEndpoint(pulumi.ComponentResource):

@@ -12,6 +12,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import AllowedCidr, Frozen, SubnetworkCidr, WeightsSource
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
@@ -19,9 +20,7 @@ from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout,
 #: Namespace of the keys in a stack file; also the name of this repository's Pulumi project.
 NAMESPACE = "tpuflex:"
 
-#: Google Cloud project ids: 6 to 30 characters, letter first, no hyphen at the end
-#: (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
-ProjectId = Annotated[str, Field(pattern=r"^[a-z][a-z0-9-]{4,28}[a-z0-9]$")]
+ProjectId = Annotated[str, Field(pattern=f"^{PROJECT_PATTERN}$")]
 
 
 class Timeouts(Frozen):

@@ -10,14 +10,10 @@ from collections.abc import Iterator
 
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.catalog.models import model
-from tpuflex.catalog.zones import (
-    ZONES,
-    accepting_zones,
-    nearest_zones,
-    region_of,
-)
+from tpuflex.catalog.zones import ZONES, accepting_zones, nearest_zones
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
+from tpuflex.request import limits
 from tpuflex.settings.model import Draft, SliceSettings, StackSettings
 from tpuflex.settings.serving_rules import serving_findings
 
@@ -55,10 +51,9 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
 
 def _zones(slice_: SliceSettings) -> Iterator[Finding]:
     key = "tpuflex:slice.zones"
-    twice = sorted({zone for zone in slice_.zones if slice_.zones.count(zone) > 1})
-    if twice:
+    if twice := limits.named_twice(slice_.zones):
         yield Finding(key, f"{', '.join(twice)} is named twice", "Name each zone once.")
-    regions = sorted({region_of(zone) for zone in slice_.zones})
+    regions = limits.regions_of(slice_.zones)
     if len(regions) > 1:
         yield Finding(
             key,
@@ -70,7 +65,7 @@ def _zones(slice_: SliceSettings) -> Iterator[Finding]:
 
 def _renewal(slice_: SliceSettings) -> Iterator[Finding]:
     renew, run = slice_.renew_before, slice_.max_run_duration
-    if renew is not None and renew >= run:
+    if renew is not None and limits.renews_at_once(renew, run):
         yield Finding(
             "tpuflex:slice.renew_before",
             f"{format_duration(renew)} is not shorter than tpuflex:slice.max_run_duration "

@@ -11,14 +11,9 @@ from pydantic import AfterValidator, WithJsonSchema
 from tpuflex.catalog.accelerators import accelerator, nearest_accelerators
 from tpuflex.catalog.zones import ZONES, accepting_zones, is_misspelt, nearest_zones
 from tpuflex.duration import Duration, format_duration
+from tpuflex.request.limits import LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
 from tpuflex.settings.base import refusal
 
-#: The shortest run that leaves time to boot and load weights (Compute Engine's own minimum
-#: for Flex-start), and the longest that Flex-start allows
-#: (https://cloud.google.com/tpu/docs/request-using-flex-start).
-SHORTEST_RUN = timedelta(minutes=10)
-LONGEST_RUN = timedelta(days=7)
-_ZONE = re.compile(r"[a-z]+-[a-z]+\d+-[a-z0-9]+")
 SHORTEST_TIMEOUT = timedelta(minutes=1)
 
 
@@ -81,7 +76,7 @@ def check_zone(zone: str) -> str:
     """
     if zone in ZONES:
         return zone
-    if not _ZONE.fullmatch(zone) or is_misspelt(zone):
+    if not re.fullmatch(ZONE_PATTERN, zone) or is_misspelt(zone):
         nearest = nearest_zones(zone)
         raise refusal(
             f"there is no zone {zone!r}",
@@ -98,5 +93,5 @@ AcceleratorType = Annotated[str, AfterValidator(check_accelerator)]
 Zone = Annotated[
     str,
     AfterValidator(check_zone),
-    WithJsonSchema({"type": "string", "pattern": f"^{_ZONE.pattern}$", "examples": ["us-east5-a"]}),
+    WithJsonSchema({"type": "string", "pattern": f"^{ZONE_PATTERN}$", "examples": ["us-east5-a"]}),
 ]
