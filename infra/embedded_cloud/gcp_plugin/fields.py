@@ -134,9 +134,9 @@ class Group:
             return value
         if not isinstance(value, dict):
             raise InvalidValueError(path, "expected an object")
-        known = {item.name for item in self.fields if item.is_input}
+        inputs = {item.name for item in self.fields if item.is_input}
         for name in value:
-            if name not in known:
+            if name not in inputs:
                 raise InvalidValueError(f"{path}.{name}", "no such property is served")
         accepted, invalid = accept(self.fields, value, f"{path}.")
         if invalid:

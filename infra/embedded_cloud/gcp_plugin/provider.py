@@ -208,10 +208,10 @@ class GcpStandIn(Plugin):
     ) -> provider_pb2.ReadResponse:
         """The present state: for a refresh, or for an import by id alone."""
         row = row_of(type_of(request.urn))
-        known, inputs = _properties(request.properties), _properties(request.inputs)
+        old, inputs = _properties(request.properties), _properties(request.inputs)
         call = self._cloud_call(context, request.timeout)
-        imported = not known
-        made = named(row, request.id, call.settings) if imported else Made(request.id, known)
+        imported = not old
+        made = named(row, request.id, call.settings) if imported else Made(request.id, old)
         present = row.behaviour.read(row, made, call)
         if present is None:
             return provider_pb2.ReadResponse()

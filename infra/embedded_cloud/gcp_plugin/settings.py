@@ -102,8 +102,8 @@ def check(
 
 def configure(values: Mapping[str, Value]) -> ProviderSettings:
     """The settings that checked provider inputs ask for."""
-    known = {name: _converted(name, value) for name, value in values.items() if name in _SERVED}
-    known = {name: value for name, value in known.items() if not has_unknown(value)}
+    served = {name: _converted(name, value) for name, value in values.items() if name in _SERVED}
+    known = {name: value for name, value in served.items() if not has_unknown(value)}
     labels = known.get("defaultLabels")
     return ProviderSettings(
         project=str(known.get("project") or ""),

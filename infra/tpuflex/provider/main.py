@@ -15,9 +15,9 @@ from pulumi_plugin.serve import end_on_signal, run, start
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.configuration import Configuration, endpoints
-from tpuflex.provider.servicer import Servicer
+from tpuflex.provider.servicer import Connect, Servicer
 
-#: A wait for capacity holds its thread for days: enough of them that none waits for another.
+#: A wait for capacity holds its thread for days; no call should have to wait for another.
 _THREADS = 1000
 #: Seconds that running calls get to answer when the process is told to end.
 _GRACE = 2.0
@@ -30,11 +30,12 @@ def main(arguments: Sequence[str] | None = None) -> None:
     # Read before the port is printed: from then on the engine may be killed at any moment.
     parent = os.getppid()
     ended = end_on_signal()
-    # The machine's clocks; at the embedded cloud's pace in tests that set one.
+    # The machine's clocks, or those of tests that set the embedded cloud's pace.
     timing = functools.partial(Timing.of_environment, os.environ)
     servicer = Servicer(EngineLog(address), connector(os.environ), timing)
     plugin = start(servicer, threads=_THREADS)
-    # Without its engine nobody hears the answers. One that is attached to has no engine.
+    # Without its engine nothing receives the replies. A plugin that engines attach to has no
+    # engine of its own, and no address.
     run(plugin, ended, orphaned=lambda: bool(address) and os.getppid() != parent)
     servicer.stop()
     plugin.stop(_GRACE)
@@ -42,25 +43,21 @@ def main(arguments: Sequence[str] | None = None) -> None:
     os._exit(0)
 
 
-def connector(environ: Mapping[str, str]) -> _Connect:
+def connector(environ: Mapping[str, str]) -> Connect:
     """Makes TPU clients for the endpoints that ``environ`` names."""
-    return _Connect(environ)
 
-
-class _Connect:
-    def __init__(self, environ: Mapping[str, str]) -> None:
-        self._environ = environ
-
-    def __call__(self, configured: Configuration, timing: Timing) -> TpuClient:
-        # Imported here: previews that touch nothing do without the HTTP stack.
+    def connect(configured: Configuration, timing: Timing) -> TpuClient:
+        # Imported here: a preview without calls needs no HTTP stack.
         from tpuflex.gcp.interruptible import InterruptibleSession
         from tpuflex.gcp.session import authorized_session
         from tpuflex.gcp.transport import Transport
 
-        found = endpoints(configured, self._environ)
-        signed = authorized_session(found, self._environ)
+        apis = endpoints(configured, environ)
+        signed = authorized_session(apis, environ)
         session = InterruptibleSession(signed, stopped=lambda: timing.pause(0))
-        return TpuClient(Transport(session, found.tpu, timing))
+        return TpuClient(Transport(session, apis.tpu, timing))
+
+    return connect
 
 
 if __name__ == "__main__":

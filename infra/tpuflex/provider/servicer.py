@@ -59,7 +59,7 @@ reported = reporting(_describe)
 class Servicer(Plugin):
     """Serves `tpuflex:tpu:QueuedResource`.
 
-    Every call comes on a thread of its own, and a create may last for days.
+    Every call has a thread of its own, and a create may take days.
     """
 
     def __init__(
@@ -85,8 +85,8 @@ class Servicer(Plugin):
             self._planned: set[str] = set()  # URNs checked since they were last read
 
     def _call(self, urn: str) -> Call:
-        """What one call has at hand. The connection is made when it is first needed: checking
-        and comparing inputs needs none."""
+        """What one call works with. The connection is made when it is first needed: checking and
+        comparing inputs needs none."""
         with self._lock:
             if self._client is None:
                 self._client = self._connect(self._configuration, self._timing)
@@ -123,8 +123,7 @@ class Servicer(Plugin):
     def DiffConfig(
         self, request: provider_pb2.DiffRequest, context: Context
     ) -> provider_pb2.DiffResponse:
-        # Where the API is reached, and under which default project, never replaces a resource:
-        # each carries its own project.
+        # Another endpoint or default project never replaces a resource: each has its own project.
         return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
 
     @reported
@@ -132,8 +131,8 @@ class Servicer(Plugin):
         self, request: provider_pb2.ConfigureRequest, context: Context
     ) -> provider_pb2.ConfigureResponse:
         configured = configuration.configuration(decode(request.args))
-        # A process that engines attach to serves several instances of one provider: the second
-        # one's configuration must not make the first one's run forget what it has seen.
+        # A process that engines attach to serves several instances of one provider: configuring
+        # the second must not make the first one's run forget what it has read.
         if configured != self._configuration or self._stop.is_set():
             self._configure(configured)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
@@ -153,10 +152,10 @@ class Servicer(Plugin):
             project=self._configuration.project,
             id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
         )
-        found = failures(filled, before=before, now=self._now())
+        refused = failures(filled, before=before, now=self._now())
         self._planned.add(request.urn)
-        answer = provider_pb2.CheckResponse(failures=check_failures(found))
-        # The inputs go back as they came, secrets and unknowns included; only defaults are added.
+        answer = provider_pb2.CheckResponse(failures=check_failures(refused))
+        # The inputs are returned unchanged, secrets and unknowns included; only defaults are added.
         answer.inputs.CopyFrom(request.news)
         added = {key: value for key, value in filled.items() if given.get(key) != value}
         for key, value in encode(added, secrets=secret_keys(request.news)).fields.items():
@@ -170,11 +169,11 @@ class Servicer(Plugin):
         require_known_type(request.urn)
         olds = decode(request.olds)
         old = inputs_of(decode(request.old_inputs) or olds)
-        found = plan(old, decode(request.news), olds, self._timing.wall())
-        # Refresh and destroy ask for a diff, too: nothing is planned then.
-        for note in found.notes if request.urn in self._planned else ():
+        planned = plan(old, decode(request.news), olds, self._timing.wall())
+        # Refresh and destroy ask for a diff, too, but plan nothing.
+        for note in planned.notes if request.urn in self._planned else ():
             self.log.write(request.urn, note)
-        return diff_response(found.diff)
+        return diff_response(planned.diff)
 
     @reported
     def Create(
@@ -199,18 +198,18 @@ class Servicer(Plugin):
     ) -> provider_pb2.ReadResponse:
         require_known_type(request.urn)
         self._planned.discard(request.urn)
-        known = inputs_of(decode(request.inputs))
-        found = read(self._call(request.urn), request.id, known, decode(request.properties))
-        if found is None:
+        old = inputs_of(decode(request.inputs))
+        refreshed = read(self._call(request.urn), request.id, old, decode(request.properties))
+        if refreshed is None:
             return provider_pb2.ReadResponse()
-        if not found.seen.gone:
-            self._generations.hold(request.urn, found.seen.name)
+        if not refreshed.seen.gone:
+            self._generations.hold(request.urn, refreshed.seen.name)
         secrets = secret_keys(request.inputs, request.properties)
-        inputs = encode(found.inputs, secrets=secrets)
+        inputs = encode(refreshed.inputs, secrets=secrets)
         return provider_pb2.ReadResponse(
-            id=str(found.seen.name),
+            id=str(refreshed.seen.name),
             inputs=inputs,
-            properties=encode(found.outputs, secrets=secrets),
+            properties=encode(refreshed.outputs, secrets=secrets),
             refresh_before_update=True,
         )
 
