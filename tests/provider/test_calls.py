@@ -1,4 +1,4 @@
-"""Calls of the engine, made directly: what goes on between the wire and the operations."""
+"""Calls of the engine, made directly: what happens between the wire and the operations."""
 
 from __future__ import annotations
 
@@ -139,7 +139,7 @@ def test_diff_compares_the_inputs_and_tells_of_renewals(provider: Provider) -> N
 
 
 def test_an_update_is_previewed_without_a_call(provider: Provider) -> None:
-    """What an update leaves is the old outputs with the new inputs, unknown ones included."""
+    """A previewed update returns the old outputs with the new inputs, unknown ones included."""
     olds = encode({**STATE, "description": "old", "state": "ACTIVE"}, secrets=["metadata"])
     news = encode({**INPUTS, "description": UNKNOWN})
 

@@ -1,4 +1,4 @@
-"""What people read while capacity is asked for, word by word, as it was reviewed."""
+"""The console while capacity is requested, word by word, as it was reviewed."""
 
 from __future__ import annotations
 

@@ -54,7 +54,7 @@ def test_forced_once_and_waited_for() -> None:
 
 
 def test_provisioning_is_asked_again_until_it_can_be_deleted() -> None:
-    """PROVISIONING refuses deletion, for hours perhaps; asking goes on, each time anew."""
+    """PROVISIONING refuses deletion, perhaps for hours; it is retried each time."""
     refused = ConflictError("not supported in PROVISIONING", status=400)
     cloud = Cloud(
         request=sequence(*[queued("PROVISIONING")] * 50, queued("ACTIVE"), missing()),

@@ -92,13 +92,7 @@ def test_ended_run_whose_leftover_somebody_removed_is_not_bought_again(rig: Rig)
     rig.up()
     rig.cloud.advance(14400 + 60)
     rig.refresh()
-    answer = requests.delete(
-        f"{rig.cloud.url}/v2alpha1/{NAME}",
-        headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=10,
-    )
-    assert answer.status_code == 200, answer.text
-    rig.cloud.advance(5)
+    _delete_by_hand(rig, NAME)
 
     with pytest.raises(CommandError, match="nothing is bought again unasked"):
         rig.up()
@@ -135,13 +129,7 @@ def test_import_from_one_of_several_zones_then_no_changes(rig: Rig) -> None:
 def test_node_deleted_by_hand_is_replaced(rig: Rig) -> None:
     """A node that somebody deleted is a loss, not an end: refresh says so and up replaces it."""
     rig.up()
-    answer = requests.delete(
-        f"{rig.cloud.url}/v2alpha1/{NAME.replace('queuedResources', 'nodes')}",
-        headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=10,
-    )
-    assert answer.status_code == 200, answer.text
-    rig.cloud.advance(5)
+    _delete_by_hand(rig, NAME.replace("queuedResources", "nodes"))
 
     rig.refresh()
     assert outputs(rig)["lifecycle"] == "lost"
@@ -161,6 +149,17 @@ def test_pulumi_protect_is_respected(rig: Rig) -> None:
         rig.destroy()
 
     assert live(rig) == [NAME]
+
+
+def _delete_by_hand(rig: Rig, name: str) -> None:
+    """Delete ``name`` outside of Pulumi, and wait until it is gone."""
+    answer = requests.delete(
+        f"{rig.cloud.url}/v2alpha1/{name}",
+        headers={"Authorization": f"Bearer {rig.cloud.token}"},
+        timeout=10,
+    )
+    assert answer.status_code == 200, answer.text
+    rig.cloud.advance(5)
 
 
 def _provider(rig: Rig) -> str:

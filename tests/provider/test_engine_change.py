@@ -110,7 +110,7 @@ def test_replacing_on_demand_makes_the_next_generation(rig: Rig) -> None:
 
 def test_a_fixed_id_is_never_replaced_by_itself(rig: Rig) -> None:
     """With an id of its own, a replacement on demand could only adopt what is then deleted: it
-    is refused, and nothing is touched; with delete_before_replace it is made anew."""
+    is refused, and nothing is touched; with delete_before_replace it is replaced."""
     rig.args["queued_resource_id"] = "shop-dev-slice-g1"
     rig.up()
 

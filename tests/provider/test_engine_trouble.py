@@ -1,4 +1,4 @@
-"""The provider under the real engine when things go wrong: slow queues, Ctrl-C, strangers."""
+"""The provider under the real engine when things go wrong: slow queues, Ctrl-C, other owners."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def test_timeout_keeps_waiting_request_and_next_up_goes_on(rig: Rig) -> None:
 
 @pytest.mark.usefixtures("served")
 def test_waiting_request_survives_a_refresh(rig: Rig) -> None:
-    """After a refresh of a waiting request, up still goes on waiting for it."""
+    """After a refresh of a waiting request, up keeps waiting for it."""
     rig.capacity(never=True)
     rig.opts = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
     with pytest.raises(CommandError):
@@ -187,7 +187,7 @@ def test_foreign_owner_is_refused_by_name(rig: Rig) -> None:
 
 @pytest.mark.usefixtures("served")
 def test_queued_resource_deleted_behind_our_back_is_made_anew(rig: Rig) -> None:
-    """What someone deleted by hand is noticed by the next up and asked for again."""
+    """What someone deleted by hand is noticed by the next up and requested again."""
     rig.up()
     answer = requests.delete(
         f"{rig.cloud.url}/v2alpha1/{NAME}",

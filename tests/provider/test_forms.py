@@ -1,4 +1,4 @@
-"""Small forms that much else rests on: spans, models, configuration, reasons."""
+"""Small forms that much else is built on: durations, models, configuration, reasons."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def test_the_right_cloud_is_taken(embedded: bool | None, environ: dict[str, str]
 def test_configuration_comes_as_text_or_as_values(
     project: Value, embedded: Value, read: Configuration
 ) -> None:
-    """What is not known, or of another kind, is as if it were not said."""
+    """Unknown values, and values of another type, are ignored."""
     assert configuration({"project": project, "embedded": embedded}) == read
 
 
@@ -218,7 +218,7 @@ def test_why_a_zone_is_out(error: TpuflexError, words: str) -> None:
 
 
 def test_a_zone_that_was_not_asked_says_so() -> None:
-    """Before anything is known, and once something was decided."""
+    """Before anything was requested, and once its outcome is decided."""
     attempt = ZoneAttempt.in_zone(args(), "us-east5-a")
 
     assert attempt.outcome() == "us-east5-a not requested yet"

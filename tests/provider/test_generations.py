@@ -82,7 +82,7 @@ _prefixes = st.from_regex(r"[a-z]([a-z0-9-]{0,80}[a-z0-9])?", fullmatch=True)
 
 @given(_prefixes, st.integers(1, 10**6))
 def test_ids_tell_their_generation(prefix: str, generation: int) -> None:
-    """However long the prefix, an id fits, is unlike that of the next generation, and tells which
+    """However long the prefix, an id fits, differs from that of the next generation, and says which
     one it is."""
     id_ = generation_id(prefix, generation)
 

@@ -70,7 +70,7 @@ def paths(script: Script) -> list[str]:
      ("ACTIVE", True), ("FAILED", True), ("SUSPENDED", True), ("DELETING", True)],
 )  # fmt: skip
 def test_a_node_is_asked_for_once_there_can_be_one(state: str, there: bool) -> None:
-    """In the queue and while hosts are made the request tells everything; later it does not."""
+    """In the queue and while hosts are made the request says everything; later it does not."""
     call, script = looking(Cloud(request=sequence(queued(state)), node=sequence(node())))
 
     seen = call.look(REQUEST)

@@ -35,7 +35,7 @@ from tpuflex.request.states import Lifecycle
 def test_request_is_as_far_as_the_last_of_its_nodes(
     states: dict[str, str], where: Lifecycle, words: str
 ) -> None:
-    """ACTIVE means that every node is READY; which one is not, of how many, is said."""
+    """ACTIVE means that every node is READY; those that are not are named and counted."""
     call, _, _ = scripted(Zone(**states))
 
     seen = call.look(RequestName.parse(NAME))
@@ -61,7 +61,7 @@ def test_outputs_tell_every_node() -> None:
 
 
 def test_nodes_have_ids_before_they_are_made() -> None:
-    """While the request waits, its nodes are known by name, and by nothing else."""
+    """While the request waits, only the names of its nodes are known."""
     call, script, _ = scripted(Zone("WAITING_FOR_RESOURCES", node0="MISSING"))
 
     shown = outputs(KNOWN, call.look(RequestName.parse(NAME)))
@@ -137,7 +137,7 @@ def test_create_says_which_node_was_lost() -> None:
 
 
 def test_lost_node_is_replaced_with_its_request() -> None:
-    """One node deleted behind our back: told by name, and the next `up` replaces."""
+    """One node deleted outside of Pulumi: named, and the next `up` replaces the slice."""
     call, _, said = scripted(Zone(node1="MISSING"))
 
     found = read(call, NAME, KNOWN, STATE)
@@ -171,7 +171,7 @@ def test_orphaned_nodes_are_all_found(known: Properties) -> None:
 
 
 def test_import_reads_all_of_it_back() -> None:
-    """An import by full name asks for the same request again, and shows every node."""
+    """An import by full name reads the inputs back, and shows every node."""
     call, _, _ = scripted(Zone())
 
     found = read(call, NAME, {}, {})

@@ -1,4 +1,4 @@
-"""Several nodes in one request: deleted and patched, every one, whoever else refuses."""
+"""Several nodes in one request: each is deleted and patched, even if another one refuses."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def deletions(script: Any) -> list[str]:
 
 
 def test_delete_is_over_when_every_node_is_gone() -> None:
-    """Nodes that outlive their request are deleted one by one; strangers' are left alone."""
+    """Nodes that outlive their request are deleted one by one; those of others are left alone."""
     zone = Zone()
     zone.request = None
     zone.nodes["theirs"] = {**zone.node(7), "labels": {LABEL_OWNER: "ffff"}, "queuedResource": "x"}
@@ -36,7 +36,7 @@ def test_delete_is_over_when_every_node_is_gone() -> None:
 
 
 def test_strangers_node_among_ours_is_left_alone() -> None:
-    """Where somebody took the name of one node, the others go, and that is said."""
+    """If somebody took the name of one node, the others are deleted, and that is reported."""
     zone = Zone()
     zone.request = None
     zone.nodes[IDS[1]]["labels"] = {LABEL_OWNER: "ffff", "tpuflex-stack": "prod"}
@@ -82,7 +82,7 @@ def test_one_refused_deletion_does_not_keep_the_others() -> None:
 
 
 def test_create_clears_every_orphan_first() -> None:
-    """Nodes that an earlier request of ours left go before it is asked for anew."""
+    """Nodes that an earlier request of ours left are deleted before it is requested again."""
     zone = Zone(node0="MISSING")
     zone.request = None
     call, script, said = scripted(zone)

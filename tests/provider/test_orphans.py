@@ -23,7 +23,7 @@ def nodes(*states: str) -> list[Node]:
 
 
 class Deleting:
-    """Answers each deletion with an operation named after its node, which goes on.
+    """Answers each deletion with an operation named after its node, which does not end.
 
     ``refuses`` are nodes whose deletion is an error, ``operations`` what is said of an operation
     instead of that it goes on.
@@ -46,12 +46,12 @@ def orphans(cloud: Deleting) -> tuple[Orphans, Script]:
 
 
 def asked(script: Script) -> list[str]:
-    """Full names of the nodes whose deletion was asked for, in order."""
+    """Full names of the nodes whose deletion was requested, in order."""
     return [sent.path for sent in script.sent if sent.method == "DELETE"]
 
 
 def test_each_is_asked_for_once_by_its_full_name() -> None:
-    """What was asked for is not asked for again while its operation is remembered."""
+    """A deletion is not requested again while its operation is remembered."""
     left, script = orphans(Deleting())
 
     left.delete(nodes("READY", "PREEMPTED"))
@@ -71,7 +71,7 @@ def test_what_google_deletes_already_is_not_asked_for() -> None:
 
 
 def test_those_left_are_neither_deleting_nor_asked_for() -> None:
-    """What nobody deletes yet is left, in its order."""
+    """Nodes that are not being deleted are left, in their order."""
     left, script = orphans(Deleting())
     there = nodes("READY", "DELETING", "READY")
     assert left.left(there) == [there[0], there[2]]
@@ -83,7 +83,7 @@ def test_those_left_are_neither_deleting_nor_asked_for() -> None:
 
 
 def test_an_operation_that_is_done_is_asked_about_once_and_the_node_again() -> None:
-    """A node that is still there when its operation is over is left, and deleted anew."""
+    """A node that still exists when its operation has ended is left, and deleted again."""
     cloud = Deleting()
     left, script = orphans(cloud)
     there = nodes("READY")
@@ -99,38 +99,32 @@ def test_an_operation_that_is_done_is_asked_about_once_and_the_node_again() -> N
     assert len(asked(script)) == 2
 
 
-def test_a_forgotten_operation_is_over() -> None:
-    """Google forgets operations: the node is left, rather than waited for without an end."""
+@pytest.mark.parametrize(
+    ("answer", "remains", "requests"),
+    [
+        pytest.param(missing("operations"), True, 2, id="forgotten by Google"),
+        pytest.param(ApiError("unavailable", status=503), False, 1, id="no answer"),
+    ],
+)
+def test_an_operation_of_unknown_state(answer: TpuflexError, remains: bool, requests: int) -> None:
+    """Google forgets operations: the node is left, and deleted again rather than waited for without
+    end. While the API does not answer, the deletion is not requested again."""
     cloud = Deleting()
     left, script = orphans(cloud)
     there = nodes("READY")
     left.delete(there)
-    cloud.operations = {IDS[0]: missing("operations")}
+    cloud.operations = {IDS[0]: answer}
 
-    assert left.left(there) == there
+    assert left.left(there) == (there if remains else [])
     left.delete(there)
 
-    assert len(asked(script)) == 2
-
-
-def test_an_operation_without_an_answer_goes_on() -> None:
-    """An API that is away says nothing: the node is not asked for again meanwhile."""
-    cloud = Deleting()
-    left, script = orphans(cloud)
-    there = nodes("READY")
-    left.delete(there)
-    cloud.operations = {IDS[0]: ApiError("unavailable", status=503)}
-
-    assert left.left(there) == []
-    left.delete(there)
-
-    assert len(asked(script)) == 1
+    assert len(asked(script)) == requests
 
 
 def test_operations_are_asked_about_within_the_budget_of_a_poll(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """The wait asks again by itself, so the question's own retries are short."""
+    """The wait polls again by itself, so the request's own retries are short."""
     cloud = Deleting()
     left, script = orphans(cloud)
     left.delete(nodes("READY"))
@@ -168,7 +162,7 @@ def test_the_first_refusal_is_raised_after_all_were_asked_for(refusal: TpuflexEr
 
 
 def test_a_node_that_is_gone_by_then_is_no_failure() -> None:
-    """Somebody was quicker: nothing to remember, and the others are asked for."""
+    """Somebody was quicker: nothing to remember, and the others are deleted."""
     cloud = Deleting()
     cloud.refuses = {IDS[0]: missing(IDS[0])}
     left, script = orphans(cloud)
@@ -188,7 +182,7 @@ def test_a_node_that_is_gone_by_then_is_no_failure() -> None:
         (IDS, ("READY", "DELETING"), "2 of its 3 nodes are there"),
     ],
 )
-def test_one_node_is_told_by_its_state_and_several_by_number(
+def test_one_node_is_described_by_its_state_and_several_by_number(
     ids: tuple[str, ...], states: tuple[str, ...], text: str
 ) -> None:
     """What is left of a request that is gone, in words."""

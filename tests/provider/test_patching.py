@@ -36,7 +36,7 @@ def there(**changed: Any) -> Node:
 
 
 def test_of_several_networks_no_addresses_are_patched() -> None:
-    """They can only be patched where there is one interface."""
+    """They can only be patched if there is one interface."""
     wanted = args(networkConfigs=SEVERAL, tags=["x"])
     asked = there(of=args(networkConfigs=SEVERAL))
     addressed = there(of=args(networkConfigs=SEVERAL), networkConfig={"enableExternalIps": True})
@@ -47,7 +47,7 @@ def test_of_several_networks_no_addresses_are_patched() -> None:
 @pytest.mark.parametrize("key", ["labels", "metadata"])
 @pytest.mark.parametrize("ours", ["asked for at first", "applied last"])
 def test_an_entry_that_was_ours_goes_and_googles_stays(key: str, ours: str) -> None:
-    """What the program had once and has no more is taken away; what somebody else added is
+    """What the program had and no longer has is removed; what somebody else added is
     kept."""
     entries = {**(INPUTS["labels"] if key == "labels" else {}), "old": "1"}
     asked = there(of=args(**{key: entries}) if ours == "asked for at first" else args())
@@ -73,7 +73,7 @@ def test_what_is_not_whole_is_not_patched() -> None:
 
 
 def test_a_change_whose_operation_was_forgotten_is_looked_at() -> None:
-    """Google forgets operations; the node itself tells."""
+    """Google forgets operations; the node itself shows the result."""
     cloud = Cloud(
         request=sequence(queued("ACTIVE")),
         node=sequence(node(tags=["x"])),

@@ -55,7 +55,7 @@ def test_own_request_is_adopted(state: str) -> None:
 
 @pytest.mark.parametrize("look", [AccessError("denied"), ApiError("no answer")])
 def test_a_lost_answer_is_never_forgotten_for_want_of_a_look(look: TpuflexError) -> None:
-    """Whether it was placed is not known when nobody may look: it is kept, not forgotten."""
+    """If looking is refused, it is unknown whether it was placed: it is kept in the state."""
     cloud = Cloud(request=sequence(missing(), look), post=sequence(ApiError("no answer")))
     call, *_ = scripted(cloud)
 
@@ -108,7 +108,7 @@ def test_foreign_request_is_refused(labels: dict[str, str], words: str) -> None:
 
 
 def test_own_request_with_other_settings_is_refused() -> None:
-    """Ours, but asked for differently: adopting it would pass off one slice as another."""
+    """Ours, but requested differently: adopting it would pass off one slice as another."""
     call, _, _ = scripted(
         Cloud(request=sequence(queued("WAITING_FOR_RESOURCES", args(acceleratorType="v6e-8"))))
     )
@@ -132,7 +132,7 @@ def test_own_leftover_is_cleared_first(state: str) -> None:
 
 
 def test_deleting_request_is_outwaited() -> None:
-    """What is on its way out is not adopted: its end is awaited, then asked anew."""
+    """A request that is being deleted is not adopted: once it is gone, a new one is placed."""
     cloud = Cloud(request=sequence(*[queued("DELETING")] * 4, missing()))
     call, script, _ = scripted(cloud)
 
@@ -167,7 +167,7 @@ def test_unknown_outcome_is_kept(error: ApiError | InterruptedByUser) -> None:
 
 
 def test_cancel_before_the_post_places_nothing() -> None:
-    """Cancelled in time, nothing is asked for, and nothing is kept."""
+    """Cancelled in time, nothing is requested, and nothing is kept."""
     call, script, _ = scripted(Cloud(), FakeTime(stop_at=1000.0))
 
     with pytest.raises(InterruptedByUser) as ended:

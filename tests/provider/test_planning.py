@@ -94,7 +94,7 @@ def test_what_is_replaced_for_where_it_stands_says_so(
 
 
 def test_a_run_that_is_over_is_foretold_unless_a_new_one_was_asked_for() -> None:
-    """The plan of an ended run says that nothing is asked for; with `rerun` something is."""
+    """The plan of an ended run says that nothing is requested; with `rerun` a new run is."""
     ended = state("ended")
 
     assert plan(inputs(), inputs(), ended, END).notes == (TABLE[Condition.ENDED].preview.text,)
@@ -111,7 +111,7 @@ def test_what_has_not_begun_is_not_renewed(lifecycle: str) -> None:
 
 @pytest.mark.parametrize("expires", [None, "soon"])
 def test_unknown_end_renews_nothing(expires: str | None) -> None:
-    """An expiry that is not known, or not readable, is no reason to buy."""
+    """An unknown or unreadable expiry is no reason to buy."""
     wanted = inputs(renewBefore="3600s")
 
     assert changes(wanted, wanted, state(expireTime=expires), END) == {}

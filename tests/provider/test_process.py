@@ -40,7 +40,7 @@ def test_process_prints_its_port_and_ends_on_a_signal(number: signal.Signals) ->
 
 
 def test_process_ends_with_its_engine() -> None:
-    """When the engine is killed, its provider does not go on polling for ever."""
+    """When the engine is killed, its provider does not keep polling for ever."""
     starter = (
         "import subprocess, sys; p = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE);"
         "p.stdout.readline(); print(p.pid, flush=True); sys.stdin.read()"

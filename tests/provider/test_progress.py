@@ -1,4 +1,4 @@
-"""How a wait is told, and how long it sleeps between two rounds of questions."""
+"""How a wait is reported, and how long it sleeps between two polls."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Told:
         self.texts.append((text, passing))
 
     def take(self) -> list[tuple[str, bool]]:
-        """What was told since the last time."""
+        """The lines since the last time."""
         texts, self.texts = self.texts, []
         return texts
 
@@ -72,14 +72,14 @@ class Wait:
             watch.listed = True
 
     def after(self, seconds: float) -> list[tuple[str, bool]]:
-        """What is told when so much more time has passed."""
+        """The lines after ``seconds`` more."""
         self.time.now += seconds
         self.progress.report()
         return self.told.take()
 
 
 def test_the_first_look_is_told_without_a_time_and_stays() -> None:
-    """Nothing was told before, so there is nothing that it came after."""
+    """Nothing was reported before, so no time is given."""
     wait = Wait()
 
     ((text, passing),) = wait.after(5)
@@ -102,7 +102,7 @@ def test_a_change_is_told_at_once_with_the_age_of_the_wait() -> None:
 
 
 def test_of_several_zones_only_the_one_that_changed_is_told() -> None:
-    """What is as it was is not said again, and every line that is new is said."""
+    """An unchanged line is not repeated, and every new line is written."""
     wait = Wait((A, B))
     assert [text[: len(A)] for text, _ in wait.after(0)] == [A, B]
 
@@ -115,7 +115,7 @@ def test_of_several_zones_only_the_one_that_changed_is_told() -> None:
 
 
 def test_what_stays_is_said_again_a_minute_after_the_last_line() -> None:
-    """A sign of life comes 60 s after whatever was told last, no sooner, and may be replaced."""
+    """A sign of life comes 60 s after the last line, no sooner, and may be replaced."""
     wait = Wait()
     wait.after(0)
 
@@ -140,7 +140,7 @@ def test_what_stays_is_said_again_a_minute_after_the_last_line() -> None:
 def test_a_sign_of_life_says_since_when_google_is_silent(
     silences: tuple[float | None, ...], note: str
 ) -> None:
-    """A silence of a minute or more is told, the longest of all zones."""
+    """A silence of a minute or more is reported, the longest of all zones."""
     wait = Wait((A, B)[: len(silences)])
     wait.after(0)
     for watch, silence in zip(wait.watches(), silences, strict=True):
@@ -152,7 +152,7 @@ def test_a_sign_of_life_says_since_when_google_is_silent(
 
 
 def test_a_sign_of_life_needs_no_deadline() -> None:
-    """While a leftover is cleared nothing bounds the wait, so nothing is said to be left."""
+    """While a leftover is cleared no deadline applies, so no remaining time is given."""
     wait = Wait()
     wait.contest.drop(wait.contest.attempts[0])
     assert wait.after(0) == []
@@ -264,7 +264,7 @@ def test_waits_are_counted_while_they_last() -> None:
     ("waits", "pause"), [(5, 0.5), (6, 0.6), (100, 10.0), (300, 30.0), (310, 31.0)]
 )
 def test_a_crowd_polls_ten_times_a_second_together(waits: int, pause: float) -> None:
-    """From six on, each waits a tenth of a second for every one there is, spread by a fifth."""
+    """From six on, each wait adds a tenth of a second to the pause, spread by a fifth."""
     assert pause_for(0, 0.5, waits) == pytest.approx(pause)
     assert pause_for(0, 0, waits) == pytest.approx(0.8 * pause)
     assert not math.isclose(pause_for(0, 0, waits), pause_for(0, 0.9, waits))

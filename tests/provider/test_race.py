@@ -65,7 +65,7 @@ def test_a_run_that_ends_while_a_loser_is_being_deleted() -> None:
 
 
 def test_unsupported_zone_is_out_with_its_reason_and_the_race_goes_on() -> None:
-    """A zone that rejects the request is named with the reason; the others go on waiting."""
+    """A zone that rejects the request is named with the reason; the others keep waiting."""
     rejected: JsonObject = {
         "code": 3,
         "message": "FLEX_START provisioning model is not supported for accelerator type v6e-4",
@@ -86,7 +86,7 @@ def test_unsupported_zone_is_out_with_its_reason_and_the_race_goes_on() -> None:
 
 
 def test_all_rejected_fails_at_once_with_every_reason() -> None:
-    """When no zone can take it, that is said at once, zone by zone, and nothing is kept."""
+    """When every zone has failed, that is reported at once, zone by zone, and nothing is kept."""
     unsupported = ApiError("zone is not supported", status=400)
     run = race(a=Zone(refuse=unsupported), b=Zone(refuse=QuotaError(QUOTA)))
 
@@ -138,7 +138,7 @@ def test_last_failed_request_is_kept_in_the_state() -> None:
 
 
 def test_state_knows_every_request_when_the_time_is_over() -> None:
-    """At the deadline all requests stay, and the state is told each of them."""
+    """At the deadline all requests stay, and the state names each of them."""
     run = race(a=Zone(), b=Zone(), c=Zone())
 
     with pytest.raises(UnreadyError, match="is not active after 1h in the queue") as ended:
@@ -162,7 +162,7 @@ def test_cancelled_at_any_time_nothing_is_forgotten(stop: float) -> None:
 
 
 def test_killed_between_two_posts_is_taken_up_again() -> None:
-    """What an earlier run placed is found by its name; only the rest is asked for."""
+    """What an earlier run placed is found by its name; only the rest is requested."""
     run = race(a=Zone(there=True), b=Zone(granted(300)))
 
     assert run.go().name == name(B)
@@ -204,7 +204,7 @@ def test_loser_that_cannot_be_deleted_stays_in_the_state() -> None:
 
 
 def test_own_request_with_other_settings_stops_everything_before_it_begins() -> None:
-    """What is ours but not what is asked for is neither adopted nor deleted."""
+    """A request of ours with other settings is neither adopted nor deleted."""
     other = args(zones=[B], acceleratorType="v6e-8")
     run = race(a=Zone(), b=Zone({0.0: "ACTIVE"}, there=True, of=other))
 
@@ -216,7 +216,7 @@ def test_own_request_with_other_settings_stops_everything_before_it_begins() -> 
 
 
 def test_foreign_request_puts_its_zone_out() -> None:
-    """Somebody else's request under our name is left alone; the other zone is asked."""
+    """Somebody else's request under our name is left alone; the other zone is tried."""
     theirs = args(zones=[A], labels={"tpuflex-owner": "ffff", "tpuflex-stack": "prod"})
     run = race(a=Zone({0.0: "ACTIVE"}, there=True, of=theirs), b=Zone(granted(60)))
 
@@ -267,7 +267,7 @@ def _attempts() -> Iterator[ZoneAttempt]:
     yield ZoneAttempt.in_zone(args(zones=[A, B]), B)
 
 
-def test_an_entrant_is_its_zone_alone() -> None:
+def test_an_attempt_is_for_its_zone_alone() -> None:
     """Each zone gets a request of its own, under the one id."""
     (attempt,) = _attempts()
 

@@ -43,7 +43,7 @@ LABELS: dict[str, str] = INPUTS["labels"]
 
 
 def test_a_node_alone_is_imported_by_what_it_says() -> None:
-    """Where the queued resource is gone, its terms are not known; the rest is."""
+    """Without the queued resource its terms are unknown; the rest is known."""
     found = imported_inputs(HERE, None, only(Node.model_validate(node())))
 
     assert found.pop("scopes") == ["https://www.googleapis.com/auth/cloud-platform"]
@@ -62,7 +62,7 @@ def test_a_node_alone_is_imported_by_what_it_says() -> None:
 
 
 def test_a_shape_is_imported_as_a_shape() -> None:
-    """What was asked for by kind and topology is not turned into a type."""
+    """A request by generation and topology is not turned into an accelerator type."""
     config = {"type": "V6E", "topology": "2x4"}
     of = args(acceleratorType=None, acceleratorConfig=config)
     there = Node.model_validate(node(of=of, acceleratorType="v6e-8"))
@@ -79,7 +79,7 @@ def test_a_shape_is_imported_as_a_shape() -> None:
     ("tier", "model"), [({}, "STANDARD"), ({"spot": {}}, "SPOT"), ({"bestEffort": {}}, "STANDARD")]
 )
 def test_requests_from_before_there_were_models(tier: dict[str, Any], model: str) -> None:
-    """Of an older request the tier tells the model."""
+    """In an older request the tier gives the provisioning model."""
     body = {key: value for key, value in queued("ACTIVE").items() if key != "provisioningModel"}
 
     found = imported_inputs(HERE, QueuedResource.model_validate({**body, **tier}), Nodes())
@@ -185,7 +185,7 @@ def test_protection_names_every_reason() -> None:
     [(queued("ACTIVE"), False), (queued("WAITING_FOR_RESOURCES"), True), (missing(), True)],
 )
 def test_the_endpoint_is_protected_not_each_run(heir: Any, refused: bool, prefix: Any) -> None:
-    """A protected run may go once the next generation serves; until then it may not."""
+    """A protected run may be deleted once the next generation serves, and not before."""
     next_ = NAME.replace("-g1", "-g2")
 
     def answer(sent: Any) -> Any:

@@ -128,8 +128,8 @@ def test_check_fills_in_and_keeps_secrets_and_unknowns(served: Served) -> None:
 
 
 def test_a_diff_speaks_only_of_what_is_planned(served: Served) -> None:
-    """Refresh and destroy ask for a diff after their read, of what no program asked for: that
-    somebody would buy again is not said there."""
+    """Refresh and destroy request a diff after their read, without a program: no purchase is
+    announced there."""
     inputs = encode(INPUTS)
     lost = encode({**INPUTS, "lifecycle": "lost", "state": "ACTIVE", "name": NAME})
     diff = provider_pb2.DiffRequest(id=NAME, urn=URN, olds=lost, news=inputs, old_inputs=inputs)

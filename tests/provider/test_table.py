@@ -52,7 +52,7 @@ class Case:
 
 
 def _recent(state: str, **more: Any) -> Answer:
-    """A queued resource that was asked for just now."""
+    """A queued resource that was requested just now."""
     found = queued(state, **more)
     return {**found, "createTime": "2027-01-15T08:00:00Z"}
 
@@ -155,7 +155,7 @@ def _is_missing(answer: Answer) -> bool:
 
 
 def test_create_handles_the_orphaned_node() -> None:
-    """A node of ours without a queued resource goes before the request is placed anew."""
+    """A node of ours without a queued resource is deleted before the request is placed again."""
     there = {NODE: node()}
 
     def answer(sent: Sent) -> Answer:
@@ -206,7 +206,7 @@ def test_request_with_changed_owner_label_is_still_the_one_that_was_made() -> No
 
 
 def test_run_that_ended_stays_in_the_state_without_its_leftover() -> None:
-    """Once a run is known to be over, a missing leftover does not make a new purchase."""
+    """Once a run is known to have ended, a missing leftover does not cause a new purchase."""
     call, _, _ = scripted(Cloud())
     ended = {**STATE, "lifecycle": "ended", "state": "SUSPENDED", "expireTime": "2026-11-21T12:05Z"}
 
@@ -237,8 +237,8 @@ def test_run_whose_time_is_over_counts_as_ended_when_it_is_gone() -> None:
 
 @pytest.mark.parametrize(("on_run_end", "deletes"), [("keep", 0), ("delete", 1)])
 def test_leftover_of_a_run_is_cleaned_up_when_asked(on_run_end: str, deletes: int) -> None:
-    """`on_run_end: delete` removes the leftover; nothing new is asked for either way, and either
-    way the update fails: there is no slice."""
+    """`on_run_end: delete` removes the leftover; either way nothing new is requested, and the
+    update fails, because there is no slice."""
     wanted = {**KNOWN, "onRunEnd": on_run_end}
     ended = {**STATE, "lifecycle": "ended", "state": "SUSPENDED"}
     answers = Cloud(

@@ -32,7 +32,7 @@ BEFORE = 4
 
 
 def asked(cloud: Cloud) -> Cloud:
-    """``cloud``, in which nothing is there until it was asked for."""
+    """``cloud``, in which nothing exists until it was requested."""
     cloud.request = chain([missing()] * 2, cloud.request)
     cloud.node = chain([missing(NODE)] * 2, cloud.node)
     return cloud
@@ -237,7 +237,7 @@ def test_404_right_after_the_request_is_not_yet() -> None:
 
 
 def test_forgotten_operation_is_no_failure() -> None:
-    """Google forgets operations; the queued resource tells the rest."""
+    """Google forgets operations; the queued resource says the rest."""
     cloud = Cloud(
         request=sequence(queued("WAITING_FOR_RESOURCES"), queued("ACTIVE")),
         node=sequence(node()),

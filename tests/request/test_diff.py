@@ -84,7 +84,7 @@ def test_unknown_values_pass_and_never_replace(key: str) -> None:
     ],
 )
 def test_where_it_stands_decides(stands: Lifecycle | None, change: bool, replaces: bool) -> None:
-    """Waiting goes on, failed and lost are replaced, ended is left alone."""
+    """Waiting continues, failed and lost are replaced, ended is left alone."""
     found = diff(filled(), filled(), stands)
 
     assert bool(found.changes) is change
@@ -139,7 +139,7 @@ def test_a_preview_shows_the_next_generation() -> None:
 
 
 def test_a_state_of_an_earlier_version_is_no_change() -> None:
-    """An input that a state does not have yet stands for its default."""
+    """An input that the state does not have yet counts as its default."""
     old = {key: value for key, value in filled().items() if key not in DEFAULTS}
 
     assert diff(old, filled()).changes == {}

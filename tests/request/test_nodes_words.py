@@ -86,7 +86,7 @@ def test_two_are_several() -> None:
 def test_one_word_of_health_is_that_of_the_first_that_is_not_well(
     health: tuple[str, ...], word: str
 ) -> None:
-    """HEALTHY only if every node is; nothing is said of nodes that are not there."""
+    """HEALTHY only if every node is; missing nodes do not count."""
     assert nodes(*["READY"] * len(health), health=health).health == word
 
 

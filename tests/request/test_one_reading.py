@@ -1,4 +1,4 @@
-"""Different states in several zones: whoever reads the slice reads the same one."""
+"""Different states in several zones: every reader finds the same slice."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tpuflex.request.outcomes import TABLE, Condition, PreviewAction, condition_
 from tpuflex.request.states import Lifecycle
 
 
-def test_every_standing_has_a_row_and_every_row_its_texts() -> None:
+def test_every_condition_has_a_row_and_every_row_its_texts() -> None:
     """No condition is forgotten, and each command has something to say about each."""
     assert set(TABLE) == set(Condition)
     for row in TABLE.values():
@@ -46,7 +46,7 @@ def test_what_is_seen_has_one_row(
 
 
 def test_only_what_may_come_by_itself_is_worth_polling() -> None:
-    """A script that polls `status` goes on while the exit code is 3, and only then."""
+    """A script that polls `status` continues while the exit code is 3, and only then."""
     codes = {row: TABLE[row].status.exit_code for row in Condition}
 
     waits = {Condition.WAITING, Condition.PROVISIONING, Condition.DELETING}
@@ -73,7 +73,7 @@ def test_up_fails_exactly_where_it_does_not_lead_to_an_endpoint() -> None:
 
 
 def test_nothing_is_bought_again_unasked() -> None:
-    """An ended run is the one loss that a plan does not replace: it is only told."""
+    """An ended run is the one loss that a plan does not replace: it is only reported."""
     assert TABLE[Condition.ENDED].action is PreviewAction.UPDATE
     assert "requests nothing" in TABLE[Condition.ENDED].preview.text
     assert "nothing is bought again unasked" in TABLE[Condition.ENDED].up.text

@@ -51,7 +51,7 @@ def test_every_pair_of_states_has_one_meaning(
 
 def test_hosts_that_go_too_early_are_waited_for() -> None:
     """SUSPENDING before any run can be over is not the end of a run: what it is shows later. Only
-    the node's deletion by its user is known for what it is at once."""
+    the node's deletion by its user is recognised at once."""
     assert lifecycle("SUSPENDING", "DELETING", too_early=True) is Lifecycle.PROVISIONING
     assert lifecycle("SUSPENDING", None, too_early=True, cut_short=True) is Lifecycle.LOST
     assert lifecycle("SUSPENDED", None, too_early=True) is Lifecycle.ENDED
@@ -59,7 +59,7 @@ def test_hosts_that_go_too_early_are_waited_for() -> None:
 
 
 def test_every_state_of_the_discovery_document_is_described() -> None:
-    """No state that Google documents is unknown to us."""
+    """Every state that Google documents is known."""
     spec = find_spec("googleapiclient")
     assert spec is not None
     assert spec.origin is not None
