@@ -22,6 +22,7 @@ from tpuflex.request.fields import DEFAULTS, RequestArgs
 from tpuflex.request.inputs import parse
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import RUN_OVER_CLEANED, RUN_OVER_LEFTOVER
+from tpuflex.request.outputs import recorded_lifecycle
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
@@ -78,7 +79,7 @@ def update(
     """
     args = parse(new)
     known = names_of(id_, old, outputs)
-    if outputs.get("lifecycle") == Lifecycle.ENDED.value:
+    if recorded_lifecycle(outputs) is Lifecycle.ENDED:
         raise _after_the_run(call, args, known)
     if len(args.zones) == 1:
         seen = call.look_twice(known[0])

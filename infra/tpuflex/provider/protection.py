@@ -11,6 +11,7 @@ from tpuflex.naming import generation_id, generation_of
 from tpuflex.provider.call import Call
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED
+from tpuflex.request.outputs import recorded_lifecycle
 from tpuflex.request.states import Lifecycle
 
 _HINT = (
@@ -33,7 +34,7 @@ def refuse_replacement(old: Properties, outputs: Properties, reasons: Iterable[s
     Raises:
         ConflictError: it is ACTIVE and protected.
     """
-    active = outputs.get("lifecycle") == Lifecycle.ACTIVE.value
+    active = recorded_lifecycle(outputs) is Lifecycle.ACTIVE
     if old.get("deletionProtection") is True and active:
         raise ConflictError(
             f"{outputs.get('name')} is ACTIVE and {PROTECTED.text}: it is not replaced for"

@@ -31,24 +31,24 @@ class ReadResult:
     seen: Snapshot
 
 
-def read(call: Call, id_: str, inputs: Properties, known: Properties) -> ReadResult | None:
+def read(call: Call, id_: str, inputs: Properties, recorded: Properties) -> ReadResult | None:
     """The resource as the cloud has it; None if nothing of ours is left.
 
     Args:
         call: the engine call.
         id_: full name of the queued resource.
         inputs: inputs in the state; empty when it is imported.
-        known: outputs in the state; empty when it is imported.
+        recorded: outputs in the state; empty when it is imported.
 
     Raises:
         TpuflexError: the API refuses, or cannot be reached. Nothing is removed from the state
             then.
     """
     labels = labels_of(inputs)
-    created = str(known.get("createTime") or "")
+    created = str(recorded.get("createTime") or "")
     ours: dict[RequestName, Condition] = {}
     snapshots, foreign = [], False
-    for name in names_of(id_, inputs, known):
+    for name in names_of(id_, inputs, recorded):
         seen = call.look_twice(name)
         condition = seen.condition(labels if inputs else seen.labels, created)
         if condition is Condition.FOREIGN:
@@ -59,7 +59,7 @@ def read(call: Call, id_: str, inputs: Properties, known: Properties) -> ReadRes
             ours[seen.name] = condition
             snapshots.append(seen)
     if not snapshots:
-        kept = _nothing(call, id_, inputs, known)
+        kept = _nothing(call, id_, inputs, recorded)
         if kept is None and inputs and not foreign:
             call.report(f"{id_}: {TABLE[Condition.GONE].refresh.text}", warning=True)
         return kept
@@ -71,14 +71,14 @@ def read(call: Call, id_: str, inputs: Properties, known: Properties) -> ReadRes
     return ReadResult(given, outputs(given, seen, inputs), seen)
 
 
-def names_of(id_: str, inputs: Properties, known: Properties) -> list[RequestName]:
+def names_of(id_: str, inputs: Properties, recorded: Properties) -> list[RequestName]:
     """Every request that the resource has, or may have: first the one that the state shows, then
     the others that it records, then those whose names follow from the inputs."""
-    nodes = node_ids_of(inputs, known)
+    nodes = node_ids_of(inputs, recorded)
     shown = replace(RequestName.parse(id_), nodes=nodes)
-    remembered = known.get("requests")
+    requests = recorded.get("requests")
     names = [shown]
-    for text in remembered if isinstance(remembered, list) else []:
+    for text in requests if isinstance(requests, list) else []:
         try:
             names.append(replace(RequestName.parse(str(text)), nodes=nodes))
         except TpuflexError:
@@ -89,14 +89,12 @@ def names_of(id_: str, inputs: Properties, known: Properties) -> list[RequestNam
     return list(dict.fromkeys(names))
 
 
-def node_ids_of(inputs: Properties, known: Properties) -> tuple[str, ...]:
+def node_ids_of(inputs: Properties, recorded: Properties) -> tuple[str, ...]:
     """Ids of the nodes: as the state records them, or as they follow from the inputs; empty if
     neither says anything."""
-    remembered = known.get("nodes")
+    nodes = recorded.get("nodes")
     ids = [
-        node["id"]
-        for node in (remembered if isinstance(remembered, list) else [])
-        if isinstance(node, dict)
+        node["id"] for node in (nodes if isinstance(nodes, list) else []) if isinstance(node, dict)
     ]
     if ids:
         return tuple(str(id_) for id_ in ids)
@@ -110,16 +108,16 @@ def labels_of(inputs: Properties) -> dict[str, str]:
     return {k: str(v) for k, v in labels.items()} if isinstance(labels, dict) else {}
 
 
-def _nothing(call: Call, id_: str, inputs: Properties, known: Properties) -> ReadResult | None:
+def _nothing(call: Call, id_: str, inputs: Properties, recorded: Properties) -> ReadResult | None:
     """The result when nothing is left. A run that had ended stays in the state as ended: if it were
     removed, the next `up` would buy another one unasked."""
-    left = remaining(known, call.timing.wall())
-    ended = recorded_lifecycle(known) is Lifecycle.ENDED or (left is not None and left <= 0)
+    left = remaining(recorded, call.timing.wall())
+    ended = recorded_lifecycle(recorded) is Lifecycle.ENDED or (left is not None and left <= 0)
     if not inputs or not ended:
         return None
-    name = replace(RequestName.parse(id_), nodes=node_ids_of(inputs, known))
+    name = replace(RequestName.parse(id_), nodes=node_ids_of(inputs, recorded))
     seen = Snapshot(name, at=call.timing.wall(), known_ended=True)
-    return ReadResult(inputs, {**known, **inputs, **_traces(outputs(inputs, seen))}, seen)
+    return ReadResult(inputs, {**recorded, **inputs, **_traces(outputs(inputs, seen))}, seen)
 
 
 def _traces(empty: Properties) -> Properties:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from datetime import datetime
 
 from pulumi_plugin.values import Properties, Value
@@ -53,7 +54,7 @@ def _rfc3339(time: datetime) -> str:
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 
 
-def recorded_lifecycle(outputs: Properties) -> Lifecycle | None:
+def recorded_lifecycle(outputs: Mapping[str, object]) -> Lifecycle | None:
     """The lifecycle when the state was written; None if it does not say."""
     value = outputs.get("lifecycle")
     return Lifecycle(value) if value in {item.value for item in Lifecycle} else None

@@ -23,6 +23,7 @@ from tpuflex.gcp.kinds import of_type
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.body import spec_hash
 from tpuflex.request.inputs import parse
+from tpuflex.request.outputs import recorded_lifecycle
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -166,7 +167,7 @@ def complete(deployment: Stored, urn: str) -> Stored | None:
 
 def being_deleted(resource: Stored) -> bool:
     """Whether ``resource`` was being deleted when it was read."""
-    return (resource.get("outputs") or {}).get("lifecycle") == Lifecycle.DELETING.value
+    return recorded_lifecycle(resource.get("outputs") or {}) is Lifecycle.DELETING
 
 
 def _with_own_inputs(context: Context, deployment: Stored, others: Mapping[str, Stored]) -> Stored:

@@ -43,6 +43,7 @@ from tpuflex.engine.state import (
 )
 from tpuflex.errors import ApiError, TpuflexError
 from tpuflex.gcp.kinds import of_type
+from tpuflex.request.outputs import recorded_lifecycle
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -151,7 +152,7 @@ def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
     plugin that died."""
     doubtful = []
     for resource in resources(deployment):
-        ended = (resource.get("outputs") or {}).get("lifecycle") == Lifecycle.ENDED.value
+        ended = recorded_lifecycle(resource.get("outputs") or {}) is Lifecycle.ENDED
         if not is_cloud(resource) or of_type(resource["type"]) is None:
             continue
         if ended or is_reminder(resource):
