@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.output import for_stack
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import API_KEY
 from tpuflex.operate.ask import Answer, Question, ask
@@ -54,18 +55,18 @@ def addressed(
 
 def reach(cloud: Cloud, status: SliceStatus) -> str:
     """What to try when the endpoint cannot be reached."""
-    option = "" if cloud.stack.name == "dev" else f" --stack {cloud.stack.name}"
-    ready = f"`tpuflex status{option}` says whether the host is READY."
+    ready = "`tpuflex status` says whether the host is READY."
     if cloud.stack.embedded:
-        return ready
+        return for_stack(ready, cloud.stack.name)
     port = cloud.stack.settings.serving.port
-    return (
+    text = (
         f"{ready} The endpoint has a private address: add your range to "
         "tpuflex:network.allowed_cidrs, or open a tunnel and ask through it:\n"
         f"  gcloud compute tpus tpu-vm ssh {status.node.rpartition('/')[2]} --zone {status.zone} "
         f"--tunnel-through-iap -- -N -L {port}:{status.address}:{port}\n"
-        f"  tpuflex ask{option} --endpoint http://127.0.0.1:{port}/v1 …"
+        f"  tpuflex ask --endpoint http://127.0.0.1:{port}/v1 …"
     )
+    return for_stack(text, cloud.stack.name)
 
 
 def api_key(cloud: Cloud) -> str:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.engine.backend import backend_url
 from tpuflex.engine.recovery.lock import sole_recovery
@@ -116,12 +117,11 @@ def show(output: Output, stack: OpenStack, cleared: Cleared, recovery: Recovery)
         output.result(f"  {item.settlement:8} {kind} {item.name}{begun}: {item.detail}")
     if not recovery.clean:
         return
-    option = "" if stack.name == "dev" else f" --stack {stack.name}"
     if not (recovery.settled or cleared.locks or cleared.files):
         output.result(f"Nothing to recover: nothing is pending in stack {stack.name}.")
         return
     adopted = sum(item.settlement is Settlement.ADOPTED for item in recovery.settled)
     output.result(
         f"The state of stack {stack.name} is complete: {adopted} adopted, nothing pending. "
-        f"Next: tpuflex up{option}, or tpuflex down{option}"
+        + for_stack("Next: tpuflex up, or tpuflex down", stack.name)
     )

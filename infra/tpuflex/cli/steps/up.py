@@ -7,6 +7,7 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.host_progress import HostProgress
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.stack_run import StackRun
@@ -124,7 +125,6 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
     """Print the endpoint and the commands to use it with."""
     stack, output = cloud.stack, invocation.output
     endpoint = status.endpoint(stack.settings.serving.port)
-    option = "" if stack.name == "dev" else f" --stack {stack.name}"
     timeline = status.host.seconds_by_phase() if status.host else {}
     output.document(
         {
@@ -147,9 +147,8 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
         )
     )
     output.result()
-    output.result(f'Next: tpuflex ask{option} "your question"')
-    output.result(f"      tpuflex status{option}")
-    output.result(f"      tpuflex down{option}")
+    commands = 'Next: tpuflex ask "your question"\n      tpuflex status\n      tpuflex down'
+    output.result(for_stack(commands, stack.name))
 
 
 def _wrapped(words: Iterable[str]) -> str:
