@@ -145,8 +145,8 @@ def is_misspelt(zone: str) -> bool:
     ``us-esat5-a`` is misspelt. ``us-east9-a`` is not: Google numbers new regions.
     """
     stem = _stem(zone)
-    known = {_stem(f"{region}-a") for region in REGIONS}
-    return stem not in known and bool(difflib.get_close_matches(stem, known, n=1, cutoff=0.84))
+    stems = {_stem(f"{region}-a") for region in REGIONS}
+    return stem not in stems and bool(difflib.get_close_matches(stem, stems, n=1, cutoff=0.84))
 
 
 def nearest_zones(zone: str, count: int = 3) -> tuple[str, ...]:

@@ -24,12 +24,12 @@ def engine(invocation: Invocation, install: bool) -> None:
     output = invocation.output
     if install:
         ensure(invocation.home, invocation.environ, output.progress)
-    found = search(invocation.home, invocation.environ)
-    output.document(found.to_json())
-    for candidate in found.candidates:
+    result = search(invocation.home, invocation.environ)
+    output.document(result.to_json())
+    for candidate in result.candidates:
         mark = "*" if candidate.taken else " "
         version = f" {candidate.version}" if candidate.version else ""
         output.result(f"{mark} {candidate.source:5}  {candidate.location}{version}")
         output.result(f"         {candidate.reason}")
-    if found.engine is None:
+    if result.engine is None:
         raise EngineError("There is no Pulumi engine yet.", hint=WAYS_OUT)

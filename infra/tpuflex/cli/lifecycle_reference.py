@@ -56,9 +56,9 @@ def _rows() -> Iterator[str]:
     for condition, row in TABLE.items():
         yield f"### {condition.value}\n\n{row.meaning[:1].upper()}{row.meaning[1:]}.\n"
         lines = [
-            (f"`{command}`", str(found.exit_code), found.text or "-")
+            (f"`{command}`", str(outcome.exit_code), outcome.text or "-")
             for command in COMMANDS
-            for found in (getattr(row, command),)
+            for outcome in (getattr(row, command),)
         ]
         yield _table(("command", "exit", "says"), lines) + "\n"
 

@@ -132,8 +132,7 @@ class VllmEndpoint(pulumi.ComponentResource):
 
         An explicit provider ignores the `gcp:` configuration of the surrounding program.
         """
-        given = self.get_provider("gcp:index:Provider")
-        provider = given or gcp.Provider(
+        provider = self.get_provider("gcp:index:Provider") or gcp.Provider(
             f"{name}-gcp",
             project=settings.project,
             region=region_of(settings.slice.zones[0]),

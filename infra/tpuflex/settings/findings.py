@@ -153,19 +153,19 @@ def _suggests(suggestion: Finding, key: str) -> bool:
 def _problem(error: ErrorDetails, value: object, path: str, last: str) -> tuple[str, str]:
     kind, context = error["type"], error.get("ctx", {})
     # The environment may contain a secret by mistake: do not show its values.
-    found = "the value" if path.startswith("tpuflex:serving.env") else shown(value)
+    text = "the value" if path.startswith("tpuflex:serving.env") else shown(value)
     if value is None:
         return "is empty", "Write a value, or remove the line."
     if kind == REFUSED:
         return str(context["problem"]), str(context["remedy"])
     if kind in _KINDS:
         quotes = " (in quotes)" if kind == "string_type" and not isinstance(value, dict) else ""
-        return f"{found} is not {_KINDS[kind]}", f"Write {_KINDS[kind]}{quotes}."
+        return f"{text} is not {_KINDS[kind]}", f"Write {_KINDS[kind]}{quotes}."
     if kind == "literal_error":
         choices = str(context["expected"]).replace("'", "")
-        return f"{found} is not one of the choices", f"Write {choices}."
+        return f"{text} is not one of the choices", f"Write {choices}."
     if kind == "string_pattern_mismatch":
-        return f"{found} cannot be used", _EXAMPLES.get(last, "Write it in another form.")
+        return f"{text} cannot be used", _EXAMPLES.get(last, "Write it in another form.")
     if kind == "too_short":
         return "the list is empty", _EXAMPLES.get(last, "Write at least one.")
     limits = {
@@ -175,11 +175,11 @@ def _problem(error: ErrorDetails, value: object, path: str, last: str) -> tuple[
     }
     if kind in limits:
         name, form = limits[kind]
-        return f"{found} is out of range", f"Write {form.format(context[name])}."
+        return f"{text} is out of range", f"Write {form.format(context[name])}."
     if kind == "value_error":
         problem, _, remedy = str(context["error"]).partition("; ")
         return problem, f"{remedy[:1].upper()}{remedy[1:]}." if remedy else ""
-    return f"{found} cannot be used", f"{error['msg']}."
+    return f"{text} cannot be used", f"{error['msg']}."
 
 
 def _walk(

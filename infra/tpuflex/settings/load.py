@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -76,13 +76,16 @@ def load_stack_file(path: Path) -> LoadedStack:
         document = read_yaml(text)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise SettingsError(source, (_not_yaml(source, error),)) from error
-    findings: list[Finding] = list(document.repeated)
-    sections = _sections(document.value, findings)
-    # When the keys stand in the wrong place, reporting each of them as missing is no help.
-    misplaced = bool(findings) and not sections
-    settings = None if misplaced else _parse(sections, findings)
-    if settings is None:
-        raise SettingsError(source, tuple(_with_line(item, document.lines) for item in findings))
+    sections, findings = _sections(document.value)
+    findings = [*document.repeated, *findings]
+    try:
+        if findings and not sections:
+            # The keys stand in the wrong place: reporting each of them as missing is no help.
+            raise SettingsError(source, tuple(findings))
+        settings = _parse(sections, source, findings)
+    except SettingsError as error:
+        with_lines = tuple(_with_line(finding, document.lines) for finding in error.findings)
+        raise SettingsError(source, with_lines) from None
     return LoadedStack(settings, match.group(1) if match else path.stem, path)
 
 
@@ -110,10 +113,7 @@ def load_pulumi_config(config: pulumi.Config) -> StackSettings:
             sections[name] = None
         else:
             sections[name] = value if name in _SCALAR_KEYS else _from_json(value)
-    settings = _parse(sections, findings)
-    if settings is None:
-        raise SettingsError("the stack's configuration", tuple(findings))
-    return settings
+    return _parse(sections, "the stack's configuration", findings)
 
 
 def parse(mapping: Mapping[str, object], source: str) -> StackSettings:
@@ -127,20 +127,21 @@ def parse(mapping: Mapping[str, object], source: str) -> StackSettings:
     Raises:
         SettingsError: it is wrong; holds every finding.
     """
-    findings: list[Finding] = []
-    settings = _parse(mapping, findings)
-    if settings is None:
-        raise SettingsError(source, tuple(findings))
-    return settings
+    return _parse(mapping, source)
 
 
-def _parse(mapping: Mapping[str, object], findings: list[Finding]) -> StackSettings | None:
-    """The settings, or None, with all problems added to ``findings``."""
-    impossible: list[Finding] = []
-    plain = make_plain(mapping, NAMESPACE, impossible)
+def _parse(
+    mapping: Mapping[str, object], source: str, earlier: Sequence[Finding] = ()
+) -> StackSettings:
+    """The settings in ``mapping``.
+
+    Raises:
+        SettingsError: there are findings; the ``earlier`` ones are among them.
+    """
+    plain, not_plain = make_plain(mapping, NAMESPACE)
     sections = plain if isinstance(plain, dict) else {}
-    refused = {_first_name(finding.key) for finding in impossible}
-    findings.extend(impossible)
+    refused = {_first_name(finding.key) for finding in not_plain}
+    findings = [*earlier, *not_plain]
     known = list(StackSettings.model_fields)
     for name in sections:
         if name not in known:
@@ -152,29 +153,29 @@ def _parse(mapping: Mapping[str, object], findings: list[Finding]) -> StackSetti
         key = f"{NAMESPACE}{name}"
         if name in sections:
             if name not in refused:
-                values |= _section(name, sections[name], findings)
+                section, problems = _section(name, sections[name])
+                values |= section
+                findings += problems
         elif field.is_required() and name not in refused:
             about = " ".join((field.description or "").split())
             findings.append(Finding(key, MISSING, f"Write {key}.{' ' if about else ''}{about}"))
         elif not field.is_required():
             values[name] = field.get_default(call_default_factory=True)
-    findings.extend(check_draft(Draft(**values)))  # type: ignore[arg-type]
+    findings += check_draft(Draft(**values))  # type: ignore[arg-type]
     if findings:
-        findings[:] = in_order(without_explained(findings))
-        return None
+        raise SettingsError(source, tuple(in_order(without_explained(findings))))
     return StackSettings.model_validate(values)
 
 
-def _section(name: str, value: JsonValue, findings: list[Finding]) -> dict[str, object]:
-    """``{name: value}`` as the model's type; or ``{}``, with the problems in ``findings``."""
+def _section(name: str, value: JsonValue) -> tuple[dict[str, object], list[Finding]]:
+    """``{name: value}`` as the model's type; or ``{}`` and what is wrong."""
     try:
         # Strict JSON: "8000" is not a number, 1 is not a text, but a list may become a tuple.
-        return {name: _adapter(name).validate_json(json.dumps(value), strict=True)}
+        return {name: _adapter(name).validate_json(json.dumps(value), strict=True)}, []
     except ValidationError as error:
         errors = error.errors(include_url=False)
         located = [{**item, "loc": (name, *item["loc"])} for item in errors]
-        findings.extend(findings_of(StackSettings, located, NAMESPACE))  # type: ignore[arg-type]
-        return {}
+        return {}, list(findings_of(StackSettings, located, NAMESPACE))  # type: ignore[arg-type]
 
 
 @cache
@@ -183,22 +184,23 @@ def _adapter(name: str) -> TypeAdapter[object]:
     return TypeAdapter(StackSettings.model_fields[name].rebuild_annotation())
 
 
-def _sections(document: object, findings: list[Finding]) -> dict[str, object]:
+def _sections(document: object) -> tuple[dict[str, object], list[Finding]]:
     """The ``tpuflex:`` keys of a stack file; keys of other namespaces are left alone."""
     if document is None:
-        return {}
+        return {}, []
     if not isinstance(document, dict):
-        findings.append(Finding("config", "the file is not a section", "Write `config:` first."))
-        return {}
+        finding = Finding("config", "the file is not a section", "Write `config:` first.")
+        return {}, [finding]
     config = document.get("config")
-    for name in document:
-        if isinstance(name, str) and name.startswith(NAMESPACE):
-            findings.append(Finding(name, "stands outside of config", "Indent it below `config:`."))
+    findings = [
+        Finding(name, "stands outside of config", "Indent it below `config:`.")
+        for name in document
+        if isinstance(name, str) and name.startswith(NAMESPACE)
+    ]
     if config is None:
-        return {}
+        return {}, findings
     if not isinstance(config, dict):
-        findings.append(Finding("config", "is not a section", "Write keys below it."))
-        return {}
+        return {}, [*findings, Finding("config", "is not a section", "Write keys below it.")]
     sections: dict[str, object] = {}
     for name, value in config.items():
         if not isinstance(name, str):
@@ -207,7 +209,7 @@ def _sections(document: object, findings: list[Finding]) -> dict[str, object]:
             sections[name.removeprefix(NAMESPACE)] = value
         elif ":" not in name:
             findings.append(Finding(name, "has no namespace", f"Write {NAMESPACE}{name}."))
-    return sections
+    return sections, findings
 
 
 def _from_json(value: object) -> object:

@@ -26,45 +26,49 @@ SECURE_REMEDY = (
 )
 
 
-def make_plain(value: object, key: str, findings: list[Finding], depth: int = 0) -> JsonValue:
-    """``value`` as JSON types; what JSON cannot express becomes None, with a finding added."""
-    if isinstance(value, BaseModel):
-        return make_plain(value.model_dump(mode="json", exclude_none=True), key, findings, depth)
-    if depth > _DEEPEST:
-        findings.append(Finding(key, "nested too deeply (or contains itself)", "Write it flat."))
-        return None
-    if isinstance(value, Mapping):
-        return _plain_mapping(value, key, findings, depth)
-    if isinstance(value, (list, tuple)):
-        return [
-            make_plain(item, f"{key}[{index}]", findings, depth + 1)
-            for index, item in enumerate(value)
-        ]
-    problem = _scalar_problem(value)
-    if problem is not None:
-        findings.append(Finding(key, *problem))
-        return None
-    if value is None or isinstance(value, (str, int, float, bool)):
-        return value
-    findings.append(
-        Finding(key, f"{str(value)!r} was read as a {type(value).__name__}", "Write it in quotes.")
-    )
-    return None
+def make_plain(value: object, key: str) -> tuple[JsonValue, list[Finding]]:
+    """``value`` as JSON types, and findings about what JSON cannot express: None in its place."""
+    reader = _Reader()
+    return reader.read(value, key, 0), reader.findings
 
 
-def _plain_mapping(
-    value: Mapping[object, object], key: str, findings: list[Finding], depth: int
-) -> JsonValue:
-    if set(value) == {"secure"}:
-        findings.append(Finding(key, "is an encrypted value", SECURE_REMEDY))
+class _Reader:
+    def __init__(self) -> None:
+        self.findings: list[Finding] = []
+
+    def read(self, value: object, key: str, depth: int) -> JsonValue:
+        if isinstance(value, BaseModel):
+            value = value.model_dump(mode="json", exclude_none=True)
+        if depth > _DEEPEST:
+            return self._refuse(key, "nested too deeply (or contains itself)", "Write it flat.")
+        if isinstance(value, Mapping):
+            return self._mapping(value, key, depth)
+        if isinstance(value, (list, tuple)):
+            return [
+                self.read(item, f"{key}[{index}]", depth + 1) for index, item in enumerate(value)
+            ]
+        problem = _scalar_problem(value)
+        if problem is not None:
+            return self._refuse(key, *problem)
+        if value is None or isinstance(value, (str, int, float, bool)):
+            return value
+        kind = type(value).__name__
+        return self._refuse(key, f"{str(value)!r} was read as a {kind}", "Write it in quotes.")
+
+    def _mapping(self, value: Mapping[object, object], key: str, depth: int) -> JsonValue:
+        if set(value) == {"secure"}:
+            return self._refuse(key, "is an encrypted value", SECURE_REMEDY)
+        result: dict[str, JsonValue] = {}
+        for name, item in value.items():
+            if isinstance(name, str) and _encodable(name):
+                result[name] = self.read(item, join(key, name), depth + 1)
+            else:
+                self._refuse(key, f"{name!r} cannot be a key", "Write it in quotes.")
+        return result
+
+    def _refuse(self, key: str, problem: str, remedy: str) -> JsonValue:
+        self.findings.append(Finding(key, problem, remedy))
         return None
-    result: dict[str, JsonValue] = {}
-    for name, item in value.items():
-        if not isinstance(name, str) or not _encodable(name):
-            findings.append(Finding(key, f"{name!r} cannot be a key", "Write it in quotes."))
-            continue
-        result[name] = make_plain(item, join(key, name), findings, depth + 1)
-    return result
 
 
 def join(key: str, name: str) -> str:

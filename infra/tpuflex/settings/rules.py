@@ -84,13 +84,13 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
             "Remove it unless the model cannot be loaded without it.",
         )
     row = accelerator(settings.slice.accelerator_type)
-    known = model(settings.model.name)
-    if row is not None and known is not None and settings.serving.flags.additional_config is None:
+    listed = model(settings.model.name)
+    if row is not None and listed is not None and settings.serving.flags.additional_config is None:
         memory = row.chips * row.hbm_gb_per_chip
-        if known.bf16_gb > memory:
+        if listed.bf16_gb > memory:
             yield Finding(
                 "tpuflex:slice.accelerator_type",
-                f"{known.name} has {known.bf16_gb} GB of weights and {row.name} {memory} GB",
+                f"{listed.name} has {listed.bf16_gb} GB of weights and {row.name} {memory} GB",
                 "Use a larger accelerator type, or quantize in "
                 "tpuflex:serving.flags.additional_config.",
             )

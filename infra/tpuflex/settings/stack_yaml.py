@@ -39,40 +39,41 @@ def read_yaml(text: str) -> Document:
         node = loader.get_single_node()
         if node is None:
             return Document(None)
-        lines: dict[str, int] = {}
-        repeated: list[Finding] = []
-        _note_lines(node, "", lines, repeated, 0)
+        keys = _Keys()
+        keys.note(node, "", 0)
         # A node may contain itself through an alias; the loader builds that too.
-        return Document(loader.construct_document(node), lines, tuple(repeated))
+        return Document(loader.construct_document(node), keys.lines, tuple(keys.repeated))
     finally:
         loader.dispose()
 
 
-def _note_lines(
-    node: yaml.Node, path: str, lines: dict[str, int], repeated: list[Finding], depth: int
-) -> None:
-    if depth > _DEEPEST:
-        return
-    if isinstance(node, yaml.SequenceNode):
-        for index, item in enumerate(node.value):
-            _note_lines(item, f"{path}[{index}]", lines, repeated, depth + 1)
-    if not isinstance(node, yaml.MappingNode):
-        return
-    seen: dict[str, int] = {}
-    for key_node, value_node in node.value:
-        if not isinstance(key_node, yaml.ScalarNode):
-            continue
-        name = str(key_node.value)
-        line = key_node.start_mark.line + 1
-        key = join(path, name) if path else name
-        if name in seen:
-            repeated.append(
-                Finding(
-                    key.removeprefix("config."),
-                    f"is written twice (lines {seen[name]} and {line})",
-                    "Remove one of them.",
-                )
-            )
-        seen[name] = line
-        lines[key.removeprefix("config.")] = line
-        _note_lines(value_node, key, lines, repeated, depth + 1)
+class _Keys:
+    """The keys of a document: their lines, and those that occur twice."""
+
+    def __init__(self) -> None:
+        self.lines: dict[str, int] = {}
+        self.repeated: list[Finding] = []
+
+    def note(self, node: yaml.Node, path: str, depth: int) -> None:
+        """Note the keys of ``node``, which stands at ``path``."""
+        if depth > _DEEPEST:
+            return
+        if isinstance(node, yaml.SequenceNode):
+            for index, item in enumerate(node.value):
+                self.note(item, f"{path}[{index}]", depth + 1)
+        if not isinstance(node, yaml.MappingNode):
+            return
+        seen: dict[str, int] = {}
+        for key_node, value_node in node.value:
+            if not isinstance(key_node, yaml.ScalarNode):
+                continue
+            name = str(key_node.value)
+            line = key_node.start_mark.line + 1
+            key = join(path, name) if path else name
+            full = key.removeprefix("config.")
+            if name in seen:
+                problem = f"is written twice (lines {seen[name]} and {line})"
+                self.repeated.append(Finding(full, problem, "Remove one of them."))
+            seen[name] = line
+            self.lines[full] = line
+            self.note(value_node, key, depth + 1)
