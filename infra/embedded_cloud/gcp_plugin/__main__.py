@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import sys
-import threading
 from pathlib import Path
 
 from embedded_cloud.access import read_token
@@ -24,29 +23,15 @@ def main(arguments: list[str] | None = None) -> int:
         help="the embedded cloud's state directory, where its token is",
     )
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 chooses one")
-    parser.add_argument(
-        "--exit-with-stdin",
-        action="store_true",
-        help="end when standard input closes, so as not to outlive the process that started it",
-    )
     options = parser.parse_args(arguments)
     try:
         plugin = serve(options.base_url, options.port, token=read_token(options.state_dir))
     except EmulatorError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    ended = end_on_signal()
-    if options.exit_with_stdin:
-        threading.Thread(target=_wait_for_eof, args=(ended,), daemon=True).start()
-    run(plugin, ended)
+    run(plugin, end_on_signal())
     plugin.stop()
     return 0
-
-
-def _wait_for_eof(ended: threading.Event) -> None:
-    while sys.stdin.buffer.read(4096):
-        pass
-    ended.set()
 
 
 if __name__ == "__main__":
