@@ -7,8 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.engine.build import LOCK, MODULE, build, build_environment, end_of, find_go
-from tpuflex.engine.version import ENGINE_VERSION, MINIMUM_GO, parse_version, show_version
+from tpuflex.engine.build import (
+    ENGINE_VERSION,
+    LOCK,
+    MINIMUM_GO,
+    MODULE,
+    build,
+    build_environment,
+    end_of,
+    find_go,
+    parse_version,
+    show_version,
+)
 from tpuflex.errors import EngineError
 
 #: A stand-in for `go` that writes what it was asked and, where asked, an engine.

@@ -54,8 +54,8 @@ class TestKind:
     @pytest.mark.parametrize(
         ("operation", "command", "hint"),
         [
-            ("up", "up", "Mend the state first: tpuflex recover"),
-            ("destroy", "down", "Mend the state first: tpuflex recover"),
+            ("up", "up", "Repair the state first: tpuflex recover"),
+            ("destroy", "down", "Repair the state first: tpuflex recover"),
             ("preview", "preview", "Nothing was changed: run it again."),
         ],
     )
@@ -76,9 +76,9 @@ class TestKind:
         assert type(found) is EngineError
         assert found.message.startswith(
             f"pulumi-resource-gcp ended in the middle of `{command}`: it crashed or was killed"
-            " (for want of memory, say).\npanic: nil"
+            " (out of memory, for example).\npanic: nil"
         )
-        assert ("in the cloud and not in the state" in found.message) is (operation != "preview")
+        assert ("in the cloud but not in the state" in found.message) is (operation != "preview")
         assert found.hint == hint
 
     @pytest.mark.parametrize(("operation", "outcome"), [("up", STUCK_UP), ("destroy", STUCK_DOWN)])
@@ -146,7 +146,7 @@ class TestKind:
         assert found.hint == "These are keys of tpuflex:slice in the stack file."
 
     def test_after_a_killed_run(self) -> None:
-        """A failure that follows a killed run points to what mends its state."""
+        """A failure that follows a killed run points to the command that repairs its state."""
         warning = Note(
             "warning",
             "Attempting to deploy or update resources with 1 pending operations from previous "

@@ -142,7 +142,7 @@ class TestEnsure:
         assert "https://go.dev/dl/" in caught.value.hint
 
     def test_one_builder_at_a_time(self, home: Path, environ: dict[str, str]) -> None:
-        """Whoever waited for another builder takes what that one has built."""
+        """A process that waited for another builder takes what that one has built."""
         import fcntl
         import threading
 

@@ -1,4 +1,4 @@
-"""kill -9 against the real engine on the embedded cloud: recover mends it with no manual step."""
+"""kill -9 against the real engine on the embedded cloud: recover repairs it with no manual step."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def test_queued_resource_in_up_and_in_destroy(
 
 
 def test_network_then_down(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None:
-    """A network whose create was cut off is taken in, so that a `down` finds it; a healthy
+    """A network whose create was cut off is imported, so that a `down` finds it; a healthy
     stack has nothing to recover."""
     killed(embedded, "up", kill_at("POST", "/global/networks$"))
 
@@ -97,7 +97,7 @@ def test_bucket_that_was_not_made_and_one_that_was(
     embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Killed before the create took effect, the operation is cleared; killed after, the bucket
-    is taken in with what only the program knows of it, and the next `up` changes nothing of it."""
+    is imported with what only the program knows of it, and the next `up` changes nothing of it."""
     killed(embedded, "up", kill_at("POST", "/storage/v1/b$", stage=Stage.BEFORE_COMMIT))
     before = recovered(embedded, capsys)
     killed(embedded, "up", kill_at("POST", "/storage/v1/b$"))
@@ -116,7 +116,7 @@ def test_bucket_that_was_not_made_and_one_that_was(
 def test_what_no_operation_is_pending_for(
     embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What exists though no state knows of it is taken in as well, by its marker: the gcp
+    """What exists though no state knows of it is imported as well, by its marker: the gcp
     plugin's create of it would fail with 409. What is not ours is left to its owner."""
     names = Names("tpuflex", "dev", ENDPOINT_NAME)
     network = {

@@ -1,4 +1,4 @@
-"""A lock is broken only when its owner is certainly dead; files cut short by a kill are mended."""
+"""A lock is broken only when its owner is certainly dead; files truncated by a kill are removed."""
 
 from __future__ import annotations
 
@@ -139,14 +139,14 @@ class TestBreaking:
         assert len(list(file.parent.glob("*.json"))) == 2
 
     def test_headless_engine_is_ended(self, tmp_path: Path) -> None:
-        """An engine that nobody waits for is told to finish, and said so."""
+        """An engine that nothing waits for is told to finish, and that is reported."""
         write_lock(tmp_path)
         said: list[str] = []
         machine = Machine({7: TAKEN - 60}, frozenset({7}))
 
         break_locks(locks(tmp_path, "p", "dev"), machine, said.append)
 
-        assert "works on without its command line" in said[0]
+        assert "runs without its command line" in said[0]
         assert machine.running == {}
 
     def test_of_one_that_is_just_dying(self, tmp_path: Path) -> None:
@@ -189,9 +189,9 @@ class TestFiles:
         (stack / "dev.json.18ea.tmp").write_text('{"half')
         (stack / "other.json.attrs").write_text("")
 
-        mended = mend_files(tmp_path, "p", "dev")
+        removed = mend_files(tmp_path, "p", "dev")
 
-        assert {file.name for file in mended} == {"dev.json.attrs", "dev.json.18ea.tmp"}
+        assert {file.name for file in removed} == {"dev.json.attrs", "dev.json.18ea.tmp"}
         assert {f.name for f in stack.iterdir()} == {"dev.json", "other.json", "other.json.attrs"}
 
     @pytest.mark.parametrize(
@@ -221,7 +221,7 @@ with sole_recovery(Path(sys.argv[1]), "p", "dev"):
 
 
 def test_one_recovery_at_a_time(tmp_path: Path) -> None:
-    """A second one is refused and names the first; killed, the first is in nobody's way; another
+    """A second one is refused and names the first; killed, the first is in no one's way; another
     stack's is not concerned."""
     with subprocess.Popen(
         [sys.executable, "-c", HOLDER, str(tmp_path)], stdout=subprocess.PIPE, text=True
@@ -229,7 +229,7 @@ def test_one_recovery_at_a_time(tmp_path: Path) -> None:
         assert first.stdout is not None
         assert first.stdout.readline() == "inside\n"
         with (
-            pytest.raises(EngineError, match=rf"at work on stack dev \(process {first.pid}\)"),
+            pytest.raises(EngineError, match=rf"is running on stack dev \(process {first.pid}\)"),
             sole_recovery(tmp_path, "p", "dev"),
         ):
             pass

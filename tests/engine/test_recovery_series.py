@@ -69,7 +69,7 @@ class World:
         return EnginePlan((self.program,))
 
     def refresh(self, targets: tuple[str, ...] = ()) -> None:
-        """As the provider reads: what the state remembers and the cloud has."""
+        """As the provider reads: what the state names and the cloud has."""
         found = []
         for one in resources(self.state):
             known = {one["id"], *((one.get("outputs") or {}).get("requests") or ())}
@@ -116,7 +116,7 @@ def test_a_request_in_a_zone_that_the_state_does_not_name(zones: tuple[str, ...]
 
 def test_a_replacement_in_a_zone_that_the_state_does_not_name() -> None:
     """The program moved the slice, and the plugin was killed after it had asked in the new zone:
-    the new one is taken in, the old one is to be deleted."""
+    the new one is imported, the old one is to be deleted."""
     world = World({name(A), name(B, 2)}, step("replace", inputs(B, generation=2)))
 
     assert world.recovered() == [("adopted", name(B, 2))]
@@ -125,8 +125,8 @@ def test_a_replacement_in_a_zone_that_the_state_does_not_name() -> None:
     assert (new["id"], new.get("delete")) == (name(B, 2), None)
 
 
-def test_generations_that_nobody_remembers() -> None:
-    """Whoever went on without a `recover` may have skipped some: the latest is the slice, and all
+def test_generations_that_no_state_knows() -> None:
+    """Going on without a `recover` may have skipped some: the latest is the slice, and all
     others are to be deleted."""
     world = World({name(A), name(B, 2), name(A, 4), name(C, 3)})
 
@@ -181,7 +181,7 @@ def test_nothing_elsewhere() -> None:
 
 
 def test_a_lost_state_in_a_zone_that_the_program_does_not_name() -> None:
-    """It is taken in where it is, with its zone before those of the program."""
+    """It is imported where it is, with its zone before those of the program."""
     world = World({name(B), name(C), name(C, 2)}, step("create", inputs(A)))
     world.state = {"resources": []}
 
@@ -245,7 +245,7 @@ class TestListed:
 
         assert found == [f"{ZONE}/queuedResources/{id_}" for id_ in reversed(ids)]
 
-    def test_somebody_elses(self) -> None:
+    def test_of_another_stack(self) -> None:
         """The same names with another marker are another stack's."""
         asked = {**self.ASKED, "labels": STRANGER.labels()}
 

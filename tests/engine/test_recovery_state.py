@@ -1,4 +1,4 @@
-"""Surgery on an exported state keeps it valid: pure, no engine."""
+"""Changes to an exported state keep it valid: pure, no engine."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def urns(deployment: dict[str, Any]) -> list[str]:
 
 class TestAdopted:
     def test_comes_after_what_it_needs(self) -> None:
-        """A newcomer stands after its dependencies and before what depends on it."""
+        """An import stands after its dependencies and before what depends on it."""
         network = resource(NETWORK, "net")
         bucket = resource(BUCKET, "late", dependencies=[network["urn"]])
 
@@ -60,7 +60,7 @@ class TestAdopted:
 
     @pytest.mark.parametrize("id_", ["p roles/r user:u", "p/roles/r/user:u"])
     def test_twice_is_once(self, id_: str) -> None:
-        """What an earlier recovery had begun to take in is taken in anew, not replaced."""
+        """What an earlier recovery had begun to import is imported anew, not replaced."""
         member = resource("gcp:projects/iAMMember:IAMMember", "m", id=id_)
 
         found = adopted(state(member), [{**member, "id": "p roles/r user:u"}])
@@ -104,13 +104,13 @@ def test_references_by_id_and_by_name() -> None:
     """Dependencies are read off ids and names among the inputs, at any depth."""
     network = resource(NETWORK, "net", outputs={"name": "n1"})
     other = resource(NETWORK, "other", outputs={"name": "n2"})
-    newcomer = resource(BUCKET, "b", inputs={"deep": [{"network": "net-id"}], "x": "n2x"})
+    imported = resource(BUCKET, "b", inputs={"deep": [{"network": "net-id"}], "x": "n2x"})
 
-    assert referenced(newcomer, [network, other, newcomer]) == [network["urn"]]
+    assert referenced(imported, [network, other, imported]) == [network["urn"]]
 
 
 def test_missing_provider_is_noticed() -> None:
-    """A newcomer whose provider is not in the state is not taken in."""
+    """A resource whose provider is not in the state is not imported."""
     provider = "urn:pulumi:dev::p::pulumi:providers:gcp::g"
 
     assert lacking(resource(NETWORK, "net", provider=f"{provider}::uuid"), state()) == [provider]

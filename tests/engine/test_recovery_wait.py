@@ -1,4 +1,4 @@
-"""What a recovery waits for, reads again, and takes in that no operation was left of."""
+"""What a recovery waits for, reads again, and imports although no operation was left of it."""
 
 from __future__ import annotations
 
@@ -107,7 +107,7 @@ def stored(generation: int = 1, **more: Any) -> dict[str, Any]:
     }
 
 
-def test_what_is_on_its_way_out_is_waited_for() -> None:
+def test_what_is_being_deleted_is_waited_for() -> None:
     """Also when no operation of it is pending: only its plugin was killed."""
     world = World(gone_at={"slice-g1": 130.0}, state={"resources": [stored()]})
 
@@ -138,7 +138,7 @@ def test_the_wait_ends() -> None:
 
 
 def test_what_was_still_going_when_it_was_taken_in_leaves_the_state() -> None:
-    """An earlier recovery had found it on its way out, and left it pending."""
+    """An earlier recovery had found it being deleted, and left it pending."""
     operation = {"resource": stored(), "type": "creating"}
     known = stored(outputs={"lifecycle": "deleting"})
     world = World(state={"resources": [known], "pending_operations": [operation]})
@@ -148,7 +148,7 @@ def test_what_was_still_going_when_it_was_taken_in_leaves_the_state() -> None:
 
 
 def test_what_is_gone_leaves_the_state() -> None:
-    """It was deleted, and who was to note that was killed."""
+    """It was deleted, and the run that was to note that was killed."""
     world = World(state={"resources": [stored()]})
 
     assert world.recovered() == {"cleared": "it is gone"}
@@ -180,7 +180,7 @@ def test_the_next_generation_that_no_state_knows_is_taken_in() -> None:
 
 def test_a_reminder_does_not_hide_its_replacement() -> None:
     """The old one was deleted first; its replacement was made by a plugin that was killed alone.
-    It is taken in as what it is: an entry that only said "was deleted to be replaced" would be
+    It is imported as what it is: an entry that only said "was deleted to be replaced" would be
     dropped by the next run, and the slice with it."""
     asked = {**INPUTS, "queuedResourceId": "slice-g2"}
     world = World(alive={"slice-g2": asked}, state={"resources": [stored(pendingReplacement=True)]})
@@ -193,7 +193,7 @@ def test_a_reminder_does_not_hide_its_replacement() -> None:
 
 
 def test_a_reminder_alone_is_nothing_to_settle() -> None:
-    """What was deleted to be replaced, and has no replacement yet, is missed by nobody."""
+    """What was deleted to be replaced, and has no replacement yet, is not missing."""
     reminder = stored(pendingReplacement=True)
     world = World(state={"resources": [reminder]})
 
@@ -202,8 +202,8 @@ def test_a_reminder_alone_is_nothing_to_settle() -> None:
 
 
 def test_a_lost_state_with_a_slice_of_a_later_generation() -> None:
-    """Whoever has no state would begin with g1 again, and pay twice: the latest that exists is
-    taken in, and what it replaced is to be deleted."""
+    """Without a state an `up` would begin with g1 again, and pay twice: the latest that exists is
+    imported, and what it replaced is to be deleted."""
     asked = {f"slice-g{n}": {**INPUTS, "queuedResourceId": f"slice-g{n}"} for n in (4, 5)}
     world = World(alive=asked)
     world.plan = EnginePlan((Step("create", TYPE, "slice", URN, INPUTS),))

@@ -58,13 +58,13 @@ def test_life_of_a_stack(embedded: Embedded) -> None:
     outputs = run.up()
     again = run.preview()
     run.refresh()
-    condemned = run.preview_destroy()
+    planned = run.preview_destroy()
     run.destroy()
     run.remove()
 
     assert outputs["lifecycle"] == "active"
     assert again.changes == ()
-    assert {step.operation for step in condemned.changes} == {"delete"}
+    assert {step.operation for step in planned.changes} == {"delete"}
     created = {p.step.type for p in seen if isinstance(p, Finished)}
     assert "tpuflex:tpu:QueuedResource" in created
     assert any(isinstance(p, Note) and "ACTIVE" in p.text for p in seen)
@@ -133,8 +133,8 @@ def test_teardown_of_what_is_all_protected(embedded: Embedded) -> None:
     run = stack_run(embedded, program)
     run.up()
 
-    condemned = run.preview_destroy(spare_protected=True)
-    run.destroy(spare_protected=True)
+    planned = run.preview_destroy(keep_protected=True)
+    run.destroy(keep_protected=True)
 
-    assert [step.name for step in condemned.changes] == []
+    assert [step.name for step in planned.changes] == []
     assert any(resource.get("protect") for resource in run.resources())

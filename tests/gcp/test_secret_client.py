@@ -47,7 +47,7 @@ def test_version_too_far_ahead_is_refused(clients: Clients) -> None:
 
 
 def test_disabled_version_is_not_used(clients: Clients) -> None:
-    """A version that somebody disabled stays out of use; the hint says which number to take."""
+    """A version that was disabled stays out of use; the hint says which number to take."""
     clients.secrets.ensure_api_key(SECRET, 1)
     clients.secretmanager.call("POST", f"/v1/{SECRET}/versions/1:disable", body={})
     with pytest.raises(ConflictError) as caught:

@@ -1,4 +1,4 @@
-"""HTTP manners: what is retried, how long, and what each refusal becomes."""
+"""What is retried, for how long, and which error each refusal becomes."""
 
 from __future__ import annotations
 
@@ -83,7 +83,7 @@ def test_passing_faults_are_retried(fault: Any) -> None:
     ids=str,
 )
 def test_refusals_are_final_and_typed(fault: Any, kind: type[Exception]) -> None:
-    """What nobody's patience mends is raised at once, as the kind that says who must act."""
+    """What no retry can cure is raised at once, as the kind that says who must act."""
     sender, session = transport(fault)
 
     with pytest.raises(kind) as raised:
@@ -143,8 +143,8 @@ def test_no_answer_has_status_0() -> None:
 
 
 def test_rate_limit_that_lasts_is_no_missing_quota() -> None:
-    """Asked to go slower for longer than a call lasts, nobody lacks a permission or chips, and
-    the caller is told how long to stay away."""
+    """A rate limit that outlasts a call is no missing permission or quota, and the caller learns
+    how long to wait."""
     slow = refusal(403, "PERMISSION_DENIED", "Quota exceeded for 'Requests per minute'")
     sender, _ = transport((*slow, {"Retry-After": "120"}))
 

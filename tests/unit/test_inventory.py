@@ -73,7 +73,7 @@ class TestOwnership:
         )
 
     def test_a_foreign_label_beats_our_name(self) -> None:
-        """A resource that carries somebody else's marker is not ours, even under our name."""
+        """A resource that carries another marker is not ours, even under our name."""
         name = NAMES.bucket("p", "us-east5")
         bucket: dict[str, JsonValue] = {"name": name, "labels": labels("somebody")}
 
@@ -169,7 +169,7 @@ class TestCompleteness:
         "answer",
         [AccessError("no right"), ApiError("broken"), {"unreachable": ["locations/us-west1-c"]}],
     )
-    def test_zones_that_nobody_named_are_no_proof(self, answer: Answer) -> None:
+    def test_zones_that_were_not_asked_for_are_no_proof(self, answer: Answer) -> None:
         """Whether all zones can be listed at once is not documented: it only ever adds."""
         anywhere = "/v2alpha1/projects/p/locations/-/queuedResources"
 

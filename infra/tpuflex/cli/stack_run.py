@@ -125,14 +125,14 @@ class StackRun:
         with self._live(0) as self._progress:
             self.engine.refresh()
 
-    def destroy(self, plan: EnginePlan, *, spare_protected: bool = False) -> None:
-        """Delete every resource of the stack, except protected ones with ``spare_protected``.
+    def destroy(self, plan: EnginePlan, *, keep_protected: bool = False) -> None:
+        """Delete every resource of the stack, except protected ones with ``keep_protected``.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
         with self._live(len(plan.resources)) as self._progress:
-            self.engine.destroy(spare_protected=spare_protected)
+            self.engine.destroy(keep_protected=keep_protected)
 
     def _program(self) -> None:
         """The Pulumi program, run by the engine in this process."""

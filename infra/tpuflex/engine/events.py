@@ -1,4 +1,4 @@
-"""The engine's event stream as a few typed facts that a person or a log wants to read."""
+"""The engine's event stream, reduced to a few typed events for people and logs."""
 
 from __future__ import annotations
 
@@ -115,7 +115,7 @@ class Note:
         severity: ``info``, ``warning`` or ``error``.
         text: the message, without colour codes.
         name: logical name of the resource it is about, or empty.
-        passing: the message only tells how far a wait has come.
+        passing: the message only reports the progress of a wait.
     """
 
     severity: str
@@ -136,7 +136,7 @@ Progress = Started | Finished | Failed | Note | Totals
 
 
 def progress_of(event: EngineEvent) -> Progress | None:
-    """What ``event`` tells, or None when it tells nothing that is shown."""
+    """What ``event`` says, or None if it says nothing that is shown."""
     if event.resource_pre_event:
         return Started(_step(event.resource_pre_event.metadata))
     if event.res_outputs_event:
@@ -176,7 +176,7 @@ def _step(metadata: StepEventMetadata) -> Step:
 
 def _note(event: DiagnosticEvent) -> Note | None:
     text = _COLOUR.sub("", event.message).strip()
-    # The SDK's debug messages tell its own workings, several for each resource.
+    # The SDK's debug messages describe its internals, several for each resource.
     if not text or event.severity == "debug":
         return None
     return Note(

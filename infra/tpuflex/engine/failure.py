@@ -52,13 +52,13 @@ _HOLDER = re.compile(
 )
 #: What the message of a failure because of a lock begins with.
 LOCKED = "Another operation is running on this stack, or one was killed while it ran."
-#: A file of the backend that a kill cut short.
+#: A file of the backend that a kill has truncated.
 _TORN = re.compile(r"failed to load checkpoint|snapshot integrity failure")
 #: What the engine says at the beginning of an operation that follows a killed one.
 _PENDING = re.compile(r"pending operations? from previous deployment")
 #: What the engine says of a stack that its backend does not hold any more.
 _REMOVED = re.compile(r"no stack named '([^']+)' found")
-_RECOVER = "An earlier run was killed. Mend its state first: tpuflex recover"
+_RECOVER = "An earlier run was killed. Repair its state first: tpuflex recover"
 #: What the engine says when a plugin has died under it, and what that had printed.
 _DIED = re.compile(
     r"Detected that \S*?(?P<plugin>[^\s/]+) exited prematurely(?:[\s\S]*?streams of the plugin:)?"
@@ -145,7 +145,9 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     problems = list(_problems(notes))
     if not problems:
         tail = "\n".join(without_traceback(stderr).strip().splitlines()[-8:])
-        return EngineError(f"pulumi {operation} failed:\n{tail or 'it said nothing.'}", hint=hint)
+        return EngineError(
+            f"pulumi {operation} failed:\n{tail or 'it printed nothing.'}", hint=hint
+        )
     crash = next((match for p in problems if (match := _PROGRAM.search(p))), None)
     if crash is not None:
         return EngineError(
@@ -169,12 +171,12 @@ def _death(operation: str, plugin: str, printed: str) -> EngineError:
     nothing of it (docs/adr/0010)."""
     command = "down" if operation == "destroy" else operation
     message = f"{plugin} ended in the middle of `{command}`: it crashed or was killed"
-    message = f"{message} (for want of memory, say)." + (f"\n{printed}" if printed else "")
+    message = f"{message} (out of memory, for example)." + (f"\n{printed}" if printed else "")
     if operation == "preview":
         return EngineError(message, hint="Nothing was changed: run it again.")
     return EngineError(
-        f"{message}\nWhat it had begun may be in the cloud and not in the state.",
-        hint="Mend the state first: tpuflex recover",
+        f"{message}\nWhat it had begun may be in the cloud but not in the state.",
+        hint="Repair the state first: tpuflex recover",
     )
 
 
@@ -242,4 +244,4 @@ def _hint(text: str, operation: str) -> str:
         return f"{advice[:1].upper()}{advice[1:]}."
     if "passphrase" in text:
         return "Set PULUMI_CONFIG_PASSPHRASE."
-    return f"Run `tpuflex {'down' if operation == 'destroy' else 'up'}` again once it is mended."
+    return f"Run `tpuflex {'down' if operation == 'destroy' else 'up'}` again once that is fixed."

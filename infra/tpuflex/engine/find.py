@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from tpuflex.engine import build
-from tpuflex.engine.version import (
+from tpuflex.engine.build import (
     ENGINE_VERSION,
     MINIMUM_ENGINE,
     MINIMUM_GO,

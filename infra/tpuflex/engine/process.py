@@ -1,4 +1,4 @@
-"""The engine as a child process that a terminal's Ctrl-C reaches exactly once, through us.
+"""The engine as a child process that gets a terminal's Ctrl-C exactly once, through us.
 
 The Automation API starts the engine in the terminal's foreground group, where Ctrl-C would
 reach it directly and once more through the API's caller: the second one makes it drop what

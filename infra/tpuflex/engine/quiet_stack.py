@@ -1,4 +1,7 @@
-"""The Automation API's stack without the engine runs whose answers nobody reads."""
+"""The Automation API's stack without the engine runs whose results are never used.
+
+A module of its own, because it can only be imported once pulumi is to be loaded.
+"""
 
 from __future__ import annotations
 
@@ -26,5 +29,5 @@ class QuietStack(Stack):
     def outputs(self) -> OutputMap:
         """The outputs of the last update. All count as secret: it is not asked which are."""
         arguments = ["stack", "output", "--json", "--show-secrets"]
-        found = json.loads(self._run_pulumi_cmd_sync(arguments).stdout)
-        return {key: OutputValue(value=value, secret=True) for key, value in found.items()}
+        outputs = json.loads(self._run_pulumi_cmd_sync(arguments).stdout)
+        return {key: OutputValue(value=value, secret=True) for key, value in outputs.items()}

@@ -58,11 +58,11 @@ class EngineRun:
             stack.preview(parallel=PARALLEL, color="never", on_event=planned)
         return EnginePlan.of(planned.steps)
 
-    def preview_destroy(self, *, spare_protected: bool = False) -> EnginePlan:
+    def preview_destroy(self, *, keep_protected: bool = False) -> EnginePlan:
         """What ``destroy`` would delete.
 
         Args:
-            spare_protected: leave protected resources, and what they need, out.
+            keep_protected: leave out protected resources and what they need.
 
         Raises:
             TpuflexError: the engine failed.
@@ -75,12 +75,12 @@ class EngineRun:
                     parallel=PARALLEL,
                     color="never",
                     run_program=False,
-                    exclude_protected=spare_protected,
+                    exclude_protected=keep_protected,
                     on_event=planned,
                 )
             except RuntimeError as error:
                 # Where all is protected, nothing is left to be told of.
-                if not spare_protected or not nothing_to_do(error):
+                if not keep_protected or not nothing_to_do(error):
                     raise
         return EnginePlan.of(planned.steps)
 
@@ -105,7 +105,7 @@ class EngineRun:
         return {key: output.value for key, output in result.outputs.items()}
 
     def refresh(self, targets: tuple[str, ...] = ()) -> None:
-        """Adopt into the state what is really in the cloud.
+        """Bring the state in line with the cloud.
 
         Args:
             targets: URNs of what alone is to be looked at.
@@ -123,12 +123,12 @@ class EngineRun:
                 on_event=self._commands.on_event,
             )
 
-    def destroy(self, *, spare_protected: bool = False) -> None:
+    def destroy(self, *, keep_protected: bool = False) -> None:
         """Delete every resource of the stack.
 
         Args:
-            spare_protected: leave protected resources, and what they need, out; else the engine
-                refuses to delete anything.
+            keep_protected: leave out protected resources and what they need; otherwise the
+                engine refuses to delete anything.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
@@ -139,7 +139,7 @@ class EngineRun:
                 parallel=PARALLEL,
                 color="never",
                 run_program=False,
-                exclude_protected=spare_protected,
+                exclude_protected=keep_protected,
                 on_event=self._commands.on_event,
             )
 

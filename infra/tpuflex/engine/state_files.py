@@ -1,4 +1,4 @@
-"""The files of Pulumi's file backend, and what a kill leaves half-written among them."""
+"""The files of Pulumi's file backend, and the repair of what a kill leaves half-written."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def file_backend(url: str) -> Path | None:
 
 
 def mend_files(backend: Path, project: str, stack: str) -> tuple[Path, ...]:
-    """Remove what a kill cut short among the files of a stack, and name it.
+    """Remove the files of a stack that a kill has truncated, and return them.
 
     Beside each file the backend keeps ``FILE.attrs``, and it writes that in place: a kill
     leaves it empty, and every later command says "failed to load checkpoint: EOF". Without it
@@ -27,25 +27,25 @@ def mend_files(backend: Path, project: str, stack: str) -> tuple[Path, ...]:
     Only to be called while no living engine holds the stack's lock.
     """
     top = backend / ".pulumi"
-    condemned = _torn(top.glob("meta.yaml.attrs"))
+    to_delete = _truncated(top.glob("meta.yaml.attrs"))
     for folder in (top / "stacks" / project, top / "stacks"):
-        condemned += [
-            *_torn(folder.glob(f"{stack}.json*.attrs")),
+        to_delete += [
+            *_truncated(folder.glob(f"{stack}.json*.attrs")),
             *folder.glob(f"{stack}.json*.tmp"),
         ]
     for kind in ("locks/organization", "history", "backups"):
         folder = top / kind / project / stack
-        condemned += [*_torn(folder.glob("*.attrs")), *folder.glob("*.tmp")]
-    for file in condemned:
+        to_delete += [*_truncated(folder.glob("*.attrs")), *folder.glob("*.tmp")]
+    for file in to_delete:
         file.unlink(missing_ok=True)
-    return tuple(condemned)
+    return tuple(to_delete)
 
 
-def _torn(files: Iterable[Path]) -> list[Path]:
-    return [file for file in files if not _whole(file)]
+def _truncated(files: Iterable[Path]) -> list[Path]:
+    return [file for file in files if not _complete(file)]
 
 
-def _whole(file: Path) -> bool:
+def _complete(file: Path) -> bool:
     try:
         json.loads(file.read_bytes())
     except ValueError:

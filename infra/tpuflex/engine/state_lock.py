@@ -34,7 +34,7 @@ class Owner(StrEnum):
     """What is known of the process that holds a lock."""
 
     DEAD = "dead"
-    HEADLESS = "headless"  #: an engine whose command line is gone: nobody waits for it
+    HEADLESS = "headless"  #: an engine whose command line is gone: nothing waits for it
     ALIVE = "alive"
     ELSEWHERE = "elsewhere"  #: on another machine, about whose processes nothing is known here
 
@@ -122,7 +122,7 @@ def break_locks(
         found: the locks.
         processes: the processes of this machine.
         say: takes a line of progress.
-        sleep: waits that many seconds, for an owner that is just dying.
+        sleep: waits that many seconds, while an owner is still exiting.
 
     Raises:
         EngineError: an owner lives, or is on another machine; nothing is removed then.
@@ -132,7 +132,7 @@ def break_locks(
             case Owner.DEAD:
                 continue
             case Owner.HEADLESS:
-                say(f"An engine works on without its command line ({lock.described}): ending it …")
+                say(f"An engine runs without its command line ({lock.described}): ending it …")
                 if not processes.stop(lock.pid):
                     raise _refusal(lock, f"It does not end. End it: kill -9 {lock.pid}")
             case Owner.ALIVE:
@@ -167,7 +167,7 @@ def _read(file: Path) -> Lock:
 
 
 def _settled_owner(lock: Lock, processes: Processes, sleep: Callable[[float], None]) -> Owner:
-    """What the owner is once it has had the time to die of a signal that it has got already."""
+    """The owner's state after it had time to exit, if it has been signalled already."""
     for _ in range(round(_DYING_SECONDS / _LOOK_SECONDS)):
         found = owner(lock, processes)
         if found is not Owner.ALIVE:

@@ -1,8 +1,8 @@
-"""Requests that end when everything must stop, also while a connection is silent.
+"""HTTP requests that can be abandoned on shutdown, even while no answer comes.
 
-A request that nobody answers blocks its thread until the read timeout, half a minute; whoever
-pressed Ctrl-C waits for that as for a hang. The request itself cannot be taken back: what it
-asked for may have been done, and whoever sent it has to treat it as not known.
+A request without an answer blocks its thread until the read timeout, half a minute: after Ctrl-C
+that looks like a hang. The request itself cannot be taken back: the server may have carried it
+out, so its caller has to treat the result as unknown.
 """
 
 from __future__ import annotations
@@ -21,20 +21,20 @@ if TYPE_CHECKING:
     from tpuflex.gcp.transport import HttpSession, Query
 
 _T = TypeVar("_T")
-#: Seconds between two looks at whether everything must stop.
+#: Seconds between two checks for a shutdown.
 _LOOK = 0.1
-#: Seconds that an answer may still take once it must: nearly all come in less.
+#: Seconds that an answer may still take after that: nearly all come in less.
 _GRACE = 1.0
 
 
 @dataclass(frozen=True, slots=True)
 class InterruptibleSession:
-    """A session whose requests are given up when everything must stop.
+    """A session whose requests are abandoned on shutdown.
 
     Attributes:
         session: sends the requests; used from several threads.
-        stopped: whether everything must stop.
-        grace: seconds for which an answer is then still waited for.
+        stopped: whether the process is shutting down.
+        grace: seconds to wait for an answer even then.
     """
 
     session: HttpSession
@@ -55,7 +55,7 @@ class InterruptibleSession:
         """Send one request.
 
         Raises:
-            InterruptedByUser: everything must stop, and there is no answer yet.
+            InterruptedByUser: the process is shutting down, and no answer has come yet.
         """
 
         def send() -> requests.Response:
@@ -75,7 +75,7 @@ class InterruptibleSession:
         """Get a new access token.
 
         Raises:
-            InterruptedByUser: everything must stop, and there is no answer yet.
+            InterruptedByUser: the process is shutting down, and no answer has come yet.
         """
         self._unless_stopped(self.session.refresh_token, "a new access token")
 
@@ -88,7 +88,7 @@ class InterruptibleSession:
             except BaseException as error:
                 answer.set_exception(error)
 
-        # A daemon: what is given up must not keep the process from ending.
+        # A daemon: an abandoned request must not keep the process alive.
         threading.Thread(target=run, daemon=True).start()
         grace = self.grace
         while not wait([answer], timeout=_LOOK).done:

@@ -4,7 +4,7 @@ Inventory, sweep, recover and teardown all read this table: a new kind is a new 
 else. The rows are in the order of deletion: what costs most first, and what is in use after what
 uses it.
 
-Every name is given by the program, so whatever was begun can be found again by name. Ids as
+The program gives every name, so a resource can be found again by its name alone. Ids as
 ``pulumi import`` takes them: "Import" in the documentation of pulumi-gcp 10.2.0. Paths: the
 discovery documents of the APIs.
 """
@@ -60,7 +60,7 @@ class Kind:
             for, or in its description.
         names: the names that the components give it in one region, for one that lost its marker.
         by_generation: whether its name is that of a generation of the slice.
-        shared_names: whether the name may be taken in a project that may not be looked into.
+        shared_names: whether the name may be taken in a project that we may not read.
         deletion: query of the deletion.
         holds_objects: whether it has to be emptied before it is deleted.
     """
@@ -169,7 +169,7 @@ KINDS: tuple[Kind, ...] = (
         found_by="plugin",
     ),
     _regional("router", "gcp:compute/router:Router", "routers", "router"),
-    # None is made; one that somebody made for the endpoint is billed until it is deleted.
+    # tpuflex makes none; one made by hand for the endpoint is billed until it is deleted.
     _regional("address", "", "addresses"),
     _regional("subnetwork", "gcp:compute/subnetwork:Subnetwork", "subnetworks", "subnet"),
     _global("network", "gcp:compute/network:Network", "networks", "net"),
@@ -276,7 +276,7 @@ def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Marker:
-    """Whose a resource is, as it says itself; empty where it does not say.
+    """Whose a resource is, by what it carries; empty where it carries nothing.
 
     Attributes:
         owner: owner marker.

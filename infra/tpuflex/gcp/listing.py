@@ -101,7 +101,7 @@ class Listing:
 def list_all(
     apis: Apis, project: str, zones: tuple[str, ...], accounts: Mapping[str, str]
 ) -> Listing:
-    """Everything that there is of each kind, whoever made it, in the order of deletion.
+    """Everything that exists of each kind, ours or not, in the order of deletion.
 
     Args:
         apis: clients.
@@ -133,7 +133,7 @@ def list_all(
 def list_marked(
     apis: Apis, project: str, zones: tuple[str, ...], accounts: Mapping[str, str]
 ) -> Listing:
-    """As :func:`list_all`, but only what carries an owner marker, of any stack."""
+    """Every resource with a tpuflex owner marker, from any stack; as :func:`list_all` else."""
     return _marked(list_all(apis, project, zones, accounts))
 
 

@@ -1,6 +1,6 @@
 """Client of the Cloud TPU API v2alpha1: queued resources, nodes and operations.
 
-REST, because no published client library can say Flex-start: `google-cloud-tpu` 1.28.0 has
+REST, because no published client library can express Flex-start: `google-cloud-tpu` 1.28.0 has
 neither `provisioningModel` nor `runDuration`.
 """
 
@@ -60,7 +60,7 @@ class TpuClient:
     """Calls of the TPU API.
 
     ``get_*`` answer None for what does not exist; their ``budget`` is how many seconds retries
-    may take, little where the caller asks again by itself. All else raises as
+    may take: little where the caller polls anyway. All else raises as
     :meth:`tpuflex.gcp.transport.Transport.call` says. Safe to use from several threads.
     """
 
@@ -138,7 +138,7 @@ class TpuClient:
         return _read(Operation, self._transport.call("DELETE", f"{_VERSION}{node}"))
 
     def get_operation(self, name: str, *, budget: float = DEFAULT_BUDGET) -> Operation | None:
-        """The operation ``name``; None once Google has forgotten it."""
+        """The operation ``name``; None once Google no longer keeps it."""
         return self._get(Operation, name, budget)
 
     def guest_attributes(self, node: str, namespace: str) -> tuple[dict[str, str], ...]:

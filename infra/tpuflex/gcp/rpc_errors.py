@@ -25,7 +25,7 @@ _RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Li
 #: Stands for the HTTP status where no usable answer came at all.
 NO_ANSWER = 0
 _LOG_IN = "Run: gcloud auth application-default login"
-_LOG_IN_EMBEDDED = 'The embedded cloud is another than before. Run: eval "$(tpuflex emulator env)"'
+_LOG_IN_EMBEDDED = 'The embedded cloud has a new token. Run: eval "$(tpuflex emulator env)"'
 _RETRYABLE = frozenset({NO_ANSWER, 408, 429, 500, 502, 503, 504})
 
 
@@ -47,7 +47,7 @@ class RpcError:
 
     @property
     def rate_limited(self) -> bool:
-        """Whether this only says "slower, please", whatever its code."""
+        """Whether this is a mere rate limit, whatever its code."""
         if _RESOURCE_QUOTA.search(self.message):
             return False
         if self.http_status == 429:
@@ -91,7 +91,7 @@ def as_exception(
     text = f"{method} {url}: {code}: {error.message}"
     cause = classify(0, error.message)
     if error.rate_limited:
-        # Whatever its code: nobody lacks a permission or a quota of chips.
+        # Whatever its code: neither a permission nor a quota of chips is missing.
         return ApiError(
             text,
             status=429,

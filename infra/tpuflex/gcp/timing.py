@@ -1,4 +1,4 @@
-"""Clocks, sleeps and randomness, passed in so that tests never wait and waits can be cut short.
+"""Clocks, sleeps and randomness, passed in so that tests never wait and waits can be interrupted.
 
 A test seam: on the embedded cloud, whose clock can run faster than the machine's,
 ``TPUFLEX_TIME_SPEED=60`` lets a process keep pace with it. Then a pause of a minute takes a
@@ -25,13 +25,13 @@ _EMBEDDED_VARIABLE = "TPUFLEX_EMULATOR"
 #: Counts the time in which the machine is suspended, unlike Python's own monotonic clock: a
 #: request in the queue grows older meanwhile. macOS calls it CLOCK_MONOTONIC.
 _STEADY: int | None = getattr(time, "CLOCK_BOOTTIME", getattr(time, "CLOCK_MONOTONIC", None))
-#: However fast time runs, an answer is given this many real seconds: sockets and threads do not
-#: run any faster.
+#: An answer is given at least this many real seconds, however fast the clock runs: sockets and
+#: threads do not run any faster.
 _PATIENCE = 2.0
 
 
 def steady() -> float:
-    """Seconds on a clock that nobody sets and that goes on while the machine is suspended."""
+    """Seconds on a clock that is never set and that goes on while the machine is suspended."""
     return time.monotonic() if _STEADY is None else time.clock_gettime(_STEADY)
 
 
@@ -40,12 +40,12 @@ class Timing:
     """What code that waits needs from the outside.
 
     Attributes:
-        monotonic: seconds on a clock that nobody sets, and that goes on while the machine sleeps;
+        monotonic: seconds on a clock that is never set, and that goes on while the machine sleeps;
             for deadlines.
         wall: seconds since the epoch; for HTTP dates and expiry times.
-        pause: sleep that many seconds; True if it was cut short because all waiting must stop.
+        pause: sleep that many seconds; True if a shutdown interrupted it.
         jitter: a random number in [0, 1).
-        speed: seconds on these clocks in one second of the machine's time; 1 but for tests.
+        speed: seconds on these clocks in one second of the machine's time; 1 except in tests.
     """
 
     monotonic: Callable[[], float]
@@ -83,7 +83,7 @@ class Timing:
         )
 
     def patience(self, seconds: float) -> float:
-        """Seconds of the machine's time for something on the network that may take ``seconds``."""
+        """Seconds of the machine's time to give to a call that may take ``seconds``."""
         return seconds if self.speed == 1.0 else max(seconds / self.speed, _PATIENCE)
 
 

@@ -1,4 +1,4 @@
-"""JSON over HTTP to a Google API: retries with manners, and errors from our own tree."""
+"""JSON over HTTP to a Google API: retries with backoff and Retry-After, errors of our own tree."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ class Transport:
             AccessError, QuotaError: 401, 403, and 429 that is not a mere rate limit.
             AlreadyExistsError, ConflictError, ApiError: other refusals, and what is left when
                 the budget is spent.
-            InterruptedByUser: all waiting was told to stop.
+            InterruptedByUser: the process is shutting down.
         """
         give_up = self._timing.monotonic() + budget
         attempt = 0
@@ -103,7 +103,7 @@ class Transport:
             if isinstance(outcome, dict):
                 return outcome
             if outcome.error.http_status == 401 and not refreshed:
-                # Once: an expired token is replaced, a refused one is the user's to mend.
+                # Once: an expired token is replaced; a refused one only the user can fix.
                 refused = self._renewal_failure()
                 refreshed = refused is None
                 if refreshed:
@@ -167,7 +167,7 @@ class Transport:
         return None
 
     def _retry_after(self, value: str, date: str) -> float | None:
-        """Seconds that the server asks us to stay away; None if it does not say.
+        """Seconds for which the server asks not to be called again; None if it does not say.
 
         A date counts from the answer's own ``date``: our clock may be hours off.
         """
@@ -209,7 +209,7 @@ def _transport_fault(message: str) -> _Refusal:
 
 def _json_object(response: requests.Response) -> JsonObject | _Refusal:
     """A 2xx answer's object; anything else with a 2xx (a login page, half an object) is a fault
-    on the way and worth another try."""
+    of the transport, and worth a retry."""
     if response.status_code == 204:
         return {}
     try:

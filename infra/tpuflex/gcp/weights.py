@@ -1,8 +1,8 @@
 """Weights in their bucket: push, list, verify.
 
-The manifest is written last and taken away first, so that its presence says that everything it
-names is there. What already lies in the bucket with the right size and checksum is not sent
-again, so a push that was cut short goes on where it stopped.
+The manifest is written last and deleted first, so its presence says that everything it names is
+there. What is in the bucket already with the right size and checksum is not sent again, so an
+interrupted push resumes where it stopped.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: Files sent at a time.
 PARALLELISM = 8
 #: Bytes per request of an upload: what a lost connection costs at most, and how often progress
-#: is told. A multiple of 256 KiB, as resumable uploads ask for.
+#: is reported. A multiple of 256 KiB, as resumable uploads ask for.
 CHUNK_BYTES = 16 * 1024 * 1024
 _TIMEOUT = (10.0, 120.0)
 
@@ -59,15 +59,15 @@ class WeightsBucket:
         progress: Progress,
         parallelism: int = PARALLELISM,
     ) -> PushReport:
-        """Bring ``directory`` to ``prefix``, then write its manifest.
+        """Upload ``directory`` to ``prefix``, then write its manifest.
 
         Args:
-            directory: the checkpoint, with its files as a server wants to find them.
+            directory: the checkpoint, with its files as a server expects them.
             prefix: where it goes, without a slash at the end.
             model: name under which the model is served.
             revision: names this set of weights.
             created: the time to write into the manifest, RFC 3339 in UTC.
-            progress: called with bytes that are there and bytes in all; from several threads,
+            progress: called with the bytes that are there and the total; from several threads,
                 one at a time.
             parallelism: files sent at a time.
 
@@ -75,7 +75,7 @@ class WeightsBucket:
             WeightsError: the directory holds no files, or one cannot be read.
             NotFoundError: there is no such bucket.
             AccessError: the caller may not write to it.
-            ConflictError: somebody else is pushing to the same prefix.
+            ConflictError: another push to the same prefix is under way.
         """
         began = self._now()
         with ThreadPoolExecutor(max_workers=parallelism) as pool:
@@ -139,7 +139,7 @@ class WeightsBucket:
             )
 
     def verify(self, prefix: str) -> tuple[WeightsProblem, ...]:
-        """Compare what lies at ``prefix`` with its manifest, by size and by the checksum that
+        """Compare what is at ``prefix`` with its manifest, by size and by the checksum that
         Cloud Storage keeps; nothing is downloaded.
 
         Raises:
@@ -214,7 +214,7 @@ class WeightsBucket:
             wanted.to_json(),
             content_type="application/json",
             checksum="crc32c",
-            # Ours was taken away before: one that is there now is somebody else's.
+            # Ours was deleted before: one that is there now was written by another push.
             if_generation_match=0,
             timeout=_TIMEOUT,
         )

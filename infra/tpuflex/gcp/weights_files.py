@@ -1,4 +1,4 @@
-"""The local side of a push: which files, their checksums, and reading them under observation."""
+"""The local side of a push: which files, their checksums, and reading them with progress."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def _checksums(directory: Path, path: Path) -> WeightsFile:
 
 
 class WatchedFile(io.RawIOBase):
-    """A file that tells how much of it was read, once per byte however often it is read.
+    """A file that reports how much of it was read, each byte once however often it is read.
 
     Args:
         path: the file.

@@ -1,4 +1,4 @@
-"""What is told about weights in a bucket: what a push did, what lies there, what is wrong."""
+"""Reports about weights in a bucket: what a push did, what is there, what is wrong."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class PushReport:
     """What a push did.
 
     Attributes:
-        manifest: what now lies in the bucket.
+        manifest: what is now in the bucket.
         sent: files that were sent.
         kept: files that were there already.
         bytes_sent: how much was sent.
@@ -31,9 +31,9 @@ class StoredWeights:
     """One set of weights in a bucket.
 
     Attributes:
-        prefix: where it lies.
+        prefix: where it is.
         manifest: its manifest, None while it is incomplete.
-        files: how many objects lie there, the manifest not counted.
+        files: how many objects are there, the manifest not counted.
         total_bytes: their size.
     """
 

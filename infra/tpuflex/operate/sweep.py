@@ -97,7 +97,7 @@ def _rank(leftover: Leftover) -> tuple[int, str]:
 def _judge(resource: CloudResource, here: Here, holders: Collection[str]) -> Leftover | None:
     stack = here.owners.get(resource.owner, "")
     if not stack and resource.project != fit(slug(here.project), 63):
-        return None  # another project's, or nobody's that can be told
+        return None  # another project's, or it cannot be told whose
     stack = stack or resource.stack
     if resource.id in here.known:
         return _quota_only(resource, stack)

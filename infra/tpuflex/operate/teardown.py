@@ -1,22 +1,90 @@
-"""What a teardown leaves behind, and whether that is nothing."""
+"""What a teardown keeps on request, and the proof that it has left nothing else."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import IncompleteTeardownError
+from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.outcomes import KEPT
+from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
     from tpuflex.gcp.inventory import Inventory
-    from tpuflex.operate.keeping import Kept
 
 #: Deletions are visible in listings only after a moment.
 _SETTLE_SECONDS = 30.0
-#: With something that will stay, the rest is given this long.
+#: The same, where something is kept anyway.
 _SETTLE_BESIDE_KEPT_SECONDS = 5.0
 _POLL_SECONDS = 1.0
+
+
+class Keeper(StrEnum):
+    """What keeps a resource."""
+
+    DELETION_PROTECTION = "deletion_protection"
+    PROTECT = "protect"
+    RETAIN_ON_DELETE = "retain_on_delete"
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """One resource that is kept.
+
+    Attributes:
+        keeper: what keeps it.
+        urn: its URN.
+        id: its id in the cloud.
+    """
+
+    keeper: Keeper
+    urn: str
+    id: str
+
+    @property
+    def remedy(self) -> str:
+        """What to do so that it is deleted."""
+        if self.keeper is Keeper.PROTECT:
+            return f"pulumi state unprotect '{self.urn}'"
+        if self.keeper is Keeper.RETAIN_ON_DELETE:
+            return "delete it by hand: Pulumi forgets it with its stack"
+        return "set tpuflex:slice.deletion_protection to false and run `tpuflex up`"
+
+    def __str__(self) -> str:
+        return f"{self.id or self.urn} ({self.keeper}: {self.remedy})"
+
+
+def kept(resources: Iterable[Mapping[str, object]]) -> tuple[Kept, ...]:
+    """Everything among ``resources`` (as the engine stores them) that will not be deleted."""
+    found = []
+    for resource in resources:
+        if not resource.get("custom") or str(resource.get("type")).startswith("pulumi:"):
+            continue
+        keeper = _keeper(resource)
+        if keeper is not None:
+            found.append(Kept(keeper, str(resource.get("urn")), str(resource.get("id") or "")))
+    return tuple(found)
+
+
+def _keeper(resource: Mapping[str, object]) -> Keeper | None:
+    if _is_serving(resource) and _entry(resource, "inputs", "deletionProtection") is True:
+        return Keeper.DELETION_PROTECTION
+    if resource.get("protect"):
+        return Keeper.PROTECT
+    return Keeper.RETAIN_ON_DELETE if resource.get("retainOnDelete") else None
+
+
+def _is_serving(resource: Mapping[str, object]) -> bool:
+    active = _entry(resource, "outputs", "lifecycle") == Lifecycle.ACTIVE.value
+    return resource.get("type") == QUEUED_RESOURCE and active
+
+
+def _entry(resource: Mapping[str, object], part: str, key: str) -> object:
+    values = resource.get(part)
+    return values.get(key) if isinstance(values, Mapping) else None
 
 
 def prove_empty(
@@ -27,14 +95,14 @@ def prove_empty(
     project: str,
     kept: tuple[Kept, ...] = (),
 ) -> Inventory:
-    """Take the inventory until it is empty.
+    """Take the inventory until it is empty, and give the last one.
 
     Args:
         take: asks the cloud.
         now: a monotonic clock in seconds.
         sleep: waits that many seconds.
         project: Google Cloud project id, for the error's hint.
-        kept: what was not deleted because somebody said so.
+        kept: what was not deleted, on request.
 
     Raises:
         IncompleteTeardownError: after half a minute something is still there, or part of the

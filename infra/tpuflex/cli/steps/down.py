@@ -11,9 +11,8 @@ from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import ConflictError, EngineError, NotFoundError
-from tpuflex.operate.keeping import Keeper, Kept, kept
 from tpuflex.operate.status import slice_status
-from tpuflex.operate.teardown import prove_empty
+from tpuflex.operate.teardown import Keeper, Kept, kept, prove_empty
 from tpuflex.request.outcomes import PROTECTED
 
 if TYPE_CHECKING:
@@ -39,7 +38,7 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         _refuse_protected(not_deleted)
     plan = EnginePlan(())
     if has_state:
-        plan = stack_run.engine.preview_destroy(spare_protected=protected)
+        plan = stack_run.engine.preview_destroy(keep_protected=protected)
     before = cloud.inventory()
     show_planned(invocation, cloud, plan, before)
     for each in not_deleted:
@@ -81,7 +80,7 @@ def _destroyed(
     """
     protected = any(each.keeper is Keeper.PROTECT for each in not_deleted)
     try:
-        stack_run.destroy(plan, spare_protected=protected)
+        stack_run.destroy(plan, keep_protected=protected)
     except NotFoundError:
         say("Another `tpuflex down` has removed the stack in the meantime.")
         return False

@@ -61,7 +61,7 @@ class RememberedStack:
     the engine.
 
     Attributes:
-        stack: the stack; nobody else changes it meanwhile.
+        stack: the stack; nothing else changes it meanwhile.
     """
 
     stack: RecoverableStack

@@ -38,7 +38,7 @@ def sole_recovery(directory: Path, project: str, stack: str) -> Iterator[None]:
             holder = file.read().strip()
             who = f" (process {holder})" if holder else ""
             raise EngineError(
-                f"Another `tpuflex recover` is at work on stack {stack}{who}.",
+                f"Another `tpuflex recover` is running on stack {stack}{who}.",
                 hint="Wait for it to end, or press Ctrl-C there.",
             ) from error
         file.truncate(0)

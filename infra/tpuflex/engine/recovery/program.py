@@ -1,6 +1,6 @@
-"""What the program would create and the cloud already has: taken into the state.
+"""What the program would create and the cloud already has: imported into the state.
 
-It comes about when a create took effect but its answer was lost, or when a state was lost. The
+This happens when a create took effect but its answer was lost, or when a state was lost. The
 queued resource's own create would adopt it; the gcp plugin's fails with 409, for good.
 """
 
@@ -58,7 +58,7 @@ class ProgramComparison:
         self._skipped: set[str] = set()
 
     def import_existing(self) -> None:
-        """Take in what the program would create and the cloud already has.
+        """Import what the program would create and the cloud already has.
 
         Raises:
             TpuflexError: the program or the engine failed.
@@ -81,7 +81,7 @@ class ProgramComparison:
 
     def _existing(self, creations: list[Step]) -> Existing:
         """What of ``creations`` is (perhaps) there. What is asked for in full comes first and
-        alone: taking it in makes more known."""
+        alone: importing it makes more known."""
         existing: Existing = []
         for step in creations:
             if not step.custom or of_type(step.type) is None or step.urn in self._skipped:

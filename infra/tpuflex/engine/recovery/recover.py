@@ -58,7 +58,7 @@ def recover(
     timing: Timing,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
 ) -> Recovery:
-    """Settle everything that a killed run left behind.
+    """Settle everything that a killed run has left behind.
 
     Args:
         stack: the stack; its lock must be free.
@@ -88,7 +88,7 @@ def recover(
 
 def _import_missing(context: Context) -> list[Stored]:
     """Have the state know of all that the cloud has of its queued resources; gives what is still
-    to be taken in, as pending creations."""
+    to be imported, as pending creations."""
     deployment = context.stack.deployment()
     series = missing(deployment, context.look)
     deployment = with_missing(deployment, series)
@@ -142,7 +142,7 @@ def _settle_pending(context: Context, creations: Sequence[Stored]) -> None:
             context.report.left_pending(resource, kind, STILL_BEING_DELETED)
         else:
             context.report.cleared(resource, kind, "it is in the cloud, and was read again")
-    # What an earlier recovery had begun to take in from the program alone has none yet.
+    # What an earlier recovery had begun to import from the program alone has none yet.
     write_back(context, state, {one["urn"] for one in imported if not one.get("dependencies")})
 
 

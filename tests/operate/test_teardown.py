@@ -9,8 +9,7 @@ import pytest
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.gcp.inventory import Inventory, Item
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.keeping import Keeper, kept
-from tpuflex.operate.teardown import prove_empty
+from tpuflex.operate.teardown import Keeper, kept, prove_empty
 
 BUCKET = "gcp:storage/bucket:Bucket"
 
@@ -51,7 +50,7 @@ def test_each_keeper_is_told_apart() -> None:
 
 def test_what_is_kept_is_reported_with_its_keeper() -> None:
     """Something left on request is still left: exit code 10, what it is, and that it is billed."""
-    spared = kept([resource(protect=True)])
+    not_deleted = kept([resource(protect=True)])
     left = Inventory((Item("bucket", "weights", "us-east5", ""),), ())
     clock = [0.0]
 
@@ -59,7 +58,7 @@ def test_what_is_kept_is_reported_with_its_keeper() -> None:
         clock[0] += seconds
 
     with pytest.raises(IncompleteTeardownError) as ended:
-        prove_empty(lambda: left, now=lambda: clock[0], sleep=sleep, project="p", kept=spared)
+        prove_empty(lambda: left, now=lambda: clock[0], sleep=sleep, project="p", kept=not_deleted)
 
     assert ended.value.exit_code == 10
     assert "left, and still billed" in ended.value.message
