@@ -1,4 +1,4 @@
-"""JSON calls on an embedded cloud, as any HTTP client would make them."""
+"""JSON calls on an embedded cloud over HTTP."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ import requests
 
 PROJECT = "my-project"
 ZONE = "us-east5-a"
-#: What clouds whose state directory went through :func:`with_token` are opened with.
+#: The token of clouds whose state directory :func:`with_token` has prepared.
 TOKEN = "ya29.tpuflex-embedded.of-the-tests"
 RUN_S = 7200
 
-#: What ``POST queuedResources`` is given, as gcloud 528 writes it.
+#: The body of ``POST queuedResources`` as gcloud 528 sends it.
 FLEX_START: dict[str, Any] = {
     "provisioningModel": "FLEX_START",
     "runDuration": {"maxRunDuration": f"{RUN_S}s"},
@@ -82,7 +82,7 @@ class Api:
         )
 
     def capacity(self, **rules: Any) -> None:
-        """Set the rules of when capacity comes, for all zones of the cloud."""
+        """Set the capacity rules of all zones."""
         answer = self.call("POST", "/_emulator/capacity", body=rules)
         assert answer.status_code == 200, answer.text
 
@@ -101,7 +101,7 @@ class Api:
 
 
 def with_token(state_dir: Path) -> Path:
-    """``state_dir`` with :data:`TOKEN` as the token of the cloud that will live there."""
+    """``state_dir`` with :data:`TOKEN` as the token of its cloud."""
     state_dir.mkdir(parents=True, exist_ok=True)
     path = state_dir / "token"
     path.touch(mode=0o600)

@@ -1,4 +1,4 @@
-"""Calls on Compute, and the bodies that its tests begin with."""
+"""Calls on Compute, and bodies for its tests."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ FIREWALL = {
 
 
 def insert(api: Api, collection: str, body: dict[str, Any], **query: str) -> Any:
-    """Insert ``body``, which must be accepted; the operation that is answered."""
+    """Insert ``body``, which must be accepted; gives the operation."""
     answer = api.call("POST", collection, body=body, **query)
     assert answer.status_code == 200, answer.text
     return answer.json()

@@ -1,4 +1,4 @@
-"""What tests of the emulator share: an embedded cloud, its clock, and calls on it."""
+"""Fixtures: an embedded cloud, its clock, and calls on it."""
 
 from __future__ import annotations
 

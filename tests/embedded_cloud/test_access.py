@@ -1,4 +1,4 @@
-"""Who gets in: the owner of the state directory, a host as far as it needs, nobody else."""
+"""Who has access: the owner of the state directory, and a host to what it needs."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def test_a_token_that_others_may_know_is_replaced(tmp_path: Path, content: str, 
     assert keep_token(tmp_path) == read_token(tmp_path)
 
 
-def test_where_no_cloud_ever_ran_there_is_no_token(tmp_path: Path) -> None:
+def test_there_is_no_token_where_no_cloud_ever_ran(tmp_path: Path) -> None:
     """The error says how to start one."""
     with pytest.raises(EmulatorError, match="token") as caught:
         read_token(tmp_path)
@@ -64,8 +64,8 @@ def test_where_no_cloud_ever_ran_there_is_no_token(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "token", ["x", "ya29.tpuflex-embedded", TOKEN[:-1], TOKEN + "x", "ya29.tpuflex-embedded-host."]
 )
-def test_other_tokens_open_nothing(cloud: EmbeddedCloud, token: str) -> None:
-    """401 in Google's words: no node is made, whose script would run as the emulator's user."""
+def test_other_tokens_are_refused(cloud: EmbeddedCloud, token: str) -> None:
+    """401 in Google's words. No node is made: its script would run as the emulator's user."""
     stranger = Api(cloud.url, token=token)
     status, code, message = error_of(stranger.create(body=flex_start()))
     assert (status, code) == (401, "UNAUTHENTICATED")
@@ -82,7 +82,7 @@ def test_other_tokens_open_nothing(cloud: EmbeddedCloud, token: str) -> None:
 
 
 def test_a_host_reads_weights_and_secrets_and_nothing_more(cloud: EmbeddedCloud, api: Api) -> None:
-    """What its metadata server hands out is worth less than the owner's token."""
+    """The token from its metadata server allows less than the owner's."""
     project = f"v1/projects/{api.project}"
     api.call("POST", "storage/v1/b", body={"name": "weights"}, project=api.project)
     secret: dict[str, Any] = {"replication": {"automatic": {}}}
@@ -102,15 +102,15 @@ def test_a_host_reads_weights_and_secrets_and_nothing_more(cloud: EmbeddedCloud,
         assert error_of(answer)[:2] == (403, "PERMISSION_DENIED")
 
 
-def test_a_hosts_token_is_of_one_cloud_and_one_host(cloud: EmbeddedCloud) -> None:
-    """It cannot be made up from another host's."""
+def test_a_hosts_token_is_valid_for_one_cloud_and_one_host(cloud: EmbeddedCloud) -> None:
+    """It cannot be derived from another host's."""
     token = cloud.cloud.access.host_token("n1")
     forged = Api(cloud.url, token=token.replace("n1", "n2"))
     assert forged.call("GET", "storage/v1/b/weights/o").status_code == 401
     assert cloud.token not in token
 
 
-def test_the_kernel_tells_whose_a_connection_is() -> None:
+def test_the_kernel_knows_the_user_of_a_connection() -> None:
     """The table's line of a connection names the user of its other end."""
     with socket.create_server(("127.0.0.1", 0)) as server:
         client = socket.create_connection(server.getsockname())
@@ -127,7 +127,7 @@ def test_the_kernel_tells_whose_a_connection_is() -> None:
 def test_other_users_get_neither_control_nor_a_hosts_token(
     tmp_path: Path, cloud: EmbeddedCloud
 ) -> None:
-    """A door without credential is closed to whoever is not the emulator's user."""
+    """Endpoints that need no credential refuse every user but the emulator's."""
     with EmbeddedCloud(tmp_path / "hosts", capacity=dict(_AT_ONCE), launch_hosts=True) as hosting:
         assert Api(hosting.url, token=hosting.token).create().status_code == 200
         hosting.advance(1)

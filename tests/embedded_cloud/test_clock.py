@@ -47,7 +47,7 @@ def test_any_precision_and_offset_is_read(stamp: str) -> None:
 
 @pytest.mark.parametrize("stamp", ["", "tomorrow", "2026-11-21", "2026-11-21T12:00:00"])
 def test_a_stamp_without_zone_or_time_is_refused(stamp: str) -> None:
-    """A moment that is not one is an error, never a guess."""
+    """An incomplete timestamp is an error, never a guess."""
     with pytest.raises(ValueError, match=r"time zone|isoformat"):
         parse_rfc3339(stamp)
 

@@ -21,7 +21,7 @@ from tests.embedded_cloud.compute_api import (
 
 
 def test_an_operation_is_done_and_leads_to_its_target(api: Api, cloud: EmbeddedCloud) -> None:
-    """Insert answers an operation; get, wait and list show the same one."""
+    """Insert answers with an operation; get, wait and list show the same one."""
     operation = insert(api, f"{GLOBAL}/networks", NETWORK)
     assert (operation["kind"], operation["status"]) == ("compute#operation", "DONE")
     network = api.call("GET", f"{GLOBAL}/networks/net-1").json()
@@ -43,7 +43,7 @@ def test_a_network_has_googles_defaults(net: Api) -> None:
 
 
 def test_an_auto_mode_network_is_refused_by_name(api: Api) -> None:
-    """What would need a subnetwork in every region is 501, not half done."""
+    """It would need a subnetwork in every region: 501, not half an implementation."""
     answer = api.call("POST", f"{GLOBAL}/networks", body={"name": "n"})
     assert answer.status_code == 501
     assert "autoCreateSubnetworks" in answer.json()["error"]["message"]
@@ -76,7 +76,7 @@ def test_a_missing_resource_is_named(api: Api) -> None:
 
 
 def test_a_network_in_use_cannot_be_deleted(net: Api) -> None:
-    """Subnetworks, firewalls and routers each hold it until they are gone."""
+    """Each subnetwork, firewall and router keeps it in use."""
     users: dict[str, dict[str, Any]] = {
         f"{GLOBAL}/firewalls": FIREWALL,
         f"{REGION}/routers": {"name": "r-1", "network": "global/networks/net-1"},
@@ -108,7 +108,7 @@ def test_a_subnetwork_with_a_tpu_node_cannot_be_deleted(net: Api) -> None:
     assert "nodes/n1" in refused.json()["error"]["message"]
 
 
-def test_a_subnetwork_lies_in_its_network(net: Api, cloud: EmbeddedCloud) -> None:
+def test_a_subnetwork_is_listed_in_its_network(net: Api, cloud: EmbeddedCloud) -> None:
     """Links are full, the gateway is the first address, the network lists it."""
     insert(net, f"{REGION}/subnetworks", SUBNETWORK)
     subnetwork = net.call("GET", f"{REGION}/subnetworks/sub-1").json()
@@ -133,7 +133,7 @@ def test_a_subnetwork_lies_in_its_network(net: Api, cloud: EmbeddedCloud) -> Non
 def test_subnetworks_that_google_refuses(
     net: Api, change: dict[str, Any], reason: tuple[int, str]
 ) -> None:
-    """Ranges must be ranges, large enough and apart; the network must be there."""
+    """Ranges must be ranges, large enough and apart; the network must exist."""
     insert(net, f"{REGION}/subnetworks", SUBNETWORK)
     body = {**SUBNETWORK, "name": "sub-2", "ipCidrRange": "10.2.0.0/24", **change}
     assert refusal(net.call("POST", f"{REGION}/subnetworks", body=body)) == reason
@@ -168,8 +168,8 @@ def test_a_subnetworks_patch_needs_its_fingerprint(net: Api) -> None:
     assert (final["privateIpGoogleAccess"], final["ipCidrRange"]) == (False, "10.0.0.0/20")
 
 
-def test_lists_are_filtered_paged_and_aggregated(net: Api) -> None:
-    """By name in both syntaxes, page after page, and over all regions."""
+def test_lists_are_filtered_and_aggregated(net: Api) -> None:
+    """By name in both syntaxes, and over all regions."""
     for name in ("net-2", "other"):
         insert(net, f"{GLOBAL}/networks", {**NETWORK, "name": name})
     path = f"{GLOBAL}/networks"
@@ -184,9 +184,6 @@ def test_lists_are_filtered_paged_and_aggregated(net: Api) -> None:
         found = net.call("GET", path, filter=expression).json().get("items", [])
         assert [each["name"] for each in found] == expected, expression
     assert refusal(net.call("GET", path, filter="name >")) == (400, "invalid")
-    first = net.call("GET", path, maxResults="2").json()
-    rest = net.call("GET", path, maxResults="2", pageToken=first["nextPageToken"]).json()
-    assert [each["name"] for each in first["items"] + rest["items"]] == ["net-1", "net-2", "other"]
     insert(net, f"{REGION}/subnetworks", SUBNETWORK)
     everywhere = net.call("GET", f"{ROOT}/aggregated/subnetworks").json()["items"]
     assert list(everywhere) == ["regions/us-east5"]
@@ -206,7 +203,7 @@ def test_places(api: Api) -> None:
 
 
 def test_machines_are_not_emulated(api: Api) -> None:
-    """Instances answer 501 with the method's name."""
+    """Methods of instances are answered with 501 and their id."""
     answer = api.call("GET", f"{ROOT}/zones/us-east5-a/instances")
     assert answer.status_code == 501
     assert "compute.instances.list" in answer.json()["error"]["message"]

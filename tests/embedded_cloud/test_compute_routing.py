@@ -16,7 +16,7 @@ _NAT = {
 }
 
 
-def test_nats_live_in_their_router(net: Api) -> None:
+def test_nats_belong_to_their_router(net: Api) -> None:
     """A patch with nats adds them, one without leaves them, an empty list removes them."""
     path = f"{REGION}/routers"
     insert(net, path, {"name": "r-1", "network": "global/networks/net-1"})
@@ -42,7 +42,7 @@ def test_nats_live_in_their_router(net: Api) -> None:
 def test_nats_that_google_refuses(
     net: Api, nats: list[dict[str, Any]], reason: tuple[int, str]
 ) -> None:
-    """Doubled names, lists without subnetworks, manual addresses without addresses."""
+    """Duplicate names, lists without subnetworks, manual allocation without addresses."""
     body = {"name": "r-1", "network": "global/networks/net-1", "nats": nats}
     assert refusal(net.call("POST", f"{REGION}/routers", body=body)) == reason
 

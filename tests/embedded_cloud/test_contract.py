@@ -72,7 +72,7 @@ def test_every_emulated_api_has_its_document(api: str, version: str) -> None:
 def test_a_method_is_found_by_its_path(
     api: str, version: str, method: str, path: str, method_id: str
 ) -> None:
-    """Sub-resources, verbs and uploads are told apart."""
+    """Sub-resources, verbs and uploads are distinguished."""
     assert Contract.load(api, version).match(method, path) == method_id
 
 
@@ -153,7 +153,7 @@ def test_a_path_of_another_api_is_not_matched() -> None:
 def test_a_body_that_does_not_fit_is_refused_in_googles_words(
     path: str, value: Any, message: str
 ) -> None:
-    """Unknown fields, wrong types, enum values, formats and missing fields, with the place."""
+    """Unknown fields, wrong types, enum values, formats and missing fields, with their path."""
     contract = Contract.load("tpu", "v2alpha1")
     with pytest.raises(CloudError) as caught:
         contract.check_body(_CREATE, _body(path, value))
@@ -201,7 +201,7 @@ def test_null_is_absent_except_where_it_clears() -> None:
     assert Contract.load("storage", "v1").check_body("storage.buckets.patch", body) == body
 
 
-def test_a_payload_that_is_no_base64_is_refused_without_being_repeated() -> None:
+def test_a_payload_that_is_not_base64_is_refused_without_being_repeated() -> None:
     """A secret's payload never gets into an error message."""
     contract = Contract.load("secretmanager", "v1")
     body: Any = {"payload": {"data": "not base64!"}}
@@ -212,18 +212,18 @@ def test_a_payload_that_is_no_base64_is_refused_without_being_repeated() -> None
 
 
 @pytest.mark.parametrize(
-    ("query", "said"),
+    ("query", "message"),
     [
         ({"validateOnly": "true"}, 'Unknown name "validateOnly": Cannot bind query parameter'),
         ({"force": "maybe"}, "Invalid value at 'force' (TYPE_BOOL), \"maybe\""),
     ],
 )
-def test_query_parameters_are_checked(query: dict[str, str], said: str) -> None:
+def test_query_parameters_are_checked(query: dict[str, str], message: str) -> None:
     """Unknown parameters and unreadable values are refused."""
     contract = Contract.load("tpu", "v2alpha1")
     with pytest.raises(CloudError) as caught:
         contract.check_query(f"{_TPU}.queuedResources.delete", query)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_cloud_storage_ignores_query_parameters_it_does_not_know() -> None:

@@ -19,7 +19,7 @@ def _control(cloud: EmbeddedCloud, method: str, name: str, body: object = None) 
 
 
 def test_health_names_the_process_and_its_services(cloud: EmbeddedCloud) -> None:
-    """Health needs no credential and tells which cloud answers."""
+    """Health needs no credential and names the cloud that answers."""
     health = _control(cloud, "GET", "health")
     assert isinstance(health, dict)
     assert health["status"] == "ok"
@@ -52,7 +52,7 @@ def test_moving_the_clock_lets_what_is_due_happen(api: Api, cloud: EmbeddedCloud
 
 
 @pytest.mark.parametrize("body", [{}, {"advance": -1}, {"advance": "1"}, {"advance": True}])
-def test_the_clock_refuses_what_is_no_step_forward(cloud: EmbeddedCloud, body: object) -> None:
+def test_the_clock_refuses_all_but_a_step_forward(cloud: EmbeddedCloud, body: object) -> None:
     """400 that says what is expected."""
     answer = requests.post(f"{cloud.url}/_emulator/clock", json=body, timeout=10)
     assert error_of(answer)[:2] == (400, "INVALID_ARGUMENT")
@@ -78,7 +78,7 @@ def test_the_inventory_lists_what_exists_with_its_labels(api: Api, cloud: Embedd
     assert _control(cloud, "GET", "inventory") == {}
 
 
-def test_the_history_can_be_read_from_a_number_on(api: Api, cloud: EmbeddedCloud) -> None:
+def test_the_history_can_be_read_from_a_number(api: Api, cloud: EmbeddedCloud) -> None:
     """``after`` gives only what came later."""
     for _ in range(3):
         api.tpu("GET", "nodes")
@@ -102,7 +102,7 @@ def test_reset_forgets_everything_but_the_time(api: Api, cloud: EmbeddedCloud) -
 
 
 def test_state_and_time_survive_a_restart(tmp_path: Path) -> None:
-    """The same directory again: the same resources, the same offset, the history goes on."""
+    """The same directory again: the same resources, the same offset, the history continues."""
     state = tmp_path / "emulator"
     with EmbeddedCloud(state, capacity={"grant_after_s": 0, "provisioning_s": 0}) as cloud:
         api = Api(cloud.url, token=cloud.token)

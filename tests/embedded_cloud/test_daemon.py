@@ -28,7 +28,7 @@ _AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
 
 @pytest.fixture
 def state_dir(tmp_path: Path) -> Iterator[Path]:
-    """A state directory; whatever a test started in it is stopped."""
+    """A state directory; what a test starts in it is stopped."""
     directory = tmp_path / "home" / "emulator"
     yield directory
     daemon.stop(directory)
@@ -40,7 +40,7 @@ def _boot_host(api: Api) -> None:
 
 
 def _sleepers(state_dir: Path) -> list[psutil.Process]:
-    """The processes of the host, once both are there."""
+    """The processes of the host, once both exist."""
     from embedded_cloud.hosts.processes import processes_of
 
     deadline = time.monotonic() + 10
@@ -97,7 +97,7 @@ def test_starting_twice_gives_the_same_process(state_dir: Path) -> None:
 
 
 def test_a_port_in_use_is_named_with_its_holder(state_dir: Path) -> None:
-    """The error tells the port, the process that holds it, and the way out."""
+    """The error names the port, the process that uses it, and what to do."""
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(EmulatorError) as caught:
@@ -114,7 +114,7 @@ def test_rules_that_are_not_understood_stop_the_start(state_dir: Path) -> None:
 
 
 def test_the_plugin_listens_soon_after(state_dir: Path) -> None:
-    """The stand-in for the gcp provider runs beside it and its port is told to the engine."""
+    """The stand-in for the gcp provider runs beside it and the engine knows its port."""
     daemon.start(state_dir, port=0)
     address = daemon.wait_for_plugin(state_dir)
     assert address.gcp_plugin_port is not None
@@ -131,7 +131,7 @@ def test_the_plugin_listens_soon_after(state_dir: Path) -> None:
 
 
 def test_sigterm_ends_the_hosts_too(state_dir: Path) -> None:
-    """A clean end leaves no process, however it tried to get away."""
+    """A clean end leaves no process, not even one that tried to escape."""
     address = daemon.start(state_dir, port=0, capacity=_AT_ONCE)
     _boot_host(Api(address.url, token=read_token(state_dir)))
     sleepers = _sleepers(state_dir)
@@ -159,8 +159,8 @@ def test_a_killed_emulator_is_replaced_and_its_leftovers_ended(state_dir: Path) 
     )
 
 
-def test_a_record_of_a_dead_process_is_not_believed(state_dir: Path) -> None:
-    """A stale address, even one whose number and port live on elsewhere, is not ours."""
+def test_a_record_of_a_dead_process_is_ignored(state_dir: Path) -> None:
+    """A stale address is ignored, even if its process id and port are in use again."""
     address = daemon.start(state_dir, port=0)
     record = json.loads((state_dir / ADDRESS_FILE).read_text())
     other = state_dir.parent / "other"
@@ -175,7 +175,7 @@ def test_a_record_of_a_dead_process_is_not_believed(state_dir: Path) -> None:
 
 
 def test_reset_empties_the_state_of_a_stopped_emulator(state_dir: Path) -> None:
-    """Running or not, after a reset nothing is known."""
+    """Running or not, a reset forgets everything."""
     address = daemon.start(state_dir, port=0, capacity={"never": True})
     assert Api(address.url, token=read_token(state_dir)).create().status_code == 200
     daemon.stop(state_dir)
@@ -201,7 +201,7 @@ def test_it_is_up_within_a_second(tmp_path: Path) -> None:
     process.send_signal(signal.SIGTERM)
     _, log = process.communicate(timeout=20)
     imported = {line.rpartition("|")[2].strip() for line in log.splitlines() if "|" in line}
-    # What would cost more than the whole start: asserted instead of a time that a busy
-    # machine would miss.
+    # Imports that would cost more than the whole start. A limit on the time would fail on a busy
+    # machine.
     assert not imported & {"googleapiclient", "pulumi", "grpc", "google.cloud", "pydantic"}
     assert process.returncode == 0

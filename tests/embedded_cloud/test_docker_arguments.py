@@ -1,4 +1,4 @@
-"""`docker run` of the stand-in: what it understands, and what it refuses by name."""
+"""`docker run` of the stand-in: what it understands, and what it refuses."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def test_volumes_keep_their_path(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["--gpus", "all", IMAGE], "--gpus"),
         (["-p", "80:80", IMAGE], "-p"),
@@ -56,11 +56,11 @@ def test_volumes_keep_their_path(tmp_path: Path) -> None:
         ([], "image"),
     ],
 )
-def test_refuses_what_it_cannot_honour(arguments: list[str], said: str) -> None:
-    """An option without meaning here is an error that names it, never ignored."""
+def test_refuses_what_it_cannot_honour(arguments: list[str], message: str) -> None:
+    """An option without effect here is an error that names it, never ignored."""
     with pytest.raises(DockerError) as caught:
         parse_run(["-d", "--network", "host", *arguments])
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 @pytest.mark.parametrize("arguments", [["--network", "host", IMAGE], ["-d", IMAGE]])

@@ -35,7 +35,7 @@ class Host:
         self.home = home
 
     def docker(self, *arguments: str) -> str:
-        """What a docker command prints."""
+        """The output of a docker command."""
         out = io.StringIO()
         Docker(self.containers, self.home, out, io.StringIO()).run(list(arguments))
         return out.getvalue()
@@ -46,7 +46,7 @@ class Host:
         return self.docker(*RUN, "--name", "box", *options, *shell)
 
     def inspect(self) -> dict[str, Any]:
-        """What `docker inspect box` tells."""
+        """The output of `docker inspect box`."""
         (found,) = json.loads(self.docker("inspect", "box"))
         assert isinstance(found, dict)
         return found
@@ -54,7 +54,7 @@ class Host:
 
 @pytest.fixture
 def host(tmp_path: Path) -> Iterator[Host]:
-    """A host; what is left running on it is killed at the end."""
+    """A host; processes left on it are killed at the end."""
     host = Host(tmp_path)
     yield host
     for container in host.containers.all():
@@ -62,7 +62,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
 
 
 def eventually(claim: Callable[[], bool], within: float = 15.0) -> None:
-    """Wait for another process to get there."""
+    """Wait for another process to do something."""
     deadline = time.monotonic() + within
     while not claim():
         assert time.monotonic() < deadline, "it did not happen"
@@ -84,14 +84,14 @@ def test_command_runs_with_only_its_environment(
 
 
 def test_temporary_directory_is_short_and_the_containers_own(host: Host) -> None:
-    """TMPDIR is short enough for sockets however deep the project lies, and lies in the root."""
+    """TMPDIR is short enough for sockets in any project, and is in the root."""
     host.start('echo "$TMPDIR"; echo there >"$TMPDIR/file"')
     eventually(lambda: host.inspect()["State"]["Status"] == "exited")
     assert len(host.docker("logs", "box").strip()) < 40
     assert (host.containers.files("box") / "tmp" / "file").read_text() == "there\n"
 
 
-def test_inspect_tells_labels_image_and_state(host: Host) -> None:
+def test_inspect_shows_labels_image_and_state(host: Host) -> None:
     """`docker inspect` has docker's form for what startup scripts read."""
     host.start("sleep 60", "--label", "tpuflex.spec=abc")
     found = host.inspect()
@@ -120,8 +120,8 @@ def test_without_restart_policy_it_stays_ended(host: Host) -> None:
     assert host.inspect()["RestartCount"] == 0
 
 
-def test_stop_lets_it_end_by_itself(host: Host) -> None:
-    """`docker stop` sends SIGTERM and does not restart what was stopped."""
+def test_stop_lets_it_end(host: Host) -> None:
+    """`docker stop` sends SIGTERM and does not restart the container."""
     script = "trap 'echo bye; exit 0' TERM; echo up; while :; do sleep 0.05; done"
     host.start(script, "--restart", "unless-stopped")
     eventually(lambda: "up" in host.docker("logs", "box"))
@@ -130,7 +130,7 @@ def test_stop_lets_it_end_by_itself(host: Host) -> None:
     assert host.inspect()["State"]["Status"] == "exited"
 
 
-def test_stop_kills_what_does_not_listen(host: Host) -> None:
+def test_stop_kills_what_ignores_it(host: Host) -> None:
     """A process that ignores SIGTERM is killed after the grace period."""
     host.start("trap '' TERM; echo up; while :; do sleep 0.05; done")
     eventually(lambda: "up" in host.docker("logs", "box"))
@@ -139,7 +139,7 @@ def test_stop_kills_what_does_not_listen(host: Host) -> None:
 
 
 def test_rm_kills_grandchildren_in_sessions_of_their_own(host: Host) -> None:
-    """Whatever a container started is gone after `docker rm -f`, wherever it hid."""
+    """Everything that a container started is gone after `docker rm -f`, in any session."""
     host.start("setsid sleep 1000 & echo $!; sleep 1000")
     eventually(lambda: host.docker("logs", "box") != "")
     hidden = int(host.docker("logs", "box"))
@@ -158,7 +158,7 @@ def test_what_the_first_process_leaves_behind_ends_with_it(host: Host) -> None:
     assert not psutil.pid_exists(int(host.docker("logs", "box")))
 
 
-def test_record_names_the_process_for_whoever_ends_the_host(host: Host) -> None:
+def test_record_names_the_process_that_ends_with_the_host(host: Host) -> None:
     """The record carries pid and start time of the supervisor, leader of a group of its own."""
     host.start("sleep 60")
     record = json.loads(host.containers.record("box").read_text())
@@ -201,7 +201,7 @@ def test_program_that_does_not_exist_is_in_the_log(host: Host) -> None:
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["exec", "c", "sh"], "exec"),
         (["image", "prune"], "image inspect"),
@@ -214,12 +214,12 @@ def test_program_that_does_not_exist_is_in_the_log(host: Host) -> None:
     ],
 )
 def test_unknown_commands_names_and_images_are_refused(
-    host: Host, arguments: list[str], said: str
+    host: Host, arguments: list[str], message: str
 ) -> None:
-    """What the stand-in does not have it refuses by name."""
+    """The refusal names what the stand-in does not have."""
     with pytest.raises(DockerError) as caught:
         host.docker(*arguments)
-    assert said in caught.value.message
+    assert message in caught.value.message
 
 
 def test_pull_and_inspect_of_an_installed_image(host: Host) -> None:

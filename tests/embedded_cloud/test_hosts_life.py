@@ -17,8 +17,8 @@ from embedded_cloud.hosts.processes import processes_of, same_process
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import Api, flex_start, with_token
 
-#: Says what it sees, reports through the metadata server, and leaves one process behind in
-#: each way that could escape: another session, an emptied environment, an orphan.
+#: Prints what it sees, reports through the metadata server, and leaves one process behind for
+#: each way to escape: another session, an emptied environment, an orphan.
 _SCRIPT = r"""#!/bin/bash
 env > "$TPUFLEX_ROOT/home/environment"
 metadata="http://$GCE_METADATA_HOST/computeMetadata/v1/instance"
@@ -35,7 +35,7 @@ _AT_ONCE = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0, "suspendi
 
 
 def _eventually(what: Callable[[], bool]) -> None:
-    """Wait until processes that run for real have got there; fails after ten seconds."""
+    """Wait for real processes to do something; fails after ten seconds."""
     deadline = time.monotonic() + 10
     while not what():
         assert time.monotonic() < deadline
@@ -102,7 +102,7 @@ def test_a_ready_node_runs_its_startup_script(api: Api, cloud: EmbeddedCloud) ->
 def test_nothing_of_a_host_outlives_its_node(
     api: Api, cloud: EmbeddedCloud, clock: ManualClock, ending: str
 ) -> None:
-    """Every process is killed and the disk is gone, however the node ends; the log stays."""
+    """Every process is killed and the disk is gone, whatever ends the node; the log stays."""
     _boot(api)
     _eventually(lambda: _phase(api) == "READY")
     host = _host(cloud)
@@ -141,7 +141,7 @@ def test_a_host_that_is_powered_off_boots_again(tmp_path: Path) -> None:
 
 
 def test_the_exit_code_of_the_startup_script_is_known(api: Api, cloud: EmbeddedCloud) -> None:
-    """A script that fails leaves the host up and its exit code to be asked for."""
+    """A script that fails leaves the host up and its exit code available."""
     _boot(api, "exit 7")
     _eventually(lambda: bool(cloud.cloud.hosts.describe()))
     _eventually(lambda: _host(cloud)["startup_script_exit_code"] == 7)
@@ -192,7 +192,7 @@ def test_reset_ends_the_hosts_and_removes_their_logs(api: Api, cloud: EmbeddedCl
 
 
 def test_a_reused_process_id_is_not_the_recorded_process() -> None:
-    """A record counts only with its start time: nothing else is ever killed."""
+    """A record counts only with its start time: no other process is ever killed."""
     me = psutil.Process()
     assert same_process(me.pid, me.create_time()) == me
     assert same_process(me.pid, me.create_time() - 60) is None
@@ -209,7 +209,7 @@ def test_a_record_of_another_process_ends_nothing(tmp_path: Path) -> None:
 
 
 def _booted(root: Path, times: int) -> bool:
-    """Whether the script has run so often over all, and once since tmpfs was last emptied."""
+    """Whether the script has run that often in all, and once since tmpfs was last emptied."""
     shm = root / "dev" / "shm"
     return (
         _text(root / "home" / "boots") == "boot\n" * times

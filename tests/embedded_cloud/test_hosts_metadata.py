@@ -94,7 +94,7 @@ async def test_tpu_env_is_lines_of_quoted_values(client: aiohttp.ClientSession) 
 
 
 async def test_without_the_flavor_header_nothing_is_told(client: aiohttp.ClientSession) -> None:
-    """The header keeps requests that were not meant for it from reading a token."""
+    """The header keeps requests that are not meant for it from reading a token."""
     path = f"{_V1}/instance/service-accounts/default/token"
     for headers in ({"Metadata-Flavor": ""}, {"X-Forwarded-For": "1.2.3.4"}):
         async with client.get(path, headers=headers) as answer:
@@ -162,7 +162,7 @@ async def test_guest_attributes_must_be_enabled() -> None:
     await server.stop()
 
 
-def test_what_the_service_adds_wins_over_the_nodes_metadata() -> None:
+def test_what_the_service_adds_overrides_the_nodes_metadata() -> None:
     """A node cannot pretend to be another worker through its metadata."""
     import dataclasses
 

@@ -29,7 +29,7 @@ def test_dev_stack_names_this_image() -> None:
 
 
 def test_every_requirement_is_pinned_with_hashes() -> None:
-    """No line of the lock leaves pip a choice."""
+    """No line of the lock lets pip choose."""
     lines = [
         line for line in LOCK_FILE.read_text().splitlines() if line and not line.startswith("#")
     ]
@@ -46,7 +46,7 @@ def test_lock_names_the_versions_that_belong_together() -> None:
     assert "triton" not in re.findall(r"^[a-z0-9-]+(?===)", text, re.MULTILINE)
 
 
-def test_links_lie_within_the_image() -> None:
+def test_links_stay_within_the_image() -> None:
     """The recipe cannot write outside of site-packages."""
     lock = read_lock()
     assert len(lock.links) == 10
@@ -57,7 +57,7 @@ def test_links_lie_within_the_image() -> None:
 
 
 def test_unfinished_installation_is_no_image(tmp_path: Path) -> None:
-    """An image counts only when its installation was completed."""
+    """An image counts as installed only when its installation was completed."""
     directory = image_directory(read_lock(), tmp_path)
     (directory / "venv" / "bin").mkdir(parents=True)
     assert installed_image(embedded_image(), tmp_path) is None
@@ -69,18 +69,18 @@ def test_unfinished_installation_is_no_image(tmp_path: Path) -> None:
 
 
 def test_installed_image_is_not_installed_again(tmp_path: Path) -> None:
-    """Asking for an image that is there says nothing and costs nothing."""
+    """Nothing is printed or done for an image that is installed."""
     directory = image_directory(read_lock(), tmp_path)
     directory.mkdir(parents=True)
     (directory / "complete").touch()
-    said: list[str] = []
-    assert ensure_image(embedded_image(), tmp_path, said.append).directory == directory
-    assert said == []
+    lines: list[str] = []
+    assert ensure_image(embedded_image(), tmp_path, lines.append).directory == directory
+    assert lines == []
 
 
 @pytest.mark.parametrize("image", ["vllm/vllm-tpu@sha256:" + "1" * 64, "debian"])
 def test_other_images_are_refused_with_the_remedy(tmp_path: Path, image: str) -> None:
-    """The embedded cloud runs its own image only, and says which one that is."""
+    """The embedded cloud runs its own image only, and names it."""
     with pytest.raises(EmulatorError) as caught:
         ensure_image(image, tmp_path, lambda _: None)
     assert embedded_image() in caught.value.hint

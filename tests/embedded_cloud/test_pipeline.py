@@ -1,4 +1,4 @@
-"""What every call goes through, whatever the service."""
+"""What happens to every call, in any service."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from tests.embedded_cloud.api import TOKEN, Api, error_of, flex_start
 def test_a_call_without_bearer_token_is_unauthenticated(
     cloud: EmbeddedCloud, header: str | None
 ) -> None:
-    """No token, no answer: 401 in Google's shape, before anything else is looked at."""
+    """401 in Google's shape, before anything else is checked."""
     answer = requests.get(
         f"{cloud.url}/v2alpha1/projects/p/locations/us-east5-a/nodes",
         headers={} if header is None else {"Authorization": header},
@@ -45,10 +45,8 @@ def test_a_path_of_no_api_is_not_found(api: Api) -> None:
     assert "/v9/nothing" in message
 
 
-def test_a_method_that_google_has_and_the_emulator_has_not_names_itself(
-    api: Api, cloud: EmbeddedCloud
-) -> None:
-    """501 with the method's id, never a plausible empty answer; the history has it too."""
+def test_a_method_that_is_not_emulated_names_itself(api: Api, cloud: EmbeddedCloud) -> None:
+    """501 with the method's id, never a plausible empty answer; also in the history."""
     answer = api.tpu("GET", "reservations")
     method_id = "tpu.projects.locations.reservations.list"
     assert error_of(answer) == (
@@ -61,7 +59,7 @@ def test_a_method_that_google_has_and_the_emulator_has_not_names_itself(
 
 
 @pytest.mark.parametrize(
-    ("payload", "said"),
+    ("payload", "expected"),
     [
         (b"{", "Invalid JSON payload received."),
         (b"[]", "Root element must be a message"),
@@ -69,7 +67,7 @@ def test_a_method_that_google_has_and_the_emulator_has_not_names_itself(
     ],
 )
 def test_a_body_that_is_not_the_methods_is_refused(
-    cloud: EmbeddedCloud, payload: bytes, said: str
+    cloud: EmbeddedCloud, payload: bytes, expected: str
 ) -> None:
     """400 INVALID_ARGUMENT in Google's wording."""
     answer = requests.post(
@@ -80,11 +78,11 @@ def test_a_body_that_is_not_the_methods_is_refused(
     )
     status, code, message = error_of(answer)
     assert (status, code) == (400, "INVALID_ARGUMENT")
-    assert said in message
+    assert expected in message
 
 
 def until(happened: Callable[[], bool]) -> None:
-    """Wait for something that the server is about to do."""
+    """Wait for the server to do something."""
     deadline = time.monotonic() + 10
     while not happened():
         assert time.monotonic() < deadline
@@ -92,10 +90,10 @@ def until(happened: Callable[[], bool]) -> None:
 
 
 @pytest.mark.parametrize("stage", [Stage.BEFORE_COMMIT, Stage.MID_BODY])
-def test_who_hangs_up_leaves_no_traceback(
+def test_a_client_that_disconnects_leaves_no_traceback(
     cloud: EmbeddedCloud, clock: ManualClock, caplog: pytest.LogCaptureFixture, stage: Stage
 ) -> None:
-    """A client that is killed while it is being answered is its own affair: nothing is logged."""
+    """Nothing is logged for a client that is killed while it is being answered."""
     path = "/v2alpha1/projects/p/locations"
     cloud.cloud.faults.book.add(
         Rule(id="slow", where=Where(path=path), stage=stage, effect=Delay(seconds=1))
@@ -110,18 +108,18 @@ def test_who_hangs_up_leaves_no_traceback(
     until(lambda: len(cloud.cloud.history.entries()) > 0)
 
     assert cloud.cloud.history.entries()[-1]["path"] == path
-    assert Api(cloud.url).call("GET", path).status_code == 200  # it goes on, and had time to log
+    assert Api(cloud.url).call("GET", path).status_code == 200  # and it had time to log
     assert [record for record in caplog.records if record.exc_info] == []
 
 
 def test_the_standard_parameters_of_googles_clients_are_accepted(api: Api) -> None:
-    """``alt``, ``prettyPrint``, ``$.xgafv``, ``key`` and the like are no unknown fields."""
+    """``alt``, ``prettyPrint``, ``$.xgafv``, ``key`` and the like are known fields."""
     query = {"alt": "json", "prettyPrint": "false", "$.xgafv": "2", "key": "k", "quotaUser": "u"}
     assert api.tpu("GET", "nodes", **query).status_code == 200
 
 
 def test_answers_are_compressed_on_demand_and_connections_kept(cloud: EmbeddedCloud) -> None:
-    """gzip for who asks for it, and many calls over one connection."""
+    """gzip for clients that accept it, and many calls over one connection."""
     address = urlsplit(cloud.url)
     connection = http.client.HTTPConnection(address.hostname or "", address.port, timeout=10)
     path = "/v2alpha1/projects/p/locations"
@@ -160,7 +158,7 @@ def test_the_history_has_every_call_in_order_and_neither_bodies_nor_credentials(
 def test_a_fault_before_the_commit_leaves_no_trace_and_one_after_it_does(
     api: Api, cloud: EmbeddedCloud
 ) -> None:
-    """The seam for fault rules: what a call does, and whether its answer arrives, are two."""
+    """What a call does and whether its answer arrives are independent."""
 
     seen: list[tuple[str, int]] = []
 

@@ -20,13 +20,13 @@ def test_every_well_formed_project_exists(api: Api) -> None:
 
 @pytest.mark.parametrize("project", ["abc", "Upper-case", "1-first", "ends-with-"])
 def test_a_malformed_project_is_denied(api: Api, project: str) -> None:
-    """403, as Google answers for a project that one may not see."""
+    """403, as Google answers for a project that the caller may not see."""
     answer = api.call("GET", f"v1/projects/{project}")
     assert error_of(answer)[:2] == (403, "PERMISSION_DENIED")
 
 
 def test_two_writers_cannot_overwrite_each_other(api: Api) -> None:
-    """The second write with the same etag is 409 ABORTED; a fresh read goes through."""
+    """The second write with the same etag is 409 ABORTED; after a new read it succeeds."""
     policy = api.call("POST", f"{_PROJECT}:getIamPolicy", body={}).json()
     mine = {"role": "roles/viewer", "members": ["user:me@example.com"]}
     other = {"role": "roles/viewer", "members": ["user:other@example.com"]}
@@ -43,7 +43,7 @@ def test_two_writers_cannot_overwrite_each_other(api: Api) -> None:
 
 
 def test_members_must_exist(api: Api) -> None:
-    """A service account of a project must have been made; Google's own agents are there."""
+    """A service account of a project must have been made; Google's own agents exist."""
     account = f"host-sa@{PROJECT}.iam.gserviceaccount.com"
     binding = {"role": "roles/logging.logWriter", "members": [f"serviceAccount:{account}"]}
     body = {"policy": {"bindings": [binding]}}

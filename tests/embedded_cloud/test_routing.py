@@ -40,7 +40,7 @@ _ROUTER = Router((_SERVICE,))
 def test_paths_come_from_the_discovery_document(
     method: str, path: str, method_id: str, params: dict[str, str]
 ) -> None:
-    """Verbs and sub-resources are told from ids; ids are decoded after matching."""
+    """Verbs and sub-resources are not taken for ids; ids are decoded after matching."""
     match = _ROUTER.find(method, path)
     assert match is not None
     assert match.route.method_id == f"tpu.projects.locations.{method_id}"
@@ -48,7 +48,7 @@ def test_paths_come_from_the_discovery_document(
 
 
 def test_a_path_that_no_document_has_is_routed_too() -> None:
-    """As the paths of upload sessions are."""
+    """Paths of upload sessions, for example."""
     match = _ROUTER.find("GET", "/extra/x%2Fy/acl")
     assert match is not None
     assert match.params == {"object": "x/y"}
@@ -70,7 +70,7 @@ def test_nothing_else_matches(method: str, path: str) -> None:
 
 
 def test_a_method_without_handler_is_named() -> None:
-    """What Google has and the service has not is told by its id."""
+    """A method that the service does not have is found by its path."""
     assert _ROUTER.find("POST", f"{_NODE}/a:start") is None
     assert _ROUTER.method_id("POST", f"{_NODE}/a:start") == "tpu.projects.locations.nodes.start"
     assert _ROUTER.method_id("GET", "/v9/nothing") == ""

@@ -1,4 +1,4 @@
-"""Every answer of a walk through all services holds only what Google's documents know."""
+"""Every answer in a walk through all services fits Google's documents."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _methods(node: dict[str, Any]) -> dict[str, Any]:
 
 
 def _misfits(schemas: dict[str, Any], schema: dict[str, Any], value: Any, path: str) -> list[str]:
-    """What in ``value`` its schema does not have or spells otherwise."""
+    """What in ``value`` does not fit its schema."""
     if "$ref" in schema:
         schema = schemas[schema["$ref"]]
     kind = schema.get("type")

@@ -1,4 +1,4 @@
-"""gcloud against the services: the strictest client there is."""
+"""gcloud against the services: a strict client."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ Gcloud: TypeAlias = Callable[..., str]
 
 @pytest.fixture
 def gcloud(cloud: EmbeddedCloud, tmp_path: Path) -> Gcloud:
-    """Run gcloud on the cloud; answers its output, fails with what it printed."""
+    """Run gcloud on the cloud; gives its output, fails with its errors."""
     environ = {
         "PATH": os.environ["PATH"],
         "HOME": str(tmp_path),
@@ -49,7 +49,7 @@ def gcloud(cloud: EmbeddedCloud, tmp_path: Path) -> Gcloud:
 
 
 def test_storage(gcloud: Gcloud, tmp_path: Path) -> None:
-    """Buckets, small and large files up and down, policies, and all of it away again."""
+    """Buckets, small and large files up and down, policies, and all of it deleted again."""
     place = ("--location=us-east5", "--uniform-bucket-level-access")
     gcloud("storage", "buckets", "create", "gs://bk-one", *place)
     listed = gcloud("storage", "buckets", "list", "--format=value(name,location)")

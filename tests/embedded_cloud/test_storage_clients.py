@@ -1,4 +1,4 @@
-"""google-cloud-storage against the emulator: a client that we did not write."""
+"""google-cloud-storage against the emulator, as an independent client."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def bucket(client: Client) -> Bucket:
 
 
 def test_buckets(client: Client, bucket: Bucket) -> None:
-    """Create, look at, change, list and delete."""
+    """Create, get, change, list and delete."""
     assert bucket.location == "US-EAST5"
     assert bucket.iam_configuration.public_access_prevention == "enforced"
     with pytest.raises(Conflict):
@@ -101,7 +101,7 @@ def test_uploads_and_downloads(bucket: Bucket, tmp_path: Path) -> None:
 
 
 def test_conditions_and_generations(bucket: Bucket) -> None:
-    """A create-only upload that comes second fails; the generation tells objects apart."""
+    """A create-only upload that comes second fails; the generation distinguishes objects."""
     blob = bucket.blob("x")
     blob.upload_from_string("1", if_generation_match=0)
     first = blob.generation
@@ -179,7 +179,7 @@ def test_the_transfer_manager(bucket: Bucket, tmp_path: Path) -> None:
 
 
 def test_multipart_uploads_of_the_xml_api_are_named(bucket: Bucket, tmp_path: Path) -> None:
-    """upload_chunks_concurrently needs the XML API: 501 says what to use instead."""
+    """upload_chunks_concurrently needs the XML API: 501 names the alternative."""
     source = tmp_path / "x"
     source.write_bytes(b"x" * 1000)
     with pytest.raises(Exception, match="501") as caught:
@@ -196,7 +196,7 @@ def test_multipart_uploads_of_the_xml_api_are_named(bucket: Bucket, tmp_path: Pa
 def test_the_environment_is_all_that_the_library_needs(
     cloud: EmbeddedCloud, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """With the variables of `emulator env`, the library's default client works as it is."""
+    """With the variables of `emulator env`, the library's default client works unchanged."""
     for name, value in cloud.environ().items():
         monkeypatch.setenv(name, value)
     run_path(str(_EXAMPLE))

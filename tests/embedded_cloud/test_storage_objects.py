@@ -53,7 +53,7 @@ def _media(api: Api, name: str, headers: dict[str, str] | None = None, **query: 
     )
 
 
-def test_an_object_says_what_it_is(store: Api) -> None:
+def test_an_object_describes_itself(store: Api) -> None:
     """Size, hashes, generation, content type and links are in its resource."""
     made = _put(store, "a/b c:d.txt", b"hello")
     assert (made["size"], made["contentType"], made["metageneration"]) == ("5", "text/plain", "1")
@@ -64,7 +64,7 @@ def test_an_object_says_what_it_is(store: Api) -> None:
 
 
 def test_a_download_carries_hash_and_generation(store: Api) -> None:
-    """A client can check what it got without asking again."""
+    """A client can check what it received without another call."""
     made = _put(store, "x", b"hello")
     answer = _media(store, "x")
     assert answer.headers["X-Goog-Hash"] == "crc32c=mnG7TA==,md5=XUFAKrxLKna5cZ2REBfFkg=="
@@ -115,8 +115,8 @@ def test_write_conditions(store: Api) -> None:
     assert _media(store, "x").content == b"2"
 
 
-def test_a_read_of_what_one_has_is_304(store: Api) -> None:
-    """ifGenerationNotMatch spares metadata and bytes."""
+def test_a_read_of_a_known_generation_is_304(store: Api) -> None:
+    """ifGenerationNotMatch saves sending metadata and bytes."""
     generation = _put(store, "x", b"1")["generation"]
     for query in ({}, {"alt": "media"}):
         answer = store.call("GET", _path("x"), ifGenerationNotMatch=generation, **query)
@@ -124,7 +124,7 @@ def test_a_read_of_what_one_has_is_304(store: Api) -> None:
     assert store.call("GET", _path("x"), ifMetagenerationMatch="2").status_code == 412
 
 
-def test_versioned_buckets_keep_what_was(api: Api, clock: ManualClock) -> None:
+def test_versioned_buckets_keep_old_generations(api: Api, clock: ManualClock) -> None:
     """Overwritten and deleted objects stay as generations, and keep the bucket undeletable."""
     assert _bucket(api, "bk-1", versioning={"enabled": True}).status_code == 200
     first = _put(api, "x", b"1")["generation"]
@@ -148,7 +148,7 @@ def test_versioned_buckets_keep_what_was(api: Api, clock: ManualClock) -> None:
 
 
 def test_bytes_go_with_their_object(store: Api, cloud: EmbeddedCloud) -> None:
-    """No file is left on disk once nothing points at it."""
+    """No file is left on disk once no record refers to it."""
     objects = Path(cloud.state_dir) / "objects"
     _put(store, "x", b"1")
     _put(store, "x", b"22")
@@ -228,7 +228,7 @@ def test_lists_fold_and_page(store: Api) -> None:
 
 
 def test_names_that_look_alike_stay_apart(store: Api) -> None:
-    """A name may hold what separates name and generation inside."""
+    """A name may contain the separator that is used inside."""
     _put(store, "x", b"1")
     _put(store, "x#1", b"2")
     assert _media(store, "x").content == b"1"
@@ -239,7 +239,7 @@ def test_names_that_look_alike_stay_apart(store: Api) -> None:
 
 @pytest.mark.parametrize("name", ["..", "a\nb", "x" * 1025])
 def test_object_names_that_google_refuses(store: Api, name: str) -> None:
-    """Nothing in a name can reach the disk."""
+    """No name can address the disk."""
     answer = requests.post(
         f"{store.url}/upload/storage/v1/b/bk-1/o",
         params={"uploadType": "media", "name": name},
@@ -250,7 +250,7 @@ def test_object_names_that_google_refuses(store: Api, name: str) -> None:
 
 
 def test_objects_survive_a_restart(tmp_path: Path) -> None:
-    """The same state directory again has the same objects, and no stray files."""
+    """The same state directory again has the same objects, and no other files."""
     state = tmp_path / "again"
     with EmbeddedCloud(with_token(state)) as cloud:
         api = Api(cloud.url)

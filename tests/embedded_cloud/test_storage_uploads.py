@@ -78,7 +78,7 @@ def test_multipart_carries_metadata(store: Api) -> None:
 
 
 def test_unknown_metadata_is_refused(store: Api) -> None:
-    """The JSON part of an upload is held to the contract like any body."""
+    """The JSON part of an upload is checked like any body."""
     answer = _multipart(store, {"name": "x", "colour": "red"}, b"hello")
     assert answer.status_code == 400
     assert "colour" in answer.json()["error"]["message"]
@@ -88,7 +88,7 @@ def test_unknown_metadata_is_refused(store: Api) -> None:
 def test_a_wrong_hash_leaves_nothing(
     store: Api, cloud: EmbeddedCloud, field: dict[str, str]
 ) -> None:
-    """Bytes that are not what the caller meant are refused and not kept."""
+    """Bytes that do not match their hash are refused and not kept."""
     answer = _multipart(store, {"name": "x", **field}, b"hello")
     assert answer.status_code == 400
     assert "doesn't match calculated" in answer.json()["error"]["message"]
@@ -115,7 +115,7 @@ def test_a_resumable_upload_in_chunks(store: Api) -> None:
 
 
 def test_asking_about_a_finished_upload(store: Api) -> None:
-    """A lost answer can be asked for again: the same object, not a second one."""
+    """After a lost answer the client asks again: the same object, not a second one."""
     uri = _begin(store).headers["Location"]
     made = _chunk(uri, b"hello", "bytes 0-4/5").json()
     assert _chunk(uri, b"", "bytes */5").json() == made
@@ -130,7 +130,7 @@ def test_nothing_has_arrived_yet(store: Api) -> None:
 
 
 def test_odd_bytes_of_an_unfinished_chunk_do_not_count(store: Api) -> None:
-    """Only whole 256 KiB are kept, and what is sent again overlaps harmlessly."""
+    """Only whole 256 KiB are kept, and what is sent again may overlap."""
     uri = _begin(store).headers["Location"]
     data = b"0123456789" * 60_000
     answer = _chunk(uri, data[:300_000], "bytes 0-299999/600000")
@@ -141,7 +141,7 @@ def test_odd_bytes_of_an_unfinished_chunk_do_not_count(store: Api) -> None:
 
 
 def test_a_gap_is_refused(store: Api) -> None:
-    """A chunk that begins after what has arrived is not taken."""
+    """A chunk that begins after what was received is refused."""
     uri = _begin(store).headers["Location"]
     answer = _chunk(uri, b"x" * 10, "bytes 100-109/110")
     assert answer.status_code == 503
@@ -182,14 +182,14 @@ def test_a_cancelled_session_is_gone(store: Api) -> None:
 
 
 def test_an_empty_object_by_every_protocol(store: Api) -> None:
-    """Nothing is something."""
+    """No bytes are an object too."""
     assert _multipart(store, {"name": "x"}, b"").json()["size"] == "0"
     uri = _begin(store).headers["Location"]
     assert _chunk(uri, b"", "bytes */0").json()["size"] == "0"
 
 
 def test_a_broken_connection_keeps_what_arrived(store: Api) -> None:
-    """After a cut in mid-chunk the session says how far it got and goes on from there."""
+    """After a cut in mid-chunk the session reports its progress and continues."""
     uri = _begin(store).headers["Location"]
     parts = urlsplit(uri)
     data = b"0123456789abcdef" * (_QUANTUM // 4)  # 1 MiB
@@ -215,7 +215,7 @@ def test_a_broken_connection_keeps_what_arrived(store: Api) -> None:
 
 
 def test_a_session_outlives_a_restart(tmp_path: Path) -> None:
-    """What arrived before a restart counts after it, hashes included."""
+    """Bytes received before a restart count after it, hashes included."""
     state = tmp_path / "again"
     data = b"0123456789abcdef" * (_QUANTUM // 8)
     with EmbeddedCloud(with_token(state)) as cloud:

@@ -1,4 +1,4 @@
-"""Capacity: when it comes, where there is none, and rules that are refused."""
+"""Capacity: when and where there is some, and rules that are refused."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def test_capacity_can_come_by_polls_and_differ_by_zone(api: Api, cloud: Embedded
     assert {other.state() for _ in range(5)} == {"WAITING_FOR_RESOURCES"}
 
 
-def test_new_capacity_reaches_who_waits_already(api: Api, cloud: EmbeddedCloud) -> None:
+def test_new_capacity_reaches_waiting_requests(api: Api, cloud: EmbeddedCloud) -> None:
     """Rules can change while requests wait; the grant comes after the change."""
     api.capacity(never=True)
     api.create()
@@ -86,8 +86,8 @@ def test_capacity_rules_that_are_not_understood_are_refused(api: Api, rules: Any
     assert api.call("GET", "/_emulator/capacity").json() == before
 
 
-def test_a_zone_inherits_what_it_does_not_say(tmp_path: Path) -> None:
-    """A zone's rule starts from the common one; naming a grant takes back ``never``."""
+def test_a_zone_inherits_what_it_does_not_set(tmp_path: Path) -> None:
+    """A zone's rule starts from the common one; setting a grant overrides ``never``."""
     rules: Any = {
         "never": True,
         "provisioning_s": 7,

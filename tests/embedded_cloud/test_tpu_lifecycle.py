@@ -1,4 +1,4 @@
-"""How a queued resource moves: the rules row by row, without server or store."""
+"""The state machine of a queued resource, row by row, without server or store."""
 
 from __future__ import annotations
 
@@ -91,7 +91,7 @@ def test_each_state_is_left_at_its_time(
     ],
 )
 def test_these_stay_as_they_are(queued: QueuedResource, rule: CapacityRule) -> None:
-    """No capacity, no limit of the run, or an end: nothing is due, ever."""
+    """No capacity, no limit of the run, or an end: nothing is ever due."""
     assert lifecycle.next_change(queued, rule, rule_since=0.0) is None
 
 
@@ -156,7 +156,7 @@ def test_only_an_active_request_can_be_reset(state: QueuedState) -> None:
 def test_time_never_runs_backwards_and_every_walk_ends(
     start: QueuedState, steps: list[float], rule: CapacityRule
 ) -> None:
-    """Whatever the rules: each change is later than the one before, and there is a last."""
+    """With any rules, each change is later than the one before, and there is a last one."""
     since = 100.0 + sum(steps)
     queued = _queued(start, since=since, active_at=since, run_for=60.0, valid_until=since + 30)
     walked = [queued]

@@ -74,7 +74,7 @@ def test_defaults_are_filled_in(api: Api, cloud: EmbeddedCloud) -> None:
 
 
 def test_a_slice_has_an_endpoint_per_worker(api: Api, cloud: EmbeddedCloud) -> None:
-    """v6e-16 is four VMs; an external address is told only when asked for."""
+    """v6e-16 is four VMs; an external address is given only on request."""
     _create(api, acceleratorType="v6e-16", networkConfig={"enableExternalIps": True})
     cloud.advance(1)
     endpoints = api.get("nodes/n1")["networkEndpoints"]
@@ -171,7 +171,7 @@ def test_what_cannot_be_patched_is_refused(api: Api, mask: str) -> None:
 def test_guest_attributes_are_answered_by_path(
     api: Api, cloud: EmbeddedCloud, path: str, items: list[str]
 ) -> None:
-    """A namespace, one key, or everything that the host has said."""
+    """A namespace, one key, or everything that the host has set."""
     _create(api)
     cloud.advance(1)
     guest = GuestAttributes(cloud.store)
@@ -188,7 +188,7 @@ def test_guest_attributes_are_answered_by_path(
 def test_another_node_of_the_same_name_starts_without_guest_attributes(
     api: Api, cloud: EmbeddedCloud
 ) -> None:
-    """What the deleted instance said is gone with it: no stale READY."""
+    """The attributes of the deleted instance are gone with it: no stale READY."""
     _create(api)
     cloud.advance(1)
     GuestAttributes(cloud.store).put(f"{_PLACE}/nodes/n1", 0, "tpuflex", "phase", "READY")
@@ -200,7 +200,7 @@ def test_another_node_of_the_same_name_starts_without_guest_attributes(
 
 
 def test_operations_have_the_form_and_can_be_forgotten(api: Api, cloud: EmbeddedCloud) -> None:
-    """Name, metadata and end as documented; cancel is noted; delete forgets."""
+    """Name, metadata and end as documented; cancel is recorded; delete removes it."""
     operation = api.create().json()
     name = operation["name"].rpartition("/")[2]
     assert name.startswith("operation-1795262400000-")

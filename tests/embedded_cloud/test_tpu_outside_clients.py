@@ -1,4 +1,4 @@
-"""Clients that we did not write, against the TPU service: the independent judges."""
+"""Google's clients against the TPU service."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def test_googles_tpu_library_over_rest(cloud: EmbeddedCloud) -> None:
 
 @pytest.mark.filterwarnings("ignore::DeprecationWarning")
 def test_googles_discovery_client_with_flex_start(cloud: EmbeddedCloud, api: Api) -> None:
-    """The only published Python client that can say FLEX_START, built from the document."""
+    """The only published Python client with FLEX_START, built from the document."""
     import httplib2  # type: ignore[import-untyped]
     from googleapiclient.discovery import build
     from googleapiclient.errors import HttpError
@@ -203,7 +203,7 @@ def test_gcloud_asks_for_several_nodes(gcloud: Gcloud, cloud: EmbeddedCloud, api
         (("describe", "n1", f"--zone={ZONE}", "--format=value(acceleratorType)"), "v6e-4"),
     ],
 )
-def test_gcloud_looks_around_with_its_ga_commands(
+def test_gcloud_reads_with_its_ga_commands(
     gcloud: Gcloud, cloud: EmbeddedCloud, api: Api, command: tuple[str, ...], first: str
 ) -> None:
     """Commands on v1 and v2 of the API, answered at once."""
@@ -216,10 +216,10 @@ def test_gcloud_looks_around_with_its_ga_commands(
 
 
 @pytest.mark.gcloud
-def test_gcloud_does_not_try_again_what_the_old_version_cannot_do(
+def test_gcloud_does_not_retry_what_the_old_version_cannot_do(
     gcloud: Gcloud, cloud: EmbeddedCloud
 ) -> None:
-    """One call, and an error that says what to use instead."""
+    """One call, and an error that names the alternative."""
     done = gcloud("compute", "tpus", "stop", "n1", f"--zone={ZONE}")
     assert done.returncode == 1
     assert "use v2" in done.stderr
@@ -227,7 +227,7 @@ def test_gcloud_does_not_try_again_what_the_old_version_cannot_do(
 
 
 @pytest.mark.gcloud
-def test_gcloud_without_the_token_is_turned_away(gcloud: Gcloud, cloud: EmbeddedCloud) -> None:
+def test_gcloud_without_the_token_is_refused(gcloud: Gcloud, cloud: EmbeddedCloud) -> None:
     """Another token than the state directory's makes no node."""
     (cloud.state_dir / "token").write_text("ya29.somebody-else")
     done = gcloud("compute", "tpus", "tpu-vm", "list", f"--zone={ZONE}")

@@ -16,7 +16,7 @@ _PLACE = f"projects/{PROJECT}/locations/{ZONE}"
 def test_a_request_lives_from_the_queue_to_the_end_of_its_run(
     api: Api, cloud: EmbeddedCloud
 ) -> None:
-    """Every state in order, with its node; the request lingers SUSPENDED after its run."""
+    """Every state in order, with its node; the request stays SUSPENDED after its run."""
     assert api.create().status_code == 200
     seen = []
     for step in (0, 0.3, 2.0, 1.0, RUN_S, 1.0, 86400):
@@ -33,8 +33,8 @@ def test_a_request_lives_from_the_queue_to_the_end_of_its_run(
     ]
 
 
-def test_a_long_absence_is_caught_up_with_at_the_right_times(api: Api, clock: ManualClock) -> None:
-    """Nobody looked for a month: the node's creation time is when it happened, not now."""
+def test_changes_after_a_long_absence_have_the_right_times(api: Api, clock: ManualClock) -> None:
+    """After a month without calls, the node's creation time is when it was due, not now."""
     api.create()
     start = clock.now()
     clock.advance(30)
@@ -45,7 +45,7 @@ def test_a_long_absence_is_caught_up_with_at_the_right_times(api: Api, clock: Ma
 
 
 def test_the_wire_form_of_an_active_request(api: Api, cloud: EmbeddedCloud) -> None:
-    """What was asked for, plus name, creation time and the state with its data field."""
+    """What was requested, plus name, creation time and the state with its data field."""
     api.create()
     cloud.advance(10)
     queued = api.get("queuedResources/q1")
@@ -103,7 +103,7 @@ def test_a_waiting_request_is_withdrawn_by_deleting_it(api: Api, cloud: Embedded
 
 
 def test_a_node_deleted_by_its_user_suspends_the_request(api: Api, cloud: EmbeddedCloud) -> None:
-    """SUSPENDED by USER; the husk keeps its id, and reset does not bring it back."""
+    """SUSPENDED by USER; the request keeps its id, and reset does not revive it."""
     api.create()
     cloud.advance(10)
     assert api.tpu("DELETE", "nodes/n1").status_code == 200
@@ -126,7 +126,7 @@ def test_a_node_deleted_by_its_user_suspends_the_request(api: Api, cloud: Embedd
 def test_a_request_that_expires_in_the_queue_fails_and_stays_listed(
     api: Api, cloud: EmbeddedCloud
 ) -> None:
-    """validUntilDuration is over: FAILED with an error, until somebody deletes it."""
+    """validUntilDuration is over: FAILED with an error, until it is deleted."""
     api.capacity(never=True)
     body = {**flex_start(), "queueingPolicy": {"validUntilDuration": "600s"}}
     api.create(body=body)
@@ -173,7 +173,7 @@ def test_the_same_request_id_is_the_same_operation(api: Api, cloud: EmbeddedClou
 
 
 def test_a_node_id_that_is_taken_is_refused(api: Api, cloud: EmbeddedCloud) -> None:
-    """Two requests cannot promise the same node; a husk frees its node's id."""
+    """Two requests cannot promise the same node; an ended request frees its node's id."""
     api.create("q1")
     node = flex_start()["tpu"]["nodeSpec"][0]["node"]
     assert error_of(api.tpu("POST", "nodes", body=node, nodeId="n1"))[0] == 409
@@ -190,7 +190,7 @@ def _without(key: str) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "expected"),
     [
         ({"tpu": {}}, "at least one node spec"),
         (_without("runDuration"), "run_duration is required"),
@@ -211,13 +211,13 @@ def _without(key: str) -> dict[str, Any]:
         (flex_start(metadata=dict.fromkeys("ab", "x" * 262144)), "Metadata is 524290 bytes"),
     ],
 )
-def test_what_cannot_be_asked_for_is_refused_at_once(
-    api: Api, body: dict[str, Any], said: str
+def test_an_invalid_request_is_refused_at_once(
+    api: Api, body: dict[str, Any], expected: str
 ) -> None:
     """400 INVALID_ARGUMENT before anything is queued."""
     status, code, message = error_of(api.create(body=body))
     assert (status, code) == (400, "INVALID_ARGUMENT")
-    assert said in message
+    assert expected in message
     assert api.state() == "GONE"
 
 
@@ -246,35 +246,26 @@ def test_several_nodes_are_named_by_prefix_and_counted(api: Api, cloud: Embedded
     assert v2["tpu"]["nodeSpec"][0]["multisliceParams"] == {"nodeCount": 2}
 
 
-def test_lists_come_in_pages_and_over_all_zones(api: Api, cloud: EmbeddedCloud) -> None:
-    """pageSize and pageToken walk everything once; location ``-`` means every zone."""
-    for index in range(5):
-        body = flex_start()
-        body["tpu"]["nodeSpec"][0]["nodeId"] = f"n{index}"
-        api.create(f"q{index}", body=body)
-    token, names = "", []
-    for _ in range(3):
-        answer = api.get("queuedResources", pageSize="2", pageToken=token)
-        names += [queued["name"].rpartition("/")[2] for queued in answer["queuedResources"]]
-        token = answer.get("nextPageToken", "")
-    assert (names, token) == (["q0", "q1", "q2", "q3", "q4"], "")
+def test_lists_over_all_zones(api: Api, cloud: EmbeddedCloud) -> None:
+    """Location ``-`` means every zone."""
+    api.create()
+    Api(cloud.url, zone="us-east5-b").create()
     everywhere = Api(cloud.url, zone="-")
-    assert len(everywhere.get("queuedResources")["queuedResources"]) == 5
-    assert len(everywhere.get("operations")["operations"]) == 5
-    assert error_of(api.tpu("GET", "queuedResources", pageToken="abc"))[0] == 400
+    assert len(everywhere.get("queuedResources")["queuedResources"]) == 2
+    assert len(everywhere.get("operations")["operations"]) == 2
 
 
 def test_a_flex_start_request_seen_through_v2_lacks_what_v2_does_not_know(
     api: Api, cloud: EmbeddedCloud
 ) -> None:
-    """One queue behind both versions; v2 cannot say or show FLEX_START."""
+    """One queue behind both versions; v2 can neither request nor show FLEX_START."""
     api.create()
     v2 = Api(cloud.url, version="v2")
     assert "provisioningModel" not in v2.get("queuedResources/q1")
     assert error_of(v2.create("q2"))[:2] == (400, "INVALID_ARGUMENT")
 
 
-def test_a_reset_provisions_the_nodes_anew(api: Api, cloud: EmbeddedCloud) -> None:
+def test_a_reset_provisions_the_nodes_again(api: Api, cloud: EmbeddedCloud) -> None:
     """From ACTIVE through the queue to another node of the same name."""
     api.create()
     cloud.advance(10)

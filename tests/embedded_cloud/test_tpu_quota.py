@@ -1,4 +1,4 @@
-"""Chips are counted: what exists uses quota up, and what is too much is refused."""
+"""Chips are counted against the quota, and requests above it are refused."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ def _limit(api: Api, **quota: int) -> None:
 
 
 def test_sixty_four_chips_per_project_and_zone(api: Api, cloud: EmbeddedCloud) -> None:
-    """The ninth v6e-8 is refused with Google's words; another zone or project has its own."""
+    """The ninth v6e-8 is refused in Google's words; other zones and projects have their own."""
     for index in range(8):
         assert api.create(f"q{index}", body=_body(f"n{index}")).status_code == 200
     refused = api.create("q8", body=_body("n8"))
-    said = f"Quota '{_FLEX}' exhausted. Limit 64 in zone {ZONE}"
-    assert error_of(refused) == (429, "RESOURCE_EXHAUSTED", said)
-    assert classify(8, said) is Cause.QUOTA
+    message = f"Quota '{_FLEX}' exhausted. Limit 64 in zone {ZONE}"
+    assert error_of(refused) == (429, "RESOURCE_EXHAUSTED", message)
+    assert classify(8, message) is Cause.QUOTA
     assert api.state("q8") == "GONE"
     for other in (Api(cloud.url, zone="us-east5-b"), Api(cloud.url, project="other")):
         body = _body("n8")
@@ -41,7 +41,7 @@ def test_sixty_four_chips_per_project_and_zone(api: Api, cloud: EmbeddedCloud) -
 
 
 def test_what_has_ended_counts_until_it_is_deleted(api: Api, cloud: EmbeddedCloud) -> None:
-    """A husk uses quota up: only its deletion makes room."""
+    """An ended request uses quota until it is deleted."""
     _limit(api, us_east5_a=8)
     api.create("q1", body=_body("n1"))
     cloud.advance(10 + RUN_S)
@@ -61,7 +61,7 @@ def test_no_quota_at_all(api: Api) -> None:
 
 
 def test_every_zone_that_is_not_named(api: Api, cloud: EmbeddedCloud) -> None:
-    """``*`` is the limit of the others, and the rules say what is in force."""
+    """``*`` is the limit of the others, and the rules show what is in force."""
     rules = {"quota": {"*": 4, "us-east5-a": 8}}
     shown = api.call("POST", "_emulator/capacity", body=rules).json()
     assert shown["quota"] == {"*": 4, "us-east5-a": 8}

@@ -1,4 +1,4 @@
-"""Several nodes in one queued resource of the emulator: made, counted, lost one by one."""
+"""Several nodes in one queued resource: created, counted, lost one by one."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_quota_counts_the_chips_of_all_nodes(api: Api, cloud: EmbeddedCloud) -> 
         (2, {"workloadType": "SERVING"}, "workload_type"),
     ],
 )
-def test_what_cannot_be_is_refused(
+def test_invalid_nodes_are_refused(
     api: Api, count: int, params: dict[str, Any], words: str
 ) -> None:
     """Count, prefix and workload type are checked before anything is made."""
@@ -61,8 +61,8 @@ def test_what_cannot_be_is_refused(
     assert words in message
 
 
-def test_every_node_says_who_it_is(api: Api, cloud: EmbeddedCloud) -> None:
-    """Each node has the labels and metadata that were asked for, an address and an identity of
+def test_every_node_has_an_identity(api: Api, cloud: EmbeddedCloud) -> None:
+    """Each node has the requested labels and metadata, an address and an identity of
     its own, and Google's own schema allows what it shows."""
     api.create("multi", several(nodeIdPrefix="pod", workloadType="AVAILABILITY_OPTIMIZED"))
     cloud.advance(10)
@@ -114,7 +114,7 @@ def test_incidents_strike_single_nodes(api: Api, cloud: EmbeddedCloud) -> None:
 
 
 def test_lost_request_leaves_nodes_that_can_be_deleted(api: Api, cloud: EmbeddedCloud) -> None:
-    """Orphaned nodes run on, each until it is deleted by itself."""
+    """Orphaned nodes keep running until each is deleted."""
     api.create("multi", several(2))
     cloud.advance(10)
     inflict(cloud, "queuedResources/multi", "lost").raise_for_status()
@@ -143,7 +143,7 @@ def test_other_incidents_are_refused(
     assert (api.state(), api.node_state()) == ("ACTIVE", "READY")
 
 
-def test_what_was_asked_for_is_shown(api: Api, cloud: EmbeddedCloud) -> None:
+def test_what_was_requested_is_shown(api: Api, cloud: EmbeddedCloud) -> None:
     """The three fields of MultiNodeParams come back as they went in."""
     params = {"nodeIdPrefix": "pod", "workloadType": "THROUGHPUT_OPTIMIZED"}
     api.create("multi", several(2, **params))

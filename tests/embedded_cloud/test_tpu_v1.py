@@ -1,4 +1,4 @@
-"""The TPU API's first version: to look at, not to change anything with."""
+"""Version v1 of the TPU API, read-only."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def old(cloud: EmbeddedCloud) -> Api:
 
 
 def test_places_and_what_they_offer(old: Api) -> None:
-    """Locations and accelerator types in v1's form; no TensorFlow version is left."""
+    """Locations and accelerator types in v1's form; there are no TensorFlow versions."""
     listed = old.call("GET", f"v1/projects/{PROJECT}/locations").json()["locations"]
     assert "us-east5-a" in [location["locationId"] for location in listed]
     assert old.get("")["locationId"] == "us-east5-a"
@@ -47,10 +47,8 @@ def test_nodes_of_later_versions_are_seen(old: Api, api: Api, cloud: EmbeddedClo
         ("POST", "nodes/n1:reimage", "reimage"),
     ],
 )
-def test_what_would_change_something_is_not_there(
-    old: Api, method: str, path: str, verb: str
-) -> None:
-    """404, which no client tries again, with the method's name and what to use instead."""
+def test_changes_are_not_found(old: Api, method: str, path: str, verb: str) -> None:
+    """404, which no client retries, with the method's id and the alternative."""
     needed = {"acceleratorType": "v2-8", "tensorflowVersion": "2.12.0"}
     body = needed if path == "nodes" else {}
     status, _, message = error_of(old.tpu(method, path, body=body))
