@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 
 from pydantic import JsonValue
 
 from pulumi_plugin.values import Properties
 from tpuflex.duration import google_seconds, parse_duration
-from tpuflex.errors import InterruptedByUser, TpuflexError
+from tpuflex.errors import ConflictError, InterruptedByUser, TpuflexError
+from tpuflex.naming import generation_id, generation_of
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
 from tpuflex.provider.pace import Deadlines
 from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
-from tpuflex.provider.protection import refuse_deletion
 from tpuflex.provider.race import obtain
 from tpuflex.provider.read import labels_of, names_of, read
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import DEFAULTS, RequestArgs
 from tpuflex.request.inputs import parse
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import RUN_OVER_CLEANED, RUN_OVER_LEFTOVER
+from tpuflex.request.outcomes import PROTECTED, RUN_OVER_CLEANED, RUN_OVER_LEFTOVER, UNPROTECT
 from tpuflex.request.outputs import recorded_lifecycle
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
@@ -154,3 +155,40 @@ def _patched(
     there = ZoneAttempt.in_zone(args, seen.name.zone).args
     limit = min(timeout or 600.0, 600.0)
     return patch(call, there, old, seen, deadline=call.timing.monotonic() + limit)
+
+
+def refuse_deletion(
+    call: Call, inputs: Properties, names: Iterable[RequestName], labels: dict[str, str]
+) -> None:
+    """Check that the resource may be deleted: if it is not ACTIVE, or if another generation has
+    taken over from it. The endpoint is protected, not each of its runs.
+
+    Raises:
+        ConflictError: one of ``names`` is ACTIVE, and protected.
+    """
+    if inputs.get("deletionProtection") is not True:
+        return
+    every = [*names]
+    for name in every:
+        seen = call.look(name)
+        if seen.lifecycle is not Lifecycle.ACTIVE or not seen.belongs_to(labels):
+            continue
+        if not any(_serves(call, heir, labels) for heir in _heirs(inputs, every)):
+            raise ConflictError(
+                f"{name} is ACTIVE and {PROTECTED.text}: it is not deleted", hint=UNPROTECT
+            )
+
+
+def _serves(call: Call, name: RequestName, labels: dict[str, str]) -> bool:
+    seen = call.look(name)
+    return seen.lifecycle is Lifecycle.ACTIVE and seen.belongs_to(labels)
+
+
+def _heirs(inputs: Properties, names: Iterable[RequestName]) -> Iterable[RequestName]:
+    """The next generation, in every zone."""
+    prefix = inputs.get("queuedResourceIdPrefix")
+    for name in names:
+        series = prefix if isinstance(prefix, str) else name.id.rpartition("-g")[0]
+        generation = generation_of(series, name.id)
+        if generation is not None:
+            yield replace(name, id=generation_id(series, generation + 1), nodes=())

@@ -11,6 +11,7 @@ from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
     ApiError,
+    ConflictError,
     InterruptedByUser,
     NotFoundError,
 )
@@ -20,6 +21,7 @@ from tpuflex.provider.delete import delete
 from tpuflex.request.body import request_body, request_name, spec_hash
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Operation
+from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import TABLE, Condition, owned_by
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import is_settled
@@ -90,6 +92,21 @@ def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None
                 raise
             call.pause(_CONFLICT_PAUSE)
     raise AssertionError("unreachable")
+
+
+def withdraw(call: Call, name: RequestName) -> bool:
+    """Withdraw a request that is still waiting; False if it no longer is.
+
+    Without ``force`` Google itself decides between withdrawing and granting: a request that was
+    granted a moment ago is refused, and kept.
+    """
+    try:
+        call.client.delete_queued_resource(name, request_id=call.new_id(), force=False)
+    except NotFoundError:
+        return True
+    except ConflictError:
+        return False
+    return True
 
 
 def refuse_foreign(args: RequestArgs, seen: Snapshot) -> None:

@@ -6,16 +6,17 @@ control the provider, zones (a list to choose from, not a place), and runs that 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
 from pulumi_plugin.changes import Change, ChangeKind, Diff
 from pulumi_plugin.values import Properties, has_unknown
 from tpuflex.duration import google_seconds
+from tpuflex.errors import ConflictError
 from tpuflex.provider.pace import elapsed
-from tpuflex.provider.protection import refuse_replacement
 from tpuflex.request.diff import diff, with_next_generation
 from tpuflex.request.fields import PROVIDER_ONLY
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.outcomes import PROTECTED, TABLE, UNPROTECT, Condition
 from tpuflex.request.outputs import recorded_lifecycle, remaining
 from tpuflex.request.states import NOT_FOUND, Lifecycle
 
@@ -175,3 +176,26 @@ def due(inputs: Properties, outputs: Properties, now: float) -> Renewal | None:
         f"{elapsed(left)} of the run are left, less than renewBefore ({elapsed(limit)}):"
         " a new one takes over",
     )
+
+
+def refuse_replacement(old: Properties, outputs: Properties, reasons: Iterable[str]) -> None:
+    """Check that the resource may be replaced.
+
+    The state decides: protection that could be removed together with the change that replaces
+    would protect nothing.
+
+    Args:
+        old: inputs as they were last applied.
+        outputs: its outputs in the state.
+        reasons: the properties for which it would be replaced.
+
+    Raises:
+        ConflictError: it is ACTIVE and protected.
+    """
+    active = recorded_lifecycle(outputs) is Lifecycle.ACTIVE
+    if old.get("deletionProtection") is True and active:
+        raise ConflictError(
+            f"{outputs.get('name')} is ACTIVE and {PROTECTED.text}: it is not replaced for"
+            f" {', '.join(sorted(reasons))}",
+            hint=UNPROTECT,
+        )

@@ -244,6 +244,11 @@ STUCK_DOWN = Outcome(STUCK, IncompleteTeardownError.exit_code)
 #: Refused while a protected endpoint is ACTIVE, and reported while Pulumi keeps something.
 PROTECTED = Outcome("deletion_protection is on", ConflictError.exit_code)
 KEPT = Outcome("left, and still billed", IncompleteTeardownError.exit_code)
+#: Protection is switched off in a step of its own, as Google has it.
+UNPROTECT = (
+    "First set deletion_protection to false (in a stack file: tpuflex:slice.deletion_protection)"
+    " and run `up` with that alone; then do this."
+)
 
 _BY_LIFECYCLE = {
     Lifecycle.WAITING: Condition.WAITING,
