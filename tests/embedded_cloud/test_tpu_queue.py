@@ -249,7 +249,9 @@ def test_several_nodes_are_named_by_prefix_and_counted(api: Api, cloud: Embedded
 def test_lists_over_all_zones(api: Api, cloud: EmbeddedCloud) -> None:
     """Location ``-`` means every zone."""
     api.create()
-    Api(cloud.url, zone="us-east5-b").create()
+    body = flex_start()
+    body["tpu"]["nodeSpec"][0]["parent"] = f"projects/{PROJECT}/locations/us-east5-b"
+    assert Api(cloud.url, zone="us-east5-b").create(body=body).ok
     everywhere = Api(cloud.url, zone="-")
     assert len(everywhere.get("queuedResources")["queuedResources"]) == 2
     assert len(everywhere.get("operations")["operations"]) == 2
