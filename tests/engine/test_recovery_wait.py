@@ -12,7 +12,7 @@ from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
 from tpuflex.gcp.timing import Timing
 from tpuflex.request.body import spec_hash
-from tpuflex.request.inputs import parse
+from tpuflex.request.check import parse
 
 TYPE = "tpuflex:tpu:QueuedResource"
 PLACE = "projects/cloud-project/locations/us-east5-a/queuedResources"

@@ -13,8 +13,8 @@ from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.call import Call
 from tpuflex.request.body import request_body
+from tpuflex.request.check import parse
 from tpuflex.request.fields import RequestArgs
-from tpuflex.request.inputs import parse
 from tpuflex.request.model import Node
 from tpuflex.request.nodes import Nodes
 

@@ -12,7 +12,7 @@ from tests.provider.fakes import NAME, Cloud, args, missing, node, queued, scrip
 from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import plan
-from tpuflex.request.inputs import input_properties, with_defaults
+from tpuflex.request.check import input_properties, with_defaults
 from tpuflex.request.outcomes import TABLE, Condition
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"

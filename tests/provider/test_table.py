@@ -28,7 +28,7 @@ from tpuflex.provider.call import UnreadyError
 from tpuflex.provider.operations import create, delete_resource, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
-from tpuflex.request.inputs import input_properties
+from tpuflex.request.check import input_properties
 from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
 
 KNOWN: Properties = input_properties(args())

@@ -10,7 +10,7 @@ from typing import Any
 
 from pulumi_plugin.values import Properties
 from tests.provider.fakes import INPUTS
-from tpuflex.request.inputs import with_defaults
+from tpuflex.request.check import with_defaults
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 RESERVATION = "projects/p/locations/us-east5-a/reservations/r"

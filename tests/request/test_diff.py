@@ -13,10 +13,9 @@ from pulumi_plugin.values import UNKNOWN, Properties
 from tests.request.inputs import OTHER, changed, filled
 from tpuflex.naming import LABEL_OWNER
 from tpuflex.request.body import BOOT_METADATA
-from tpuflex.request.check import failures
+from tpuflex.request.check import failures, input_properties
 from tpuflex.request.diff import diff, with_next_generation
 from tpuflex.request.fields import DEFAULTS, ROWS, RequestArgs
-from tpuflex.request.inputs import input_properties
 from tpuflex.request.rows import OnChange
 from tpuflex.request.states import Lifecycle
 

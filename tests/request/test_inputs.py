@@ -11,8 +11,7 @@ from hypothesis import strategies as st
 from pulumi_plugin.values import UNKNOWN, Properties
 from tests.request.inputs import DISK, NOW, OTHER, RESERVATION, URN, changed, filled, given
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC, Names
-from tpuflex.request.check import failures
-from tpuflex.request.inputs import with_defaults
+from tpuflex.request.check import failures, with_defaults
 from tpuflex.request.rows import moment
 
 

@@ -9,9 +9,8 @@ from typing import Any
 from tests.goldens.golden_texts import assert_golden
 from tests.request.inputs import DISK, NOW, OTHER, URN, changed, filled, given
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC
-from tpuflex.request.check import failures
+from tpuflex.request.check import failures, with_defaults
 from tpuflex.request.fields import INPUTS
-from tpuflex.request.inputs import with_defaults
 from tpuflex.request.rows import moment
 
 #: Values that are wrong for nearly every input, each in its own way.

@@ -25,9 +25,8 @@ from tests.request.inputs import (
 )
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC
 from tpuflex.request.body import imported_inputs, node_ids, request_body, spec_hash
-from tpuflex.request.check import failures
+from tpuflex.request.check import failures, parse, with_defaults
 from tpuflex.request.fields import INPUTS, ROWS
-from tpuflex.request.inputs import parse, with_defaults
 from tpuflex.request.model import QueuedResource
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import Nodes

@@ -10,8 +10,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tpuflex.cli.lifecycle_reference import lifecycle_reference
+from tpuflex.cli.python_class import python_classes
 from tpuflex.cli.reference import reference
-from tpuflex.provider.python_class import python_classes
 from tpuflex.settings.schema import schema_text
 
 ROOT = Path(__file__).parents[3]

@@ -13,8 +13,8 @@ from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.errors import TpuflexError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.call import UnreadyError
+from tpuflex.request.check import input_properties, parse
 from tpuflex.request.fields import INPUTS
-from tpuflex.request.inputs import input_properties, parse
 from tpuflex.request.name import RequestName
 from tpuflex.request.nodes import ids_of
 from tpuflex.request.outputs import outputs

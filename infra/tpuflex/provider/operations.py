@@ -19,8 +19,8 @@ from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain
 from tpuflex.provider.read import labels_of, names_of, read
 from tpuflex.provider.zone_attempt import ZoneAttempt
+from tpuflex.request.check import parse
 from tpuflex.request.fields import DEFAULTS, RequestArgs
-from tpuflex.request.inputs import parse
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, RUN_OVER_CLEANED, RUN_OVER_LEFTOVER, UNPROTECT
 from tpuflex.request.outputs import recorded_lifecycle

@@ -40,8 +40,7 @@ from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.pace import Waits
 from tpuflex.provider.planning import plan
 from tpuflex.provider.schema import package_schema
-from tpuflex.request.check import failures
-from tpuflex.request.inputs import with_defaults
+from tpuflex.request.check import failures, with_defaults
 
 Context = grpc.ServicerContext
 Connect = Callable[[configuration.Configuration, Timing], TpuClient]

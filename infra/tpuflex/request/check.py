@@ -1,4 +1,5 @@
-"""What is wrong with the inputs of a request, each finding with its property path. Pure.
+"""The inputs of a request as a program gives them: with defaults, parsed, and everything that is
+wrong with them, each finding with its property path. Pure.
 
 Single inputs are held against their rows (:mod:`tpuflex.request.fields`); rules across inputs
 are in :mod:`tpuflex.request.rules`.
@@ -7,21 +8,73 @@ are in :mod:`tpuflex.request.rules`.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
 from pydantic import ValidationError
 from pydantic_core import ErrorDetails
 
-from pulumi_plugin.values import UNKNOWN, Properties, has_unknown
+from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
+from tpuflex.naming import LABEL_OWNER, Names, generation_id
 from tpuflex.request import rules
-from tpuflex.request.fields import ROWS
-from tpuflex.request.inputs import parse
+from tpuflex.request.fields import DEFAULTS, ROWS, RequestArgs
 from tpuflex.request.rows import Input
 
 #: Inputs whose keys are the program's own words.
 _MAPS = frozenset({"labels", "metadata"})
 _NO_ROW = Input(shown=False)
+
+
+def first_generation(prefix: str) -> str:
+    """The id of what replaces nothing."""
+    return generation_id(prefix, 1)
+
+
+def with_defaults(
+    inputs: Properties,
+    *,
+    urn: str,
+    project: str | None,
+    id_for: Callable[[str], str] = first_generation,
+) -> Properties:
+    """``inputs`` and, for what they leave out, a value made from the URN or the provider.
+
+    A pure function of its arguments: the same resource gets the same names in every run.
+
+    Args:
+        inputs: what the program said.
+        urn: the resource's URN.
+        project: the provider's project.
+        id_for: makes the id from its prefix where the program gives none.
+    """
+    names = _names(urn)
+    labels = inputs.get("labels", {})
+    filled: Properties = {**DEFAULTS}
+    if project:
+        filled["project"] = project
+    filled |= inputs
+    if "queuedResourceId" not in inputs:
+        prefix = filled.setdefault("queuedResourceIdPrefix", names.prefix)
+        filled["queuedResourceId"] = id_for(prefix) if isinstance(prefix, str) else UNKNOWN
+    if isinstance(labels, dict):
+        owned: dict[str, Value] = dict(names.labels()) if LABEL_OWNER not in labels else {}
+        filled["labels"] = {**owned, **labels}
+    return filled
+
+
+def parse(inputs: Mapping[str, object]) -> RequestArgs:
+    """The typed inputs.
+
+    Raises:
+        pydantic.ValidationError: something is missing or wrong.
+    """
+    return RequestArgs.model_validate(inputs)
+
+
+def input_properties(args: RequestArgs) -> Properties:
+    """``args`` under their names on the wire, without what was left out."""
+    dumped: Properties = args.model_dump(mode="json", by_alias=True, exclude_none=True)
+    return dumped
 
 
 def failures(
@@ -73,3 +126,9 @@ def _reason(item: ErrorDetails) -> str:
     text = re.sub(r"^Value error, ", "", item["msg"])
     shown = f", but it is {item['input']!r}" if row.shown else ""
     return f"{text}{shown}. {row.example}".strip()
+
+
+def _names(urn: str) -> Names:
+    # urn:pulumi:<stack>::<project>::<parent types>$<type>::<name>
+    stack, project, _, name = urn.removeprefix("urn:pulumi:").split("::", 3)
+    return Names(project=project, stack=stack, name=name)

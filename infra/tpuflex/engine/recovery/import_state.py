@@ -22,7 +22,7 @@ from tpuflex.engine.state import (
 from tpuflex.gcp.kinds import of_type
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.body import spec_hash
-from tpuflex.request.inputs import parse
+from tpuflex.request.check import parse
 from tpuflex.request.outputs import recorded_lifecycle
 from tpuflex.request.states import Lifecycle
 
