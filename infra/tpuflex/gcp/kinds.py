@@ -11,15 +11,11 @@ discovery documents of the APIs.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from tpuflex.naming import (
-    LABEL_OWNER,
-    LABEL_PROJECT,
-    LABEL_STACK,
     QUEUED_RESOURCE,
     SECRET_ROLES,
     Names,
@@ -31,7 +27,6 @@ Service = Literal["tpu", "storage", "secretmanager", "compute", "iam", "resource
 
 #: What the engine writes for a value that is not known before something else is made.
 UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-_DESCRIPTION = re.compile(r"Managed by tpuflex; owner ([0-9a-f]+)")
 
 
 def _no_names(_names: Names, _project: str, _region: str) -> tuple[str, ...]:
@@ -112,24 +107,13 @@ def _tpu(name: str, collection: str, **more: Any) -> Kind:
     )
 
 
-def _global(name: str, type_: str, collection: str, *roles: str) -> Kind:
+def _compute(name: str, type_: str, path: str, *roles: str) -> Kind:
     return Kind(
         name,
-        f"projects/{{project}}/global/{collection}/{{name}}",
+        f"projects/{{project}}/{path}/{{name}}",
         type_,
         root="/compute/v1/",
-        marker="description",
-        names=lambda names, _project, _region: tuple(names.compute(role) for role in roles),
-    )
-
-
-def _regional(name: str, type_: str, collection: str, *roles: str) -> Kind:
-    return Kind(
-        name,
-        f"projects/{{project}}/regions/{{region}}/{collection}/{{name}}",
-        type_,
-        root="/compute/v1/",
-        location="region",
+        location="region" if "{region}" in path else "project",
         marker="description",
         names=lambda names, _project, _region: tuple(names.compute(role) for role in roles),
     )
@@ -161,18 +145,22 @@ KINDS: tuple[Kind, ...] = (
         service="resourcemanager",
         root="/v1/",
     ),
-    _global("firewall rule", "gcp:compute/firewall:Firewall", "firewalls", "ssh", "serving"),
+    _compute(
+        "firewall rule", "gcp:compute/firewall:Firewall", "global/firewalls", "ssh", "serving"
+    ),
     Kind(
         "NAT",
         "projects/{project}/regions/{region}/routers/{router}/{name}",
         "gcp:compute/routerNat:RouterNat",
         found_by="plugin",
     ),
-    _regional("router", "gcp:compute/router:Router", "routers", "router"),
+    _compute("router", "gcp:compute/router:Router", "regions/{region}/routers", "router"),
     # tpuflex makes none; one made by hand for the endpoint is billed until it is deleted.
-    _regional("address", "", "addresses"),
-    _regional("subnetwork", "gcp:compute/subnetwork:Subnetwork", "subnetworks", "subnet"),
-    _global("network", "gcp:compute/network:Network", "networks", "net"),
+    _compute("address", "", "regions/{region}/addresses"),
+    _compute(
+        "subnetwork", "gcp:compute/subnetwork:Subnetwork", "regions/{region}/subnetworks", "subnet"
+    ),
+    _compute("network", "gcp:compute/network:Network", "global/networks", "net"),
     Kind(
         "service account",
         "projects/{project}/serviceAccounts/{name}",
@@ -272,58 +260,6 @@ def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
             return ()
         found.append(place)
     return tuple(found)
-
-
-@dataclass(frozen=True, slots=True)
-class Marker:
-    """Whose a resource is, by what it carries; empty where it carries nothing.
-
-    Attributes:
-        owner: owner marker.
-        project: Pulumi project by its label.
-        stack: stack by its label.
-    """
-
-    owner: str = ""
-    project: str = ""
-    stack: str = ""
-
-
-def marker(kind: Kind, answer: Mapping[str, Any]) -> Marker:
-    """The marker in an API's ``answer`` about a resource of ``kind``."""
-    if kind.marker == "description":
-        described = _DESCRIPTION.search(str(answer.get("description") or ""))
-        return Marker(described[1] if described else "")
-    labels = _labels(kind, answer)
-    return Marker(
-        *(str(labels.get(key) or "") for key in (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK))
-    )
-
-
-def mark_asked(kind: Kind, inputs: Inputs) -> str:
-    """What marks a resource of ``kind`` as the program's that gave ``inputs``; empty if nothing."""
-    key = "description" if kind.marker == "description" else "labels"
-    return _mark(kind, inputs, inputs.get(key))
-
-
-def mark_found(kind: Kind, answer: Mapping[str, Any]) -> str:
-    """What marks the resource that its API answered with, to be compared with what was asked."""
-    return _mark(kind, answer, _labels(kind, answer))
-
-
-def _mark(kind: Kind, values: Mapping[str, Any], labels: object) -> str:
-    if kind.marker == "description":
-        return str(values.get("description") or "")
-    return str(labels.get(LABEL_OWNER) or "") if isinstance(labels, Mapping) else ""
-
-
-def _labels(kind: Kind, answer: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The labels that count: a queued resource has none of its own, but its node spec has."""
-    labels = answer.get("labels")
-    if kind.marker == "node labels":
-        specs = (answer.get("tpu") or {}).get("nodeSpec") or [{}]
-        labels = (specs[0].get("node") or {}).get("labels")
-    return labels if isinstance(labels, Mapping) else {}
 
 
 def unknown(value: object) -> bool:

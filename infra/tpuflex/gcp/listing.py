@@ -14,6 +14,7 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp import kinds
 from tpuflex.gcp.kinds import Kind
+from tpuflex.gcp.markers import marker_of
 from tpuflex.gcp.timing import DEFAULT_BUDGET
 
 if TYPE_CHECKING:
@@ -154,7 +155,7 @@ def owner_now(apis: Apis, resource: CloudResource) -> str | None:
         answer = apis.of(resource.kind).call("GET", resource.path)
     except NotFoundError:
         return None
-    return kinds.marker(resource.kind, answer).owner
+    return marker_of(resource.kind, answer).owner
 
 
 def pages(
@@ -222,7 +223,7 @@ def _resource(kind: Kind, entry: JsonObject, where: Mapping[str, str]) -> CloudR
     if values.get("zone") == ANY_ZONE:  # the full name, projects/P/locations/Z/…, tells which
         values["zone"] = (str(entry.get("name")).split("/") + [""] * 4)[3]
     place = "global" if kind.location == "project" else values[kind.location]
-    marker = kinds.marker(kind, entry)
+    marker = marker_of(kind, entry)
     state = entry.get("state", "")
     return CloudResource(
         kind=kind,

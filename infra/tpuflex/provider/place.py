@@ -15,7 +15,7 @@ from tpuflex.errors import (
     InterruptedByUser,
     NotFoundError,
 )
-from tpuflex.naming import LABEL_SPEC
+from tpuflex.naming import LABEL_SPEC, QUEUED_RESOURCE
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.provider.delete import delete
 from tpuflex.request.body import request_body, request_name, spec_hash
@@ -170,6 +170,6 @@ def refusal(seen: Snapshot, judged: Verdict) -> AlreadyExistsError:
         f"{seen.name} is ours, but it was requested with other settings ({seen.state})",
         hint=(
             "Nothing was changed. Take it into the state with"
-            f" `pulumi import tpuflex:tpu:QueuedResource NAME {seen.name}`, or delete it."
+            f" `pulumi import {QUEUED_RESOURCE} NAME {seen.name}`, or delete it."
         ),
     )

@@ -15,12 +15,11 @@ from tpuflex.gcp.kinds import (
     Inputs,
     Kind,
     Place,
-    mark_asked,
-    mark_found,
     of_type,
     places,
 )
 from tpuflex.gcp.listing import list_slices
+from tpuflex.gcp.markers import mark_asked, mark_found
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.slices import take_snapshot
 from tpuflex.naming import QUEUED_RESOURCE, generation_of

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 import pytest
 from pydantic import JsonValue
 
+from tests.operate.marked_things import Api
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -25,32 +26,11 @@ ZONE = "/v2alpha1/projects/p/locations/us-east5-a"
 Answer = dict[str, JsonValue] | TpuflexError
 
 
-class Service:
-    """Answers by path; an empty object for every other path."""
-
-    def __init__(self, answers: Mapping[str, Answer]) -> None:
-        self._answers = answers
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,
-        body: dict[str, JsonValue] | None = None,
-        budget: float = 0.0,
-    ) -> dict[str, JsonValue]:
-        del method, body, budget
-        token = (query or {}).get("pageToken", "")
-        answer = self._answers.get(path + token, {})
-        if isinstance(answer, TpuflexError):
-            raise answer
-        return answer
-
-
 def inventory(answers: Mapping[str, Answer]) -> Inventory:
-    service = Service(answers)
-    return take_inventory(SCOPE, Apis(service, service, service, service, service, service))
+    """``answers`` are by path, with ``#TOKEN`` for a page; any other path has nothing."""
+    methods = {path: "POST" if "Policy" in path else "GET" for path in answers}
+    api = Api({f"{methods[path]} {path}": answer for path, answer in answers.items()})
+    return take_inventory(SCOPE, Apis(api, api, api, api, api, api))
 
 
 def labels(owner: str = NAMES.owner) -> dict[str, JsonValue]:
@@ -142,7 +122,7 @@ class TestCompleteness:
         second: dict[str, JsonValue] = {
             "secrets": [{"name": "projects/p/secrets/b", "labels": labels()}]
         }
-        found = inventory({"/v1/projects/p/secrets": first, "/v1/projects/p/secrets2": second})
+        found = inventory({"/v1/projects/p/secrets": first, "/v1/projects/p/secrets#2": second})
 
         assert [item.name for item in found.items] == ["a", "b"]
 
