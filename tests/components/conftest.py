@@ -15,7 +15,7 @@ from tpuflex.settings.load import parse
 
 INVENTORIES = Path(__file__).parent / "inventories"
 
-#: What `tpuflex emulator env` puts into a shell, as far as the program looks at it.
+#: The variables of `tpuflex emulator env` that the program reads.
 EMBEDDED_ENVIRON = {
     **{
         f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:8470/"
@@ -38,7 +38,7 @@ def embedded_environ() -> dict[str, str]:
 
 @pytest.fixture
 def deployed() -> Deploy:
-    """Deploys sections and gives the plan."""
+    """Deploys sections and returns the plan."""
 
     def run(sections: dict[str, Any], *, preview: bool = False, **options: Any) -> Plan:
         settings = parse(sections, "test")
@@ -51,7 +51,7 @@ def deployed() -> Deploy:
 
 @pytest.fixture
 def matches() -> Compare:
-    """Compares a plan with an inventory: what the inventory says must be there."""
+    """Compares a plan with an inventory, which must be contained in it."""
 
     def compare(plan: Plan, name: str) -> None:
         inventory = yaml.safe_load((INVENTORIES / name).read_text())

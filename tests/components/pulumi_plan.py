@@ -55,7 +55,7 @@ class Plan:
 
 
 class _Answers(mocks.Mocks):
-    """Resources as the cloud would answer: inputs echoed, computed outputs added."""
+    """Answers as the cloud would: inputs echoed, computed outputs added."""
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         state = dict(args.inputs)
@@ -124,7 +124,7 @@ def run_program(
     stack: str = "dev",
     preview: bool = False,
 ) -> Plan:
-    """Run ``program`` and give what it registered; raises what the program raises."""
+    """Run ``program`` and return what it registered; raises what the program raises."""
     plan = Plan()
 
     def run() -> None:
@@ -149,10 +149,10 @@ def run_program(
 
 
 def _report(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
-    """Report what is wrong in the loop, but for echoes of the program's own failure.
+    """Report errors in the loop, except echoes of the program's own failure.
 
-    Pulumi's runtime sets a failure as the result of every output that hangs on it, and looks at
-    one of them: that one is raised by :func:`run_program`.
+    Pulumi's runtime sets a failure on every output that depends on it, and awaits only one of
+    them: that one is raised by :func:`run_program`.
     """
     if not isinstance(context.get("exception"), pulumi.RunError):
         loop.default_exception_handler(context)
@@ -177,29 +177,26 @@ def _close_loop_of_thread() -> None:
     asyncio.set_event_loop(None)
 
 
-def differences(wanted: object, found: object, path: str = "") -> list[str]:
-    """Where ``found`` lacks something of ``wanted``; lists are compared whole."""
-    if wanted == MISSING:
+def differences(expected: object, found: object, path: str = "") -> list[str]:
+    """Where ``found`` lacks something of ``expected``; lists are compared whole."""
+    if expected == MISSING:
         return [] if found is None else [f"{path}: expected nothing, found {found!r}"]
-    if isinstance(wanted, Mapping):
+    if isinstance(expected, Mapping):
         if not isinstance(found, Mapping):
             return [f"{path}: expected a mapping, found {found!r}"]
         return [
             line
-            for key, value in wanted.items()
+            for key, value in expected.items()
             for line in differences(value, found.get(key), f"{path}.{key}" if path else str(key))
         ]
-    if isinstance(wanted, list) and isinstance(found, list) and len(wanted) == len(found):
+    if isinstance(expected, list) and isinstance(found, list) and len(expected) == len(found):
         return [
             line
-            for index, (one, other) in enumerate(zip(wanted, found, strict=True))
+            for index, (one, other) in enumerate(zip(expected, found, strict=True))
             for line in differences(one, other, f"{path}[{index}]")
         ]
-    return [] if wanted == found else [f"{path}: expected {wanted!r}, found {found!r}"]
+    return [] if expected == found else [f"{path}: expected {expected!r}, found {found!r}"]
 
 
 def _ignore(_: object) -> None:
     return None
-
-
-__all__ = ["Plan", "differences", "pulumi", "run_program"]

@@ -1,4 +1,4 @@
-"""The program and the component under the real engine, on the embedded cloud without hosts."""
+"""The program and the component with the real engine, on the embedded cloud without hosts."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ Program = Callable[[], None]
 
 
 @dataclass(frozen=True)
-class Rig:
-    """An empty embedded cloud, a project directory, and the shell of a user of both."""
+class Workplace:
+    """An empty embedded cloud, a project directory, and a shell that points to both."""
 
     cloud: EmbeddedCloud
     root: Path
@@ -57,7 +57,7 @@ class Rig:
         self.stack_file.write_text(yaml.safe_dump(document))
 
     def kinds(self) -> set[str]:
-        """Kinds of what exists in the cloud."""
+        """Kinds of the resources in the cloud."""
         return {
             f"{service}.{kind}"
             for service, kinds in self.cloud.cloud.inventory().items()
@@ -67,8 +67,8 @@ class Rig:
 
 
 @pytest.fixture
-def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
-    """A project with the dev stack outside of this tree, in a shell of the embedded cloud."""
+def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workplace]:
+    """A project with the dev stack outside of this tree; the shell points to the embedded cloud."""
     engine = ensure(ROOT / ".tpuflex", os.environ, print)
     root, home = tmp_path / "project", tmp_path / "home"
     (root / "stacks").mkdir(parents=True)
@@ -91,45 +91,45 @@ def rig(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Rig]:
         for name, value in {**shell, "PATH": path}.items():
             monkeypatch.setenv(name, value)
         try:
-            yield Rig(cloud, root, engine)
+            yield Workplace(cloud, root, engine)
         finally:
             plugin.stop()
 
 
 def changes(result: automation.PreviewResult) -> dict[str, int]:
-    """How many resources a preview would create, change, replace; without the untouched."""
+    """How many resources a preview would create, change or replace."""
     return {str(kind): n for kind, n in result.change_summary.items() if kind != "same"}
 
 
-def test_the_whole_life_of_the_dev_stack(rig: Rig) -> None:
-    """Up, nothing left to do, refresh, a change, destroy: and the cloud is empty again."""
-    stack = rig.stack(main)
+def test_the_whole_life_of_the_dev_stack(workplace: Workplace) -> None:
+    """Up, no changes, refresh, a change, destroy; then the cloud is empty again."""
+    stack = workplace.stack(main)
 
     outputs = stack.up().outputs
     assert outputs["lifecycle"].value == "active"
     assert outputs["endpoint"].value.endswith(":8000/v1")
     assert outputs["max_cost"].value == 0
-    assert rig.kinds() >= {"tpu.queuedResources", "storage.buckets", "secretmanager.secrets"}
+    assert workplace.kinds() >= {"tpu.queuedResources", "storage.buckets", "secretmanager.secrets"}
     assert changes(stack.preview()) == {}
 
     refreshed = stack.refresh().summary.resource_changes or {}
     assert set(refreshed) == {"same"}
 
-    rig.edit("network", "allowed_cidrs", ["203.0.113.0/24"])
+    workplace.edit("network", "allowed_cidrs", ["203.0.113.0/24"])
     assert changes(stack.preview()) == {"create": 1}
     stack.up()
 
     stack.destroy()
-    assert rig.kinds() == set()
+    assert workplace.kinds() == set()
 
 
-def test_settings_never_touch_the_providers(rig: Rig) -> None:
-    """The engine offers every key of the namespace to providers of that name; none looks."""
-    stack = rig.stack(main)
+def test_settings_never_touch_the_providers(workplace: Workplace) -> None:
+    """The engine passes every key of the namespace to providers of that name; ours ignore them."""
+    stack = workplace.stack(main)
     stack.up()
 
-    rig.edit("serving", "flags", {"max_model_len": 256})
-    rig.edit("slice", "max_run_duration", "2h")
+    workplace.edit("serving", "flags", {"max_model_len": 256})
+    workplace.edit("slice", "max_run_duration", "2h")
     seen: list[str] = []
     stack.preview(on_event=lambda event: seen.extend(_changed(event)))
 
@@ -137,24 +137,24 @@ def test_settings_never_touch_the_providers(rig: Rig) -> None:
     stack.destroy()
 
 
-def test_the_engine_leaves_the_committed_stack_file_alone(rig: Rig) -> None:
+def test_the_engine_leaves_the_committed_stack_file_alone(workplace: Workplace) -> None:
     """The salt for the embedded passphrase is committed, so nothing is written back."""
-    stack = rig.stack(main)
+    stack = workplace.stack(main)
 
     stack.up()
     stack.destroy()
 
-    assert rig.stack_file.read_bytes() == DEV.read_bytes()
+    assert workplace.stack_file.read_bytes() == DEV.read_bytes()
 
 
-def test_a_wrong_stack_file_fails_with_its_findings(rig: Rig) -> None:
+def test_a_wrong_stack_file_fails_with_its_findings(workplace: Workplace) -> None:
     """Every finding is in the diagnostics, and no traceback."""
-    rig.edit("slice", "max_run_duration", "8d")
-    rig.edit("slice", "zone", "us-east5-a")
+    workplace.edit("slice", "max_run_duration", "8d")
+    workplace.edit("slice", "zone", "us-east5-a")
     lines: list[str] = []
 
     with pytest.raises(automation.CommandError):
-        rig.stack(main).preview(on_output=lines.append)
+        workplace.stack(main).preview(on_output=lines.append)
 
     text = "\n".join(lines)
     assert "tpuflex:slice.max_run_duration: 8d is longer than Flex-start allows" in text
@@ -162,10 +162,10 @@ def test_a_wrong_stack_file_fails_with_its_findings(rig: Rig) -> None:
     assert "Traceback" not in text
 
 
-def test_failed_preparation_asks_for_no_chips(rig: Rig) -> None:
-    """The bucket is there, the slice is not, and the next up goes on from there."""
+def test_failed_preparation_requests_no_chips(workplace: Workplace) -> None:
+    """The bucket exists, the slice does not, and the next up continues from there."""
     settings = load_stack_file(DEV).settings
-    problems = [WeightsError("the weights are cut short", hint="tpuflex weights push")]
+    problems = [WeightsError("the weights are truncated", hint="tpuflex weights push")]
 
     async def prepare(_bucket: str, _secrets: Mapping[str, str]) -> None:
         if problems:
@@ -174,48 +174,48 @@ def test_failed_preparation_asks_for_no_chips(rig: Rig) -> None:
     def program() -> None:
         deploy(settings, project="tpuflex", stack="dev", prepare=prepare)
 
-    stack, lines = rig.stack(program), list[str]()
+    stack, lines = workplace.stack(program), list[str]()
     with pytest.raises(automation.CommandError):
         stack.up(on_output=lines.append)
 
-    assert "error: the weights are cut short" in "\n".join(lines)
+    assert "error: the weights are truncated" in "\n".join(lines)
     assert "Traceback" not in "\n".join(lines)
-    assert "storage.buckets" in rig.kinds()
-    assert "tpu.queuedResources" not in rig.kinds()
+    assert "storage.buckets" in workplace.kinds()
+    assert "tpu.queuedResources" not in workplace.kinds()
 
     assert stack.up().outputs["lifecycle"].value == "active"
     stack.destroy()
-    assert rig.kinds() == set()
+    assert workplace.kinds() == set()
 
 
 def test_an_embedded_stack_in_a_plain_shell_reaches_nothing(
-    rig: Rig, monkeypatch: pytest.MonkeyPatch
+    workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Without the variables of the embedded cloud nothing is registered, let alone created."""
     monkeypatch.delenv("CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU")
     lines: list[str] = []
 
     with pytest.raises(automation.CommandError):
-        rig.stack(main).preview(on_output=lines.append)
+        workplace.stack(main).preview(on_output=lines.append)
 
     assert 'eval "$(tpuflex emulator env)"' in "\n".join(lines)
-    assert rig.kinds() == set()
+    assert workplace.kinds() == set()
 
 
-def test_the_library_example_in_a_project_of_its_own(rig: Rig) -> None:
-    """The example of the documentation deploys; the provider is found on PATH alone."""
+def test_the_library_example_in_a_project_of_its_own(workplace: Workplace) -> None:
+    """The example of the documentation deploys with the provider found on PATH."""
     example = ROOT / "docs" / "examples" / "library"
-    (rig.root / "Pulumi.yaml").write_bytes((example / "Pulumi.yaml").read_bytes())
-    (rig.root / "stacks").rename(rig.root / "unused")
+    (workplace.root / "Pulumi.yaml").write_bytes((example / "Pulumi.yaml").read_bytes())
+    (workplace.root / "stacks").rename(workplace.root / "unused")
 
-    stack = rig.stack(lambda: _ignore(runpy.run_path(str(example / "__main__.py"))))
+    stack = workplace.stack(lambda: _ignore(runpy.run_path(str(example / "__main__.py"))))
 
     outputs = stack.up().outputs
     assert outputs["endpoint"].value.startswith("http://127.")
     assert outputs["api_key_secret"].value.endswith("/secrets/chat-dev-chat-api-key/versions/1")
     assert changes(stack.preview()) == {}
     stack.destroy()
-    assert rig.kinds() == set()
+    assert workplace.kinds() == set()
 
 
 def _changed(event: automation.EngineEvent) -> list[str]:

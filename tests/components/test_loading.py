@@ -1,4 +1,4 @@
-"""The program's classes are loaded before the engine asks for the program."""
+"""The program's classes are loaded before the engine runs the program."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ def used_modules() -> set[str]:
     }
 
 
-def test_nothing_that_the_components_use_is_left_to_load() -> None:
-    """After loading, every module of pulumi-gcp that a component imports is there in full, and
-    the collector runs again."""
+def test_everything_that_the_components_use_is_loaded() -> None:
+    """After loading, every module of pulumi-gcp that a component imports is complete, and the
+    garbage collector runs again."""
     shown = subprocess.run([sys.executable, "-c", LOADED], capture_output=True, check=True)
 
     found = json.loads(shown.stdout)

@@ -7,7 +7,7 @@ place first.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,12 +20,12 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
+    from tpuflex.components.endpoint_args import Prepare
     from tpuflex.gcp.weights_report import PushReport
 
 BUCKET = "gcp:storage/bucket:Bucket"
 
 Say = Callable[[str], None]
-Prepare = Callable[[str, Mapping[str, str]], Awaitable[None]]
 
 
 def preparation(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], bool]) -> Prepare:
