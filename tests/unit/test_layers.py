@@ -30,7 +30,6 @@ RANKS: dict[str, int] = {
     "embedded_cloud": 3,
     "boot": 2,
     "settings.load": 2,
-    "settings.schema": 2,
     "project": 2,
     "catalog": 1,
     "settings": 1,
