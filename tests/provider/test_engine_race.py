@@ -41,14 +41,14 @@ def test_race_takes_the_zone_that_grants(rig: Rig) -> None:
 
 
 def test_race_goes_on_without_an_unsupported_zone(rig: Rig) -> None:
-    """A zone without Flex-start is out, with the reason; the other one serves."""
+    """A zone without Flex-start fails, with the reason; the other one serves."""
     rig.capacity(unsupported_zones=[A])
     rig.args["zones"] = [A, B]
 
     rig.up()
 
     assert live(rig) == [name(B)]
-    assert f"{A} is out: unsupported" in "".join(rig.lines)
+    assert f"{A} has failed: unsupported" in "".join(rig.lines)
 
 
 def test_race_fails_at_once_when_no_zone_supports_it(rig: Rig) -> None:
@@ -56,7 +56,7 @@ def test_race_fails_at_once_when_no_zone_supports_it(rig: Rig) -> None:
     rig.capacity(unsupported_zones=[A, B])
     rig.args["zones"] = [A, B]
 
-    with pytest.raises(CommandError, match="no zone can take v6e-4") as failed:
+    with pytest.raises(CommandError, match="no zone can provide v6e-4") as failed:
         rig.up()
 
     assert f"{A} unsupported" in str(failed.value)

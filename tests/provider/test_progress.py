@@ -233,7 +233,7 @@ def test_a_pause_ends_with_the_next_step_of_a_deletion() -> None:
 
 
 def test_without_request_and_deletion_the_next_zone_is_asked_at_once() -> None:
-    """A zone that is out costs no pause; one that is being deleted, or waited for, does."""
+    """A zone that has failed costs no pause; one that is being deleted, or waited for, does."""
     wait = Wait((A, B))
     wait.after(HOUR)
     for attempt in wait.contest.attempts:

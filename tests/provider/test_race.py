@@ -78,8 +78,8 @@ def test_unsupported_zone_is_out_with_its_reason_and_the_race_goes_on() -> None:
 
     assert run.go().name == name(B)
 
-    assert f"{A} is out: unsupported" in run.said.text
-    assert f"{C} is out: quota 0 of 64" in run.said.text
+    assert f"{A} has failed: unsupported" in run.said.text
+    assert f"{C} has failed: quota 0 of 64" in run.said.text
     beats = [line for _, line in run.said.lines if "so far" in line]
     assert any(f"{A} unsupported, {B} waiting 11m, {C} quota 0 of 64" in line for line in beats)
     assert run.zones.running() == [B]
@@ -90,7 +90,7 @@ def test_all_rejected_fails_at_once_with_every_reason() -> None:
     unsupported = ApiError("zone is not supported", status=400)
     run = race(a=Zone(refuse=unsupported), b=Zone(refuse=QuotaError(QUOTA)))
 
-    with pytest.raises(ApiError, match="no zone can take v6e-4") as ended:
+    with pytest.raises(ApiError, match="no zone can provide v6e-4") as ended:
         run.go()
 
     assert f"{A} unsupported: zone is not supported" in str(ended.value)
@@ -116,7 +116,7 @@ def test_failed_zone_is_cleared_while_others_wait() -> None:
     with pytest.raises(UnreadyError, match="not active after 2h in the queue") as ended:
         run.go(queue=2 * HOUR)
 
-    assert f"{A} is out: stock-out" in run.said.text
+    assert f"{A} has failed: stock-out" in run.said.text
     assert run.zones.running() == [B]
     assert ended.value.snapshot.name == name(B)
     assert f"{A} stock-out, {B} waiting 2h" in ended.value.message
@@ -222,7 +222,7 @@ def test_foreign_request_puts_its_zone_out() -> None:
 
     assert run.go().name == name(B)
 
-    assert f"{A} is out: name taken" in run.said.text
+    assert f"{A} has failed: name taken" in run.said.text
     assert run.zones.running() == [A, B]
     assert run.script.count("DELETE") == 0
 

@@ -185,7 +185,7 @@ def all_zones_failed(contest: Contest) -> TpuflexError | None:
     if contest.single:
         return _of_one(contest, errors[0])
     lines = "\n".join(f"  {e.outcome()}: {e.error.message}" for e in contest.attempts if e.error)
-    message = f"no zone can take {contest.args.accelerator_type}:\n{lines}"
+    message = f"no zone can provide {contest.args.accelerator_type}:\n{lines}"
     hint = "\n".join(dict.fromkeys(error.hint for error in errors if error.hint))
     if contest.remains():
         last = next((e for e in reversed(contest.attempts) if e.exists and e.error), None)

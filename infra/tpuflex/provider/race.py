@@ -227,7 +227,9 @@ class Race:
         attempt.give_up(error)
         if self._contest.single:
             return
-        self._call.report(f"{attempt.zone} is out: {attempt.note}. {error.message}", warning=True)
+        self._call.report(
+            f"{attempt.zone} has failed: {attempt.note}. {error.message}", warning=True
+        )
         if attempt.exists and any(e.live or e.not_asked for e in self._contest.attempts):
             self._contest.drop(attempt, attempt.note)
 
