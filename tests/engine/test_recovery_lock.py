@@ -90,7 +90,9 @@ class TestOwner:
         machine = ThisMachine()
         with socket.create_server(("127.0.0.1", 0)) as server:
             address = f"--client=127.0.0.1:{server.getsockname()[1]}"
-            waiting = "print(flush=True); input()"
+            # A background job of a shell ignores SIGINT, and so do its children.
+            listen = "import signal; signal.signal(signal.SIGINT, signal.SIG_DFL)"
+            waiting = f"{listen}; print(flush=True); input()"
             with subprocess.Popen(
                 [sys.executable, "-c", waiting, address],
                 stdin=subprocess.PIPE,

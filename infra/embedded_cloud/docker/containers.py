@@ -149,7 +149,17 @@ def kill(container: Container, within: float = 10.0) -> None:
     for process in family:
         with contextlib.suppress(psutil.Error):
             process.kill()
-    psutil.wait_procs(family, timeout=within)
+    deadline = time.monotonic() + within
+    while any(map(_runs, family)) and time.monotonic() < deadline:
+        time.sleep(0.01)
+
+
+def _runs(process: psutil.Process) -> bool:
+    """Whether ``process`` lives; one that only waits for its parent to read its end does not."""
+    try:
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False
 
 
 def stop(containers: Containers, container: Container, grace: float) -> None:
