@@ -136,28 +136,27 @@ def page(modules: Sequence[Module], setting: Setting) -> str:
 
 
 _INTRODUCTION = (
-    "[mutmut](https://mutmut.readthedocs.io) changes one expression of the provider at a time; a"
-    " change that no fast test (`tests/provider`, without engine and processes) notices survives."
+    "[mutmut](https://mutmut.readthedocs.io) changes one expression of the provider, or of"
+    " what it knows of requests (`tpuflex/request`), at a time; a change that no fast test"
+    " (`tests/provider` and `tests/request`, without engine and processes) notices survives."
 )
 _EXCLUDED = (
-    "Not mutated: `main.py` (the process's entry) and `protocol.py` (runs while it is imported,"
-    " before a mutant is chosen), both held by `provider/test_process.py`; what stands outside of"
-    " functions, such as tables and the fields of the arguments; functions inside of"
+    "Not mutated: `main.py` (the process's entry), held by `provider/test_process.py`; what stands"
+    " outside of functions, such as tables and the fields of the arguments; functions inside of"
     " functions that have a decorator; triple-quoted texts. Decorated functions and methods are"
     " mutated, by applying the decorator after them (`tests/mutation/undecorated.py`). Nothing else"
     " is left out: error and progress texts count, and so do mutants that change nothing.",
 )
 _EQUIVALENT = (
-    "Survivors that no test can notice, and stay in the count:",
+    "Survivors that no test can notice; they stay in the count:",
     "",
     "| where | change | why |",
     "|---|---|---|",
-    "| `answers._top`, `diff._same_place` | `split(x, 1)[0]` without or with a larger limit |"
+    "| `diff._same_place` | `split(x, 1)[0]` without or with a larger limit |"
     " the first part is the same |",
     "| `call.Report.__call__` | defaults of a protocol | nothing calls it |",
     "| `call._made_by` | `rpartition` | a name says `/locations/` once |",
-    "| `codec._decode`, `placement.place` | text of an error | cannot be reached: a struct holds no"
-    " other kind, the loop returns or raises |",
+    "| `place.place` | text of an error | cannot be reached: the loop returns or raises |",
     "| `zone_attempt.reason` | the code beside a text | the text says quota |",
     "| `nodes.Nodes._not_ready` | `strict` of a `zip` | both are as long |",
     "| `pace.pause_for` | another default of `waits` | two wait as briefly as one |",

@@ -10,14 +10,14 @@ from pathlib import Path
 
 from tests.mutation.undecorated import original_name
 
-_PROVIDER = Path("mutants", "src", "tpuflex", "provider")
+_SOURCES = Path("mutants", "src")
 _MARK = "__mutmut_"
 
 
 def verdicts(work: Path) -> dict[str, dict[str, int | None]]:
     """Exit codes by mutant, by module; None is a mutant that was not run."""
     found = {}
-    for meta in sorted((work / _PROVIDER).glob("*.py.meta")):
+    for meta in sorted((work / _SOURCES).rglob("*.py.meta")):
         codes = json.loads(meta.read_text())["exit_code_by_key"]
         if codes:
             found[meta.name.removesuffix(".py.meta")] = codes
@@ -28,21 +28,19 @@ def survivors(work: Path) -> Iterator[str]:
     """Lines that tell each mutant that no test noticed: its name, and what was changed."""
     for module, codes in verdicts(work).items():
         lived = [name for name, code in codes.items() if code in (0, 33)]
-        tree = (
-            ast.parse((work / _PROVIDER / f"{module}.py").read_text())
-            if lived
-            else ast.Module([], [])
-        )
+        if not lived:
+            continue
+        path = Path(*lived[0].split(".")[:-1]).with_suffix(".py")
         functions = {
             node.name: node
-            for node in ast.walk(tree)
+            for node in ast.walk(ast.parse((work / _SOURCES / path).read_text()))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
         for name in lived:
             inner = name.rpartition(".")[2]
             stem, _, number = inner.partition(_MARK)
             before, after = functions[f"{stem}{_MARK}orig"], functions[inner]
-            reached = "" if codes[name] == 0 else " (no test comes here)"
+            reached = "" if codes[name] == 0 else " (no test reaches it)"
             yield f"{module}.{shown(stem)} {number}{reached}"
             yield from (f"    {line}" for line in _difference(before, after))
 

@@ -1,10 +1,11 @@
 """``make mutation``: changes the provider in thousands of small ways, and counts what tests notice.
 
-``python -m mutation.run [--sample 0.25] [--seed 1] [--modules race,waiting] [--workers 2]
+``python -m tests.mutation.run [--sample 0.25] [--seed 1] [--modules race,waiting] [--workers 2]
 [--resume] [--survivors]``. Writes docs/mutation.md if every module was measured. Exits with 1 if
 the score is below the threshold.
 
-mutmut works on a copy below `.tpuflex/mutation`, of which only the provider is mutated. Each
+mutmut works on a copy below `.tpuflex/mutation`, of which only the provider and the pure modules
+that it rests on (`tpuflex/request`) are mutated. Each
 mutant runs the tests that reach it in a process of its own, forked from one that has everything
 imported; sockets other than loopback are closed to it.
 """
@@ -28,7 +29,8 @@ from tests.mutation.undecorated import undecorated
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".tpuflex" / "mutation"
 DOCUMENT = ROOT / "docs" / "mutation.md"
-PROVIDER = Path("tpuflex", "provider")
+#: The packages that are changed.
+MUTATED = (Path("tpuflex", "provider"), Path("tpuflex", "request"))
 #: Below this share of noticed mutants the run fails.
 THRESHOLD = 0.85
 #: The module with which mutmut is made to write down all mutants, before any is chosen.
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str]) -> int:
         names = _again(WORK)
     elif chosen or given.sample < 1:
         if not verdicts(WORK):
-            _mutmut(given.workers, [f"tpuflex.provider.{_FIRST}.*"])
+            _mutmut(given.workers, [f"{_FIRST}.*"])
         names = sampled(verdicts(WORK), given.sample, given.seed, chosen)
     _mutmut(given.workers, names)
     found = verdicts(WORK)
@@ -71,7 +73,7 @@ def lay_out(work: Path) -> None:
     for path in sorted(source.rglob("*.py")):
         inside = path.relative_to(source)
         text = path.read_text()
-        _write(work / "src" / inside, undecorated(text) if inside.parent == PROVIDER else text)
+        _write(work / "src" / inside, undecorated(text) if inside.parent in MUTATED else text)
     shutil.copytree(ROOT / "startup", work / "src/tpuflex/startup", dirs_exist_ok=True)
     for copy in (work / "src", work / "mutants" / "src"):
         for path in copy.rglob("*.py*"):
@@ -128,7 +130,7 @@ def _command(given: argparse.Namespace) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="mutation.run", description=__doc__)
+    parser = argparse.ArgumentParser(prog="tests.mutation.run", description=__doc__)
     parser.add_argument("--sample", type=float, default=1.0, help="share of each module's mutants")
     parser.add_argument("--seed", type=int, default=1, help="what the sample is drawn by")
     parser.add_argument("--modules", default="", help="only these modules, with commas")

@@ -10,7 +10,7 @@ import pytest
 
 from tests.mutation.report import Module, Setting, interval, page, table
 from tests.mutation.results import shown, survivors, verdicts
-from tests.mutation.run import ROOT, sampled
+from tests.mutation.run import MUTATED, ROOT, sampled
 from tests.mutation.undecorated import original_name, undecorated
 
 SOURCE = '''
@@ -69,8 +69,10 @@ def test_the_rewritten_source_means_the_same() -> None:
     assert len(undecorated(SOURCE).splitlines()) == len(SOURCE.splitlines())
 
 
-@pytest.mark.parametrize("path", sorted((ROOT / "infra/tpuflex/provider").glob("*.py")))
-def test_every_module_of_the_provider_can_be_shown(path: Path) -> None:
+@pytest.mark.parametrize(
+    "path", [path for part in MUTATED for path in sorted((ROOT / "infra" / part).glob("*.py"))]
+)
+def test_every_module_can_be_shown(path: Path) -> None:
     """What is written for mutmut compiles, and has as many lines as the module."""
     text = undecorated(path.read_text())
 
@@ -148,7 +150,7 @@ def test_a_sample_is_drawn_by_module() -> None:
 
 
 def test_survivors_are_shown_with_their_change(tmp_path: Path) -> None:
-    """Name, whether a test comes there at all, and the line before and after."""
+    """Name, whether a test reaches it at all, and the line before and after."""
     folder = tmp_path / "mutants/src/tpuflex/provider"
     folder.mkdir(parents=True)
     (folder / "pace.py").write_text(
@@ -161,7 +163,7 @@ def test_survivors_are_shown_with_their_change(tmp_path: Path) -> None:
 
     assert verdicts(tmp_path) == {"pace": codes}
     assert list(survivors(tmp_path)) == [
-        "pace.f 2 (no test comes here)",
+        "pace.f 2 (no test reaches it)",
         "    -    return a + 1",
         "    +    return a + 2",
     ]
