@@ -8,7 +8,14 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from pulumi.automation import Deployment, OutputMap, OutputValue, Stack, UpdateSummary
+from pulumi.automation import (
+    Deployment,
+    OutputMap,
+    OutputValue,
+    Stack,
+    UpdateSummary,
+    Workspace,
+)
 from pulumi.automation._stack import StackInitMode
 
 __all__ = ["QuickStack", "StackInitMode"]
@@ -20,6 +27,13 @@ class QuickStack(Stack):
     After each operation, the API starts the engine for its summary, and twice more for the
     stack's outputs: together as long as an update without changes.
     """
+
+    @classmethod
+    def existing(cls, name: str, workspace: Workspace) -> QuickStack:
+        """A stack that is known to exist; the API would let the engine look."""
+        stack = cls.__new__(cls)
+        stack.name, stack.workspace, stack._mode = name, workspace, StackInitMode.SELECT
+        return stack
 
     def info(self, show_secrets: bool = True) -> UpdateSummary:  # noqa: ARG002
         """The last operation."""

@@ -46,6 +46,7 @@ def test_preview_creates_nothing(rig: Rig) -> None:
     assert rig.calls("POST") == []
 
 
+@pytest.mark.usefixtures("served")
 def test_label_changes_in_place(rig: Rig) -> None:
     """A changed label, tag and note are patched on the node; nothing is replaced."""
     rig.up()
@@ -82,6 +83,7 @@ def test_all_wrong_inputs_are_reported_at_once(rig: Rig) -> None:
     assert rig.calls("POST") == []
 
 
+@pytest.mark.usefixtures("served")
 def test_state_is_adopted_after_it_was_lost(rig: Rig) -> None:
     """A request that the state forgot is found again by name, owner and spec: no second POST."""
     rig.up()
@@ -94,6 +96,7 @@ def test_state_is_adopted_after_it_was_lost(rig: Rig) -> None:
     assert len(rig.calls("POST")) == 1
 
 
+@pytest.mark.usefixtures("served")
 def test_import_by_name_then_no_changes(rig: Rig) -> None:
     """A slice that exists is taken into the state by its full name, and fits the program."""
     rig.up()
@@ -108,6 +111,7 @@ def test_import_by_name_then_no_changes(rig: Rig) -> None:
     rig.stack.preview(expect_no_changes=True)
 
 
+@pytest.mark.usefixtures("served")
 def test_preview_expects_no_changes_after_up(rig: Rig) -> None:
     """The engine's own check for an unchanged stack passes after up and after a refresh."""
     rig.up()
