@@ -11,6 +11,7 @@ import fcntl
 import os
 import platform
 import shutil
+import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -134,8 +135,6 @@ def _install(lock: ImageLock, directory: Path, progress: Progress) -> None:
 
 
 def _make_venv(venv: Path) -> None:
-    import subprocess
-
     made = subprocess.run(
         [sys.executable, "-m", "venv", str(venv)], capture_output=True, text=True, check=False
     )
@@ -158,8 +157,6 @@ def _finish(lock: ImageLock, packages: Path) -> None:
 
 
 def _check_import(python: Path) -> None:
-    import subprocess
-
     program = "import torch, vllm; print(torch.ones(2) @ torch.ones(2))"
     done = subprocess.run(
         [str(python), "-c", program],

@@ -66,18 +66,6 @@ class Faults(Protocol):
         ...
 
 
-class NoFaults:
-    """Every call goes through."""
-
-    async def arrived(
-        self,
-        match: Match,  # noqa: ARG002 - the protocol's signature
-        inbound: InboundRequest,  # noqa: ARG002 - the protocol's signature
-    ) -> CallFaults | None:
-        """None."""
-        return None
-
-
 @dataclass(slots=True)
 class _Exchange:
     """One call while it is being answered.
@@ -104,7 +92,7 @@ class Pipeline:
         services: the emulated services.
         history: where every call is recorded.
         access: who may call.
-        faults: the fault hook.
+        faults: the fault hook, if there is one.
     """
 
     def __init__(
@@ -117,7 +105,7 @@ class Pipeline:
         self._router = Router(services)
         self._history = history
         self._access = access
-        self.faults: Faults = faults or NoFaults()
+        self.faults = faults
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
         """The answer to an HTTP request, recorded."""
@@ -173,7 +161,8 @@ class Pipeline:
                 raise _no_route(exchange.inbound, exchange.method_id)
         except CloudError as error:
             return _refusal(error)
-        exchange.faults = await self.faults.arrived(exchange.match, exchange.inbound)
+        if self.faults is not None:
+            exchange.faults = await self.faults.arrived(exchange.match, exchange.inbound)
         if exchange.faults is None:
             return await self._handled(exchange, exchange.match)
         reply = await exchange.faults.before_commit()

@@ -18,7 +18,6 @@ from embedded_cloud.errors import cloud_error
 from embedded_cloud.faults.effect import Delay
 from embedded_cloud.faults.rule import Rule, Stage, Where
 from embedded_cloud.inbound_request import InboundRequest
-from embedded_cloud.pipeline import NoFaults
 from embedded_cloud.routing import Match, Reply
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, error_of, flex_start
@@ -200,11 +199,11 @@ def test_a_fault_before_the_commit_leaves_no_trace_and_one_after_it_does(
 
     cloud.cloud.pipeline.faults = Faults(Before)
     assert api.create().status_code == 503
-    cloud.cloud.pipeline.faults = NoFaults()
+    cloud.cloud.pipeline.faults = None
     assert api.state() == "GONE"
     cloud.cloud.pipeline.faults = Faults(After)
     assert api.create().status_code == 502
-    cloud.cloud.pipeline.faults = NoFaults()
+    cloud.cloud.pipeline.faults = None
     assert api.state() == "CREATING"
     assert seen == [("tpu.projects.locations.queuedResources.create", 200)]
     struck = [e for e in cloud.cloud.history.entries() if "faults" in e]

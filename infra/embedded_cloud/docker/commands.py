@@ -184,26 +184,19 @@ class Docker:
         self._say(json.dumps([_inspected(container)], indent=4))
 
     def _logs(self, arguments: Sequence[str]) -> None:
-        rest = list(arguments)
-        tail: int | None = None
-        if rest and rest[0] in ("--tail", "-n") and len(rest) > 1:
-            tail = int(rest[1])
-            rest = rest[2:]
+        tail, rest = _leading(arguments, "--tail", "-n")
         (name,) = _plain(rest, 1, "logs")
         container = self.containers.require(name)
         log = self.containers.log(container.name)
         lines = log.read_text(encoding="utf-8", errors="replace").splitlines()
-        for line in lines if tail is None else lines[len(lines) - min(tail, len(lines)) :]:
+        first = len(lines) - min(int(tail), len(lines)) if tail else 0
+        for line in lines[first:]:
             self._say(line)
 
     def _stop(self, arguments: Sequence[str]) -> None:
-        rest = list(arguments)
-        grace = 10.0
-        if rest and rest[0] in ("-t", "--time", "--timeout") and len(rest) > 1:
-            grace = float(rest[1])
-            rest = rest[2:]
+        grace, rest = _leading(arguments, "-t", "--time", "--timeout")
         (name,) = _plain(rest, 1, "stop")
-        stop(self.containers, self.containers.require(name), grace)
+        stop(self.containers, self.containers.require(name), float(grace or 10.0))
         self._say(name)
 
     def _rm(self, arguments: Sequence[str]) -> None:
@@ -246,6 +239,13 @@ def _inspected(container: Container) -> dict[str, object]:
             for path, read_only in container.mounts.items()
         ],
     }
+
+
+def _leading(arguments: Sequence[str], *names: str) -> tuple[str, Sequence[str]]:
+    """The value of a leading option (empty if it is not given), and the other arguments."""
+    if len(arguments) > 1 and arguments[0] in names:
+        return arguments[1], arguments[2:]
+    return "", arguments
 
 
 def _plain(arguments: Sequence[str], count: int, command: str) -> tuple[str, ...]:

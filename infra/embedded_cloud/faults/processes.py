@@ -17,6 +17,7 @@ from pathlib import PurePath
 import psutil
 
 from embedded_cloud.errors import invalid_argument
+from embedded_cloud.hosts.processes import is_alive, same_process
 from embedded_cloud.json_types import JsonObject, JsonValue
 
 #: All processes that belong to the registered root.
@@ -29,7 +30,6 @@ _PROGRAMS = {"provider": "pulumi-resource-tpuflex", "engine": "pulumi"}
 GCP = "gcp"
 _GCP_MODULE = "embedded_cloud.gcp_plugin"
 _LOOK_S = 0.005
-_SAME_START_S = 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,12 +110,12 @@ def send(processes: Iterable[psutil.Process], name: str) -> list[psutil.Process]
 def await_end(processes: Iterable[psutil.Process], seconds: float) -> bool:
     """Wait until all are dead (or zombies); false if they are not in time."""
     deadline = time.monotonic() + seconds
-    left = [process for process in processes if _lives(process)]
+    left = [process for process in processes if is_alive(process)]
     while left:
         if time.monotonic() >= deadline:
             return False
         time.sleep(_LOOK_S)
-        left = [process for process in left if _lives(process)]
+        left = [process for process in left if is_alive(process)]
     return True
 
 
@@ -136,7 +136,8 @@ def _of_role(roles: Roles, name: str, family: list[psutil.Process]) -> list[psut
         return [process for process in mine if _GCP_MODULE in _words(process)]
     if name in roles.processes:
         pid, started = roles.processes[name]
-        return [process for process in _existing(pid) if _is_same(process, started)]
+        process = same_process(pid, started)
+        return [] if process is None else [process]
     if name in roles.commands:
         text = roles.commands[name]
         return [process for process in family if text in " ".join(_words(process))]
@@ -167,7 +168,7 @@ def _family(roles: Roles) -> list[psutil.Process]:
             for process in psutil.process_iter()
             if _variable(process, name) == value
         }
-    return [process for pid, process in found.items() if pid not in protected and _lives(process)]
+    return [process for pid, process in found.items() if pid not in protected and is_alive(process)]
 
 
 def _existing(pid: int) -> list[psutil.Process]:
@@ -181,20 +182,6 @@ def _started(pid: int) -> float:
     for process in _existing(pid):
         return process.create_time()
     raise invalid_argument(f"roles: there is no process {pid}")
-
-
-def _is_same(process: psutil.Process, started: float) -> bool:
-    try:
-        return abs(process.create_time() - started) < _SAME_START_S and _lives(process)
-    except psutil.NoSuchProcess:
-        return False
-
-
-def _lives(process: psutil.Process) -> bool:
-    try:
-        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
 
 
 def _words(process: psutil.Process) -> list[str]:

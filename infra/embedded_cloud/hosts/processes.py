@@ -61,7 +61,7 @@ def processes_of(directory: Path) -> list[psutil.Process]:
             with contextlib.suppress(psutil.Error):
                 processes.update((child.pid, child) for child in process.children(recursive=True))
     processes.pop(os.getpid(), None)
-    return [process for process in processes.values() if _alive(process)]
+    return [process for process in processes.values() if is_alive(process)]
 
 
 def same_process(pid: int, create_time: float) -> psutil.Process | None:
@@ -71,7 +71,7 @@ def same_process(pid: int, create_time: float) -> psutil.Process | None:
         same = abs(process.create_time() - create_time) <= _SAME_START_S
     except psutil.Error:
         return None
-    return process if same and _alive(process) else None
+    return process if same and is_alive(process) else None
 
 
 def read_record(path: Path, *, pid: str, create_time: str) -> tuple[int, float] | None:
@@ -119,7 +119,8 @@ def _is_zombie(pid: int) -> bool:
         return False
 
 
-def _alive(process: psutil.Process) -> bool:
+def is_alive(process: psutil.Process) -> bool:
+    """Whether the process runs and is not a zombie."""
     try:
         return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
     except psutil.Error:

@@ -76,16 +76,9 @@ class TpuState:
         validation.check_id("queued_resource_id", queued_id)
         validation.check_queued_resource(place, spec)
         queued = self.queue.add(place, queued_id, spec)
-        return self.operations.begin(
-            place,
-            verb="create",
-            target=queued.name,
-            api_version=api_version,
-            takes_s=self._rule(place).admission_s,
-            outcome=Outcome.QUEUED_RESOURCE,
-            error=queued.rejection,
-            snapshot=queued.to_json(),
-            request_id=request_id,
+        takes_s, error = self._rule(place).admission_s, queued.rejection
+        return self._begin(
+            queued, "create", api_version, takes_s, error=error, request_id=request_id
         )
 
     def poll_queued_resource(self, place: Place, queued_id: str) -> QueuedResource:
@@ -116,29 +109,16 @@ class TpuState:
             return repeated
         queued = self.queue.get(place, queued_id)
         self.queue.enter(lifecycle.deleting(queued, self._clock.now(), force=force))
-        return self.operations.begin(
-            place,
-            verb="delete",
-            target=queued.name,
-            api_version=api_version,
-            takes_s=self._rule(place).deleting_s,
-            outcome=Outcome.EMPTY,
-            request_id=request_id,
+        takes_s = self._rule(place).deleting_s
+        return self._begin(
+            queued, "delete", api_version, takes_s, Outcome.EMPTY, request_id=request_id
         )
 
     def reset_queued_resource(self, place: Place, queued_id: str, *, api_version: str) -> Operation:
         """Provision the nodes again; 400 code 9 unless the request is ACTIVE."""
         self._enter(place)
         queued = self.queue.reset(self.queue.get(place, queued_id))
-        return self.operations.begin(
-            place,
-            verb="reset",
-            target=queued.name,
-            api_version=api_version,
-            takes_s=0.0,
-            outcome=Outcome.QUEUED_RESOURCE,
-            snapshot=queued.to_json(),
-        )
+        return self._begin(queued, "reset", api_version, 0.0)
 
     def node(self, place: Place, node_id: str) -> Node:
         """One node; 404 if there is none."""
@@ -205,7 +185,7 @@ class TpuState:
         self.nodes.require_state(node, "Stop", NodeState.READY)
         self.nodes.enter(node, NodeState.STOPPING, self._clock.now())
         takes_s = self._rule(place).provisioning_s
-        return self._begin(node, "stop", api_version, takes_s, Outcome.NODE)
+        return self._begin(node, "stop", api_version, takes_s)
 
     def start_node(self, place: Place, node_id: str, *, api_version: str) -> Operation:
         """Start a STOPPED node: its hosts boot again."""
@@ -213,14 +193,14 @@ class TpuState:
         self.nodes.require_state(node, "Start", NodeState.STOPPED)
         self.nodes.enter(node, NodeState.STARTING, self._clock.now())
         takes_s = self._rule(place).provisioning_s
-        return self._begin(node, "start", api_version, takes_s, Outcome.NODE)
+        return self._begin(node, "start", api_version, takes_s)
 
     def patch_node(
         self, place: Place, node_id: str, changes: JsonObject, *, mask: str, api_version: str
     ) -> Operation:
         """Change what can be changed of a node."""
         node = self.nodes.patch(self.node(place, node_id), changes, mask)
-        return self._begin(node, "update", api_version, 0.0, Outcome.NODE)
+        return self._begin(node, "update", api_version, 0.0)
 
     def _enter(self, place: Place, *, any_zone: bool = False) -> None:
         """What every call does first: apply what is due, and check the zone."""
@@ -229,16 +209,28 @@ class TpuState:
             validation.check_zone(place)
 
     def _begin(
-        self, node: Node, verb: str, api_version: str, takes_s: float, outcome: Outcome
+        self,
+        record: QueuedResource | Node,
+        verb: str,
+        api_version: str,
+        takes_s: float,
+        outcome: Outcome | None = None,
+        *,
+        error: tuple[str, str] | None = None,
+        request_id: str = "",
     ) -> Operation:
+        """An operation that answers ``record``, or with ``outcome`` EMPTY nothing."""
+        kind = Outcome.NODE if isinstance(record, Node) else Outcome.QUEUED_RESOURCE
         return self.operations.begin(
-            node.place,
+            record.place,
             verb=verb,
-            target=node.name,
+            target=record.name,
             api_version=api_version,
             takes_s=takes_s,
-            outcome=outcome,
-            snapshot=node.to_json() if outcome is Outcome.NODE else None,
+            outcome=outcome or kind,
+            error=error,
+            snapshot=record.to_json() if outcome is None else None,
+            request_id=request_id,
         )
 
     def _rule(self, place: Place) -> CapacityRule:
