@@ -211,7 +211,7 @@ def test_why_a_zone_is_out(error: TpuflexError, words: str) -> None:
     attempt.give_up(error)
 
     assert reason(error) == words
-    assert attempt.outcome() == f"us-east5-b {words}"
+    assert attempt.summary() == f"us-east5-b {words}"
     assert attempt.exists is isinstance(error, UnreadyError)
     assert not attempt.not_asked
     assert attempt.args.zones == ("us-east5-b",)
@@ -221,12 +221,12 @@ def test_a_zone_that_was_not_asked_says_so() -> None:
     """Before anything was requested, and once its outcome is decided."""
     attempt = ZoneAttempt.in_zone(args(), "us-east5-a")
 
-    assert attempt.outcome() == "us-east5-a not requested yet"
+    assert attempt.summary() == "us-east5-a not requested yet"
     assert attempt.not_asked
     assert not attempt.live
     attempt.note = "withdrawn after 1m"
     assert not attempt.not_asked
-    assert attempt.outcome() == "us-east5-a withdrawn after 1m"
+    assert attempt.summary() == "us-east5-a withdrawn after 1m"
 
 
 @pytest.mark.parametrize(

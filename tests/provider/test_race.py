@@ -273,4 +273,4 @@ def test_an_attempt_is_for_its_zone_alone() -> None:
 
     assert attempt.name == name(B)
     assert attempt.args.zones == (B,)
-    assert attempt.outcome() == f"{B} not requested yet"
+    assert attempt.summary() == f"{B} not requested yet"

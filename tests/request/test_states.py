@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.request.causes import Cause, classify, no_quota, outcome, remedy
+from tpuflex.request.causes import Cause, classify, no_quota, remedy, short_reason
 from tpuflex.request.states import Lifecycle, describe, is_settled, lifecycle
 
 
@@ -115,6 +115,6 @@ def test_a_quota_of_nothing_is_not_one_that_is_used_up(
     message = f"Quota 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' exhausted. {limit}"
     assert classify(8, message) is Cause.QUOTA
     assert no_quota(message) is none_at_all
-    assert outcome(8, message) == ("no quota" if none_at_all else "quota 0 of 64")
+    assert short_reason(8, message) == ("no quota" if none_at_all else "quota 0 of 64")
     assert said in remedy(Cause.QUOTA, message)
     assert ("delete leftovers" in remedy(Cause.QUOTA, message)) is not none_at_all

@@ -166,7 +166,7 @@ class Contest:
         """The state of all zones, in one line."""
         if self.single and self.attempts[0].watch is not None:
             return self.attempts[0].watch.describe()
-        return ", ".join(attempt.outcome() for attempt in self.attempts)
+        return ", ".join(attempt.summary() for attempt in self.attempts)
 
     def left(self) -> float:
         """Seconds until the next deadline that is still ahead."""
@@ -184,7 +184,7 @@ def all_zones_failed(contest: Contest) -> TpuflexError | None:
     errors = [e.error for e in contest.attempts if e.error is not None]
     if contest.single:
         return _of_one(contest, errors[0])
-    lines = "\n".join(f"  {e.outcome()}: {e.error.message}" for e in contest.attempts if e.error)
+    lines = "\n".join(f"  {e.summary()}: {e.error.message}" for e in contest.attempts if e.error)
     message = f"no zone can provide {contest.args.accelerator_type}:\n{lines}"
     hint = "\n".join(dict.fromkeys(error.hint for error in errors if error.hint))
     if contest.remains():

@@ -285,7 +285,7 @@ class Race:
         if not contest.single and not self._unchanged:
             winner.note = f"ACTIVE after {age}"
             asked = (attempt for attempt in contest.attempts if not attempt.not_asked)
-            self._call.report("; ".join(attempt.outcome() for attempt in asked))
+            self._call.report("; ".join(attempt.summary() for attempt in asked))
         return winner.seen
 
     def _pause(self, seconds: float) -> None:

@@ -17,7 +17,7 @@ from tpuflex.provider.delete import Removal
 from tpuflex.provider.pace import elapsed
 from tpuflex.provider.watch import Watch
 from tpuflex.request.body import request_name
-from tpuflex.request.causes import Cause, outcome
+from tpuflex.request.causes import Cause, short_reason
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Status
 from tpuflex.request.name import RequestName
@@ -96,7 +96,7 @@ class ZoneAttempt:
         if self.note is None:
             self.note = reason(error, self.watch.failure if self.watch is not None else None)
 
-    def outcome(self) -> str:
+    def summary(self) -> str:
         """Its state or outcome, in a few words: ``us-east5-b unsupported``."""
         if self.note is not None:
             return f"{self.zone} {self.note}"
@@ -121,12 +121,12 @@ def reason(error: TpuflexError, rejected: Status | None = None) -> str:
         seen = error.snapshot
         if seen.state == "FAILED":
             failure = seen.failure or NO_REASON
-            return outcome(failure.code, failure.message)
+            return short_reason(failure.code, failure.message)
         return seen.state if seen.queued_resource is not None else "cannot be found"
     if isinstance(error, AlreadyExistsError):
         return "name taken"
     if isinstance(error, QuotaError):
-        return outcome(8, error.message, Cause.QUOTA)
+        return short_reason(8, error.message, Cause.QUOTA)
     if isinstance(error, AccessError):
         return "permission"
     if isinstance(error, ConflictError):
@@ -134,5 +134,5 @@ def reason(error: TpuflexError, rejected: Status | None = None) -> str:
     if isinstance(error, ApiError) and error.passing and error.status:
         return f"no answer (status {error.status})"
     if rejected is not None:
-        return outcome(rejected.code, rejected.message)
-    return outcome(3, error.message)
+        return short_reason(rejected.code, rejected.message)
+    return short_reason(3, error.message)

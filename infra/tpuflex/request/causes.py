@@ -81,7 +81,7 @@ def tag(cause: Cause) -> str:
 _LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)
 
 
-def outcome(code: int, message: str, cause: Cause | None = None) -> str:
+def short_reason(code: int, message: str, cause: Cause | None = None) -> str:
     """Why a zone has failed, in a few words: ``unsupported``, ``quota 0 of 64`` (none is left),
     ``no quota`` (there never was any), ``stock-out``.
 
