@@ -12,17 +12,20 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.catalog.zones import region_of
+from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
+from tpuflex.gcp.listing import Apis, apis
+from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.gcp.secrets import SecretClient
+from tpuflex.gcp.session import authorized_session, require_credentials
+from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.transport import Transport
 
 if TYPE_CHECKING:
-    from tpuflex.cli.daemon import Daemon
-    from tpuflex.gcp.inventory import Inventory
-    from tpuflex.gcp.listing import Apis
-    from tpuflex.gcp.queued_resources import TpuClient
-    from tpuflex.gcp.secrets import SecretClient
-    from tpuflex.gcp.timing import Timing
-    from tpuflex.gcp.transport import Transport
     from tpuflex.gcp.weights import WeightsBucket
 
 #: Set by `tpuflex emulator env`: the shell points at the embedded cloud.
@@ -44,23 +47,16 @@ class Cloud:
     @cached_property
     def tpu(self) -> TpuClient:
         """Client of the Cloud TPU API."""
-        from tpuflex.gcp.endpoints import Endpoints
-        from tpuflex.gcp.queued_resources import TpuClient
-
         return TpuClient(self.transport(Endpoints.from_environ(self.environ).tpu))
 
     @cached_property
     def secrets(self) -> SecretClient:
         """Client of Secret Manager."""
-        from tpuflex.gcp.endpoints import Endpoints
-        from tpuflex.gcp.secrets import SecretClient
-
         return SecretClient(self.transport(Endpoints.from_environ(self.environ).secretmanager))
 
     @cached_property
     def weights(self) -> WeightsBucket:
         """The stack's weights bucket."""
-        from tpuflex.catalog.zones import region_of
         from tpuflex.gcp.weights import weights_bucket
 
         settings = self.stack.settings
@@ -74,18 +70,12 @@ class Cloud:
 
     def transport(self, base_url: str) -> Transport:
         """A client of the API at ``base_url``."""
-        from tpuflex.gcp.endpoints import Endpoints
-        from tpuflex.gcp.session import authorized_session
-        from tpuflex.gcp.transport import Transport
-
         session = authorized_session(Endpoints.from_environ(self.environ), self.environ)
         return Transport(session, base_url, self.timing)
 
     @cached_property
     def timing(self) -> Timing:
         """Clock and sleep for waits on this cloud."""
-        from tpuflex.gcp.timing import Timing
-
         return Timing.of_environment(self.environ, threading.Event())
 
     def sleep(self, seconds: float) -> None:
@@ -94,17 +84,12 @@ class Cloud:
 
     def inventory(self) -> Inventory:
         """Everything in the cloud that belongs to the stack."""
-        from tpuflex.gcp.inventory import Scope, take_inventory
-
         settings = self.stack.settings
         scope = Scope(settings.project, settings.slice.zones, self.stack.names)
         return take_inventory(scope, self.apis())
 
     def apis(self) -> Apis:
         """A client of each service that a stack uses."""
-        from tpuflex.gcp.endpoints import Endpoints
-        from tpuflex.gcp.listing import apis
-
         return apis(Endpoints.from_environ(self.environ), self.transport)
 
 
@@ -117,9 +102,6 @@ def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
     """
     if stack.embedded:
         return _embedded_cloud(invocation, stack, start=True)
-    from tpuflex.gcp.endpoints import Endpoints
-    from tpuflex.gcp.session import require_credentials
-
     environ = google_environment(invocation.environ, stack.project.home)
     # Checked here, before the engine fetches plugins and fails with a message of its own.
     require_credentials(Endpoints.from_environ(environ), environ)
@@ -167,8 +149,6 @@ def _logged_in(environ: Mapping[str, str]) -> bool:
 
 
 def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) -> Cloud:
-    from tpuflex.cli.daemon import Daemon
-
     daemon = Daemon(stack.project.home)
     if start:
         daemon.start()

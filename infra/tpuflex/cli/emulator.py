@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.errors import NotFoundError
@@ -46,8 +47,6 @@ def _capacity(_ctx: click.Context, _parameter: click.Parameter, value: str | Non
 @pass_invocation
 def start(invocation: Invocation, port: int | None, capacity: dict[str, Any] | None) -> None:
     """Start the embedded cloud, unless it is running already."""
-    from tpuflex.cli.daemon import Daemon
-
     daemon = Daemon(invocation.home)
     was_running = daemon.address() is not None
     address = daemon.start(port)
@@ -62,8 +61,6 @@ def start(invocation: Invocation, port: int | None, capacity: dict[str, Any] | N
 @pass_invocation
 def stop(invocation: Invocation) -> None:
     """Stop the embedded cloud and every host on it; its state is kept."""
-    from tpuflex.cli.daemon import Daemon
-
     stopped = Daemon(invocation.home).stop()
     invocation.output.result(
         "The embedded cloud is stopped." if stopped else "The embedded cloud is not running."
@@ -75,8 +72,6 @@ def stop(invocation: Invocation) -> None:
 @pass_invocation
 def status(invocation: Invocation) -> None:
     """Show whether the embedded cloud is running, where, and its hosts."""
-    from tpuflex.cli.daemon import Daemon
-
     daemon = Daemon(invocation.home)
     address = daemon.address()
     output = invocation.output
@@ -100,8 +95,6 @@ def env(invocation: Invocation) -> None:
     Afterwards gcloud, Google's client libraries and a plain `pulumi` talk to the embedded
     cloud, and to nothing else. The project is the stack's, if there is a stack.
     """
-    from tpuflex.cli.daemon import Daemon
-
     variables = Daemon(invocation.home).environment(_project(invocation))
     (invocation.home / "backend").mkdir(parents=True, exist_ok=True)
     invocation.output.document(variables)
@@ -114,8 +107,6 @@ def env(invocation: Invocation) -> None:
 @pass_invocation
 def reset(invocation: Invocation) -> None:
     """Forget everything in the embedded cloud: resources, hosts, logs."""
-    from tpuflex.cli.daemon import Daemon
-
     if not invocation.yes:
         invocation.output.confirm("Forget everything in the embedded cloud?")
     Daemon(invocation.home).reset()
@@ -137,8 +128,6 @@ def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
     """
     import json
 
-    from tpuflex.cli.daemon import Daemon
-
     daemon = Daemon(invocation.home)
     current = daemon.call("GET" if rule is None else "POST", "capacity", rule)
     click.echo(json.dumps(current, indent=2))
@@ -149,8 +138,6 @@ def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
 @pass_invocation
 def inventory(invocation: Invocation) -> None:
     """List everything that exists in the embedded cloud, by service."""
-    from tpuflex.cli.daemon import Daemon
-
     resources = Daemon(invocation.home).call("GET", "inventory")
     invocation.output.document(resources)
     rows = _inventory_rows(resources)
