@@ -146,6 +146,10 @@ class Names:
         """Secret Manager id of the secret for ``role``."""
         return fit(f"{self.prefix}-{role}", SECRET_ID_LIMIT)
 
+    def secret_version(self, cloud_project: str, role: str, number: int) -> str:
+        """Resource name of version ``number`` of the secret for ``role``."""
+        return f"projects/{cloud_project}/secrets/{self.secret(role)}/versions/{number}"
+
     def queued_resource_id(self, generation: int = 1) -> str:
         """Id of the queued resource of ``generation``; the node carries the same id."""
         return generation_id(self.prefix, generation)

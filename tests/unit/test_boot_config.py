@@ -10,19 +10,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tpuflex.boot.config import BootConfig, boot_config, serving_args, weights_prefix
+from tpuflex.boot.config import BootConfig, SecretConfig, boot_config, serving_args, weights_prefix
 from tpuflex.boot.metadata import CONFIG_KEY, node_metadata
 from tpuflex.naming import Names
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import ServingFlags
 
 IMAGE = "vllm/vllm-tpu@sha256:" + "0" * 64
-KEY = "projects/my-project/secrets/k/versions/3"
-TOKEN = "projects/my-project/secrets/t/versions/1"
+KEY = "projects/my-project/secrets/proj-dev-chat-api-key/versions/3"
 NAMES = Names("proj", "dev", "chat")
 
 
-def settings(**serving: Any) -> StackSettings:
+def settings(hf_token: int | None = None, **serving: Any) -> StackSettings:
     """Settings of a stack on four chips."""
     return StackSettings.model_validate(
         {
@@ -36,19 +35,14 @@ def settings(**serving: Any) -> StackSettings:
             },
             "model": {"name": "google/gemma-4-31B-it", "weights": {"revision": "r2"}},
             "serving": {"image": IMAGE, **serving},
+            "secrets": {"api_key_version": 3, "hf_token_version": hf_token},
         }
     )
 
 
-def config(hf_token: str | None = None, **serving: Any) -> BootConfig:
+def config(hf_token: int | None = None, **serving: Any) -> BootConfig:
     """The boot configuration of that stack."""
-    return boot_config(
-        settings(**serving),
-        NAMES,
-        bucket="bucket-1",
-        api_key_secret=KEY,
-        hf_token_secret=hf_token,
-    )
+    return boot_config(settings(hf_token, **serving), NAMES)
 
 
 def test_document_has_the_fields_that_the_script_reads() -> None:
@@ -63,7 +57,7 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
         "args": ["--tensor-parallel-size", "4"],
     }
     assert document["weights"] == {
-        "bucket": "bucket-1",
+        "bucket": NAMES.bucket("my-project", "us-east5"),
         "prefix": "models/google-gemma-4-31b-it/r2",
         "manifest": "MANIFEST.json",
         "parallelism": 16,
@@ -89,7 +83,7 @@ def test_stack_environment_wins() -> None:
 def test_hub_is_offline_unless_a_token_is_given() -> None:
     """Without a token nothing may be downloaded from the hub; with one it may."""
     assert config().container.env["HF_HUB_OFFLINE"] == "1"
-    with_token = config(TOKEN)
+    with_token = config(hf_token=1)
     assert "HF_HUB_OFFLINE" not in with_token.container.env
     assert [secret.role for secret in with_token.secrets] == ["api-key", "hf-token"]
 
@@ -98,7 +92,7 @@ def test_hub_is_offline_unless_a_token_is_given() -> None:
 def test_secrets_are_pinned(version: str) -> None:
     """A version that can move under a running host is refused."""
     with pytest.raises(ValueError, match="version"):
-        boot_config(settings(), NAMES, bucket="b", api_key_secret=version, hf_token_secret=None)
+        SecretConfig(role="api-key", version=version)
 
 
 def test_flags_keep_vllms_names_and_order() -> None:

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.catalog.accelerators import accelerator
-from tpuflex.naming import API_KEY, HF_TOKEN, Names, SecretRole, slug
+from tpuflex.naming import HF_TOKEN, Names, SecretRole, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import ServingFlags
 
@@ -143,25 +143,12 @@ def weights_prefix(model: ModelSettings) -> str:
     return f"models/{slug(model.name)}/{model.weights.revision}"
 
 
-def boot_config(
-    settings: StackSettings,
-    names: Names,
-    *,
-    bucket: str,
-    api_key_secret: str,
-    hf_token_secret: str | None,
-) -> BootConfig:
-    """The boot configuration of a stack's hosts.
-
-    ``api_key_secret`` and ``hf_token_secret`` are resource names of secret versions,
-    ``projects/P/secrets/S/versions/N``.
-    """
-    secrets = [SecretConfig(role=API_KEY, version=api_key_secret)]
-    if hf_token_secret is not None:
-        secrets.append(SecretConfig(role=HF_TOKEN, version=hf_token_secret))
+def boot_config(settings: StackSettings, names: Names) -> BootConfig:
+    """The boot configuration of a stack's hosts: it follows from settings and names alone."""
+    versions = settings.secrets.versions
     row = accelerator(settings.slice.accelerator_type)
     serving = settings.serving
-    offline = OFFLINE if hf_token_secret is None else {}
+    offline = {} if HF_TOKEN in versions else OFFLINE
     return BootConfig(
         endpoint=EndpointIdentity(project=names.project, stack=names.stack, name=names.name),
         container=ContainerConfig(
@@ -176,12 +163,15 @@ def boot_config(
             args=serving_args(serving.flags, row.chips if row else 1),
         ),
         weights=WeightsConfig(
-            bucket=bucket,
+            bucket=names.bucket(settings.project, settings.slice.region),
             prefix=weights_prefix(settings.model),
             manifest=MANIFEST_NAME,
             parallelism=PARALLELISM,
         ),
-        secrets=tuple(secrets),
+        secrets=tuple(
+            SecretConfig(role=role, version=names.secret_version(settings.project, role, number))
+            for role, number in versions.items()
+        ),
         timeouts=BootTimeouts(
             ready_s=int(settings.slice.timeouts.ready.total_seconds()), secret_s=SECRET_SECONDS
         ),

@@ -7,7 +7,6 @@ from decimal import Decimal
 
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.catalog.prices import Price, price
-from tpuflex.catalog.zones import region_of
 from tpuflex.settings.model import StackSettings
 
 _CENT = Decimal("0.01")
@@ -42,7 +41,7 @@ def run_cost(settings: StackSettings) -> RunCost:
         raise ValueError(f"{settings.slice.accelerator_type!r} is not in the catalog")
     if settings.cloud == "embedded":
         return RunCost(row.chips, Decimal("0.00"), Decimal("0.00"), None)
-    found = price(row.generation, region_of(settings.slice.zones[0]))
+    found = price(row.generation, settings.slice.region)
     if found is None or found.usd_per_chip_hour is None:
         return RunCost(row.chips, None, None, found)
     per_hour = found.usd_per_chip_hour * row.chips

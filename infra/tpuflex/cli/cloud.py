@@ -12,7 +12,6 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog.zones import region_of
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
@@ -60,7 +59,7 @@ class Cloud:
         from tpuflex.gcp.weights import weights_bucket
 
         settings = self.stack.settings
-        region = region_of(settings.slice.zones[0])
+        region = settings.slice.region
         name = self.stack.names.bucket(settings.project, region)
         return weights_bucket(name, project=settings.project, environ=self.environ)
 

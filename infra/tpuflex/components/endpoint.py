@@ -11,12 +11,11 @@ from tpuflex.boot.config import boot_config
 from tpuflex.boot.metadata import node_metadata
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.catalog.cost import RunCost, run_cost
-from tpuflex.catalog.zones import region_of
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.components.endpoint_args import VllmEndpointArgs
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
-from tpuflex.naming import API_KEY, HF_TOKEN, Names
+from tpuflex.naming import API_KEY, Names
 from tpuflex.settings.model import SliceSettings, StackSettings
 from tpuflex.tpu import Provider, QueuedResource
 
@@ -60,8 +59,10 @@ class VllmEndpoint(pulumi.ComponentResource):
 
         prerequisites = Prerequisites(name, settings, names, self._with_gcp(name, settings))
         self.bucket = prerequisites.weights.bucket_name
-        self.api_key_secret = prerequisites.version(API_KEY, settings.secrets.api_key_version)
-        metadata = _metadata(settings, names, prerequisites)
+        self.api_key_secret = names.secret_version(
+            settings.project, API_KEY, settings.secrets.api_key_version
+        )
+        metadata = node_metadata(boot_config(settings, names))
         prepared = prerequisites.prepared(args.prepare)
         self.queued_resource = self._slice(
             name,
@@ -135,7 +136,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         provider = self.get_provider("gcp:index:Provider") or gcp.Provider(
             f"{name}-gcp",
             project=settings.project,
-            region=region_of(settings.slice.zones[0]),
+            region=settings.slice.region,
             zone=settings.slice.zones[0],
             opts=pulumi.ResourceOptions(parent=self),
         )
@@ -169,21 +170,3 @@ def _capacity(slice_: SliceSettings) -> dict[str, Any]:
         "on_boot_change": slice_.on_boot_change,
         "deletion_protection": slice_.deletion_protection,
     }
-
-
-def _metadata(
-    settings: StackSettings, names: Names, prerequisites: Prerequisites
-) -> dict[str, str]:
-    """The node's metadata: the startup script and its configuration."""
-    token_version = settings.secrets.hf_token_version
-    return node_metadata(
-        boot_config(
-            settings,
-            names,
-            bucket=prerequisites.weights.bucket_name,
-            api_key_secret=prerequisites.version(API_KEY, settings.secrets.api_key_version),
-            hf_token_secret=(
-                None if token_version is None else prerequisites.version(HF_TOKEN, token_version)
-            ),
-        )
-    )

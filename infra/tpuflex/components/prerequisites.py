@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pulumi
 
-from tpuflex.catalog.zones import region_of
 from tpuflex.components.endpoint_args import Prepare
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
 from tpuflex.components.network import Network, NetworkArgs
@@ -12,7 +11,7 @@ from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
 from tpuflex.components.services import ApiServices, ApiServicesArgs
 from tpuflex.components.weights import WeightsBucket, WeightsBucketArgs
 from tpuflex.errors import TpuflexError
-from tpuflex.naming import API_KEY, HF_TOKEN, Names
+from tpuflex.naming import Names
 from tpuflex.settings.model import StackSettings
 
 
@@ -29,8 +28,7 @@ class Prerequisites:
     def __init__(
         self, name: str, settings: StackSettings, names: Names, opts: pulumi.ResourceOptions
     ) -> None:
-        project, region = settings.project, region_of(settings.slice.zones[0])
-        self._project = project
+        project, region = settings.project, settings.slice.region
         self._services = ApiServices(f"{name}-apis", ApiServicesArgs(project=project), opts)
         after_services = pulumi.ResourceOptions.merge(
             opts, pulumi.ResourceOptions(depends_on=[self._services])
@@ -57,14 +55,13 @@ class Prerequisites:
             ),
             after_services,
         )
-        roles = (API_KEY,) if settings.secrets.hf_token_version is None else (API_KEY, HF_TOKEN)
         self.secrets = ServingSecrets(
             f"{name}-secrets",
             ServingSecretsArgs(
                 names=names,
                 project=project,
                 region=region,
-                roles=roles,
+                roles=tuple(settings.secrets.versions),
                 reader=self.identity.member,
             ),
             after_services,
@@ -79,10 +76,6 @@ class Prerequisites:
             self.weights.grant,
             *self.secrets.grants,
         ]
-
-    def version(self, role: str, number: int) -> str:
-        """Resource name of a secret's version."""
-        return f"projects/{self._project}/secrets/{self.secrets.secret_ids[role]}/versions/{number}"
 
     def prepared(self, prepare: Prepare | None) -> pulumi.Output[None] | None:
         """Resolves when ``prepare`` has finished; None if there is nothing to prepare."""

@@ -12,6 +12,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tpuflex.catalog.zones import region_of
+from tpuflex.naming import API_KEY, HF_TOKEN, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import AllowedCidr, Frozen, SubnetworkCidr, WeightsSource
 from tpuflex.settings.serving import ServingSettings
@@ -82,6 +84,11 @@ class SliceSettings(Frozen):
 
     timeouts: Timeouts = Timeouts()
 
+    @property
+    def region(self) -> str:
+        """The region of all zones."""
+        return region_of(self.zones[0])
+
 
 class WeightsSettings(Frozen):
     """Where the model's weights come from, and where in the bucket they are."""
@@ -122,6 +129,12 @@ class SecretsSettings(Frozen):
 
     hf_token_version: int | None = Field(default=None, ge=1)
     """Version of the Hugging Face token that the container gets as a file; none by default."""
+
+    @property
+    def versions(self) -> dict[SecretRole, int]:
+        """The pinned version of each secret that the stack uses, by its role."""
+        pinned = {API_KEY: self.api_key_version, HF_TOKEN: self.hf_token_version}
+        return {role: number for role, number in pinned.items() if number is not None}
 
 
 class StackSettings(Frozen):

@@ -76,8 +76,9 @@ def api_key(cloud: Cloud) -> str:
         NotFoundError: the pinned version does not exist.
         AccessError: it may not be read.
     """
-    version = cloud.stack.settings.secrets.api_key_version
-    return cloud.secrets.access(f"{cloud.secret(API_KEY)}/versions/{version}")
+    settings, names = cloud.stack.settings, cloud.stack.names
+    number = settings.secrets.api_key_version
+    return cloud.secrets.access(names.secret_version(settings.project, API_KEY, number))
 
 
 def summary(answer: Answer) -> str:

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 import click
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.naming import API_KEY, HF_TOKEN
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -26,11 +25,8 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
     """
     from tpuflex.cli.stack_run import StackRun
 
-    roles = [API_KEY]
-    if cloud.stack.settings.secrets.hf_token_version is not None:
-        roles.append(HF_TOKEN)
     try:
-        for role in roles:
+        for role in cloud.stack.settings.secrets.versions:
             cloud.secrets.list_versions(cloud.secret(role))
     except NotFoundError:
         invocation.output.progress("Creating the secret containers …")
@@ -43,7 +39,7 @@ def require_role(stack: OpenStack, role: str) -> None:
     Raises:
         SettingsError: the stack file pins no version of it.
     """
-    if role == HF_TOKEN and stack.settings.secrets.hf_token_version is None:
+    if role not in stack.settings.secrets.versions:
         finding = Finding(
             "tpuflex:secrets.hf_token_version",
             "is not set, so the stack has no such secret",
