@@ -10,7 +10,8 @@ SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuf
 	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
 # One file's tests stay in one process and in their order: some share an engine or a stack.
-PYTEST = $(BIN)/pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
+WORKERS ?= 2
 
 .PHONY: demo test quick lint types format docs reliability mutation clean setup
 

@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, cast
 
 import grpc
@@ -93,14 +92,9 @@ class ProviderProcess:
         self.control = Control(self._cloud.url)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.stop()
-        self._cloud.__exit__(kind, error, trace)
+        self._cloud.__exit__(None, None, None)
 
     def start(self, *, speed: float = 1.0, capacity: Mapping[str, Any]) -> None:
         """Another provider process on an empty cloud, both at ``speed`` times the time."""

@@ -14,7 +14,6 @@ import sys
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from embedded_cloud import daemon
@@ -48,12 +47,7 @@ class StackRig(Rig):
         self.control.speed(self.speed)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         processes.end(self.mark)
         daemon.stop(self.home / ".tpuflex" / "emulator")
         self._guard.close()
@@ -111,15 +105,10 @@ class SliceRig(Rig):
         self.control.speed(self.speed)
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         processes.end(self.mark)
         if self._cloud is not None:
-            self._cloud.__exit__(kind, error, trace)
+            self._cloud.__exit__(None, None, None)
         self._guard.close()
 
     def command(self, words: Sequence[str]) -> list[str]:

@@ -10,7 +10,22 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from embedded_cloud.server import EmbeddedCloud
+from reliability.control import Control
+from tests.embedded_cloud.api import Api
 from tests.reliability.families import Spawn
+
+
+@pytest.fixture
+def api(cloud: EmbeddedCloud) -> Api:
+    """Calls on the test's cloud."""
+    return Api(cloud.url)
+
+
+@pytest.fixture
+def control(cloud: EmbeddedCloud) -> Control:
+    """The control API of the test's cloud."""
+    return Control(cloud.url)
 
 
 @pytest.fixture

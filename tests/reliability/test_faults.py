@@ -29,16 +29,6 @@ def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
         yield running
 
 
-@pytest.fixture
-def api(cloud: EmbeddedCloud) -> Api:
-    return Api(cloud.url)
-
-
-@pytest.fixture
-def control(cloud: EmbeddedCloud) -> Control:
-    return Control(cloud.url)
-
-
 def at_create(effect: Rule, stage: str = "before-commit", **more: Any) -> Rule:
     """A rule at the creation of a queued resource."""
     return {"where": {"method_id": CREATE}, "stage": stage, "effect": effect, **more}

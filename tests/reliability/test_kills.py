@@ -26,16 +26,6 @@ def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
         yield running
 
 
-@pytest.fixture
-def api(cloud: EmbeddedCloud) -> Api:
-    return Api(cloud.url)
-
-
-@pytest.fixture
-def control(cloud: EmbeddedCloud) -> Control:
-    return Control(cloud.url)
-
-
 def kill_at_create(stage: str, **effect: Any) -> dict[str, Any]:
     """A kill point at the creation of a queued resource."""
     return {"where": {"method_id": CREATE}, "stage": stage, "effect": {"kind": "kill", **effect}}

@@ -73,98 +73,6 @@ def active(rig: EdgeRig) -> None:
     rig.serve()
 
 
-def gone(rig: EdgeRig) -> None:
-    """Pulumi's state knows of an ACTIVE one that somebody has deleted."""
-    active(rig)
-    delete(rig)
-    rig.pass_time(10)
-
-
-def failing(rig: EdgeRig) -> None:
-    provisioning(rig)
-    fail_provisioning(rig)
-
-
-def failed(rig: EdgeRig) -> None:
-    failing(rig)
-    settle(rig)
-
-
-def over(rig: EdgeRig) -> None:
-    active(rig)
-    rig.pass_time(RUN_S, suspending_s=FOR_EVER)
-
-
-def suspended(rig: EdgeRig) -> None:
-    over(rig)
-    settle(rig)
-
-
-def preempted(rig: EdgeRig) -> None:
-    active(rig)
-    preempt(rig)
-
-
-def robbed(rig: EdgeRig) -> None:
-    active(rig)
-    delete_node(rig)
-
-
-def deleting(rig: EdgeRig) -> None:
-    active(rig)
-    delete(rig)
-
-
-def repairing(rig: EdgeRig) -> None:
-    active(rig)
-    rig.cover("nodes", "REPAIRING")
-
-
-def stopping(rig: EdgeRig) -> None:
-    active(rig)
-    stop(rig)
-
-
-def stopped(rig: EdgeRig) -> None:
-    stopping(rig)
-    rig.pass_time(10)
-
-
-def starting(rig: EdgeRig) -> None:
-    stopped(rig)
-    start(rig)
-
-
-def orphaned(rig: EdgeRig) -> None:
-    active(rig)
-    rig.forget_request()
-
-
-def orphan_stopping(rig: EdgeRig) -> None:
-    orphaned(rig)
-    stop(rig)
-
-
-def orphan_stopped(rig: EdgeRig) -> None:
-    orphan_stopping(rig)
-    rig.pass_time(10)
-
-
-def orphan_starting(rig: EdgeRig) -> None:
-    orphan_stopped(rig)
-    start(rig)
-
-
-def orphan_made(rig: EdgeRig) -> None:
-    gone(rig)
-    make_node(rig)
-
-
-def orphan_deleting(rig: EdgeRig) -> None:
-    orphaned(rig)
-    delete_node(rig)
-
-
 # -- what happens ------------------------------------------------------------------------------
 
 
@@ -283,3 +191,39 @@ def nothing_happens(rig: EdgeRig) -> None:
 def unsupported(rig: EdgeRig) -> None:
     """Waits for admission, and will be rejected."""
     _asked(rig, admission_s=FOR_EVER, unsupported_zones=[ZONE])
+
+
+# -- where edges begin, in several steps ---------------------------------------------------------
+
+
+def run_out(rig: EdgeRig) -> None:
+    rig.pass_time(RUN_S, suspending_s=FOR_EVER)
+
+
+def _in_turn(*steps: Step) -> Step:
+    def take(rig: EdgeRig) -> None:
+        for step in steps:
+            step(rig)
+
+    return take
+
+
+#: Pulumi's state knows of an ACTIVE one that somebody has deleted.
+gone = _in_turn(active, delete, pass_on)
+failing = _in_turn(provisioning, fail_provisioning)
+failed = _in_turn(failing, settle)
+over = _in_turn(active, run_out)
+suspended = _in_turn(over, settle)
+preempted = _in_turn(active, preempt)
+robbed = _in_turn(active, delete_node)
+deleting = _in_turn(active, delete)
+repairing = _in_turn(active, lambda rig: rig.cover("nodes", "REPAIRING"))
+stopping = _in_turn(active, stop)
+stopped = _in_turn(stopping, pass_on)
+starting = _in_turn(stopped, start)
+orphaned = _in_turn(active, EdgeRig.forget_request)
+orphan_stopping = _in_turn(orphaned, stop)
+orphan_stopped = _in_turn(orphan_stopping, pass_on)
+orphan_starting = _in_turn(orphan_stopped, start)
+orphan_made = _in_turn(gone, make_node)
+orphan_deleting = _in_turn(orphaned, delete_node)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from reliability.figures.figure import TPU, Call, Case, Figure, Json, Result, slice_calls
-from reliability.rig import SliceRig
+from reliability.rig import Rig, SliceRig
 
 ROLES = ("cli", "engine", "provider")
 #: Before the request is acted on, after it was, after its answer was sent.
@@ -70,18 +70,22 @@ def judge(rig: SliceRig, case: Case) -> Result:
     rig.run(command, rules=[rule])
     result.struck = rig.struck()
     result.wanted(result.struck > 0, "rig", f"the kill at {call} of `{command}` did not strike")
-    for again in ("recover", command):
-        ended = rig.run(again)
-        said = rig.said[-1]
-        text = f"`{again}` after the kill exits with {ended.exit_code}: {said.stderr}"
-        result.wanted(ended.exit_code == 0, "manual", text)
-        result.found(rig.check(), f"after `{again}`")
+    recover(rig, command, result)
     made = [c for c in rig.control.history() if c["method_id"] == CREATE]
     # A request that is sent again under its id is answered again, not done again.
     done = len({c["request_id"] for c in made if c.get("committed", c["status"] == 200)})
     asked = 0 if command == "down" else 1
     result.wanted(done == asked, "duplicate", f"{done} queued resources were made, not {asked}")
     return result
+
+
+def recover(rig: Rig, command: str, result: Result) -> None:
+    """`recover` and the same command again, after a kill: both must succeed and leave order."""
+    for again in ("recover", command):
+        ended = rig.run(again)
+        text = f"`{again}` after the kill exits with {ended.exit_code}: {rig.said[-1].stderr}"
+        result.wanted(ended.exit_code == 0, "manual", text)
+        result.found(rig.check(), f"after `{again}`")
 
 
 def kill_case(command: str, role: str, stage: str, call: Call) -> Case:

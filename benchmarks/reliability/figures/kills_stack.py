@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from reliability.figures.callers import callers
 from reliability.figures.figure import TPU, Call, Case, Figure, Result
-from reliability.figures.kills import STAGES, kill
+from reliability.figures.kills import STAGES, kill, recover
 from reliability.rig import StackRig
 
 #: The embedded cloud's stand-in for the gcp plugin; it is started anew when it is dead.
@@ -45,11 +45,7 @@ def judge(rig: StackRig, case: Case) -> Result:
     result.struck = rig.struck()
     # Calls that are made side by side are not always as many: then there is nothing to judge.
     result.wanted(result.struck > 0, "rig", f"the kill at {call} of `{command}` did not strike")
-    for again in ("recover", command):
-        ended = rig.run(again)
-        text = f"`{again}` after the kill exits with {ended.exit_code}: {rig.said[-1].stderr}"
-        result.wanted(ended.exit_code == 0, "manual", text)
-        result.found(rig.check(), f"after `{again}`")
+    recover(rig, command, result)
     return result
 
 
