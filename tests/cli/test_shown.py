@@ -191,7 +191,7 @@ class TestProgress:
 
         assert capsys.readouterr().err == (
             "  created  Bucket weights (1.0 s)\n"
-            "  asking   QueuedResource vllm\n"
+            "  request  QueuedResource vllm\n"
             "           vllm: WAITING_FOR_RESOURCES: in the queue\n"
             "  warning  no price\n"
             "  failed   QueuedResource vllm\n"

@@ -97,7 +97,7 @@ class LiveProgress(Spinner):
     def _started(self, step: Step) -> None:
         self._began.setdefault(step.urn, self._clock())
         if step.type == QUEUED_RESOURCE and step.operation.startswith("create"):
-            self._line(f"  asking   {_label(step)}")
+            self._line(f"  request  {_label(step)}")
         self._redraw(_label(step))
 
     def _finished(self, step: Step) -> None:
