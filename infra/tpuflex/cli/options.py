@@ -13,59 +13,33 @@ from tpuflex.project import DEFAULT_STACK, STACK_VARIABLE
 F = TypeVar("F", bound=Callable[..., Any])
 
 
-def _set(name: str) -> Callable[[click.Context, click.Parameter, Any], None]:
+def _option(sets: str, *names: str, **attributes: Any) -> Callable[[F], F]:
+    """An option that sets ``sets`` of the invocation; not given, it leaves it as it is."""
+
     def callback(ctx: click.Context, _parameter: click.Parameter, value: Any) -> None:
         if value:
-            setattr(ctx.ensure_object(Invocation), name, value)
+            setattr(ctx.ensure_object(Invocation), sets, value)
 
-    return callback
-
-
-def stack_name(function: F) -> F:
-    """``--stack``: which stack to work on."""
-    return click.option(
-        "-s",
-        "--stack",
-        metavar="NAME",
-        expose_value=False,
-        callback=_set("chosen_stack"),
-        help=f"The stack.  [default: ${STACK_VARIABLE}, or {DEFAULT_STACK}]",
-    )(function)
+    return click.option(*names, expose_value=False, callback=callback, **attributes)
 
 
-def as_json(function: F) -> F:
-    """``--json``: one JSON document on standard output instead of text."""
-    return click.option(
-        "--json",
-        is_flag=True,
-        expose_value=False,
-        callback=_set("json"),
-        help="Print one JSON document for scripts.",
-    )(function)
-
-
-def assume_yes(function: F) -> F:
-    """``--yes``: do not ask."""
-    return click.option(
-        "-y",
-        "--yes",
-        is_flag=True,
-        expose_value=False,
-        callback=_set("yes"),
-        help="Go ahead without asking.",
-    )(function)
-
-
-def verbose(function: F) -> F:
-    """``-v``: every resource and every message."""
-    return click.option(
-        "-v",
-        "--verbose",
-        is_flag=True,
-        expose_value=False,
-        callback=_set("verbose"),
-        help="Show every resource and every message of the engine.",
-    )(function)
+stack_name = _option(
+    "chosen_stack",
+    "-s",
+    "--stack",
+    metavar="NAME",
+    help=f"The stack.  [default: ${STACK_VARIABLE}, or {DEFAULT_STACK}]",
+)
+as_json = _option("json", "--json", is_flag=True, help="Print one JSON document for scripts.")
+assume_yes = _option("yes", "-y", "--yes", is_flag=True, help="Go ahead without asking.")
+verbose = _option(
+    "verbose",
+    "-v",
+    "--verbose",
+    is_flag=True,
+    help="Show every resource and every message of the engine.",
+)
+pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 
 class Commands(click.Group):
@@ -82,6 +56,3 @@ class Commands(click.Group):
 
 def _first_paragraph(text: str | None) -> str:
     return " ".join((text or "").partition("\n\n")[0].split())
-
-
-pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
