@@ -158,7 +158,7 @@ def test_survivors_are_shown_with_their_change(tmp_path: Path) -> None:
         "def x_f__mutmut_1(a):\n    return a - 1\n"
         "def x_f__mutmut_2(a):\n    return a + 2\n"
     )
-    codes = {"tpuflex.provider.pace.x_f__mutmut_1": 1, "tpuflex.provider.pace.x_f__mutmut_2": 33}
+    codes = {"tpuflex.provider.call.x_f__mutmut_1": 1, "tpuflex.provider.call.x_f__mutmut_2": 33}
     (folder / "pace.py.meta").write_text(json.dumps({"exit_code_by_key": codes}))
 
     assert verdicts(tmp_path) == {"pace": codes}

@@ -16,7 +16,7 @@ from tpuflex.request.body import request_body
 from tpuflex.request.check import parse
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Node
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes
 
 JsonObject = dict[str, JsonValue]
 

@@ -23,9 +23,8 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.call import UnreadyError, elapsed, pause_for
 from tpuflex.provider.configuration import Configuration, configuration, endpoints
-from tpuflex.provider.pace import elapsed, pause_for
 from tpuflex.provider.schema import package_schema
 from tpuflex.provider.zone_attempt import ZoneAttempt, reason
 from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, RequestArgs

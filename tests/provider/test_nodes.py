@@ -12,8 +12,7 @@ from tpuflex.provider.operations import create
 from tpuflex.provider.planning import plan
 from tpuflex.provider.read import read
 from tpuflex.request.model import Node, QueuedResource
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outputs import outputs
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle

@@ -10,8 +10,7 @@ from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
 from tpuflex.provider.call import POLL_BUDGET
 from tpuflex.provider.delete import Orphans, orphaned
 from tpuflex.request.model import Node
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes, RequestName
 
 
 def nodes(*states: str) -> list[Node]:

@@ -31,8 +31,7 @@ from tpuflex.provider.read import names_of
 from tpuflex.request.body import imported_inputs, request_body
 from tpuflex.request.diff import diff
 from tpuflex.request.model import Node, QueuedResource
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outputs import observed_inputs
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle

@@ -19,8 +19,7 @@ from tests.provider.fakes import (
     sequence,
 )
 from tpuflex.errors import AccessError, ApiError, QuotaError
-from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.provider.pace import Deadlines, pause_for
+from tpuflex.provider.call import Call, Deadlines, UnreadyError, pause_for
 from tpuflex.provider.race import obtain
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle

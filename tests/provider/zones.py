@@ -21,7 +21,7 @@ from tests.provider.fakes import (
     scripted,
 )
 from tpuflex.errors import ConflictError, TpuflexError
-from tpuflex.provider.pace import Deadlines
+from tpuflex.provider.call import Deadlines
 from tpuflex.provider.race import obtain
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName

@@ -16,7 +16,7 @@ from tpuflex.request.body import node_ids, request_body
 from tpuflex.request.check import failures
 from tpuflex.request.diff import diff
 from tpuflex.request.model import QueuedResource
-from tpuflex.request.nodes import ids_of
+from tpuflex.request.name import ids_of
 from tpuflex.request.states import Lifecycle
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz0123456789-"

@@ -8,7 +8,7 @@ from pulumi_plugin.values import Value
 from tests.provider.fakes import node
 from tests.provider.several import PLACE
 from tpuflex.request.model import Node
-from tpuflex.request.nodes import Nodes, ids_of
+from tpuflex.request.name import Nodes, ids_of
 
 
 def nodes(*states: str, health: tuple[str, ...] = ()) -> Nodes:

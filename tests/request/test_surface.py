@@ -28,8 +28,7 @@ from tpuflex.request.body import imported_inputs, node_ids, request_body, spec_h
 from tpuflex.request.check import failures, parse, with_defaults
 from tpuflex.request.fields import INPUTS, ROWS
 from tpuflex.request.model import QueuedResource
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.rows import OnChange, moment
 
 SCHEMAS = google_schemas()

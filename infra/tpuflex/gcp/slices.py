@@ -8,8 +8,7 @@ from dataclasses import replace
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import DEFAULT_BUDGET
 from tpuflex.request.model import Node
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle, lifecycle
 

@@ -15,8 +15,7 @@ from tpuflex.errors import NotFoundError
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.snapshot import Snapshot, ranked
 

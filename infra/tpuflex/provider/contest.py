@@ -7,9 +7,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tpuflex.errors import AccessError, ApiError, InterruptedByUser, QuotaError, TpuflexError
-from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.call import HEARTBEAT, Call, Deadlines, UnreadyError, elapsed, pause_for
 from tpuflex.provider.delete import Removal
-from tpuflex.provider.pace import HEARTBEAT, Deadlines, elapsed, pause_for
 from tpuflex.provider.watch import Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import RequestArgs

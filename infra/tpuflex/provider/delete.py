@@ -12,11 +12,9 @@ from tpuflex.errors import (
     InterruptedByUser,
     NotFoundError,
 )
-from tpuflex.provider.call import POLL_BUDGET, Call
-from tpuflex.provider.pace import HEARTBEAT, elapsed, pause_for
+from tpuflex.provider.call import HEARTBEAT, POLL_BUDGET, Call, elapsed, pause_for
 from tpuflex.request.model import Node
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import NOT_GONE, STUCK, TABLE, Condition
 from tpuflex.request.snapshot import Snapshot
 

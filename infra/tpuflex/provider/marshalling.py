@@ -15,8 +15,7 @@ from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.call import UnreadyError
 from tpuflex.request.check import input_properties, parse
 from tpuflex.request.fields import INPUTS
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import ids_of
+from tpuflex.request.name import RequestName, ids_of
 from tpuflex.request.outputs import outputs
 from tpuflex.request.snapshot import Snapshot
 

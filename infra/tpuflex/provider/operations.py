@@ -11,9 +11,8 @@ from pulumi_plugin.values import Properties
 from tpuflex.duration import google_seconds, parse_duration
 from tpuflex.errors import ConflictError, InterruptedByUser, TpuflexError
 from tpuflex.naming import generation_id, generation_of
-from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
-from tpuflex.provider.pace import Deadlines
 from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain

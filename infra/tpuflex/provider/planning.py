@@ -13,7 +13,7 @@ from pulumi_plugin.changes import Change, ChangeKind, Diff
 from pulumi_plugin.values import Properties, has_unknown
 from tpuflex.duration import google_seconds
 from tpuflex.errors import ConflictError
-from tpuflex.provider.pace import elapsed
+from tpuflex.provider.call import elapsed
 from tpuflex.request.diff import diff, with_next_generation
 from tpuflex.request.fields import PROVIDER_ONLY
 from tpuflex.request.outcomes import PROTECTED, TABLE, UNPROTECT, Condition

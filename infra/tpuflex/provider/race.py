@@ -15,9 +15,8 @@ from tpuflex.errors import (
     InterruptedByUser,
     TpuflexError,
 )
-from tpuflex.provider.call import Call, UnreadyError
+from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
 from tpuflex.provider.contest import Contest, Progress, all_zones_failed
-from tpuflex.provider.pace import Deadlines, elapsed
 from tpuflex.provider.place import Verdict, place, refusal, verdict, withdraw
 from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt

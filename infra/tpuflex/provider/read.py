@@ -8,8 +8,7 @@ from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
 from tpuflex.provider.call import Call
 from tpuflex.request.causes import explained
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import ids_of
+from tpuflex.request.name import RequestName, ids_of
 from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
 from tpuflex.request.outputs import observed_inputs, outputs, recorded_lifecycle, remaining
 from tpuflex.request.snapshot import NO_REASON, Snapshot, ranked

@@ -14,7 +14,7 @@ from pydantic.alias_generators import to_camel
 from tpuflex import __version__
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.fields import REQUIRED, RequestArgs
-from tpuflex.request.nodes import NodeStatus
+from tpuflex.request.name import NodeStatus
 
 JsonObject = dict[str, JsonValue]
 

@@ -26,7 +26,7 @@ from tpuflex.errors import TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider import configuration
-from tpuflex.provider.call import Call
+from tpuflex.provider.call import Call, Waits
 from tpuflex.provider.generations import Generations
 from tpuflex.provider.marshalling import (
     inputs_of,
@@ -37,7 +37,6 @@ from tpuflex.provider.marshalling import (
     require_known_type,
 )
 from tpuflex.provider.operations import create, delete_resource, read, update
-from tpuflex.provider.pace import Waits
 from tpuflex.provider.planning import plan
 from tpuflex.provider.schema import package_schema
 from tpuflex.request.check import failures, with_defaults

@@ -11,8 +11,7 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.provider.call import POLL_BUDGET, Call, UnreadyError
-from tpuflex.provider.pace import Deadlines, elapsed, pause_for
+from tpuflex.provider.call import POLL_BUDGET, Call, Deadlines, UnreadyError, elapsed, pause_for
 from tpuflex.request.causes import Cause, classify, remedy, tag
 from tpuflex.request.model import Operation, Status
 from tpuflex.request.name import RequestName

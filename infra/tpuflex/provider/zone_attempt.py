@@ -12,9 +12,8 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.provider.call import UnreadyError
+from tpuflex.provider.call import UnreadyError, elapsed
 from tpuflex.provider.delete import Removal
-from tpuflex.provider.pace import elapsed
 from tpuflex.provider.watch import Watch
 from tpuflex.request.body import request_name
 from tpuflex.request.causes import Cause, short_reason

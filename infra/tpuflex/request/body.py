@@ -16,8 +16,7 @@ from pulumi_plugin.values import Properties, Value
 from tpuflex.naming import LABEL_SPEC, digest
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import QueuedResource
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes, ids_of
+from tpuflex.request.name import Nodes, RequestName, ids_of
 from tpuflex.request.rows import Form, Input, OnChange, object_type, rows
 
 JsonObject = dict[str, JsonValue]

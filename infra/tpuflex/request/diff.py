@@ -16,7 +16,7 @@ from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.naming import generation_id, generation_of
 from tpuflex.request.body import BOOT_METADATA
 from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, ROWS
-from tpuflex.request.nodes import ids_of
+from tpuflex.request.name import ids_of
 from tpuflex.request.rows import Form, OnChange
 from tpuflex.request.states import Lifecycle
 

@@ -9,7 +9,7 @@ from pulumi_plugin.values import Properties, Value
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.request.body import imported_inputs
 from tpuflex.request.model import Node
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
 

@@ -9,8 +9,8 @@ from datetime import datetime, timedelta
 from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
 from tpuflex.duration import google_seconds
 from tpuflex.request import limits
+from tpuflex.request.name import ids_of
 from tpuflex.request.node_fields import ONE_NETWORK
-from tpuflex.request.nodes import ids_of
 from tpuflex.request.rows import moment
 
 Findings = Iterator[tuple[str, str]]

@@ -15,8 +15,7 @@ from datetime import datetime, timedelta
 from tpuflex.duration import google_seconds
 from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK
 from tpuflex.request.model import Node, QueuedResource, Status
-from tpuflex.request.name import RequestName
-from tpuflex.request.nodes import Nodes
+from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import TABLE, Condition, condition_of
 from tpuflex.request.rows import moment
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
