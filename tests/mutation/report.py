@@ -159,7 +159,7 @@ _EQUIVALENT = (
     "| `place.place` | text of an error | cannot be reached: the loop returns or raises |",
     "| `zone_attempt.reason` | the code beside a text | the text says quota |",
     "| `nodes.Nodes._not_ready` | `strict` of a `zip` | both are as long |",
-    "| `pace.pause_for` | another default of `waits` | two wait as briefly as one |",
+    "| `call.pause_for` | another default of `waits` | two wait as briefly as one |",
     "| `resource.QueuedResource`, `resource._inputs` | type of a `cast`, name of a class | neither"
     " is looked at |",
     "| `resource_args._arguments` | all | runs while it is imported, before a mutant is chosen |",

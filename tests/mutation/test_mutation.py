@@ -153,17 +153,17 @@ def test_survivors_are_shown_with_their_change(tmp_path: Path) -> None:
     """Name, whether a test reaches it at all, and the line before and after."""
     folder = tmp_path / "mutants/src/tpuflex/provider"
     folder.mkdir(parents=True)
-    (folder / "pace.py").write_text(
+    (folder / "patch.py").write_text(
         "def x_f__mutmut_orig(a):\n    return a + 1\n"
         "def x_f__mutmut_1(a):\n    return a - 1\n"
         "def x_f__mutmut_2(a):\n    return a + 2\n"
     )
-    codes = {"tpuflex.provider.call.x_f__mutmut_1": 1, "tpuflex.provider.call.x_f__mutmut_2": 33}
-    (folder / "pace.py.meta").write_text(json.dumps({"exit_code_by_key": codes}))
+    codes = {"tpuflex.provider.patch.x_f__mutmut_1": 1, "tpuflex.provider.patch.x_f__mutmut_2": 33}
+    (folder / "patch.py.meta").write_text(json.dumps({"exit_code_by_key": codes}))
 
-    assert verdicts(tmp_path) == {"pace": codes}
+    assert verdicts(tmp_path) == {"patch": codes}
     assert list(survivors(tmp_path)) == [
-        "pace.f 2 (no test reaches it)",
+        "patch.f 2 (no test reaches it)",
         "    -    return a + 1",
         "    +    return a + 2",
     ]
