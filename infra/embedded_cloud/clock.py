@@ -122,12 +122,12 @@ def rfc3339(epoch: float) -> str:
 
 
 def rfc3339_millis(epoch: float) -> str:
-    """``epoch`` as RFC 3339 in UTC with three decimals, the form Cloud Storage answers."""
+    """``epoch`` as RFC 3339 in UTC with three decimals, the form of Cloud Storage."""
     return rfc3339(epoch)[:23] + "Z"
 
 
 def rfc3339_offset(epoch: float) -> str:
-    """``epoch`` as RFC 3339 with three decimals and a numeric offset, as Compute Engine answers.
+    """``epoch`` as RFC 3339 with three decimals and a numeric offset, the form of Compute Engine.
 
     Google writes its Pacific offset; ours is always UTC.
     """

@@ -19,7 +19,7 @@ class InboundRequest:
         path: the path as sent, without query, still percent-encoded.
         query: query parameters (the last value wins).
         headers: request headers, names matched without case.
-        read: gives the whole body; may be called more than once.
+        read: returns the whole body; may be called more than once.
         length: the body's length in bytes, 0 if not known.
         request: the HTTP request, which upload handlers need; None for a call in process.
     """

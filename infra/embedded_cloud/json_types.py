@@ -1,7 +1,7 @@
 """JSON as it comes off the wire, with readers that narrow its type.
 
-Values read from a request have passed the contract check, so a reader answers its default
-for a field that is absent and raises :class:`TypeError` only on a bug of ours.
+Values read from a request have passed the contract check, so a reader returns its default
+for a field that is absent and raises :class:`TypeError` only on a bug.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class CallFaults(Protocol):
         ...
 
     async def after_commit(self, reply: Reply) -> Reply:
-        """After the state has changed, or the call was refused; gives what is answered."""
+        """After the state has changed, or the call was refused; returns what is answered."""
         ...
 
     async def mid_body(self) -> None:

@@ -34,7 +34,7 @@ class PluginProcess:
         self._process: asyncio.subprocess.Process | None = None
 
     async def start(self) -> int | None:
-        """Start it; gives the port on which it listens, ``None`` if it does not come up."""
+        """Start it; returns the port on which it listens, ``None`` if it does not come up."""
         self._end_leftover()
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,

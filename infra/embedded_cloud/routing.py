@@ -126,7 +126,7 @@ class Service:
         return Contract.load(self.name, self.version)
 
     def routes(self) -> tuple[Route, ...]:
-        """Every path that a handler answers."""
+        """Every path that has a handler."""
         contract = self.contract
         documented = (
             Route(*contract.address(method_id), method_id, handler)
@@ -136,7 +136,7 @@ class Service:
 
 
 class Hosts(Protocol):
-    """What a service may ask of the emulated hosts."""
+    """What a service needs of the emulated hosts."""
 
     def wake(self) -> None:
         """Nodes have changed: bring the running hosts in line with them soon."""

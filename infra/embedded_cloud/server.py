@@ -37,7 +37,7 @@ TICK_S = 0.2
 
 
 def create_app(cloud: Cloud) -> web.Application:
-    """The application that answers for ``cloud``, with its ticker and its hosts."""
+    """The application that serves ``cloud``, with its ticker and its hosts."""
     # 0 lifts aiohttp's limit on bodies: weights are uploaded as streams.
     app = web.Application(client_max_size=0)
     control.add_routes(app, cloud)
@@ -180,7 +180,7 @@ class EmbeddedCloud:
 
 @contextlib.asynccontextmanager
 async def serving(cloud: Cloud, port: int) -> AsyncIterator[int]:
-    """Serve ``cloud`` on loopback while the block runs; gives the port.
+    """Serve ``cloud`` on loopback while the block runs; returns the port.
 
     Raises:
         OSError: the port is not available.

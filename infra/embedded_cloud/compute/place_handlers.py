@@ -16,7 +16,7 @@ from embedded_cloud.routing import Call, Reply
 
 
 class PlaceHandlers:
-    """Handlers of what says where resources can be, and what was done there."""
+    """Handlers of projects, regions, zones and operations."""
 
     def __init__(
         self, operations: Operations, wire: Wire, project_number: Callable[[str], str]
@@ -62,7 +62,7 @@ class PlaceHandlers:
         return self._list(call, "zone", [self._zone(project, name) for name in names])
 
     def operation(self, call: Call) -> Reply:
-        """globalOperations.get and regionOperations.get; wait answers the same at once."""
+        """globalOperations.get and regionOperations.get; wait returns the same, at once."""
         operation = self._operations.require(_scope(call), call.params["operation"])
         return Reply(body=self._wire.operation(operation))
 

@@ -1,4 +1,4 @@
-"""Resources, operations and lists as Compute answers them."""
+"""Resources, operations and lists as Compute returns them."""
 
 from __future__ import annotations
 

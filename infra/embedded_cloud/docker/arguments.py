@@ -14,7 +14,7 @@ _LOG_OPTIONS = ("max-size", "max-file")
 
 
 class DockerError(Exception):
-    """What docker answers on stderr, with its exit code."""
+    """What docker writes to stderr, with its exit code."""
 
     def __init__(self, message: str, code: int = 125) -> None:
         super().__init__(message)

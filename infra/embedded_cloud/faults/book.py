@@ -66,7 +66,7 @@ class FaultBook:
         return self._struck
 
     def arrived(self, facts: CallFacts) -> tuple[Rule, ...]:
-        """Count a call; gives the rules that strike in it, in the order in which they were set."""
+        """Count a call; returns the rules that strike in it, in the order of their setting."""
         with self._lock:
             return tuple(entry.rule for entry in self._entries.values() if _chooses(entry, facts))
 

@@ -20,10 +20,10 @@ def show(cloud: Cloud) -> JsonObject:
 
 
 def put(cloud: Cloud, document: JsonObject) -> JsonObject:
-    """Take in ``{"rules": [...], "roles": {...}, "random": {...}}``; gives what :func:`show` does.
+    """Add ``{"rules": [...], "roles": {...}, "random": {...}}``; returns what :func:`show` does.
 
     Raises:
-        CloudError: 400 naming what is not understood; then nothing was taken in.
+        CloudError: 400 naming what is not understood; then nothing was added.
     """
     from embedded_cloud.faults.processes import Roles
     from embedded_cloud.faults.rule import parse_rule
@@ -44,7 +44,7 @@ def put(cloud: Cloud, document: JsonObject) -> JsonObject:
 
 
 def remove(cloud: Cloud, rule_id: str | None) -> JsonObject:
-    """Forget one rule, or everything but the roles; gives what there was before."""
+    """Forget one rule, or everything but the roles; returns what there was before."""
     before = show(cloud)
     if rule_id is None:
         cloud.faults.forget()

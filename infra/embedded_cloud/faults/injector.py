@@ -156,7 +156,7 @@ class _CallFaults:
         return [rule for rule in self._rules if rule.stage is stage]
 
     async def _apply(self, rule: Rule, answer: Reply | None) -> Reply | None:
-        """Apply ``rule``; gives the answer so far (None: no answer yet)."""
+        """Apply ``rule``; returns the answer so far (None: no answer yet)."""
         effect = rule.effect
         if isinstance(effect, OperationError) and self._facts.service not in _WITH_OPERATIONS:
             return answer

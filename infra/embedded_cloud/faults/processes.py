@@ -95,7 +95,7 @@ def find(roles: Roles, names: Iterable[str]) -> list[tuple[str, psutil.Process]]
 
 
 def send(processes: Iterable[psutil.Process], name: str) -> list[psutil.Process]:
-    """Send the signal ``name`` (KILL, TERM, INT, STOP, CONT); gives those that got it."""
+    """Send the signal ``name`` (KILL, TERM, INT, STOP, CONT); returns those that got it."""
     number = signal.Signals[f"SIG{name}"]
     reached = []
     for process in processes:

@@ -28,7 +28,7 @@ _ROUND_S = 0.02
 
 
 def kill_host(directory: Path) -> int:
-    """Kill everything that runs on the host of ``directory``; gives their number.
+    """Kill everything that runs on the host of ``directory``; returns their number.
 
     The host's first process goes last: until then, processes that are started or orphaned while
     the others are being killed are still its descendants. Returns when nothing is left, or after

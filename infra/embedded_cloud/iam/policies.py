@@ -25,7 +25,7 @@ from embedded_cloud.json_types import (
 from embedded_cloud.store import Store
 
 COLLECTION = "_iam/policies"
-#: The etag that Google answers for a policy that was never set.
+#: The etag that Google returns for a policy that was never set.
 UNSET_ETAG = "ACAB"
 PUBLIC_MEMBERS = frozenset({"allUsers", "allAuthenticatedUsers"})
 

@@ -8,7 +8,7 @@ from enum import StrEnum
 from embedded_cloud.json_types import JsonObject, child, flag, number, text
 
 
-class State(StrEnum):
+class VersionState(StrEnum):
     """States of a secret version."""
 
     ENABLED = "ENABLED"
@@ -80,7 +80,7 @@ class Version:
     secret: str
     number: int
     created: float
-    state: State = State.ENABLED
+    state: VersionState = VersionState.ENABLED
     destroyed: float | None = None
     destroy_at: float | None = None
     checksummed: bool = False
@@ -116,7 +116,7 @@ class Version:
             secret=text(value, "secret"),
             number=int(number(value, "number")),
             created=number(value, "created"),
-            state=State(text(value, "state")),
+            state=VersionState(text(value, "state")),
             destroyed=number(value, "destroyed") or None,
             destroy_at=number(value, "destroyAt") or None,
             checksummed=flag(value, "checksummed"),

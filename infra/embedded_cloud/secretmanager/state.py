@@ -20,7 +20,7 @@ from embedded_cloud.errors import (
     not_found,
 )
 from embedded_cloud.json_types import JsonObject, child, text
-from embedded_cloud.secretmanager.records import Secret, State, Version
+from embedded_cloud.secretmanager.records import Secret, Version, VersionState
 from embedded_cloud.store import Store
 
 SECRETS = "secretmanager/secrets"
@@ -144,7 +144,7 @@ class Secrets:
     def access(self, version: Version) -> bytes:
         """The payload. Raises CloudError 400 FAILED_PRECONDITION unless it is enabled."""
         value = self._store.get(_PAYLOADS, version.key)
-        if version.state is not State.ENABLED or value is None:
+        if version.state is not VersionState.ENABLED or value is None:
             raise failed_precondition(
                 f"Secret Version [{version.name}] is in {version.state} state."
             )
@@ -156,7 +156,7 @@ class Secrets:
         return self._put_version(
             replace(
                 version,
-                state=State.ENABLED if enabled else State.DISABLED,
+                state=VersionState.ENABLED if enabled else VersionState.DISABLED,
                 destroy_at=None if enabled else version.destroy_at,
                 revision=version.revision + 1,
             )
@@ -172,7 +172,7 @@ class Secrets:
         if delay_s:
             scheduled = replace(
                 version,
-                state=State.DISABLED,
+                state=VersionState.DISABLED,
                 destroy_at=self._clock.now() + delay_s,
                 revision=version.revision + 1,
             )
@@ -181,7 +181,7 @@ class Secrets:
         return self._put_version(
             replace(
                 version,
-                state=State.DESTROYED,
+                state=VersionState.DESTROYED,
                 destroyed=self._clock.now(),
                 destroy_at=None,
                 revision=version.revision + 1,
@@ -221,5 +221,5 @@ class Secrets:
 
 
 def _check_not_destroyed(version: Version) -> None:
-    if version.state is State.DESTROYED:
+    if version.state is VersionState.DESTROYED:
         raise failed_precondition(f"Secret Version [{version.name}] is in DESTROYED state.")

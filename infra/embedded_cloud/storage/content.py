@@ -101,7 +101,7 @@ class ContentFiles:
         return self._objects / content
 
     def keep(self, partial: PartialContent) -> str:
-        """Turn a finished upload into stored bytes; gives their name."""
+        """Turn a finished upload into stored bytes; returns their name."""
         content = new_id()
         partial.path.rename(self.path(content))
         return content

@@ -1,4 +1,4 @@
-"""Buckets and objects as the JSON API answers them, and their etags."""
+"""Buckets and objects as the JSON API returns them, and their etags."""
 
 from __future__ import annotations
 

@@ -12,14 +12,14 @@ from embedded_cloud.json_types import JsonObject, JsonValue, text, texts
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.tpu.records import Node, Operation
 from embedded_cloud.tpu.state import TpuState
-from embedded_cloud.tpu.wire import PAGING, Version, place_of
+from embedded_cloud.tpu.wire import PAGING, ApiVersion, place_of
 
 
 class TpuHandlers:
     """Handlers of one version of the API over the state that all versions share."""
 
     def __init__(
-        self, state: TpuState, version: Version, guest: GuestAttributes, clock: Clock
+        self, state: TpuState, version: ApiVersion, guest: GuestAttributes, clock: Clock
     ) -> None:
         self._state = state
         self._version = version

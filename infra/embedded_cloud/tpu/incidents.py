@@ -24,7 +24,7 @@ _EXPECTED = (
 
 
 def inflict(state: TpuState, incident: JsonObject) -> JsonObject:
-    """Inflict an incident on one node or queued resource; gives its name and new state.
+    """Inflict an incident on one node or queued resource; returns its name and new state.
 
     Args:
         state: the TPU service.

@@ -8,7 +8,7 @@ from embedded_cloud.tpu.catalog_handlers import CatalogHandlers
 from embedded_cloud.tpu.handlers import TpuHandlers
 from embedded_cloud.tpu.state import TpuState
 from embedded_cloud.tpu.v1_handlers import V1Handlers
-from embedded_cloud.tpu.wire import Version
+from embedded_cloud.tpu.wire import ApiVersion
 
 
 def services(context: Context, state: TpuState) -> tuple[Service, ...]:
@@ -16,8 +16,8 @@ def services(context: Context, state: TpuState) -> tuple[Service, ...]:
     catalog = CatalogHandlers(context.project_number)
     guest = GuestAttributes(context.store)
 
-    def version(name: str) -> Version:
-        return Version(name, context.project_number)
+    def version(name: str) -> ApiVersion:
+        return ApiVersion(name, context.project_number)
 
     def handlers(name: str) -> dict[str, Handler]:
         return _handlers(TpuHandlers(state, version(name), guest, context.clock), catalog)

@@ -63,10 +63,10 @@ class TpuState:
         api_version: str,
         request_id: str = "",
     ) -> Operation:
-        """Ask for TPUs. The operation is done when the request is in the queue.
+        """Request TPUs. The operation is done when the request is in the queue.
 
         Raises:
-            CloudError: 400 for what cannot be asked for, 409 if the id is taken (also by a
+            CloudError: 400 for an invalid request, 409 if the id is taken (also by a
                 request that has ended), 429 if the quota is used up.
         """
         self._enter(place)
@@ -219,7 +219,7 @@ class TpuState:
         error: tuple[str, str] | None = None,
         request_id: str = "",
     ) -> Operation:
-        """An operation that answers ``record``, or with ``outcome`` EMPTY nothing."""
+        """An operation whose response is ``record``, or nothing if ``outcome`` is EMPTY."""
         kind = Outcome.NODE if isinstance(record, Node) else Outcome.QUEUED_RESOURCE
         return self.operations.begin(
             record.place,

@@ -14,7 +14,7 @@ from embedded_cloud.tpu import validation
 from embedded_cloud.tpu.catalog_handlers import CatalogHandlers
 from embedded_cloud.tpu.records import Node
 from embedded_cloud.tpu.state import TpuState
-from embedded_cloud.tpu.wire import PAGING, Version, place_of
+from embedded_cloud.tpu.wire import PAGING, ApiVersion, place_of
 
 
 class V1Handlers:
@@ -22,11 +22,11 @@ class V1Handlers:
 
     Args:
         state: the state that all versions share.
-        catalog: handlers of what the API says about zones.
+        catalog: handlers of locations and accelerator types.
         version: a later version, whose nodes are converted to v1's form.
     """
 
-    def __init__(self, state: TpuState, catalog: CatalogHandlers, version: Version) -> None:
+    def __init__(self, state: TpuState, catalog: CatalogHandlers, version: ApiVersion) -> None:
         self._state = state
         self._catalog = catalog
         self._version = version

@@ -50,7 +50,7 @@ def place_of(call: Call) -> Place:
 
 
 @dataclass(frozen=True, slots=True)
-class Version:
+class ApiVersion:
     """One version of the TPU API.
 
     Attributes:
