@@ -37,6 +37,8 @@ QUEUED_RESOURCE_ID_LIMIT = 60
 BUCKET_NAME_LIMIT = 63
 SECRET_ID_LIMIT = 255
 
+_DESCRIPTION = "Managed by tpuflex; owner "
+_DESCRIBED_OWNER = re.compile(rf"{_DESCRIPTION}([0-9a-f]+)")
 _NOT_NAME = re.compile(r"[^a-z0-9-]+")
 _GENERATION = re.compile(r".+-g([1-9]\d{0,8})")
 
@@ -60,6 +62,17 @@ def fit(name: str, limit: int) -> str:
     if len(name) <= limit:
         return name
     return f"{name[: limit - 9].rstrip('-')}-{digest(name, length=8)}"
+
+
+def account_email(account_id: str, project: str) -> str:
+    """Email of the service account ``account_id`` in a Google Cloud project."""
+    return f"{account_id}@{project}.iam.gserviceaccount.com"
+
+
+def owner_in(description: str) -> str:
+    """The owner marker in a :attr:`Names.description`; empty if there is none."""
+    match = _DESCRIBED_OWNER.search(description)
+    return match[1] if match else ""
 
 
 def node_ids(prefix: str, count: int) -> tuple[str, ...]:
@@ -109,7 +122,7 @@ class Names:
     @property
     def description(self) -> str:
         """Marks a resource that cannot carry labels as this endpoint's."""
-        return f"Managed by tpuflex; owner {self.owner}"
+        return _DESCRIPTION + self.owner
 
     @property
     def owner(self) -> str:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects, serviceaccount
 
-from tpuflex.naming import Names
+from tpuflex.naming import Names, account_email
 
 #: Granted on the project; everything else is granted on a single bucket or secret.
 PROJECT_ROLES = {
@@ -55,7 +55,7 @@ class HostIdentity(pulumi.ComponentResource):
             description=args.names.description,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.email = f"{account_id}@{args.project}.iam.gserviceaccount.com"
+        self.email = account_email(account_id, args.project)
         # Taken from the account, so that the account exists before any grant.
         self.member = self.account.member
         self.grants = tuple(

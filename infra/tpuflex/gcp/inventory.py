@@ -9,9 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuflex.catalog.zones import region_of
-from tpuflex.gcp.kinds import account_email
 from tpuflex.gcp.listing import Apis, CloudResource, list_all
-from tpuflex.naming import Names
+from tpuflex.naming import Names, account_email
 
 
 @dataclass(frozen=True, slots=True)

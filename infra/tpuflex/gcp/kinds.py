@@ -19,6 +19,7 @@ from tpuflex.naming import (
     QUEUED_RESOURCE,
     SECRET_ROLES,
     Names,
+    account_email,
     generation_of,
 )
 
@@ -117,11 +118,6 @@ def _compute(name: str, type_: str, path: str, *roles: str) -> Kind:
         marker="description",
         names=lambda names, _project, _region: tuple(names.compute(role) for role in roles),
     )
-
-
-def account_email(account_id: str, project: str) -> str:
-    """Email of a service account."""
-    return f"{account_id}@{project}.iam.gserviceaccount.com"
 
 
 SLICE = _tpu(

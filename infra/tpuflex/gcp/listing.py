@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError
@@ -183,6 +183,12 @@ def objects(page: JsonObject, key: str) -> Iterator[JsonObject]:
     return (entry for entry in entries(page, key) if isinstance(entry, dict))
 
 
+def state_of(answer: Mapping[str, Any]) -> str:
+    """The state that an API's answer about a resource names; empty if it names none."""
+    state = answer.get("state", "")
+    return str(state.get("state", "") if isinstance(state, dict) else state)
+
+
 def _found_by(how: str) -> list[Kind]:
     return [kind for kind in kinds.KINDS if kind.found_by == how]
 
@@ -224,7 +230,6 @@ def _resource(kind: Kind, entry: JsonObject, where: Mapping[str, str]) -> CloudR
         values["zone"] = (str(entry.get("name")).split("/") + [""] * 4)[3]
     place = "global" if kind.location == "project" else values[kind.location]
     marker = marker_of(kind, entry)
-    state = entry.get("state", "")
     return CloudResource(
         kind=kind,
         name=name,
@@ -234,7 +239,7 @@ def _resource(kind: Kind, entry: JsonObject, where: Mapping[str, str]) -> CloudR
         owner=marker.owner,
         project=marker.project,
         stack=marker.stack,
-        state=str(state.get("state", "") if isinstance(state, dict) else state),
+        state=state_of(entry),
         holder=str(entry.get("queuedResource") or ""),
     )
 

@@ -6,15 +6,12 @@ elsewhere: the table of kinds says which.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from tpuflex.gcp.kinds import Inputs, Kind
-from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK
-
-_DESCRIPTION = re.compile(r"Managed by tpuflex; owner ([0-9a-f]+)")
+from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, owner_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,8 +32,7 @@ class Marker:
 def marker_of(kind: Kind, answer: Mapping[str, Any]) -> Marker:
     """The marker in an API's ``answer`` about a resource of ``kind``."""
     if kind.marker == "description":
-        described = _DESCRIPTION.search(str(answer.get("description") or ""))
-        return Marker(described[1] if described else "")
+        return Marker(owner_in(str(answer.get("description") or "")))
     labels = _labels(kind, answer)
     keys = (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK)
     return Marker(*(str(labels.get(key) or "") for key in keys))

@@ -13,10 +13,9 @@ from enum import StrEnum
 
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.gcp import kinds
-from tpuflex.gcp.kinds import account_email
 from tpuflex.gcp.listing import Apis, CloudResource, Listing
 from tpuflex.gcp.removal import gone, remove
-from tpuflex.naming import ENDPOINT_NAME, Names, fit, slug
+from tpuflex.naming import ENDPOINT_NAME, Names, account_email, fit, slug
 from tpuflex.request.states import Lifecycle, describe, lifecycle
 
 #: Seconds that the deletion of one kind may take: a queued resource that is being provisioned

@@ -18,7 +18,7 @@ from tpuflex.gcp.kinds import (
     of_type,
     places,
 )
-from tpuflex.gcp.listing import list_slices
+from tpuflex.gcp.listing import list_slices, state_of
 from tpuflex.gcp.markers import mark_asked, mark_found
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.slices import take_snapshot
@@ -148,7 +148,7 @@ def judged(kind: Kind, inputs: Inputs, answer: Mapping[str, Any], place: Place) 
             place.id,
             f"it is marked {has!r}" if has else "it carries no mark of ours",
         )
-    return LookResult(Presence.OURS, place.id, being_deleted=_state(answer) == "DELETING")
+    return LookResult(Presence.OURS, place.id, being_deleted=state_of(answer) == "DELETING")
 
 
 def _request_of(resource: CloudResource, inputs: Inputs) -> str:
@@ -166,12 +166,6 @@ def _generation(id_: str, inputs: Inputs) -> int | None:
     if prefix:
         return generation_of(str(prefix), id_)
     return 0 if id_ == inputs["queuedResourceId"] else None
-
-
-def _state(answer: Mapping[str, Any]) -> object:
-    """What a queued resource says of itself; nothing else has such a field."""
-    state = answer.get("state")
-    return state.get("state") if isinstance(state, Mapping) else None
 
 
 #: Of the results in several zones, the one that counts.
