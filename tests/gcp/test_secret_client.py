@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.operate.marked_things import Api
 from tpuflex.errors import ApiError, ConflictError, NotFoundError, SettingsError
 from tpuflex.gcp.secrets import SecretClient, new_api_key
 from tpuflex.gcp.timing import DEFAULT_BUDGET
@@ -102,24 +103,10 @@ def test_lost_answer_adds_no_second_version() -> None:
     assert len(api.versions) == 1
 
 
-class _Damaged:
-    """An API whose payload does not match its checksum."""
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: JsonObject | None = None,
-        budget: float = DEFAULT_BUDGET,
-    ) -> JsonObject:
-        del method, path, query, body, budget
-        return {"payload": {"data": base64.b64encode(b"value").decode(), "dataCrc32c": "1"}}
-
-
 def test_damaged_value_is_refused() -> None:
     """A value that was damaged on its way is an error that does not show it."""
+    payload = {"data": base64.b64encode(b"value").decode(), "dataCrc32c": "1"}
+    api = Api({f"GET /v1/{SECRET}/versions/1:access": {"payload": payload}})
     with pytest.raises(ApiError, match="damaged") as caught:
-        SecretClient(_Damaged()).access(f"{SECRET}/versions/1")
+        SecretClient(api).access(f"{SECRET}/versions/1")
     assert "value" not in str(caught.value).replace("damaged", "")

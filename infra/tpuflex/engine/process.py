@@ -54,11 +54,10 @@ class EngineProcess(PulumiCommand):
         Raises:
             CommandError: its exit code was not 0.
         """
-        separator = args.index("--") if "--" in args else len(args)
-        if "--non-interactive" not in args[:separator]:
-            args.insert(0, "--non-interactive")
+        options = args[: args.index("--")] if "--" in args else args
+        added = [] if "--non-interactive" in options else ["--non-interactive"]
         with subprocess.Popen(
-            [self.command, *args],
+            [self.command, *added, *args],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
