@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import AsyncIterator
 
 import aiohttp
@@ -148,8 +149,6 @@ async def test_guest_attributes_are_written_and_read(
 
 async def test_guest_attributes_must_be_enabled() -> None:
     """Without ``enable-guest-attributes`` the endpoint is closed, as on Compute Engine."""
-    import dataclasses
-
     spec = dataclasses.replace(_SPEC, metadata={})
     server = MetadataServer(spec, GuestAttributes(Store(None)), "ya29.x")
     await server.start()
@@ -164,8 +163,6 @@ async def test_guest_attributes_must_be_enabled() -> None:
 
 def test_what_the_service_adds_overrides_the_nodes_metadata() -> None:
     """A node cannot pretend to be another worker through its metadata."""
-    import dataclasses
-
     spec = dataclasses.replace(_SPEC, metadata={"agent-worker-number": "7"})
     tree = metadata_tree(spec, "ya29.x")
     instance = tree["instance"]

@@ -72,14 +72,12 @@ class MetadataServer:
 
     async def _get(self, request: web.Request) -> web.Response:
         if not _is_metadata_request(request):
-            return _forbidden()
+            return _forbidden("Missing Metadata-Flavor:Google header.")
         return _answer(find(self._tree, request.match_info["path"]), request)
 
     async def _get_guest(self, request: web.Request) -> web.Response:
-        if not _is_metadata_request(request):
-            return _forbidden()
-        if not self._guest_enabled():
-            return _guest_disabled()
+        if (refusal := self._guest_refusal(request)) is not None:
+            return refusal
         path = request.match_info["path"]
         tree: dict[str, Tree] = {}
         for namespace, key, value in self._guest.query(self._spec.node_name, self._spec.worker, ""):
@@ -89,10 +87,8 @@ class MetadataServer:
         return _answer(find(tree, path), request)
 
     async def _put_guest(self, request: web.Request) -> web.Response:
-        if not _is_metadata_request(request):
-            return _forbidden()
-        if not self._guest_enabled():
-            return _guest_disabled()
+        if (refusal := self._guest_refusal(request)) is not None:
+            return refusal
         value = await request.text()
         if len(value.encode()) > _MAX_GUEST_VALUE:
             return web.Response(status=400, text="guest attribute value is too large\n")
@@ -105,8 +101,12 @@ class MetadataServer:
         )
         return web.Response(headers=_FLAVOR)
 
-    def _guest_enabled(self) -> bool:
-        return self._spec.metadata.get("enable-guest-attributes", "").upper() in ("TRUE", "1")
+    def _guest_refusal(self, request: web.Request) -> web.Response | None:
+        if not _is_metadata_request(request):
+            return _forbidden("Missing Metadata-Flavor:Google header.")
+        if self._spec.metadata.get("enable-guest-attributes", "").upper() in ("TRUE", "1"):
+            return None
+        return _forbidden("Guest attributes endpoint access is disabled.")
 
 
 def _is_metadata_request(request: web.Request) -> bool:
@@ -133,15 +133,5 @@ def _answer(found: Tree | None, request: web.Request) -> web.Response:
     return web.Response(text=text, content_type=content_type, headers=_FLAVOR)
 
 
-def _forbidden() -> web.Response:
-    return web.Response(
-        status=403,
-        text="Missing Metadata-Flavor:Google header.\n",
-        headers=_FLAVOR,
-    )
-
-
-def _guest_disabled() -> web.Response:
-    return web.Response(
-        status=403, text="Guest attributes endpoint access is disabled.\n", headers=_FLAVOR
-    )
+def _forbidden(reason: str) -> web.Response:
+    return web.Response(status=403, text=f"{reason}\n", headers=_FLAVOR)

@@ -181,19 +181,13 @@ class TpuState:
 
     def stop_node(self, place: Place, node_id: str, *, api_version: str) -> Operation:
         """Stop a READY node: its hosts are shut down."""
-        node = self.node(place, node_id)
-        self.nodes.require_state(node, "Stop", NodeState.READY)
-        self.nodes.enter(node, NodeState.STOPPING, self._clock.now())
-        takes_s = self._rule(place).provisioning_s
-        return self._begin(node, "stop", api_version, takes_s)
+        states = NodeState.READY, NodeState.STOPPING
+        return self._switch(self.node(place, node_id), "stop", api_version, *states)
 
     def start_node(self, place: Place, node_id: str, *, api_version: str) -> Operation:
         """Start a STOPPED node: its hosts boot again."""
-        node = self.node(place, node_id)
-        self.nodes.require_state(node, "Start", NodeState.STOPPED)
-        self.nodes.enter(node, NodeState.STARTING, self._clock.now())
-        takes_s = self._rule(place).provisioning_s
-        return self._begin(node, "start", api_version, takes_s)
+        states = NodeState.STOPPED, NodeState.STARTING
+        return self._switch(self.node(place, node_id), "start", api_version, *states)
 
     def patch_node(
         self, place: Place, node_id: str, changes: JsonObject, *, mask: str, api_version: str
@@ -201,6 +195,13 @@ class TpuState:
         """Change what can be changed of a node."""
         node = self.nodes.patch(self.node(place, node_id), changes, mask)
         return self._begin(node, "update", api_version, 0.0)
+
+    def _switch(
+        self, node: Node, verb: str, api_version: str, needed: NodeState, entered: NodeState
+    ) -> Operation:
+        self.nodes.require_state(node, verb.capitalize(), needed)
+        self.nodes.enter(node, entered, self._clock.now())
+        return self._begin(node, verb, api_version, self._rule(node.place).provisioning_s)
 
     def _enter(self, place: Place, *, any_zone: bool = False) -> None:
         """What every call does first: apply what is due, and check the zone."""
