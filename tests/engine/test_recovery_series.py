@@ -7,13 +7,14 @@ from typing import Any, ClassVar
 
 import pytest
 
+from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
 from tests.operate.marked_things import NAMES, STRANGER, ZONE, Api, clients, labelled
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.recovery.look import CloudLook, LookResult, Presence
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
 from tpuflex.errors import AccessError, ApiError
-from tpuflex.gcp.kinds import UNKNOWN, places
+from tpuflex.gcp.kinds import places
 from tpuflex.gcp.timing import Timing
 
 TYPE = "tpuflex:tpu:QueuedResource"

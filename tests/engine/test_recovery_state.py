@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
+from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
 from tests.components.pulumi_plan import run_program
 from tests.engine.embedded import ROOT
 from tpuflex.engine.recovery.look import LookResult, Presence, best, judged
 from tpuflex.engine.state import adopted, known_ids, lacking, referenced, settled, without_pending
-from tpuflex.gcp.kinds import KINDS, UNKNOWN, Kind, of_type, places, unknown
+from tpuflex.gcp.kinds import KINDS, Kind, of_type, places, unknown
 from tpuflex.program import deploy
 from tpuflex.settings.load import load_stack_file
 

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from pulumi_plugin.values import UNKNOWN_STRING
 from tpuflex.naming import (
     QUEUED_RESOURCE,
     SECRET_ROLES,
@@ -25,9 +26,6 @@ from tpuflex.naming import (
 
 Inputs = Mapping[str, Any]
 Service = Literal["tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager"]
-
-#: What the engine writes for a value that is not known before something else is made.
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
 
 
 def _no_names(_names: Names, _project: str, _region: str) -> tuple[str, ...]:
@@ -261,7 +259,7 @@ def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
 def unknown(value: object) -> bool:
     """Whether a value holds something that is not known yet, or was blanked as a secret."""
     if isinstance(value, str):
-        return UNKNOWN in value or value == "[secret]"
+        return UNKNOWN_STRING in value or value == "[secret]"
     if isinstance(value, Mapping):
         return any(unknown(item) for item in value.values())
     return isinstance(value, list | tuple) and any(unknown(item) for item in value)
