@@ -26,7 +26,7 @@ test: $(STAMP)
 	@$(BIN)/tpuflex emulator image
 	@$(PYTEST) $(ARGS)
 
-# An answer in about a minute: style, and the tests that start no engine, no host and no gcloud.
+# An answer in about a minute: style, and the tests that start neither the engine nor gcloud.
 quick: lint
 	@$(PYTEST) -m "not engine and not gcloud" $(QUICK) $(ARGS)
 
