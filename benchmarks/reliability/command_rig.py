@@ -1,4 +1,4 @@
-"""What all rigs have that run commands as processes: faults, history, state, judgement."""
+"""What all rigs share that run commands as processes: faults, history, state, judgement."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ class Rig(ABC):
         return {"version": document["version"], "deployment": document["checkpoint"].get("latest")}
 
     def evidence(self, *, reported: Sequence[str] = (), must_strike: bool = False) -> Evidence:
-        """Everything that is known now.
+        """The evidence so far.
 
         Args:
             reported: names that `status` or `sweep` reported as left behind.
@@ -149,7 +149,7 @@ class Rig(ABC):
         """Owner label -> what the names of that owner's resources begin with."""
 
     def remember_foreign(self) -> None:
-        """What exists now is somebody else's: it must stay as it is."""
+        """What exists now belongs to somebody else and must stay as it is."""
         self._foreign = self.control.inventory()
 
     def pulumi(self, *words: str) -> subprocess.CompletedProcess[str]:
@@ -172,7 +172,7 @@ class Rig(ABC):
         return ensure(ROOT / ".tpuflex", os.environ, lambda _: None)
 
     def reset(self) -> None:
-        """An empty cloud, no stack, no process, nothing remembered: the next case."""
+        """Begin the next case: an empty cloud, no stack, no process, nothing remembered."""
         processes.end(self.mark)
         self.control.set_faults()
         self.control.call("POST", "reset", {})
@@ -203,7 +203,7 @@ class Rig(ABC):
         put_back(copy, emulator, self._backend())
 
     def program(self) -> str:
-        """What the program is now; another text is another program."""
+        """The program as text; a different text means a different program."""
         return ""
 
     def _clear_backend(self) -> None:

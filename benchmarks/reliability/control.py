@@ -23,7 +23,7 @@ class Control:
     url: str
 
     def call(self, method: str, path: str, body: Json | None = None) -> Json:
-        """One call; an error answer is a mistake in the rig."""
+        """Make one call; an error answer is a mistake in the rig."""
         answer = requests.request(method, f"{self.url}/_emulator/{path}", json=body, timeout=60)
         assert answer.ok, f"{method} {path}: {answer.text}"
         found: Json = answer.json()

@@ -1,4 +1,4 @@
-"""A stack and its cloud as they stand, to be put back: what each case begins with is made once."""
+"""Copies of a stack and its cloud, which restore the starting point of each case."""
 
 from __future__ import annotations
 

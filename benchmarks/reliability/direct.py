@@ -29,7 +29,7 @@ from tpuflex.gcp.timing import Timing
 
 T = TypeVar("T")
 
-#: Pauses in one command after which it counts as waiting for ever.
+#: A command with more pauses than this counts as waiting for ever.
 MOST_PAUSES = 20_000
 
 
@@ -42,14 +42,14 @@ class Killed(BaseException):
 
 
 class _Clock(ManualClock):
-    """A clock that every history starts anew."""
+    """A clock that each history resets."""
 
     def rewind(self) -> None:
         self._now = ManualClock().now()
 
 
 class WaitsForEverError(Exception):
-    """A command pauses and pauses."""
+    """A command paused too often."""
 
 
 class DirectCloud:
@@ -59,7 +59,7 @@ class DirectCloud:
         cloud: the cloud; its state directory holds nothing but the history and the token.
         clock: its time, which is also the client's.
         cancel_at: the time at which the engine cancels, if it does.
-        most_pauses: pauses in one command after which it counts as waiting for ever.
+        most_pauses: a command with more pauses than this counts as waiting for ever.
         wall_offset: how far the client's wall clock is off.
         unseen: seconds of sleep that the client's monotonic clock did not count.
     """
@@ -70,7 +70,7 @@ class DirectCloud:
         self.cloud.base_url = "http://127.0.0.1:1"
         self.faults = _DirectFaults(self)
         self.cloud.pipeline.faults = self.faults
-        # Also where the control API would look.
+        # The control API reads it from here.
         self.cloud.__dict__["faults"] = self.faults
         self.cancel_at: float | None = None
         self.most_pauses = MOST_PAUSES
@@ -97,7 +97,7 @@ class DirectCloud:
         self.begin()
 
     def begin(self) -> None:
-        """A new command: it may pause as often as any."""
+        """Begin a new command, with its own count of pauses."""
         self._pauses = 0
 
     def capacity(self, **rule: Any) -> None:

@@ -1,4 +1,4 @@
-"""One queued resource brought into any state of its life, by whatever edge leads there.
+"""One queued resource, brought into any state of its life along any edge.
 
 What the embedded cloud does by itself is done by it. States that it never enters (a preempted
 node, the old name of the queue, a word of tomorrow) are put over its answers, for as long as what
@@ -40,26 +40,26 @@ FOR_EVER = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A word that covers another one in the cloud's answers.
+    """A word that replaces another one in the cloud's answers.
 
     Attributes:
         kind: ``queuedResources`` or ``nodes``.
         under: the state that it covers.
         shown: the state that is shown.
-        born: `createTime` of what it covers: nothing that comes later is covered.
+        create_time: `createTime` of what it covers: nothing that comes later is covered.
     """
 
     kind: str
     under: str
     shown: str
-    born: str
+    create_time: str
 
     def over(self, document: Json) -> Json:
         """``document`` as it is shown."""
         found = document.get("state")
         state = found.get("state") if isinstance(found, dict) else found
         named = f"/{self.kind}/" in str(document.get("name"))
-        if not named or state != self.under or document.get("createTime") != self.born:
+        if not named or state != self.under or document.get("createTime") != self.create_time:
             return document
         return {
             **document,
@@ -90,7 +90,7 @@ class _MaskedSession(DirectSession):
 
 
 class _KeepingLog(EngineLog):
-    """Keeps what the provider tells."""
+    """Keeps the provider's messages."""
 
     def __init__(self, told: list[str]) -> None:
         super().__init__()
@@ -163,7 +163,7 @@ class EdgeRig(ServicerRig):
         self.direct.cloud.tick()
 
     def put(self, state: QueuedState, initiator: Initiator, **changes: Any) -> None:
-        """Have the cloud enter a state that it has no reason for."""
+        """Put the cloud into a state that it would not enter by itself."""
         found = self.there()
         now = self.direct.clock.now()
         entered = dataclasses.replace(found, state=state, since=now, initiator=initiator, **changes)
@@ -185,7 +185,7 @@ class EdgeRig(ServicerRig):
         self.direct.cloud.tpu.nodes.remove(node)
 
     def forget_request(self) -> None:
-        """The queued resource vanishes, its node stays and is nobody's."""
+        """The queued resource vanishes; its node stays and belongs to nothing."""
         queued, node = self.there(), self.node()
         self.direct.cloud.store.delete(QueuedResource.collection, queued.name)
         if node is not None:

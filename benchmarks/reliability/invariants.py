@@ -1,4 +1,4 @@
-"""What must hold whatever went wrong: a pure judgement over the record of a run.
+"""What must hold whatever went wrong: a pure judgement of the record of a run.
 
 ======  ==========================================================================
 I1      every cloud object of ours is in the state, or was reported as left behind
@@ -91,7 +91,7 @@ class Evidence:
 
     @property
     def last(self) -> Command:
-        """The last command; one that never was, if there is none."""
+        """The last command, or an empty one if there is none."""
         ran = [command for command in self.commands if command.name != "event"]
         return ran[-1] if ran else Command("", 0)
 
@@ -122,7 +122,7 @@ class Violation:
 
 
 def violations(evidence: Evidence) -> list[Violation]:
-    """Everything that does not hold, in the order of the table above; empty when all is well."""
+    """The violated invariants, in the order of the table above."""
     return [Violation(name, text) for name, check in _CHECKS for text in check(evidence)]
 
 

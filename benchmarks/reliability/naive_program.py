@@ -57,7 +57,7 @@ def _program(arguments: dict[str, Any]) -> None:
 
 
 def _complaint(text: str) -> str:
-    """The line that says why: what a traceback ends with, if there is one."""
+    """The line that says why: the last one of a traceback, if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" '\"")]
     why = [line for line in lines if "Error" in line or line.startswith("error:")]
     return (why or lines or ["failed"])[-1]

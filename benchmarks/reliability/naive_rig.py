@@ -20,7 +20,7 @@ from tpuflex.naming import QUEUED_RESOURCE
 Json = dict[str, Any]
 
 NAIVE = ROOT / "benchmarks" / "naive_provider"
-#: What the command line of the provider's process has.
+#: Part of the command line of the provider's process.
 PROVIDER = "pulumi.dynamic"
 #: The dynamic resource's type in the state.
 NAIVE_TYPE = "pulumi-python:dynamic/tpu:QueuedResource"
@@ -33,7 +33,7 @@ MEND = """
 pulumi --non-interactive cancel --yes --stack "$1"
 pulumi --non-interactive refresh --yes --skip-preview --clear-pending-creates --stack "$1"
 """
-#: Between two polls of the naive provider, in seconds of the machine's time.
+#: Real seconds between two polls of the naive provider.
 POLL_S = 0.8
 
 
@@ -77,7 +77,7 @@ class NaiveRig(SliceRig):
         }
 
     def owners(self) -> Mapping[str, str]:
-        """It marks nothing: what is its own is told by the name."""
+        """It sets no labels: its resources are recognised by name."""
         return {"": PREFIX}
 
     def export(self) -> Json | None:

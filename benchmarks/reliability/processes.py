@@ -1,4 +1,4 @@
-"""Commands as child processes that are known to the kill points, and leave nothing behind."""
+"""Commands as child processes that the kill points know and that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -134,7 +134,7 @@ def marked(mark: str, variable: str = MARK) -> list[psutil.Process]:
 
 
 def end(mark: str, variable: str = MARK) -> None:
-    """Kill every process with ``mark``, also stopped ones and those born meanwhile."""
+    """Kill every process with ``mark``, also stopped ones and those started meanwhile."""
     while processes := marked(mark, variable):
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):

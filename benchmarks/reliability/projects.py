@@ -13,7 +13,7 @@ from embedded_cloud.image_lock import read_lock
 
 Json = dict[str, Any]
 
-#: Grants at once, and is gone at once: what happens matters here, not how long it takes.
+#: Grants and deletes at once: what happens matters here, not how long it takes.
 SWIFT: Json = {
     "admission_s": 0.0,
     "grant_after_s": 0.2,
@@ -70,7 +70,7 @@ def _write_manifest(home: Path, root: Path, name: str) -> None:
 
 
 def _write_checkpoint(directory: Path) -> None:
-    """A checkpoint in form: a config and one tensor of one number."""
+    """A minimal checkpoint: a config and one tensor of one number."""
     directory.mkdir()
     (directory / "config.json").write_text(json.dumps({"architectures": ["None"]}))
     header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()

@@ -50,7 +50,7 @@ class Weight:
 
 
 class _EngineLog(engine_pb2_grpc.EngineServicer):
-    """Counts what the provider says; keeps none of it."""
+    """Counts the provider's log lines without keeping them."""
 
     def __init__(self) -> None:
         self.lasting = 0
@@ -97,7 +97,7 @@ class ProviderProcess:
         self._cloud.__exit__(None, None, None)
 
     def start(self, *, speed: float = 1.0, capacity: Mapping[str, Any]) -> None:
-        """Another provider process on an empty cloud, both at ``speed`` times the time."""
+        """Start another provider process on an empty cloud, both at ``speed`` times the time."""
         self.stop()
         self.control.set_faults()
         self.control.call("POST", "reset", {})
@@ -127,7 +127,7 @@ class ProviderProcess:
         self.stub.Configure(provider_pb2.ConfigureRequest(), wait_for_ready=True, timeout=30)
 
     def stop(self) -> None:
-        """End the provider; seconds until it is gone are its own grace."""
+        """End the provider, within its own grace period."""
         if self._channel is not None:
             self._channel.close()
         if self._child is not None:

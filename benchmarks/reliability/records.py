@@ -14,13 +14,13 @@ from typing import Any
 from reliability.figures.figure import Outcome
 
 Json = dict[str, Any]
-#: Failed cases that are told in words; each wrote its own reproduction file.
+#: How many failed cases are described; each has a reproduction file.
 _SHOWN = 5
 
 
 @dataclass(frozen=True, slots=True)
 class Setting:
-    """Under what figures were measured.
+    """The conditions of a measurement.
 
     Attributes:
         seed: decides the order of the cases, and every random choice.
@@ -94,7 +94,7 @@ def commit(root: Path) -> str:
         changed = _git(root, "status", "--porcelain", "--untracked-files=no")
     except (OSError, subprocess.CalledProcessError):
         return ""
-    # What a measurement itself writes does not make it another checkout.
+    # Files that the measurement writes do not count as changes.
     other = [line for line in changed.splitlines() if "docs/reliability." not in line]
     return head + ("+" if other else "")
 

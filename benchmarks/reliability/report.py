@@ -89,7 +89,7 @@ def _found(kinds: Mapping[str, int]) -> str:
 
 
 def _section(key: str, one: Json) -> list[str]:
-    """How it was measured, what failed, and what was measured beside good and bad."""
+    """How it was measured, what failed, and the measured values."""
     setting = one["setting"]
     versions = ", ".join(f"{name} {version}" for name, version in setting["versions"].items())
     lines = [

@@ -58,7 +58,7 @@ class StackRig(Rig):
         return [sys.executable, "-m", "tpuflex", *words, *consent]
 
     def environ(self) -> dict[str, str]:
-        """As in a shell of a fresh account, with TPUFLEX_HOME."""
+        """The environment of a new account's shell, with TPUFLEX_HOME."""
         home = self.home / ".tpuflex"
         state = home / "emulator"
         address = daemon.wait_for_plugin(state)
@@ -119,7 +119,7 @@ class SliceRig(Rig):
 
     @contextmanager
     def other(self, more: Json) -> Iterator[None]:
-        """While inside, the arguments are others."""
+        """While inside, ``more`` replaces some of the arguments."""
         before = self.arguments
         self.arguments = {**before, **more}
         try:
@@ -132,7 +132,7 @@ class SliceRig(Rig):
         return json.dumps(self.arguments, sort_keys=True)
 
     def environ(self) -> dict[str, str]:
-        """The embedded cloud's variables, and where the engine lies."""
+        """The embedded cloud's variables, and the engine's location."""
         assert self._cloud is not None
         return {
             "PATH": os.environ["PATH"],

@@ -152,7 +152,7 @@ def _lose_all(documents: Documents) -> None:
 
 
 def _give_away(documents: Documents) -> None:
-    """The name is somebody else's now, who asked a moment later, for hosts in another network."""
+    """Somebody else has the name now: asked a moment later, for hosts in another network."""
     stranger = {LABEL_OWNER: "ffff", LABEL_STACK: "prod"}
     for request in _all(documents, REQUESTS):
         request["created_at"] += 1

@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown or not chosen:
         print(f"no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}", file=sys.stderr)
         return 2
-    # The order of the table, so that what is quick leaves its time to what is slow.
+    # In the order of the table: quick figures leave their time to slow ones.
     figures = [figure for figure in FIGURES.values() if figure.key in chosen]
     setting = records.Setting(
         seed=given.seed,
@@ -62,7 +62,7 @@ def main(arguments: Sequence[str]) -> int:
     return _measure(figures, setting, write=given.write)
 
 
-#: What each stands for is the claim beside it in the document.
+#: The document explains each of them.
 _FIGURES_HELP = f"keys of the document's first column, of {', '.join(FIGURES)}"
 
 

@@ -71,7 +71,7 @@ class ServicerRig:
         self.direct.close()
 
     def reset(self, seed: int) -> None:
-        """The next history: an empty cloud, no state; ``seed`` is that of the client's jitter."""
+        """Begin the next history: an empty cloud, no state; ``seed`` is for the client's jitter."""
         self.direct.reset(seed)
         self.engine.clear()
         self.commands.clear()
@@ -105,7 +105,7 @@ class ServicerRig:
         return self._struck + self.direct.faults.book.struck
 
     def event(self, what: Callable[[TpuClient], object] | None = None) -> None:
-        """Something happens behind our back; a second `up` after it may well do something."""
+        """Something happens behind our back; a second `up` after it may have work to do."""
         seq = self.direct.cloud.history.seq
         self.commands.append(Command("event", 0, seq, seq))
         if what is not None:
@@ -117,11 +117,11 @@ class ServicerRig:
         self.direct.clock.advance(seconds)
 
     def remember_foreign(self) -> None:
-        """What exists now is somebody else's: it must stay as it is."""
+        """What exists now belongs to somebody else and must stay as it is."""
         self._foreign = dict(self.direct.cloud.inventory())
 
     def evidence(self, *, must_strike: bool = False) -> Evidence:
-        """Everything that is known now."""
+        """The evidence so far."""
         cloud = self.direct.cloud
         names = Names(PROJECT, STACK, NAME)
         return Evidence(
@@ -156,7 +156,7 @@ class ServicerRig:
         api = self._transport(self.direct.timing())
         look = CloudLook(Apis(**dict.fromkeys(Apis.__annotations__, api)))
         try:
-            # The small engine has all of a stack that the recovery uses.
+            # The small engine has everything of a stack that the recovery uses.
             timing = self.direct.timing()
             found = recover(self.engine, look, lambda _: None, timing=timing)  # type: ignore[arg-type]
         except TpuflexError as error:
@@ -165,7 +165,7 @@ class ServicerRig:
         return found.clean
 
     def _new_provider(self, keeping: SmallEngine | None = None) -> None:
-        """A provider process that was just started."""
+        """A freshly started provider process."""
 
         def connect(_configured: Configuration, timing: Timing) -> TpuClient:
             return TpuClient(self._transport(timing))

@@ -28,7 +28,7 @@ CLOUD_PROJECT = "cloud-project"
 
 
 class _Mortal(EngineRun):
-    """Counts its writes of the state, and dies after one of them if it is told to."""
+    """Counts its writes of the state, and dies after the one it is told to die after."""
 
     written = 0
     last = 0
@@ -137,7 +137,7 @@ def _recover_alone(stack: EngineRun, backend: Path | None) -> None:
 
 
 def target(root: Path) -> Target:
-    """What the engine works on, by the environment of :class:`reliability.rig.SliceRig`."""
+    """What the engine works on, from the environment of :class:`reliability.rig.SliceRig`."""
     engine = Engine(Path(os.environ["RIG_ENGINE"]), os.environ["RIG_ENGINE_VERSION"], "cache")
     return Target(root, STACK, engine, dict(os.environ))
 

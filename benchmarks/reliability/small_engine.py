@@ -1,4 +1,4 @@
-"""As much of Pulumi's engine as one queued resource needs, in this process.
+"""The part of Pulumi's engine that one queued resource needs, in this process.
 
 It calls the provider's real servicer in the engine's order, keeps a state in the engine's
 form, and like the engine writes an operation down as pending before it begins. When the
@@ -60,7 +60,7 @@ class SmallEngine:
         return self._ran(self._up)
 
     def refresh(self, targets: tuple[str, ...] = ()) -> bool:
-        """Adopt what is really there."""
+        """Bring the state to what the cloud has."""
         del targets  # there is but one
         return self._ran(self._refresh)
 
@@ -129,7 +129,7 @@ class SmallEngine:
         return True
 
     def _up(self) -> None:
-        self._delete_condemned()
+        self._delete_replaced()
         resource = self._living()
         if resource is not None and resource.get("refreshBeforeUpdate"):
             self._read(resource)
@@ -175,7 +175,7 @@ class SmallEngine:
         for resource in list(self._resources):
             self._delete(resource)
 
-    def _delete_condemned(self) -> None:
+    def _delete_replaced(self) -> None:
         for resource in [r for r in self._resources if r.get("delete")]:
             self._delete(resource)
 
@@ -282,7 +282,7 @@ class SmallEngine:
 
     @contextmanager
     def _begun(self, kind: str, resource: Json) -> Iterator[None]:
-        """Pending until the call is over, however it ends; a kill of the engine ends nothing."""
+        """Pending until the call ends in whatever way, but for a kill of the engine."""
         operation = {"type": kind, "resource": copy.deepcopy(resource)}
         self._pending.append(operation)
         try:

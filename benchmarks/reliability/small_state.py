@@ -32,7 +32,7 @@ def new_resource(inputs: Json) -> Json:
 
 
 def kept_resource(resource: Json, kept: provider_pb2.ErrorResourceInitFailed) -> Json:
-    """``resource`` as a call that failed leaves it: with its id and the reasons."""
+    """``resource`` as a failed call leaves it: with its id and the reasons."""
     return refreshing(
         {
             **resource,
@@ -46,7 +46,7 @@ def kept_resource(resource: Json, kept: provider_pb2.ErrorResourceInitFailed) ->
 
 
 def refreshing(resource: Json, before_update: bool) -> Json:
-    """``resource``, which wants to be read before each update if ``before_update``."""
+    """``resource``, to be read before each update if ``before_update``."""
     resource["refreshBeforeUpdate"] = before_update
     return resource
 

@@ -1,4 +1,4 @@
-"""A stack's exported state: what is in it, and whether the engine would take it."""
+"""A stack's exported state: what is in it, and whether the engine would accept it."""
 
 from __future__ import annotations
 
@@ -55,12 +55,12 @@ def snapshot_faults(export: Json) -> Iterator[str]:
 
 
 def _dangling(resource: Json, seen: set[str], references: set[str]) -> Iterator[str]:
-    urn, condemned = resource.get("urn"), resource.get("delete")
+    urn, to_delete = resource.get("urn"), resource.get("delete")
     parent, provider = resource.get("parent"), resource.get("provider")
     if parent and parent not in seen:
         yield f"the parent of {urn} is not in the snapshot before it: {parent}"
     if provider and provider not in references:
         yield f"the provider of {urn} is not in the snapshot before it: {provider}"
     for needed in resource.get("dependencies") or ():
-        if needed not in seen and not condemned:
+        if needed not in seen and not to_delete:
             yield f"{urn} depends on what is not in the snapshot before it: {needed}"

@@ -1,4 +1,4 @@
-"""How a stack comes into each state that a teardown may find it in.
+"""How a stack gets into each state in which a teardown may find it.
 
 Everything is done from outside: capacity rules, the clock, faults, and calls of the API that
 somebody else makes. It goes for every rig that runs commands as processes.
@@ -54,7 +54,7 @@ def waiting(rig: Rig) -> None:
 
 
 def provisioning(rig: Rig) -> None:
-    """In PROVISIONING, after a Ctrl-C, and for ever."""
+    """In PROVISIONING for ever, after a Ctrl-C."""
     rig.control.capacity(provisioning_s=FOR_EVER)
     _interrupted(rig)
 
@@ -85,8 +85,8 @@ def failed(rig: Rig) -> None:
     _failing(rig, {"kind": "operation-error", "code": 3, "message": "not supported"})
 
 
-def husk(rig: Rig) -> None:
-    """The create operation failed for want of capacity, and left something."""
+def quota_only(rig: Rig) -> None:
+    """The create operation failed because capacity ran out, and left something behind."""
     _failing(rig, {"kind": "operation-error", "code": 8, "message": "GCE_STOCKOUT"})
 
 
@@ -112,12 +112,12 @@ def orphaned(rig: Rig) -> None:
 
 
 def deleting(rig: Rig) -> None:
-    """Somebody deletes it just now."""
+    """Somebody is deleting it right now."""
     _deleted(rig, 60)
 
 
 def stuck_deleting(rig: Rig) -> None:
-    """Somebody deletes it, and that does not come to an end."""
+    """Somebody is deleting it, and the deletion never ends."""
     _deleted(rig, FOR_EVER)
 
 
@@ -146,7 +146,7 @@ STATES: dict[str, State] = {
     "ended": State(ended),
     "ended, leftover gone": State(ended_and_told),
     "failed": State(failed),
-    "husk": State(husk),
+    "quota only": State(quota_only),
     "node missing": State(node_missing),
     "orphaned node": State(orphaned),
     "deleting": State(deleting),
@@ -156,12 +156,12 @@ STATES: dict[str, State] = {
 
 
 def consent(rig: Rig) -> tuple[str, ...]:
-    """What the command line wants to hear before it changes anything."""
+    """The confirmation that the command line asks for before it changes anything."""
     return ("--yes",) if isinstance(rig, StackRig) else ()
 
 
 def run_well(rig: Rig, word: str) -> None:
-    """Run a command that has to end with 0."""
+    """Run a command that must succeed."""
     ended = rig.run(word, *consent(rig))
     assert ended.exit_code == 0, f"`{word}` exits with {ended.exit_code}: {rig.said[-1].stderr}"
 
@@ -193,7 +193,7 @@ def _deleted(rig: Rig, seconds: float) -> None:
 
 
 def _request(rig: Rig) -> Json:
-    """The one queued resource that there is."""
+    """The only queued resource."""
     (found,) = rig.control.inventory()["tpu"]["queuedResources"]
     return dict(found)
 

@@ -24,7 +24,7 @@ from tpuflex.gcp.session import AuthorizedSession, DefaultCredentials
 
 
 class TokenServer:
-    """Hands out tokens that are good for ``lifetime`` seconds of the cloud's time.
+    """Issues tokens that are valid for ``lifetime`` seconds of the cloud's time.
 
     Attributes:
         issued: token -> when it was handed out.
@@ -99,7 +99,7 @@ def session(direct: DirectCloud, tokens: TokenServer) -> AuthorizedSession:
 
 
 class _Adapter(BaseAdapter):
-    """Hands requests in; a token that is too old is passed on, and the cloud refuses it."""
+    """Passes requests on, with expired tokens too: the cloud refuses those."""
 
     def __init__(self, direct: DirectCloud, tokens: TokenServer) -> None:
         super().__init__()

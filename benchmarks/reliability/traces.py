@@ -1,4 +1,4 @@
-"""What calls and inventories say: whose a thing is, and whether a call changes anything."""
+"""What calls and inventories show: who owns a resource, and whether a call changes anything."""
 
 from __future__ import annotations
 
@@ -86,7 +86,7 @@ class Thing:
 
 
 def things(inventory: Mapping[str, Mapping[str, Sequence[Json]]]) -> list[Thing]:
-    """Everything that is somebody's own; not what is a part of something else."""
+    """Every resource that has an owner; not parts of other resources."""
     return [
         _thing(kind, entry)
         for kinds in inventory.values()
@@ -97,7 +97,7 @@ def things(inventory: Mapping[str, Mapping[str, Sequence[Json]]]) -> list[Thing]
 
 
 def ours(thing: Thing, owners: Mapping[str, str]) -> bool:
-    """Whether ``thing`` is marked, or for want of a mark named, as one of ``owners``."""
+    """Whether ``thing`` has an owner label of ``owners``, or without labels one of their names."""
     if thing.owner:
         return thing.owner in owners
     return any(thing.id.startswith(f"{prefix}-") for prefix in owners.values())
@@ -121,7 +121,7 @@ def is_mutating(call: Json) -> bool:
 
 
 def was_done(call: Json) -> bool:
-    """Whether a call was done, whatever was answered."""
+    """Whether a call took effect, whatever the answer."""
     return bool(call.get("committed", 200 <= call["status"] < 300))
 
 

@@ -1,4 +1,4 @@
-"""Which processes of ours live at each call of a command: whom a kill can meet there."""
+"""Which of our processes are alive at each call of a command, and can be killed there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reliability.command_rig import Rig
 from reliability.figures.figure import Call, Json
 from reliability.figures.kills import ROLES
 
-#: Stopped and at once sent on: that is noticed by nobody, and noted in the history.
+#: Stops and at once continues a process: nothing notices, and the history has a record of it.
 _LOOK: Json = {
     "nth": 1,
     "every": 1,

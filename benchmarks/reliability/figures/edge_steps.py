@@ -77,7 +77,7 @@ def active(rig: EdgeRig) -> None:
 
 
 def pass_on(rig: EdgeRig) -> None:
-    """A moment passes in which everything goes its way, but for what nothing else can end."""
+    """A moment passes in which everything proceeds."""
     rig.pass_time(10)
 
 
@@ -170,7 +170,7 @@ def take_name(rig: EdgeRig) -> None:
 
 
 def covered(kind: str, state: str) -> Step:
-    """Another word for where it is."""
+    """The same state under another name."""
 
     def cover(rig: EdgeRig) -> None:
         rig.direct.capacity(**STILL)
@@ -184,12 +184,12 @@ def uncover(rig: EdgeRig) -> None:
 
 
 def nothing_happens(rig: EdgeRig) -> None:
-    """It stays where it is, whatever is done."""
+    """The state does not change."""
     rig.pass_time(10, **STILL)
 
 
 def unsupported(rig: EdgeRig) -> None:
-    """Waits for admission, and will be rejected."""
+    """Waits for admission and will be rejected."""
     _asked(rig, admission_s=FOR_EVER, unsupported_zones=[ZONE])
 
 

@@ -41,7 +41,7 @@ from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 
-#: What is on its way arrives within ten minutes; nothing is granted.
+#: What is in progress ends within ten minutes; nothing is granted.
 PASSING: Json = {
     # Counted from when it was asked for, which is half an hour ago.
     "admission_s": 2400.0,

@@ -18,11 +18,11 @@ from reliability.figures.figure import (
 from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
 
-#: Exit codes of the tree of errors, but for the one of a traceback that nobody caught.
+#: Exit codes of the error tree, except that of an uncaught traceback.
 TYPED = frozenset({1, 3, 4, 5, 6, 7, 8, 9, 10})
 #: Faults that keep a real connection silent for 40 real seconds: on the servicer only.
 SILENT = frozenset({"timeout", "answer-never-comes"})
-#: How the ids of the methods end that change something.
+#: Endings of the ids of mutating methods.
 CHANGING = (".create", ".delete", ".patch")
 COMMANDS = ("up", "refresh", "change", "down")
 #: How many nodes the request has.
@@ -30,7 +30,7 @@ NODES = (1, 3)
 
 
 def cases(rig: ServicerRig, _seed: int) -> list[Case]:
-    """Fault x call of up, refresh, an `up` that changes labels, and down; one node, and several."""
+    """Fault x call of up, refresh, an `up` that changes labels, and down; one node and several."""
     found = []
     for nodes in NODES:
         _reset(rig, nodes)
@@ -46,7 +46,7 @@ def cases(rig: ServicerRig, _seed: int) -> list[Case]:
 
 
 def judge(rig: ServicerRig, case: Case) -> Result:
-    """One fault: what passes must converge; what does not must be a typed error."""
+    """One fault: a transient one must converge, any other must end in a typed error."""
     result = Result(case.name)
     command = case.facts["command"]
     _reset(rig, case.facts.get("nodes", 1))

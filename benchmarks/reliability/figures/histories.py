@@ -185,7 +185,7 @@ def _delete_all(rig: ServicerRig) -> Callable[[TpuClient], object]:
 
     def delete(client: TpuClient) -> None:
         for name in names:
-            # Google refuses it while the slice is being made, or is on its way out.
+            # Google refuses it while the slice is being created or deleted.
             with contextlib.suppress(ConflictError):
                 client.delete_queued_resource(name, request_id="theirs")
 

@@ -80,7 +80,7 @@ def _pace(rig: NaiveRig, granted_s: float, gone_s: float) -> None:
 
 
 def _patiently(rig: NaiveRig, command: str) -> Command:
-    """Run it, and should it fail, once more later: that takes no person's decision."""
+    """Run it, and if it fails once more later: nobody has to decide anything for that."""
     ended = rig.run(command)
     if ended.exit_code == 0:
         return ended

@@ -1,4 +1,4 @@
-"""Runs a figure's cases on several rigs at once, until they are done or the time is over."""
+"""Runs a figure's cases on several rigs at once, until they are done or time is up."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ SPEED = 10.0
 #: The same for a :class:`RowRig`, whose commands wait until their time is over.
 ROW_SPEED = 60.0
 _SHM = Path("/dev/shm")
-#: How often a case is told whose fault misses.
+#: How often a case is repeated whose fault does not strike.
 _TRIES = 3
 
 
@@ -58,7 +58,7 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 
 
 def judged(figure: Figure, rig: object, case: Case) -> Result:
-    """One case's result; what breaks it is its problem, not the run's.
+    """One case's result; an exception counts against the case and does not end the run.
 
     A fault that missed (the process had ended a moment before, a call was made by another
     thread) says nothing of what it was to show: the case is told again, and that is counted.
@@ -74,7 +74,7 @@ def judged(figure: Figure, rig: object, case: Case) -> Result:
 
 
 def _told(figure: Figure, rig: object, case: Case) -> tuple[Result, bool]:
-    """The result, and whether the case was told to its end."""
+    """The result, and whether the case ran to its end."""
     try:
         return figure.judge(rig, case), True
     except Exception as error:
@@ -131,7 +131,7 @@ def measure(
         outcome.results.append(result)
         if result.problems:
             outcome.reproductions.append(_write(reproductions, figure, seed, cases[number], result))
-            # What a yardstick lacks is no news.
+            # A yardstick's failures are not reported one by one.
             if not figure.yardstick:
                 text = "; ".join(" ".join(problem) for problem in result.problems)
                 progress(f"  ✗ {result.name}: {text[:300]}")
@@ -161,7 +161,7 @@ def _gather(
     note: Callable[[int, Result], None],
     tell: Callable[[], None],
 ) -> None:
-    """Take what the workers have, until they are gone."""
+    """Collect the workers' results until all workers have ended."""
     told = time.monotonic()
     while True:
         alive = any(process.is_alive() for process in running)
@@ -185,7 +185,7 @@ def _work(key: str, tasks: Any, results: Any, until: float) -> None:
     threading.Thread(target=_end_with_parent, daemon=True).start()
     figure = FIGURES[key]
     with scratch() as home, rig_for(figure, Path(home)) as rig:
-        # At least one case each: a figure without any says nothing.
+        # At least one case each: a figure without cases shows nothing.
         for turn in itertools.count():
             if turn and time.monotonic() >= until:
                 return
@@ -204,7 +204,7 @@ def _end_with_parent() -> None:
 
 
 def _write(directory: Path, figure: Figure, seed: int, case: Case, result: Result) -> Path:
-    """The file that tells a failed case again."""
+    """The file that reproduces a failed case."""
     from reliability.figures.history_plans import plan
 
     facts = dict(case.facts)

@@ -8,7 +8,7 @@ from reliability.figures.figure import Call, Case, Figure, Result, slice_calls
 from reliability.figures.kills import ROLES, kill
 from reliability.rig import SliceRig
 
-#: Real seconds in which a command has to end after it was asked to.
+#: Real seconds within which a command must end when asked to.
 EXIT_S = 5.0
 STOPPED_S = 120.0
 
@@ -36,7 +36,7 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
 
 
 def judge(rig: SliceRig, case: Case) -> Result:
-    """The signal; then the same command again, and everything holds."""
+    """Send the signal, then run the same command again; every invariant must hold."""
     result = Result(case.name)
     facts = case.facts
     command = facts["command"]
