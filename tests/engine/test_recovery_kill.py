@@ -140,7 +140,7 @@ def test_what_no_operation_is_pending_for(
 
 
 def call(embedded: Embedded, path: str, body: dict[str, object]) -> None:
-    """Make something in the cloud behind everybody's back."""
+    """Create something in the cloud that no state knows of."""
     answer = requests.post(
         f"{embedded.cloud.url}{path}",
         json=body,

@@ -67,7 +67,7 @@ class TestOwner:
         ids=["gone", "alive", "number given to another", "without its command line", "elsewhere"],
     )
     def test_is_told(self, tmp_path: Path, machine: Machine, host: str, expected: Owner) -> None:
-        """Dead is who is gone, or whose number a younger process has."""
+        """An owner is dead if its process is gone or its id belongs to a younger process."""
         write_lock(tmp_path, host=host)
         (lock,) = locks(tmp_path, "p", "dev")
 
@@ -75,7 +75,7 @@ class TestOwner:
         assert lock.described.startswith(f"process 7 of me on {host}, since ")
 
     def test_real_processes(self) -> None:
-        """This process lives; one that has ended does not, not even as a zombie."""
+        """This process is alive; one that has ended is not, not even as a zombie."""
         machine = ThisMachine()
         child = subprocess.Popen([sys.executable, "-c", ""])
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
@@ -164,7 +164,7 @@ class TestBreaking:
         assert not file.exists()
 
     def test_unreadable(self, tmp_path: Path) -> None:
-        """A lock that says nothing is not taken for a dead one."""
+        """A lock without content does not count as a dead one."""
         write_lock(tmp_path).write_text("")
 
         with pytest.raises(EngineError, match="its owner is not known"):

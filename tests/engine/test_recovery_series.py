@@ -142,7 +142,7 @@ def test_generations_that_no_state_knows() -> None:
 
 
 def test_a_generation_before_that_of_the_state() -> None:
-    """It is to be deleted, and the slice stays what it is."""
+    """It is marked for deletion, and the slice stays as it is."""
     world = World({name(A, 2), name(C)})
     (known,) = resources(world.state)
     known |= {"id": name(A, 2), "inputs": inputs(A, generation=2)}
@@ -174,7 +174,7 @@ def test_what_cannot_be_listed_is_no_proof() -> None:
 
 
 def test_nothing_elsewhere() -> None:
-    """What is not there is not made up."""
+    """Nothing is imported that does not exist."""
     world = World({name(A)}, step("update", inputs(A, B)))
 
     assert world.recovered() == []
@@ -210,7 +210,7 @@ def test_a_replacement_is_planned_with_the_new_inputs(operations: tuple[str, ...
 
 
 class TestListed:
-    """What :class:`CloudLook` takes for a generation of a slice."""
+    """What :class:`CloudLook` counts as a generation of a slice."""
 
     ASKED: ClassVar[dict[str, Any]] = {
         "project": "p",

@@ -123,7 +123,7 @@ def test_what_is_being_deleted_is_waited_for() -> None:
 
 
 def test_the_wait_ends() -> None:
-    """What is not gone at the deadline stays in the state, pending as before, and is told."""
+    """What is not gone at the deadline stays pending in the state, and is reported."""
     operation = {"resource": stored(), "type": "deleting"}
     world = World(
         gone_at={"slice-g1": 1e9},
