@@ -1,9 +1,23 @@
-"""`tpuflex --help` is quick."""
+"""`tpuflex --help` is quick, and lists what the commands say of themselves."""
 
 from __future__ import annotations
 
 import subprocess
 import sys
+
+import click
+import pytest
+
+from tpuflex.cli.main import COMMANDS, tpuflex
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_short_help_agrees(name: str) -> None:
+    """The table in cli/main.py, which avoids importing the commands, repeats their first line."""
+    command = tpuflex.get_command(click.Context(tpuflex), name)
+
+    assert command is not None
+    assert (command.help or "").partition("\n")[0] == COMMANDS[name][1]
 
 
 def test_help_imports_nothing_heavy() -> None:

@@ -1,7 +1,6 @@
 """The `tpuflex` command: its options, its commands by name, and the one handler of errors.
 
-A command's module imports what it works with only when it runs, so that `tpuflex --help` does not
-wait for Pulumi.
+Commands are imported when they are run, so that `tpuflex --help` does not pay for Pulumi.
 """
 
 from __future__ import annotations
@@ -14,32 +13,36 @@ from pathlib import Path
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import Commands, as_json, assume_yes, stack_name, verbose
+from tpuflex.cli.options import as_json, assume_yes, stack_name, verbose
 from tpuflex.errors import InterruptedByUser, TpuflexError
 
-#: The commands in the order in which they are used; each is a module of this package.
-COMMANDS = (
-    "up",
-    "preview",
-    "status",
-    "ask",
-    "down",
-    "recover",
-    "sweep",
-    "weights",
-    "secrets",
-    "render",
-    "engine",
-    "emulator",
-    "demo",
-)
+#: name -> (module, short help). The short help is the first line of the command's docstring;
+#: a test compares the two.
+COMMANDS = {
+    "up": ("up", "Bring the stack's endpoint up and wait until it has served a completion."),
+    "preview": ("preview", "Show what `up` would do, and what it would cost."),
+    "status": ("status", "Show the state of the endpoint, from the queue to the host."),
+    "ask": ("ask", "Ask the endpoint one question and stream the answer."),
+    "down": ("down", "Destroy everything of the stack and prove that nothing is left."),
+    "recover": ("recover", "Repair the stack's state after a run was killed."),
+    "sweep": ("sweep", "List what stacks have left behind in the cloud, and delete it."),
+    "weights": ("weights", "The model's weights in the stack's bucket."),
+    "secrets": ("secrets", "The endpoint's secrets in Secret Manager."),
+    "render": ("render", "Print what the host boots with: startup script and configuration."),
+    "engine": ("engine", "Show which Pulumi engine is used, and why."),
+    "emulator": ("emulator", "The embedded cloud on this machine."),
+    "demo": (
+        "demo",
+        "Bring up the dev stack, ask it a question, take it down, and show that nothing is left.",
+    ),
+}
 
 
-class LazyCommands(Commands):
-    """The group of all commands, each imported when it is needed."""
+class LazyCommands(click.Group):
+    """A group that knows its commands' names and short help without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
-        """The names of the commands."""
+        """The commands in the order in which they are used."""
         del ctx
         return list(COMMANDS)
 
@@ -48,11 +51,17 @@ class LazyCommands(Commands):
         del ctx
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"tpuflex.cli.{cmd_name}")
+        module = importlib.import_module(f"tpuflex.cli.{COMMANDS[cmd_name][0]}")
         command = getattr(module, cmd_name)
         if not isinstance(command, click.Command):
             raise TypeError(f"tpuflex.cli.{cmd_name} defines no command {cmd_name}")
         return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """List the commands from the table above, importing none."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, short) for name, (_, short) in COMMANDS.items()])
 
     def resolve_command(
         self, ctx: click.Context, args: list[str]
