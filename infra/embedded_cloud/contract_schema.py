@@ -64,7 +64,7 @@ class BodyChecker:
     def check(self, schema: str, body: JsonObject) -> JsonObject:
         """``body`` without output-only fields; raises 400 for anything that does not fit."""
         # Messages named ...Request are the whole request; others are one field of it.
-        root = "" if schema.endswith("Request") else snake(schema)
+        root = "" if schema.endswith("Request") else snake(schema[0].lower() + schema[1:])
         return self._object(schema, body, root)
 
     def visible(self, schema: str, value: JsonObject) -> JsonObject:
@@ -225,4 +225,4 @@ def _join(path: str, key: str) -> str:
 
 def snake(name: str) -> str:
     """``nodeSpec`` as the protocol buffers spell it: ``node_spec``."""
-    return re.sub(r"(?<=[a-z0-9])([A-Z])", r"_\1", name).lower()
+    return re.sub(r"(?<=[a-z0-9])[A-Z]", lambda match: f"_{match[0].lower()}", name)

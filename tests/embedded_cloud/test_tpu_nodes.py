@@ -148,7 +148,7 @@ def test_what_can_be_patched(api: Api, cloud: EmbeddedCloud, field: str, value: 
     assert node["runtimeVersion"] == "v2-alpha-tpuv6e"
 
 
-@pytest.mark.parametrize("mask", ["", "runtimeVersion", "labels,serviceAccount"])
+@pytest.mark.parametrize("mask", ["", "runtimeVersion", "labels,serviceAccount", "Labels"])
 def test_what_cannot_be_patched_is_refused(api: Api, mask: str) -> None:
     """400 naming the field; nothing changes."""
     _create(api)
