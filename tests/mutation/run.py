@@ -34,7 +34,7 @@ MUTATED = (Path("tpuflex", "provider"), Path("tpuflex", "request"))
 #: Below this share of noticed mutants the run fails.
 THRESHOLD = 0.85
 #: The module with which mutmut is made to write down all mutants, before any is chosen.
-_FIRST = "configuration"
+_FIRST = "tpuflex.provider.configuration"
 
 
 def main(arguments: Sequence[str]) -> int:
