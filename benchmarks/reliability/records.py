@@ -82,8 +82,12 @@ def load(file: Path) -> dict[str, Json]:
 
 
 def save(file: Path, records: dict[str, Json]) -> None:
-    """Write ``records``."""
-    file.write_text(json.dumps(records, indent=1, sort_keys=True, ensure_ascii=False) + "\n")
+    """Write ``records``, one figure to a line, so that a difference shows what was measured."""
+    lines = (
+        f"{json.dumps(figure)}: {json.dumps(record, sort_keys=True, ensure_ascii=False)}"
+        for figure, record in sorted(records.items())
+    )
+    file.write_text("{\n" + ",\n".join(lines) + "\n}\n")
 
 
 def commit(root: Path) -> str:
