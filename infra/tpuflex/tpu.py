@@ -610,7 +610,10 @@ class QueuedResource(pulumi.CustomResource):
             project: Google Cloud project id; the provider's project unless given.
             opts: Resource options.
         """
-        args = QueuedResourceArgs(
+        # As in Pulumi's own classes every property is named, also what is not given or
+        # only the provider fills in: without its name it would be no output.
+        args = object.__new__(QueuedResourceArgs)
+        vars(args).update(
             runtime_version=runtime_version,
             service_account=service_account,
             zones=zones,
@@ -656,27 +659,20 @@ class QueuedResource(pulumi.CustomResource):
             queued_resource_id=queued_resource_id,
             queued_resource_id_prefix=queued_resource_id_prefix,
             project=project,
-        )
-        # What only the provider fills in is named, too: it is an output from the start.
-        vars(args).update(
-            dict.fromkeys(
-                [
-                    "name",
-                    "state",
-                    "lifecycle",
-                    "zone",
-                    "node_id",
-                    "node_state",
-                    "health",
-                    "nodes",
-                    "ip_addresses",
-                    "create_time",
-                    "active_time",
-                    "expire_time",
-                    "spec_hash",
-                    "requests",
-                ]
-            )
+            name=None,
+            state=None,
+            lifecycle=None,
+            zone=None,
+            node_id=None,
+            node_state=None,
+            health=None,
+            nodes=None,
+            ip_addresses=None,
+            create_time=None,
+            active_time=None,
+            expire_time=None,
+            spec_hash=None,
+            requests=None,
         )
         super().__init__(
             "tpuflex:tpu:QueuedResource",

@@ -12,7 +12,7 @@ from tpuflex.errors import NotFoundError
 from tpuflex.gcp import kinds
 from tpuflex.gcp.inventory import Item, Scope, take_inventory
 from tpuflex.gcp.kinds import KINDS, Kind
-from tpuflex.gcp.listing import Apis, list_marked
+from tpuflex.gcp.listing import Apis, CloudResource, list_marked
 from tpuflex.operate.sweep import Disposition, Here, delete, leftovers
 
 TYPE = "gcp:compute/disk:Disk"
@@ -78,3 +78,46 @@ def test_a_made_up_row_is_recovered(compute: Api) -> None:
     assert (look(TYPE, inputs).presence, look(TYPE, inputs).id) == (Presence.OURS, DISK)
     assert look(TYPE, {**inputs, "name": "other"}).presence is Presence.ABSENT
     assert look(TYPE, {**inputs, "labels": {"tpuflex-owner": "me"}}).presence is Presence.FOREIGN
+
+
+def test_what_tpuflex_does_not_make_is_shown_and_never_swept() -> None:
+    """An address that somebody made for the endpoint is billed, so the inventory names it; a sweep
+    leaves it alone, whatever it carries."""
+    address = {"name": "mine", "description": NAMES.description}
+    apis = clients(
+        compute=Api({"GET /compute/v1/projects/p/regions/us-east5/addresses": {"items": [address]}})
+    )
+    here = Here("shop", "p", ("dev",), frozenset())
+
+    assert take_inventory(Scope("p", ("us-east5-a",), NAMES), apis).items == (
+        Item("address", "mine", "us-east5"),
+    )
+    assert leftovers(list_marked(apis, "p", ("us-east5-a",), {}), here) == ()
+
+
+def test_a_node_without_labels_is_found_by_its_description() -> None:
+    """Labels can be taken off; what is still billed is found by what else it carries."""
+    node = {"name": "projects/p/locations/z/nodes/n", "description": NAMES.description}
+    tpu = Api({"GET /v2alpha1/projects/p/locations/z/nodes": {"nodes": [node]}})
+
+    (found,) = list_marked(clients(tpu=tpu), "p", ("z",), {}).resources
+
+    assert (found.name, found.owner) == ("n", NAMES.owner)
+
+
+@pytest.mark.parametrize("zones", [("us-east5-a",), ()])
+def test_a_name_of_ours_counts_for_every_kind(zones: tuple[str, ...]) -> None:
+    """A teardown is proved by names, too: also where another owner is described, and for a kind
+    that would not have that name."""
+    scope = Scope("p", zones, NAMES)
+    name = NAMES.compute("net")
+    network = next(kind for kind in KINDS if kind.name == "network")
+    bucket = next(kind for kind in KINDS if kind.name == "bucket")
+
+    def owns(kind: Kind, owner: str) -> bool:
+        return scope.owns(CloudResource(kind, name, "global", name, f"/{name}", owner))
+
+    assert owns(network, "")
+    assert owns(network, "somebody else")
+    assert owns(bucket, "")
+    assert not owns(bucket, "somebody else")

@@ -7,6 +7,7 @@ from typing import Any
 
 import pulumi
 import pytest
+from pulumi import _types
 from pydantic.alias_generators import to_camel
 
 from tests.components.pulumi_plan import run_program
@@ -121,3 +122,25 @@ def test_outputs_keep_the_keys_too() -> None:
     run_program(program)
 
     assert seen == [{"someKey": "1"}, {"diskSizeGb": 10}, ["10.128.0.2"]]
+
+
+def test_what_was_not_given_is_what_the_provider_says() -> None:
+    """Every property can be read, whether the program gave it or not: a value, or nothing."""
+    seen: dict[str, Any] = {}
+    small: dict[str, Any] = {
+        "project": "cloud-project",
+        "zones": ["us-east5-a"],
+        "runtime_version": "v2-alpha-tpuv6e",
+        "service_account": "a@b",
+        "queued_resource_id_prefix": "slice",
+    }
+
+    def program() -> None:
+        made = QueuedResource("slice", **small)
+        names = _types.resource_py_to_pulumi_names(QueuedResource)
+        pulumi.Output.all(**{name: getattr(made, name) for name in names}).apply(seen.update)
+
+    run_program(program)
+
+    assert set(seen) >= set(PARAMETERS)
+    assert {name: seen[name] for name in PARAMETERS if seen[name] is not None} == small

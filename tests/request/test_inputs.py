@@ -83,6 +83,8 @@ def test_defaults_are_deterministic_and_ours() -> None:
         ({"labels": {LABEL_SPEC: "x", LABEL_OWNER: "1"}}, "labels", "provider itself"),
         ({"metadata": {"k": "x" * 262145}}, "metadata", "262145 bytes"),
         ({"nodeCount": 2}, "nodeCount", "no such input"),
+        ({"multiNode": {"nodeCount": "2"}}, "multiNode.nodeCount", "Write a number, 2 to 256"),
+        ({"bootDisk": {"kmsKeyName": "k"}}, "bootDisk.kmsKeyName", "Write projects/P/locations"),
         ({"description": "x" * 513}, "description", "512"),
     ],
 )
@@ -212,6 +214,23 @@ def test_metadata_values_never_show_in_refusals() -> None:
     ((_, reason),) = failures(filled(metadata={"k": "canary" * 50000}))
 
     assert "canary" not in reason
+
+
+def test_secret_values_never_show_in_refusals() -> None:
+    """A refusal of a secret says what to write, and not what was written."""
+    ((path, reason),) = failures(
+        filled(description={"k": "canary"}), secrets=frozenset({"description"})
+    )
+
+    assert (path, "canary" in reason) == ("description", False)
+    assert "at most 512 characters" in reason
+
+
+def test_long_values_are_cut_in_refusals() -> None:
+    """A refusal shows the beginning of a long value."""
+    ((_, reason),) = failures(filled(description="x" * 5000))
+
+    assert len(reason) < 300
 
 
 def test_missing_inputs_are_all_named() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from tpuflex.catalog.zones import region_of
+from tpuflex.gcp import kinds
 from tpuflex.gcp.listing import Apis, CloudResource, list_all
 from tpuflex.naming import Names, account_email
 
@@ -73,10 +74,15 @@ class Scope:
         return account_email(self.names.service_account_id(), self.project)
 
     def owns(self, resource: CloudResource) -> bool:
-        """Whether ``resource`` is the endpoint's: by its marker, or without one by its name."""
-        if resource.owner:
-            return resource.owner == self.names.owner
-        return resource.kind.named(resource.name, self.names, self.project, self.regions)
+        """Whether ``resource`` is the endpoint's: by its marker, or by a name that only the
+        endpoint gives. Of what is marked by a description, which anyone may write, the name counts
+        even beside a foreign marker: this list proves that nothing is left."""
+        if resource.owner == self.names.owner:
+            return True
+        if resource.owner and resource.kind.marker != "description":
+            return False
+        given = (self.names, self.project, self.regions)
+        return any(kind.named(resource.name, *given) for kind in kinds.KINDS)
 
 
 def take_inventory(scope: Scope, apis: Apis) -> Inventory:

@@ -57,6 +57,7 @@ class Kind:
         shared_names: whether the name may be taken in a project that we may not read.
         deletion: query of the deletion.
         holds_objects: whether it has to be emptied before it is deleted.
+        made: whether tpuflex makes it; what it does not make it never deletes.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Kind:
     shared_names: bool = False
     deletion: Mapping[str, str] = field(default_factory=dict)
     holds_objects: bool = False
+    made: bool = True
 
     @property
     def path(self) -> str:
@@ -90,7 +92,7 @@ class Kind:
         """Whether ``name`` is one that the endpoint of ``names`` gives to this kind."""
         if self.by_generation:
             return generation_of(names.prefix, name) is not None
-        return any(name in self.names(names, project, region) for region in regions)
+        return any(name in self.names(names, project, region) for region in regions or ("",))
 
 
 def _tpu(name: str, collection: str, **more: Any) -> Kind:
@@ -106,7 +108,7 @@ def _tpu(name: str, collection: str, **more: Any) -> Kind:
     )
 
 
-def _compute(name: str, type_: str, path: str, *roles: str) -> Kind:
+def _compute(name: str, type_: str, path: str, *roles: str, made: bool = True) -> Kind:
     return Kind(
         name,
         f"projects/{{project}}/{path}/{{name}}",
@@ -115,6 +117,7 @@ def _compute(name: str, type_: str, path: str, *roles: str) -> Kind:
         location="region" if "{region}" in path else "project",
         marker="description",
         names=lambda names, _project, _region: tuple(names.compute(role) for role in roles),
+        made=made,
     )
 
 
@@ -149,8 +152,8 @@ KINDS: tuple[Kind, ...] = (
         found_by="plugin",
     ),
     _compute("router", "gcp:compute/router:Router", "regions/{region}/routers", "router"),
-    # tpuflex makes none; one made by hand for the endpoint is billed until it is deleted.
-    _compute("address", "", "regions/{region}/addresses"),
+    # One made by hand for the endpoint is billed until it is deleted.
+    _compute("address", "", "regions/{region}/addresses", made=False),
     _compute(
         "subnetwork", "gcp:compute/subnetwork:Subnetwork", "regions/{region}/subnetworks", "subnet"
     ),

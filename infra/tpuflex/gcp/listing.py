@@ -134,8 +134,10 @@ def list_all(
 def list_marked(
     apis: Apis, project: str, zones: tuple[str, ...], accounts: Mapping[str, str]
 ) -> Listing:
-    """Every resource with a tpuflex owner marker, from any stack; as :func:`list_all` else."""
-    return _marked(list_all(apis, project, zones, accounts))
+    """Every resource that tpuflex made for any stack, by its owner marker; as :func:`list_all`
+    else."""
+    listing = _marked(list_all(apis, project, zones, accounts))
+    return Listing(tuple(each for each in listing.resources if each.kind.made), listing.unseen)
 
 
 def list_slices(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:

@@ -30,10 +30,11 @@ class Marker:
 
 
 def marker_of(kind: Kind, answer: Mapping[str, Any]) -> Marker:
-    """The marker in an API's ``answer`` about a resource of ``kind``."""
-    if kind.marker == "description":
-        return Marker(owner_in(str(answer.get("description") or "")))
+    """The marker in an API's ``answer`` about a resource of ``kind``: in its labels, else in its
+    description. A node that lost its labels is still ours, and billed."""
     labels = _labels(kind, answer)
+    if LABEL_OWNER not in labels:
+        return Marker(owner_in(str(answer.get("description") or "")))
     keys = (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK)
     return Marker(*(str(labels.get(key) or "") for key in keys))
 

@@ -150,13 +150,14 @@ class Servicer(Plugin):
             project=self._configuration.project,
             id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
         )
-        refused = failures(filled, before=before, now=self._now())
+        secret = secret_keys(request.news)
+        refused = failures(filled, before=before, now=self._now(), secrets=secret)
         self._planned.add(request.urn)
         answer = provider_pb2.CheckResponse(failures=check_failures(refused))
         # The inputs are returned unchanged, secrets and unknowns included; only defaults are added.
         answer.inputs.CopyFrom(request.news)
         added = {key: value for key, value in filled.items() if given.get(key) != value}
-        for key, value in encode(added, secrets=secret_keys(request.news)).fields.items():
+        for key, value in encode(added, secrets=secret).fields.items():
             answer.inputs.fields[key].CopyFrom(value)
         return answer
 

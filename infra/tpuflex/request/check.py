@@ -11,18 +11,21 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 
-from pydantic import ValidationError
+from pydantic import BaseModel, ValidationError
+from pydantic.alias_generators import to_camel
 from pydantic_core import ErrorDetails
 
 from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
 from tpuflex.naming import LABEL_OWNER, Names, generation_id
 from tpuflex.request import rules
 from tpuflex.request.fields import DEFAULTS, ROWS, RequestArgs
-from tpuflex.request.rows import Input
+from tpuflex.request.rows import Input, object_type, rows
 
 #: Inputs whose keys are the program's own words.
 _MAPS = frozenset({"labels", "metadata"})
 _NO_ROW = Input(shown=False)
+#: Of a value that is shown, so many characters at most.
+_SHOWN = 100
 
 
 def first_generation(prefix: str) -> str:
@@ -78,7 +81,11 @@ def input_properties(args: RequestArgs) -> Properties:
 
 
 def failures(
-    inputs: Properties, *, before: Properties | None = None, now: datetime | None = None
+    inputs: Properties,
+    *,
+    before: Properties | None = None,
+    now: datetime | None = None,
+    secrets: frozenset[str] = frozenset(),
 ) -> list[tuple[str, str]]:
     """Everything wrong with ``inputs``, as (property path, reason); unknown values pass.
 
@@ -86,14 +93,15 @@ def failures(
         inputs: what the program said, with defaults.
         before: inputs as they are in the state.
         now: the time; None leaves out what depends on it.
+        secrets: inputs whose values are never shown.
     """
-    malformed = list(_malformed(inputs))
+    malformed = list(_malformed(inputs, secrets))
     wrong = {re.split(r"[.\[]", path)[0] for path, _ in malformed}
     sound = {key: UNKNOWN if key in wrong else value for key, value in inputs.items()}
     return malformed + list(rules.conflicts(sound, before=before or {}, now=now))
 
 
-def _malformed(inputs: Properties) -> Iterator[tuple[str, str]]:
+def _malformed(inputs: Properties, secrets: frozenset[str]) -> Iterator[tuple[str, str]]:
     unknown = {key for key, value in inputs.items() if has_unknown(value)}
     try:
         parse({key: value for key, value in inputs.items() if key not in unknown})
@@ -103,7 +111,7 @@ def _malformed(inputs: Properties) -> Iterator[tuple[str, str]]:
         wrong_inside = {item["loc"][0] for item in errors if len(item["loc"]) > 1}
         for item in errors:
             if item["type"] != "too_short" or item["loc"][0] not in wrong_inside:
-                yield _path(item["loc"]), _reason(item)
+                yield _path(item["loc"]), _reason(item, secrets)
 
 
 def _path(location: tuple[int | str, ...]) -> str:
@@ -117,15 +125,29 @@ def _path(location: tuple[int | str, ...]) -> str:
     return "".join(parts)
 
 
-def _reason(item: ErrorDetails) -> str:
-    row = ROWS.get(str(item["loc"][0]), _NO_ROW)
+def _reason(item: ErrorDetails, secrets: frozenset[str]) -> str:
+    outer, inner = _rows(item["loc"])
     if item["type"] == "extra_forbidden":
         return "there is no such input"
     if item["type"] == "missing":
-        return f"it is required. {row.example}".strip()
+        return f"it is required. {inner.example}".strip()
     text = re.sub(r"^Value error, ", "", item["msg"])
-    shown = f", but it is {item['input']!r}" if row.shown else ""
-    return f"{text}{shown}. {row.example}".strip()
+    if outer.shown and str(item["loc"][0]) not in secrets:
+        value = repr(item["input"])
+        text += f", but it is {value if len(value) <= _SHOWN else f'{value[:_SHOWN]} …'}"
+    return f"{text}. {inner.example}".strip()
+
+
+def _rows(location: tuple[int | str, ...]) -> tuple[Input, Input]:
+    """The row of the input at ``location``, and that of what is wrong inside of it."""
+    outer = inner = ROWS.get(str(location[0]), _NO_ROW)
+    group: type[BaseModel] | None = RequestArgs
+    for part in location:
+        names = {to_camel(name): name for name in group.model_fields} if group is not None else {}
+        if group is not None and part in names:
+            inner = rows(group)[names[str(part)]]
+            group = object_type(group.model_fields[names[str(part)]].annotation)
+    return outer, inner
 
 
 def _names(urn: str) -> Names:

@@ -25,8 +25,16 @@ from tpuflex.request.limits import (
     ZONE_PATTERN,
     run_fits,
 )
-from tpuflex.request.node_fields import SWITCH_EXAMPLE, Host, HostNetwork
-from tpuflex.request.objects import Guaranteed, Interval, MultiNode
+from tpuflex.request.node_fields import Host, HostNetwork
+from tpuflex.request.objects import (
+    ID_EXAMPLE,
+    SECONDS_EXAMPLE,
+    SWITCH_EXAMPLE,
+    TIME_EXAMPLE,
+    Guaranteed,
+    Interval,
+    MultiNode,
+)
 from tpuflex.request.rows import (
     Form,
     Group,
@@ -41,8 +49,6 @@ from tpuflex.request.rows import (
 )
 
 _POLICY = "queueingPolicy"
-_SECONDS_EXAMPLE = "Write seconds with the suffix s, such as 14400s."
-_TIME_EXAMPLE = "Write a time such as 2026-12-01T08:00:00Z."
 _Zone = Annotated[str, Field(pattern=f"^{ZONE_PATTERN}$")]
 
 
@@ -117,36 +123,36 @@ class Terms(Group):
 
     max_run_duration: Annotated[
         Annotated[Seconds, AfterValidator(_checked_run)] | None,
-        Input("runDuration.maxRunDuration", _SECONDS_EXAMPLE),
+        Input("runDuration.maxRunDuration", SECONDS_EXAMPLE),
     ] = None
     """After this time Google deletes the hosts, whatever they do: seconds with the suffix s,
     600s to 604800s (7 days). FLEX_START needs either this or `terminationTime`."""
 
     termination_time: Annotated[
-        Moment | None, Input("runDuration.terminationTime", _TIME_EXAMPLE)
+        Moment | None, Input("runDuration.terminationTime", TIME_EXAMPLE)
     ] = None
     """At this time Google deletes the hosts, whatever they do (RFC 3339), at most 7 days from
     now. FLEX_START needs either this or `maxRunDuration`."""
 
     valid_until_duration: Annotated[
-        Seconds | None, Input(f"{_POLICY}.validUntilDuration", _SECONDS_EXAMPLE)
+        Seconds | None, Input(f"{_POLICY}.validUntilDuration", SECONDS_EXAMPLE)
     ] = None
     """Give the request up after this time in the queue: seconds with the suffix s. By default it
     waits until it is granted or deleted."""
 
-    valid_until_time: Annotated[
-        Moment | None, Input(f"{_POLICY}.validUntilTime", _TIME_EXAMPLE)
-    ] = None
+    valid_until_time: Annotated[Moment | None, Input(f"{_POLICY}.validUntilTime", TIME_EXAMPLE)] = (
+        None
+    )
     """Give the request up at this time (RFC 3339)."""
 
     valid_after_duration: Annotated[
-        Seconds | None, Input(f"{_POLICY}.validAfterDuration", _SECONDS_EXAMPLE)
+        Seconds | None, Input(f"{_POLICY}.validAfterDuration", SECONDS_EXAMPLE)
     ] = None
     """Make no hosts before this time has passed: seconds with the suffix s."""
 
-    valid_after_time: Annotated[
-        Moment | None, Input(f"{_POLICY}.validAfterTime", _TIME_EXAMPLE)
-    ] = None
+    valid_after_time: Annotated[Moment | None, Input(f"{_POLICY}.validAfterTime", TIME_EXAMPLE)] = (
+        None
+    )
     """Make no hosts before this time (RFC 3339)."""
 
     valid_interval: Annotated[
@@ -204,7 +210,7 @@ class RequestArgs(ProviderOptions, Terms, HostNetwork, Host):
         str | None,
         Field(pattern=r"^[a-z]([a-z0-9-]{0,198}[a-z0-9])?$"),
         Input(
-            example="Write lower-case letters, digits and hyphens, a letter first.",
+            example=ID_EXAMPLE,
             on_change=OnChange.NOTHING,
         ),
     ] = None

@@ -8,11 +8,19 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tpuflex.naming import LABEL_OWNER, LABEL_SPEC
-from tpuflex.request.objects import AcceleratorConfig, BootDisk, DataDisk, NetworkConfig
+from tpuflex.request.objects import (
+    NETWORK_EXAMPLE,
+    NUMBER_EXAMPLE,
+    SUBNETWORK_EXAMPLE,
+    SWITCH_EXAMPLE,
+    AcceleratorConfig,
+    BootDisk,
+    DataDisk,
+    NetworkConfig,
+)
 from tpuflex.request.rows import Form, Group, Input, OnChange, steers
 
 CLOUD_PLATFORM_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-SWITCH_EXAMPLE = "Write true or false."
 #: Compute metadata limits in bytes, which TPU hosts share
 #: (https://cloud.google.com/compute/docs/metadata/setting-custom-metadata).
 _METADATA_VALUE_LIMIT = 256 * 1024
@@ -186,13 +194,13 @@ class HostNetwork(Group):
 
     network: Annotated[
         _Text | None,
-        Input(f"{_NETWORK}.network", "Write a network's name or path.", form=_NAME_OR_PATH),
+        Input(f"{_NETWORK}.network", NETWORK_EXAMPLE, form=_NAME_OR_PATH),
     ] = None
     """VPC network, by name or full path; the project's default network unless given."""
 
     subnetwork: Annotated[
         _Text | None,
-        Input(f"{_NETWORK}.subnetwork", "Write a subnetwork's name or path.", form=_NAME_OR_PATH),
+        Input(f"{_NETWORK}.subnetwork", SUBNETWORK_EXAMPLE, form=_NAME_OR_PATH),
     ] = None
     """Subnetwork, by name or full path. Without external IPs it needs Private Google Access."""
 
@@ -206,7 +214,7 @@ class HostNetwork(Group):
     addresses, as routers do. Off by default."""
 
     queue_count: Annotated[
-        int | None, Field(ge=1, le=2**31 - 1), Input(f"{_NETWORK}.queueCount", "Write a number.")
+        int | None, Field(ge=1, le=2**31 - 1), Input(f"{_NETWORK}.queueCount", NUMBER_EXAMPLE)
     ] = None
     """Number of queues of the hosts' network interface; Google chooses unless given."""
 
