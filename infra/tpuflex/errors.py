@@ -19,13 +19,16 @@
 The branches are split by who must act next. Exit code 2 is click's (wrong usage).
 An error carries a message (what happened, with the value) and a hint (the exact command
 or line that fixes it). Nothing below the command line prints; the command line prints
-``message`` and ``hint`` and exits with ``exit_code``.
+``message`` and ``hint`` and exits with ``exit_code``. In the provider a ``code`` takes the place of
+the class, which does not get through the engine (:mod:`tpuflex.codes`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import ClassVar
+
+from tpuflex.codes import Code
 
 
 class TpuflexError(Exception):
@@ -35,14 +38,16 @@ class TpuflexError(Exception):
         message: what happened, with the value that was wrong. Never holds a secret.
         hint: how to fix it (a command, or a line to change); may be empty.
         exit_code: the process exit code for this kind.
+        code: what the provider tells the command line about it, if anything.
     """
 
     exit_code: ClassVar[int] = 1
 
-    def __init__(self, message: str, *, hint: str = "") -> None:
+    def __init__(self, message: str, *, hint: str = "", code: Code | None = None) -> None:
         super().__init__(message)
         self.message = message
         self.hint = hint
+        self.code = code
 
     def __str__(self) -> str:
         return f"{self.message}\n{self.hint}" if self.hint else self.message
@@ -122,9 +127,10 @@ class ApiError(TpuflexError):
         method: str = "",
         url: str = "",
         hint: str = "",
+        code: Code | None = None,
         retry_after: float = 0.0,
     ) -> None:
-        super().__init__(message, hint=hint)
+        super().__init__(message, hint=hint, code=code)
         self.status = status
         self.reason = reason
         self.method = method

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
+from tpuflex.codes import Code, deciding, split_code, with_code
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import ProgramFailures, failure, without_traceback
 from tpuflex.errors import (
     AccessError,
+    AlreadyExistsError,
     BootError,
     CapacityError,
     ConflictError,
@@ -18,38 +20,106 @@ from tpuflex.errors import (
     SettingsError,
     TpuflexError,
 )
-from tpuflex.request.outcomes import PROTECTED, STUCK_DOWN, STUCK_UP, TABLE, Condition, Outcome
+from tpuflex.request.outcomes import (
+    PROTECTED,
+    RUN_OVER_CLEANED,
+    STUCK_DOWN,
+    STUCK_UP,
+    TABLE,
+    Condition,
+    Outcome,
+)
+
+KEPT = "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
+AGAIN_UP = "Run `tpuflex up` again once that is fixed."
+AGAIN_DOWN = "Run `tpuflex down` again once that is fixed."
+NEW_RUN = (
+    "For a new run: change tpuflex:slice.rerun and run `tpuflex up`; `tpuflex down` cleans up."
+)
+KEYS = "These are keys of tpuflex:slice in the stack file."
+GO_ON_DOWN = "Run `tpuflex down` again: it goes on where this one stopped."
+End = tuple[type[TpuflexError], int, str]
+#: How `up` and `down` end by the code of the provider's failure.
+ENDS: dict[Code, tuple[End, End]] = {
+    Code.WAITING: ((CapacityError, 3, ""), (CapacityError, 3, "")),
+    Code.CAPACITY: ((CapacityError, 3, KEPT), (CapacityError, 3, KEPT)),
+    Code.RUN_OVER: ((BootError, 7, KEYS), (BootError, 7, KEYS)),
+    Code.RUN_ENDED: ((BootError, 7, NEW_RUN), (BootError, 7, NEW_RUN)),
+    Code.NOT_GONE: ((ConflictError, 1, AGAIN_UP), (IncompleteTeardownError, 10, GO_ON_DOWN)),
+    Code.PROTECTED: ((ConflictError, 1, ""), (ConflictError, 1, "")),
+    Code.NAME_TAKEN: ((AlreadyExistsError, 1, AGAIN_UP), (AlreadyExistsError, 1, AGAIN_DOWN)),
+    Code.QUOTA: ((QuotaError, 6, AGAIN_UP), (QuotaError, 6, AGAIN_DOWN)),
+    Code.PERMISSION: ((AccessError, 6, AGAIN_UP), (AccessError, 6, AGAIN_DOWN)),
+    Code.STOPPED: ((EngineError, 8, ""), (EngineError, 8, "")),
+}
+#: What the provider says: without its code it is anybody's.
+SENTENCES = (
+    "projects/p/locations/z/queuedResources/r is not active after 24h: in the queue",
+    "r FAILED: no more capacity in the zone (cause: stock-out)",
+    TABLE[Condition.WAITING].up.text,
+    RUN_OVER_CLEANED,
+    "the run of r is over (SUSPENDED); its hosts are gone",
+    "r is not gone after 3h (DELETING: being deleted)",
+    f"r is ACTIVE and {PROTECTED.text}: it is not deleted",
+    "projects/p/locations/z/queuedResources/r belongs to stack prod",
+)
 
 
 def error(text: str, name: str = "") -> Note:
     return Note("error", text, name)
 
 
+class TestCode:
+    @pytest.mark.parametrize("code", Code)
+    @pytest.mark.parametrize("text", ["one thing", "no quota, no permission", *SENTENCES])
+    def test_decides_alone(self, code: Code, text: str) -> None:
+        """Class, exit code and hint follow from the code, whatever the words are."""
+        note = Note.of("error", f"1 error occurred:\n\t* {with_code(text, code)}\n\n", "slice")
+        for operation, end in zip(("up", "destroy"), ENDS[code], strict=True):
+            found = failure(operation, [note], "")
+
+            assert (type(found), found.exit_code, found.hint) == end
+            assert found.message == f"slice: {text}"
+
+    @pytest.mark.parametrize("text", SENTENCES)
+    def test_a_sentence_without_it_is_anybodys(self, text: str) -> None:
+        """Nobody is taken for our provider because of the words."""
+        found = failure("destroy", [Note.of("error", text)], "")
+
+        assert (type(found), found.hint) == (EngineError, AGAIN_DOWN)
+
+    @pytest.mark.parametrize("text", ["a [quote]", "[waiting]", "a [waiting] b", "a[waiting]"])
+    def test_is_a_suffix(self, text: str) -> None:
+        """Brackets elsewhere belong to the text."""
+        assert split_code(text) == (text, None)
+
+    def test_of_several(self) -> None:
+        """The upper one of the table decides, over Google's words in another failure, too."""
+        notes = [
+            error("Quota 'CPUS' exceeded", "net"),
+            Note.of("error", "r is protected [protected]", "slice"),
+        ]
+
+        assert type(failure("up", notes, "")) is ConflictError
+        assert deciding([None, Code.PERMISSION, Code.CAPACITY, None]) is Code.CAPACITY
+        assert deciding([None]) is None
+
+
 class TestKind:
     @pytest.mark.parametrize(
         ("text", "kind"),
         [
-            ("projects/p/…/r is not active after 24h: in the queue", CapacityError),
-            ("r FAILED: no more capacity in the zone (cause: stock-out)", CapacityError),
-            ("r FAILED: Quota limit 'TPUV6EPreemptible' (cause: quota)", QuotaError),
             ("Quota 'CPUS' exceeded", QuotaError),
-            ("r FAILED: missing (cause: permission)", AccessError),
             ("googleapi: Error 403: PERMISSION_DENIED", AccessError),
             ("the name is taken", EngineError),
         ],
     )
-    def test_of_the_providers_words(self, text: str, kind: type[TpuflexError]) -> None:
-        """What the provider says decides the kind, and so the exit code."""
+    def test_of_other_providers_words(self, text: str, kind: type[TpuflexError]) -> None:
+        """Without a code, Google's words decide."""
         found = failure("up", [error(text, "endpoint")], "")
 
         assert type(found) is kind
         assert found.message == f"endpoint: {text}"
-
-    def test_waiting_says_that_the_request_is_kept(self) -> None:
-        """A wait that timed out loses nothing, and the hint says how to go on."""
-        found = failure("up", [error("r is not active after 1h: queued")], "")
-
-        assert "run `tpuflex up` again to go on waiting" in found.hint
 
     @pytest.mark.parametrize(
         ("operation", "command", "hint"),
@@ -83,14 +153,10 @@ class TestKind:
 
     @pytest.mark.parametrize(("operation", "outcome"), [("up", STUCK_UP), ("destroy", STUCK_DOWN)])
     def test_what_does_not_go(self, operation: str, outcome: Outcome) -> None:
-        """A teardown that has to leave something is incomplete; an `up` is in conflict. Neither
-        is taken for deletion protection."""
-        text = f"g1 is not gone after 3h (DELETING: being deleted)\n{outcome.text}"
+        """A teardown that has to leave something is incomplete; an `up` is in conflict."""
+        text = f"g1 is not gone after 3h (DELETING: being deleted)\n{outcome.text} [not-gone]"
 
-        found = failure(operation, [error(text)], "")
-
-        assert found.exit_code == outcome.exit_code
-        assert "deletion_protection" not in found.hint
+        assert failure(operation, [Note.of("error", text)], "").exit_code == outcome.exit_code
 
     def test_locked(self) -> None:
         """A locked stack names the command that breaks the lock of a killed run."""
@@ -111,39 +177,6 @@ class TestKind:
         assert type(found) is NotFoundError
         assert "a `tpuflex down` that ran meanwhile has removed it" in found.message
         assert "tpuflex up" in found.hint
-
-    def test_a_teardown_that_runs_out_of_time_is_incomplete(self) -> None:
-        """What is not gone at its deadline is left, and `down` says how to go on; in an `up` it
-        is a conflict, as the table says."""
-        late = [error("r is not gone after 3h (cannot be deleted yet: PROVISIONING: …)", "slice")]
-
-        assert type(failure("destroy", late, "")) is IncompleteTeardownError
-        assert "`tpuflex down` again" in failure("destroy", late, "").hint
-        assert type(failure("up", late, "")) is ConflictError
-
-    def test_a_run_that_is_over(self) -> None:
-        """The end of a run has the exit code of a host that does not serve, and the way on."""
-        for text in (
-            "r: the run is over and nothing is bought again unasked",
-            "the run of r is over",
-        ):
-            found = failure("up", [error(text)], "")
-
-            assert type(found) is BootError
-            assert "tpuflex:slice.rerun" in found.hint
-
-    @pytest.mark.parametrize(
-        "text", [f"r is not active after 1h\n{TABLE[Condition.WAITING].up.text}", PROTECTED.text]
-    )
-    def test_what_the_provider_says_to_do_is_not_said_twice(self, text: str) -> None:
-        """The provider's own advice stands alone."""
-        assert failure("up", [error(text)], "").hint == ""
-
-    def test_keys_of_a_run_that_is_over(self) -> None:
-        """The provider names the keys, the hint where they are written."""
-        found = failure("up", [error(TABLE[Condition.ENDED].up.text)], "")
-
-        assert found.hint == "These are keys of tpuflex:slice in the stack file."
 
     def test_after_a_killed_run(self) -> None:
         """A failure that follows a killed run points to the command that repairs its state."""

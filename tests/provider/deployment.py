@@ -19,6 +19,7 @@ from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.tpu.capacity import Capacity
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.serve import start
+from tpuflex.engine.events import Note, progress_of
 from tpuflex.gcp.timing import Timing
 from tpuflex.provider.main import connector
 from tpuflex.provider.servicer import Servicer
@@ -51,6 +52,7 @@ class Rig:
     opts: pulumi.ResourceOptions
     lines: list[str] = field(default_factory=list)
     ephemeral: list[str] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
 
     def program(self) -> None:
         """The Pulumi program of the stack."""
@@ -62,6 +64,8 @@ class Rig:
 
     def hear(self, event: automation.EngineEvent) -> None:
         """Keep what the engine shows."""
+        if isinstance(note := progress_of(event), Note):
+            self.notes.append(note)
         said = event.diagnostic_event
         if said is not None:
             (self.ephemeral if said.ephemeral else self.lines).append(said.message)

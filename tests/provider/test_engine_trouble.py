@@ -14,6 +14,8 @@ import requests
 from pulumi.automation.errors import CommandError
 
 from tests.provider.deployment import NAME, Rig, outputs, until
+from tpuflex.codes import Code
+from tpuflex.request.outcomes import TABLE, Condition
 
 pytestmark = [
     pytest.mark.engine,
@@ -33,6 +35,7 @@ def test_timeout_keeps_waiting_request_and_next_up_goes_on(rig: Rig) -> None:
     with pytest.raises(CommandError, match="is not active after 1s"):
         rig.up()
 
+    assert Code.WAITING in {note.code for note in rig.notes if note.severity == "error"}
     kept = rig.resource()
     assert kept is not None
     assert kept["id"] == NAME
@@ -215,6 +218,9 @@ def test_ended_run_is_reported_and_not_bought_again(rig: Rig) -> None:
 
     assert outputs(rig)["lifecycle"] == "ended"
     assert "the run is over" in "".join(rig.lines)
+    over = {note.severity: note.text for note in rig.notes if note.code is Code.RUN_OVER}
+    assert over["info"] == TABLE[Condition.ENDED].preview.text
+    assert over["error"].endswith(TABLE[Condition.ENDED].up.text)
     assert len(rig.calls("POST")) == 1
     rig.destroy()
     assert rig.tpu() == {}

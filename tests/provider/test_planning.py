@@ -9,9 +9,10 @@ import pytest
 
 from pulumi_plugin.values import UNKNOWN, Properties
 from tests.provider.fakes import NAME, Cloud, args, missing, node, queued, scripted, sequence
+from tpuflex.codes import Code
 from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource
-from tpuflex.provider.planning import plan
+from tpuflex.provider.planning import PlanNote, plan
 from tpuflex.request.check import input_properties, with_defaults
 from tpuflex.request.outcomes import TABLE, Condition
 
@@ -67,7 +68,7 @@ def test_renewal_is_never_silent() -> None:
     assert changes(inputs(), inputs(), state("ended"), END + 86400) == {"lifecycle": False}
     wanted = inputs(renewBefore="3600s")
     assert plan(wanted, wanted, state(), END - 600).notes == (
-        "10m of the run are left, less than renewBefore (1h): a new one takes over",
+        PlanNote("10m of the run are left, less than renewBefore (1h): a new one takes over"),
     )
     assert changes(wanted, wanted, state("ended"), END) == {"lifecycle": True}
 
@@ -90,14 +91,15 @@ def test_what_is_replaced_for_where_it_stands_says_so(
     found = plan(inputs(), inputs(), stood, END)
 
     assert found.diff.replaces
-    assert found.notes == (TABLE[condition].up.text,)
+    assert found.notes == (PlanNote(TABLE[condition].up.text),)
 
 
 def test_a_run_that_is_over_is_foretold_unless_a_new_one_was_asked_for() -> None:
     """The plan of an ended run says that nothing is requested; with `rerun` a new run is."""
     ended = state("ended")
+    over = PlanNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER)
 
-    assert plan(inputs(), inputs(), ended, END).notes == (TABLE[Condition.ENDED].preview.text,)
+    assert plan(inputs(), inputs(), ended, END).notes == (over,)
     assert plan(inputs(rerun="1"), inputs(rerun="2"), ended, END).notes == ()
 
 

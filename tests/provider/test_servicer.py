@@ -31,6 +31,7 @@ from tests.provider.fakes import (
     sequence,
 )
 from tpuflex import __version__
+from tpuflex.codes import Code, split_code
 from tpuflex.errors import AccessError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
@@ -145,6 +146,19 @@ def test_a_diff_speaks_only_of_what_is_planned(served: Served) -> None:
     assert served.said == []
 
 
+def test_a_diff_says_with_a_code_that_the_run_is_over(served: Served) -> None:
+    """The command line shows that in words of its own, and must recognise it."""
+    inputs = encode(INPUTS)
+    ended = encode({**INPUTS, "lifecycle": "ended", "state": "SUSPENDED", "name": NAME})
+
+    served.stub.Check(provider_pb2.CheckRequest(urn=URN, news=inputs, olds=inputs))
+    served.stub.Diff(
+        provider_pb2.DiffRequest(id=NAME, urn=URN, olds=ended, news=inputs, old_inputs=inputs)
+    )
+
+    assert [split_code(text)[1] for text in served.said] == [Code.RUN_OVER]
+
+
 def test_create_previews_without_a_call(served: Served) -> None:
     """A previewed create knows the names and asks the cloud nothing."""
     served.cloud.request = sequence(AccessError("nobody may ask"))
@@ -189,6 +203,7 @@ def test_failed_request_is_kept_in_the_state(served: Served) -> None:
     assert decode(kept.properties)["lifecycle"] == "failed"
     assert decode(kept.inputs) == INPUTS
     assert TOKEN not in str(kept.reasons)
+    assert [split_code(reason)[1] for reason in kept.reasons] == [Code.CAPACITY]
 
 
 def test_cancel_ends_waits_at_once_and_configure_allows_new_ones(served: Served) -> None:

@@ -79,6 +79,8 @@ def transcript(
     except TpuflexError as error:
         page.add(f"x {type(error).__name__}: {error.message}")
         page.lines += [f"{'hint:':>10} {line}" for line in error.hint.splitlines()]
+        if error.code is not None:
+            page.lines.append(f"{'code:':>10} {error.code}")
         if isinstance(error, UnreadyError):
             page.lines.append(f"{'kept:':>10} {_result(error.snapshot)}")
     return "\n".join([*page.lines, ""])

@@ -35,6 +35,7 @@ RANKS: dict[str, int] = {
     "settings": 1,
     "naming": 1,
     "duration": 1,
+    "codes": 1,
     "errors": 1,
     "request": 1,
     # Pulumi's plugin protocol knows nothing of tpuflex.

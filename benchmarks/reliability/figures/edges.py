@@ -184,7 +184,7 @@ def _engine(rig: EdgeRig, command: str) -> Said:
     told = "\n".join(rig.told)
     if not rig.engine.said:
         return Said(told, 0)
-    notes = [Note("error", text, "slice") for text in rig.engine.said]
+    notes = [Note.of("error", text, "slice") for text in rig.engine.said]
     error = failure(_OPERATIONS[command], notes, "")
     return Said(f"{told}\n{error}", error.exit_code)
 

@@ -19,10 +19,10 @@ from reliability.figures.history_plans import plan
 from reliability.invariants import Command, Violation
 from reliability.servicer_rig import ServicerRig
 from reliability.snapshot import is_over, stored_resources
+from tpuflex.codes import Code, split_code
 from tpuflex.errors import ConflictError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import RUN_OVER
 
 #: How many histories the full run has.
 COUNT = 10_000
@@ -104,7 +104,8 @@ def _stays_over(rig: ServicerRig, result: Result) -> None:
     """An `up` buys nothing unasked when the run is over, says so, and fails."""
     ended = rig.run("up")
     said = "; ".join(rig.engine.said[-1:])
-    result.wanted(ended.exit_code == 1 and RUN_OVER in said, "I7", f"`up` after the run: {said}")
+    good = ended.exit_code == 1 and split_code(said)[1] is Code.RUN_OVER
+    result.wanted(good, "I7", f"`up` after the run: {said}")
     bought = [
         call
         for call in rig.evidence().history

@@ -24,6 +24,7 @@ from reliability import snapshot
 from reliability.figures.figure import Case, Figure, Json, Result
 from reliability.servicer_rig import ServicerRig
 from reliability.token_server import TokenServer, session, write_credentials
+from tpuflex.codes import Code, split_code
 
 HOUR = 3600.0
 WEEK_H = 168.0
@@ -195,7 +196,7 @@ def _judge_end(
         due = span
         if "sleeps" in facts:
             due = max(span, (facts.get("sleeps_at", 0.5) + facts["sleeps"]) * span)
-        good = exit_code == 1 and "is not active after" in said
+        good = exit_code == 1 and split_code(said)[1] is Code.WAITING
         result.wanted(good, "not converged", f"at the deadline `up` ends with {exit_code}: {said}")
         kept = [r for r in snapshot.stored_resources(rig.engine.export()) if r.get("initErrors")]
         result.wanted(len(kept) == 1, "manual", f"{len(kept)} waiting requests are in the state")

@@ -20,6 +20,7 @@ from embedded_cloud.faults.rule import Rule, Where
 from reliability.figures.figure import Case, Figure, Result
 from reliability.figures.waiting import FLAKY, GET, HOUR, POLL_S, RETRIES_S, WEEK_H, ZONES
 from reliability.provider_process import ProviderProcess, Weight
+from tpuflex.codes import Code, split_code
 
 #: Real seconds that a wait takes.
 REAL_S = 90.0
@@ -81,8 +82,7 @@ def judge(rig: ProviderProcess, case: Case) -> Result:
     }
     fewest = FEWEST_POLLS * facts["real_s"] / REAL_S
     result.wanted(polls >= fewest, "rig", f"only {polls} polls were made")
-    wanted = "" if granted else "is not active after"
-    wrong = [end for end in ends if (end != "" if granted else wanted not in end)]
+    wrong = [end for end in ends if (end if granted else split_code(end)[1] is not Code.WAITING)]
     result.wanted(not wrong, "not converged", f"ended: {wrong[:3]}")
     # A thread that is woken late is late by that much times the speed.
     due = (facts["granted_at"] if granted else 1.0) * span

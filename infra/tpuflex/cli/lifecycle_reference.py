@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from tpuflex.codes import Code
+from tpuflex.engine.failure import OUTCOMES
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.request.edges import COMMANDS, EDGES
 from tpuflex.request.outcomes import (
@@ -31,6 +33,15 @@ The exact words, among other lines, and the exit code. A dash: nothing about the
 `pulumi refresh`; the others are `tpuflex` commands, and the `pulumi` commands say the same of the
 slice. A command that waits says this, and fails, only when its time is up.
 """
+_CODES = """\
+## Codes of the provider's failures
+
+What fails in the provider for one of these reasons ends with the code in brackets, ` [not-gone]`
+for example, wherever Pulumi shows or stores it: on the console of `pulumi up`, in its log, in the
+state (`initErrors`). Search for it there. `tpuflex` shows the text without the code and exits as
+this table says, whatever the words are; of several codes, the upper one decides. `[run-over]` also
+ends the line in which a preview says so.
+"""
 _EDGES = """\
 ## Every edge
 
@@ -48,7 +59,8 @@ The exit code is the row's. If there is no request of ours (gone, foreign), the 
 
 def lifecycle_reference() -> str:
     """The document."""
-    parts = [_HEAD, _ROWS, *_rows(), "", _beside(), "", _EDGES, _edges(), "", _FIELDS, _fields()]
+    said = [_ROWS, *_rows(), "", _beside(), "", _CODES, _codes()]
+    parts = [_HEAD, *said, "", _EDGES, _edges(), "", _FIELDS, _fields()]
     return "\n".join(parts).rstrip() + "\n"
 
 
@@ -79,6 +91,13 @@ def _beside() -> str:
 
 def _cells(outcome: Outcome) -> tuple[str, str]:
     return str(outcome.exit_code), outcome.text
+
+
+def _codes() -> str:
+    exits = {code: str(outcome.error.exit_code) for code, outcome in OUTCOMES.items()}
+    exits[Code.NOT_GONE] += f"; `down`: {STUCK_DOWN.exit_code}"
+    rows = [(f"`{code}`", exits[code], code.meaning) for code in Code]
+    return _table(("code", "exit", "meaning"), rows)
 
 
 def _edges() -> str:

@@ -12,18 +12,16 @@ from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, check_source
+from tpuflex.codes import Code
 from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
 from tpuflex.engine.run import EngineRun
 from tpuflex.naming import ENDPOINT_NAME
-from tpuflex.request.outcomes import TABLE, Condition
 
 if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan
-
-    pass
 
 
 #: URN patterns of the secret containers and of what they depend on.
@@ -37,10 +35,6 @@ SECRETS = (
 )
 
 
-#: What a plan says of a request whose run is over, in place of the engine's operation.
-_FORETOLD = TABLE[Condition.ENDED].preview.text
-
-
 class StackRun:
     """One command's work on a stack through the engine, with its progress shown."""
 
@@ -52,6 +46,7 @@ class StackRun:
         self._progress: LiveProgress | None = None
         self._partial = False
         self._shown: set[str] = set()
+        self._run_over = False  # and `up` would request nothing
 
     @cached_property
     def target(self) -> Target:
@@ -88,7 +83,7 @@ class StackRun:
         _ = self._loading
         cost = run_cost(self._stack.settings)
         preview = self.engine.preview()
-        plan = StackPlan(self._stack, preview, cost, run_over=_FORETOLD in self._shown)
+        plan = StackPlan(self._stack, preview, cost, run_over=self._run_over)
         if any(step.type == BUCKET for step in plan.plan.changes):
             # A new bucket is filled from the source: report a misspelt one before consent.
             check_source(self._stack)
@@ -174,7 +169,8 @@ class StackRun:
     def _report(self, note: Note) -> None:
         if note.severity != "error" and not note.passing and note.text not in self._shown:
             self._shown.add(note.text)
-            if note.text == _FORETOLD:
+            if note.code is Code.RUN_OVER:
+                self._run_over = True
                 return  # the plan shows it on a line of its own
             word = "warning" if note.severity == "warning" else ""
             self._invocation.output.progress(f"  {word:8} {note.name}: {note.text}")

@@ -7,6 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from tpuflex.codes import Code, split_code
+
 if TYPE_CHECKING:
     from pulumi.automation.events import DiagnosticEvent, EngineEvent, StepEventMetadata
 
@@ -113,15 +115,23 @@ class Note:
 
     Attributes:
         severity: ``info``, ``warning`` or ``error``.
-        text: the message, without colour codes.
+        text: the message, without colours and code.
         name: logical name of the resource it is about, or empty.
         passing: the message only reports the progress of a wait.
+        code: what our provider says that it is about, if it says so.
     """
 
     severity: str
     text: str
     name: str = ""
     passing: bool = False
+    code: Code | None = None
+
+    @classmethod
+    def of(cls, severity: str, message: str, name: str = "", *, passing: bool = False) -> Note:
+        """The note of a message as the engine hands it over."""
+        text, code = split_code(message)
+        return cls(severity, text, name, passing, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,9 +189,9 @@ def _note(event: DiagnosticEvent) -> Note | None:
     # The SDK's debug messages describe its internals, several for each resource.
     if not text or event.severity == "debug":
         return None
-    return Note(
-        severity=event.severity.partition("#")[0],
-        text=text,
-        name=name_of(event.urn) if event.urn else "",
+    return Note.of(
+        event.severity.partition("#")[0],
+        text,
+        name_of(event.urn) if event.urn else "",
         passing=bool(event.ephemeral),
     )

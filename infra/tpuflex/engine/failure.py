@@ -1,13 +1,18 @@
 """Why an engine operation failed, as one error of ours: the program's, the provider's, or the
-engine's own. Pure: it sorts the texts that the engine printed."""
+engine's own. Pure.
+
+What our provider says is sorted by its code. Only the engine's words, and Google's through other
+providers, are sorted by their text: they come without one."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Awaitable, Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
+from tpuflex.codes import Code, deciding
 from tpuflex.engine.events import Note
 from tpuflex.errors import (
     AccessError,
@@ -21,18 +26,7 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
-from tpuflex.request.causes import Cause, tag
-from tpuflex.request.outcomes import (
-    NOT_ACTIVE,
-    NOT_GONE,
-    PROTECTED,
-    RUN_OVER,
-    RUN_OVER_CLEANED,
-    TABLE,
-    Condition,
-    owned_by,
-    run_ended,
-)
+from tpuflex.request.outcomes import TABLE, Condition
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -64,8 +58,6 @@ _DIED = re.compile(
     r"Detected that \S*?(?P<plugin>[^\s/]+) exited prematurely(?:[\s\S]*?streams of the plugin:)?"
     r"(?P<printed>[\s\S]*)"
 )
-#: Any name, in the provider's words.
-_NAME = r"\S+"
 _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
 
 
@@ -148,22 +140,27 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         return EngineError(
             f"pulumi {operation} failed:\n{tail or 'it printed nothing.'}", hint=hint
         )
-    crash = next((match for p in problems if (match := _PROGRAM.search(p))), None)
+    crash = next((match for p in problems if (match := _PROGRAM.search(p.text))), None)
     if crash is not None:
         return EngineError(
             f"The Pulumi program failed: {crash['error']}",
             hint="That is a bug. `tpuflex -v …` shows the whole of it.",
         )
-    died = next((match for p in problems if (match := _DIED.search(p))), None)
+    died = next((match for p in problems if (match := _DIED.search(p.text))), None)
     if died is not None:
         return _death(operation, died["plugin"], died["printed"].strip())
-    text = "\n".join(problems)
-    kind = _kind(text)
-    if operation == "destroy" and kind is ConflictError and NOT_GONE in text:
+    text = "\n".join(map(str, problems))
+    code = deciding(problem.code for problem in problems)
+    if operation == "destroy" and code is Code.NOT_GONE:
         return IncompleteTeardownError(
             text, hint="Run `tpuflex down` again: it goes on where this one stopped."
         )
-    return kind(text, hint=hint or _hint(text, operation))
+    if code is None:
+        advice = "Set PULUMI_CONFIG_PASSPHRASE." if "passphrase" in text else _again(operation)
+        return EngineError(text, hint=hint or advice)
+    outcome = OUTCOMES[code]
+    advice = _again(operation) if outcome.hint is None else outcome.hint
+    return outcome.error(text, hint=hint or advice)
 
 
 def _death(operation: str, plugin: str, printed: str) -> EngineError:
@@ -196,7 +193,19 @@ def _holder(stderr: str) -> str:
     )
 
 
-def _problems(notes: Iterable[Note]) -> Iterable[str]:
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """One error that the engine printed."""
+
+    name: str
+    text: str
+    code: Code | None
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.text}" if self.name else self.text
+
+
+def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
     seen = set()
     for note in notes:
         if note.severity != "error" or _ECHOES.match(note.text):
@@ -205,43 +214,54 @@ def _problems(notes: Iterable[Note]) -> Iterable[str]:
         text = text.removeprefix("error: ").strip()
         if text and text not in seen:
             seen.add(text)
-            yield f"{note.name}: {text}" if note.name else text
+            yield _Problem(note.name, text, note.code or _googles(text))
 
 
-def _any_of(*texts: str) -> re.Pattern[str]:
-    return re.compile("|".join(map(re.escape, texts)))
-
-
-_KINDS: tuple[tuple[re.Pattern[str], type[TpuflexError]], ...] = (
-    # The provider's own words, then Google's.
-    (_any_of(NOT_ACTIVE, tag(Cause.STOCKOUT), tag(Cause.EXPIRED)), CapacityError),
-    (re.compile(f"{re.escape(RUN_OVER)}|{run_ended(_NAME)}"), BootError),
-    (_any_of(PROTECTED.text, NOT_GONE), ConflictError),
-    (re.compile(f"queuedResources/{owned_by(_NAME, '')}"), AlreadyExistsError),
-    (re.compile(f"{re.escape(tag(Cause.QUOTA))}|quota", re.I), QuotaError),
-    (
-        re.compile(
-            f"{re.escape(tag(Cause.PERMISSION))}|PERMISSION_DENIED|permission|UNAUTHENTICATED"
-        ),
-        AccessError,
-    ),
+#: Google's words in failures without a code: those of other providers, and what ours passes on.
+_GOOGLES: tuple[tuple[re.Pattern[str], Code], ...] = (
+    (re.compile("quota", re.I), Code.QUOTA),
+    (re.compile("PERMISSION_DENIED|permission|UNAUTHENTICATED"), Code.PERMISSION),
 )
 
 
-def _kind(text: str) -> type[TpuflexError]:
-    return next((kind for pattern, kind in _KINDS if pattern.search(text)), EngineError)
+def _googles(text: str) -> Code | None:
+    """The code for a failure that came without one."""
+    return next((code for pattern, code in _GOOGLES if pattern.search(text)), None)
 
 
-def _hint(text: str, operation: str) -> str:
-    if TABLE[Condition.WAITING].up.text in text or PROTECTED.text in text:
-        return ""  # the provider says all that there is to do
-    if _kind(text) is CapacityError:
-        return "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
-    if _kind(text) is BootError:
-        if RUN_OVER_CLEANED in text:
-            return "These are keys of tpuflex:slice in the stack file."
-        advice = TABLE[Condition.ENDED].status.text
-        return f"{advice[:1].upper()}{advice[1:]}."
-    if "passphrase" in text:
-        return "Set PULUMI_CONFIG_PASSPHRASE."
+@dataclass(frozen=True, slots=True)
+class CodeOutcome:
+    """How a command ends.
+
+    Attributes:
+        error: class of the error, which sets the exit code.
+        hint: what the error says to do; empty where the provider's text says all; None for the
+            command to run again.
+    """
+
+    error: type[TpuflexError]
+    hint: str | None = None
+
+
+_ENDED = TABLE[Condition.ENDED].status.text
+#: How a command ends, by the code of its failure; a `down` of what is :attr:`Code.NOT_GONE` ends
+#: with :class:`IncompleteTeardownError`.
+OUTCOMES: Mapping[Code, CodeOutcome] = {
+    Code.WAITING: CodeOutcome(CapacityError, ""),
+    Code.CAPACITY: CodeOutcome(
+        CapacityError,
+        "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`.",
+    ),
+    Code.RUN_OVER: CodeOutcome(BootError, "These are keys of tpuflex:slice in the stack file."),
+    Code.RUN_ENDED: CodeOutcome(BootError, f"{_ENDED[:1].upper()}{_ENDED[1:]}."),
+    Code.NOT_GONE: CodeOutcome(ConflictError),
+    Code.PROTECTED: CodeOutcome(ConflictError, ""),
+    Code.NAME_TAKEN: CodeOutcome(AlreadyExistsError),
+    Code.QUOTA: CodeOutcome(QuotaError),
+    Code.PERMISSION: CodeOutcome(AccessError),
+    Code.STOPPED: CodeOutcome(EngineError, ""),
+}
+
+
+def _again(operation: str) -> str:
     return f"Run `tpuflex {'down' if operation == 'destroy' else 'up'}` again once that is fixed."

@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
+from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -104,11 +105,12 @@ def as_exception(
     if error.http_status == 404:
         return NotFoundError(text)
     if error.http_status == 401:
-        return AccessError(text, hint=_LOG_IN_EMBEDDED if is_loopback(url) else _LOG_IN)
+        log_in = _LOG_IN_EMBEDDED if is_loopback(url) else _LOG_IN
+        return AccessError(text, hint=log_in, code=Code.PERMISSION)
     if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
-        return QuotaError(text, hint=remedy(Cause.QUOTA, error.message))
+        return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.http_status == 403:
-        return AccessError(text, hint=remedy(Cause.PERMISSION))
+        return AccessError(text, hint=remedy(Cause.PERMISSION), code=Code.PERMISSION)
     kind: type[ApiError] = ApiError
     if error.status == "ALREADY_EXISTS" or (error.http_status == 409 and not error.status):
         kind = AlreadyExistsError

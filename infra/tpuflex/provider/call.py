@@ -12,6 +12,7 @@ from types import TracebackType
 from typing import Protocol
 from uuid import uuid4
 
+from tpuflex.codes import Code
 from tpuflex.duration import format_duration, parse_duration
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
@@ -172,6 +173,8 @@ class UnreadyError(TpuflexError):
         snapshot: the last look at it.
     """
 
-    def __init__(self, message: str, *, snapshot: Snapshot, hint: str = "") -> None:
-        super().__init__(message, hint=hint)
+    def __init__(
+        self, message: str, *, snapshot: Snapshot, hint: str = "", code: Code | None = None
+    ) -> None:
+        super().__init__(message, hint=hint, code=code)
         self.snapshot = snapshot

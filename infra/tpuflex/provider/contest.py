@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tpuflex.codes import Code, deciding
 from tpuflex.errors import AccessError, ApiError, InterruptedByUser, QuotaError, TpuflexError
 from tpuflex.provider.call import HEARTBEAT, Call, Deadlines, UnreadyError, elapsed, pause_for
 from tpuflex.provider.delete import Removal
@@ -120,7 +121,14 @@ class Contest:
             return True
         return any(attempt.exists for attempt in self.attempts)
 
-    def kept(self, message: str, hint: str, first: ZoneAttempt | None = None) -> UnreadyError:
+    def kept(
+        self,
+        message: str,
+        hint: str,
+        first: ZoneAttempt | None = None,
+        *,
+        code: Code | None = None,
+    ) -> UnreadyError:
         """The error that keeps everything that exists in the state.
 
         Args:
@@ -128,6 +136,7 @@ class Contest:
             hint: what to do.
             first: what the state shows; unless given the request that is furthest along, of those
                 that may still become active if there are any.
+            code: its code, if it has one.
         """
         there = [attempt for attempt in self.attempts if attempt.exists]
         order = sorted(there, key=lambda each: (not each.live, rank(each.seen.lifecycle)))
@@ -139,7 +148,7 @@ class Contest:
             *self.stuck,
         )
         kept = Snapshot(seen.name, seen.queued_resource, seen.nodes, seen.at, also)
-        return UnreadyError(message, snapshot=kept, hint=hint)
+        return UnreadyError(message, snapshot=kept, hint=hint, code=code)
 
     # -- telling -----------------------------------------------------------------------------
 
@@ -186,18 +195,19 @@ def all_zones_failed(contest: Contest) -> TpuflexError | None:
     lines = "\n".join(f"  {e.summary()}: {e.error.message}" for e in contest.attempts if e.error)
     message = f"no zone can provide {contest.args.accelerator_type}:\n{lines}"
     hint = "\n".join(dict.fromkeys(error.hint for error in errors if error.hint))
+    code = deciding(error.code for error in errors)
     if contest.remains():
         last = next((e for e in reversed(contest.attempts) if e.exists and e.error), None)
-        return contest.kept(message, hint, last)
+        return contest.kept(message, hint, last, code=code)
     kinds = {type(error) for error in errors}
     kind = next((k for k in (QuotaError, AccessError) if kinds == {k}), ApiError)
-    return kind(message, hint=hint)
+    return kind(message, hint=hint, code=code)
 
 
 def _of_one(contest: Contest, error: TpuflexError) -> TpuflexError:
     if not isinstance(error, UnreadyError) and not contest.remains():
         return error
-    kept = contest.kept(error.message, error.hint)
+    kept = contest.kept(error.message, error.hint, code=error.code)
     kept.__cause__ = error
     return kept
 

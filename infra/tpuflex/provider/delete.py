@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 
+from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -15,7 +16,7 @@ from tpuflex.errors import (
 from tpuflex.provider.call import HEARTBEAT, POLL_BUDGET, Call, elapsed, pause_for
 from tpuflex.request.model import Node
 from tpuflex.request.name import Nodes, RequestName
-from tpuflex.request.outcomes import NOT_GONE, STUCK, TABLE, Condition
+from tpuflex.request.outcomes import STUCK, TABLE, Condition
 from tpuflex.request.snapshot import Snapshot
 
 _REFUSALS = 3
@@ -142,8 +143,9 @@ class Removal:
             raise self.interrupted() from error
         if self.call.timing.monotonic() >= self.deadline:
             raise ConflictError(
-                f"{self.name} {NOT_GONE} {elapsed(now - self.started)} ({self.said})",
+                f"{self.name} is not gone after {elapsed(now - self.started)} ({self.said})",
                 hint=STUCK,
+                code=Code.NOT_GONE,
             )
         return False
 
@@ -194,6 +196,7 @@ class Removal:
         raise ConflictError(
             f"{self.name} belongs to {seen.owner} and was left alone",
             hint="Remove it from this state with `pulumi state delete URN`.",
+            code=Code.NAME_TAKEN,
         )
 
     def _act(self, seen: Snapshot) -> None:

@@ -10,6 +10,7 @@ from google.protobuf.struct_pb2 import Struct
 from pulumi_plugin.replies import InitFailedError
 from pulumi_plugin.values import Properties, has_unknown, type_of
 from pulumi_plugin.wire import decode, encode, secret_keys
+from tpuflex.codes import with_code
 from tpuflex.errors import TpuflexError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.call import UnreadyError
@@ -70,6 +71,12 @@ def previewed_update(olds: Struct, news: Struct) -> Struct:
     return merged
 
 
+def failure_text(error: TpuflexError) -> str:
+    """``error`` as the engine gets it: its code is part of the text, which is all that the engine
+    hands on."""
+    return with_code(str(error), error.code)
+
+
 @contextmanager
 def kept(given: Struct) -> Iterator[None]:
     """Have the engine keep a request in the state that the block leaves behind when it fails.
@@ -82,7 +89,7 @@ def kept(given: Struct) -> Iterator[None]:
     except UnreadyError as error:
         seen = error.snapshot
         raise InitFailedError(
-            str(error),
+            failure_text(error),
             id_=str(seen.name),
             properties=properties(given, seen),
             inputs=given,

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pydantic import JsonValue
 
 from pulumi_plugin.values import Properties
+from tpuflex.codes import Code
 from tpuflex.duration import google_seconds, parse_duration
 from tpuflex.errors import ConflictError, InterruptedByUser, TpuflexError
 from tpuflex.naming import generation_id, generation_of
@@ -51,7 +52,9 @@ def create(call: Call, inputs: Properties, *, timeout: float) -> Snapshot:
         raise
     except (TpuflexError, InterruptedByUser) as error:
         # An adopted request that runs, and is billed, must not be lost because a patch was refused.
-        raise UnreadyError(error.message, snapshot=seen, hint=error.hint) from error
+        raise UnreadyError(
+            error.message, snapshot=seen, hint=error.hint, code=error.code
+        ) from error
 
 
 def update(
@@ -125,6 +128,7 @@ def _after_the_run(call: Call, args: RequestArgs, known: list[RequestName]) -> U
     left = _left(call, args, known)
     cleaned = f"{known[0]}: {RUN_OVER_CLEANED}"
     message, hint = f"{known[0]}: {RUN_OVER_LEFTOVER}" if left else cleaned, ""
+    code: Code | None = Code.RUN_OVER
     if args.on_run_end == "delete" and left:
         call.report("the run is over: deleting what it left, which still uses quota")
         deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion
@@ -132,13 +136,14 @@ def _after_the_run(call: Call, args: RequestArgs, known: list[RequestName]) -> U
             delete_all([Removal(call, s.name, args.labels, deadline, s.created) for s in left])
             left, message = [], cleaned
         except (TpuflexError, InterruptedByUser) as error:
-            message, hint = error.message, error.hint
+            message, hint, code = error.message, error.hint, error.code
     over = Snapshot(known[0], at=call.timing.wall(), known_ended=True)
     seen, *others = left or [over]
     return UnreadyError(
         message,
         snapshot=replace(seen, also=tuple(other.name for other in others)),
         hint=hint,
+        code=code,
     )
 
 
@@ -174,7 +179,9 @@ def refuse_deletion(
             continue
         if not any(_serves(call, heir, labels) for heir in _heirs(inputs, every)):
             raise ConflictError(
-                f"{name} is ACTIVE and {PROTECTED.text}: it is not deleted", hint=UNPROTECT
+                f"{name} is ACTIVE and {PROTECTED.text}: it is not deleted",
+                hint=UNPROTECT,
+                code=Code.PROTECTED,
             )
 
 

@@ -9,7 +9,7 @@ from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.request.body import BOOT_METADATA, spec_hash
-from tpuflex.request.causes import classify, remedy
+from tpuflex.request.causes import FAILURE_CODES, Cause, classify, remedy
 from tpuflex.request.diff import PATCHABLE
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Node, Operation
@@ -122,9 +122,12 @@ def _result(
     if operation.error is None:
         return None
     failure = operation.error
+    cause = classify(failure.code, failure.message)
     return ApiError(
         f"{seen.name.node(id_)} could not be changed (code {failure.code}): {failure.message}",
-        hint=remedy(classify(failure.code, failure.message)),
+        hint=remedy(cause),
+        # A change waits for no capacity, whatever its code says.
+        code=FAILURE_CODES[cause] if cause in (Cause.QUOTA, Cause.PERMISSION) else None,
     )
 
 
@@ -136,7 +139,8 @@ def _failure(failures: dict[str, TpuflexError], nodes: int) -> TpuflexError:
     which = ", ".join(failures)
     message = f"{len(failures)} of {nodes} nodes could not be changed ({which}): {first.message}"
     kind = AccessError if isinstance(first, AccessError) else ApiError
-    return kind(message, hint=first.hint or "Run `pulumi up` again: it changes the rest.")
+    hint = first.hint or "Run `pulumi up` again: it changes the rest."
+    return kind(message, hint=hint, code=first.code)
 
 
 def _body(changed: JsonObject) -> JsonObject:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 
+from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -22,7 +23,7 @@ from tpuflex.request.body import request_body, request_name, spec_hash
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Operation
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import TABLE, Condition, owned_by
+from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import is_settled
 
@@ -163,8 +164,9 @@ def refusal(seen: Snapshot, judged: Verdict) -> AlreadyExistsError:
     """The error for a request under our name that must not be touched."""
     if judged is Verdict.REFUSE_FOREIGN:
         return AlreadyExistsError(
-            owned_by(str(seen.name), seen.owner),
+            f"{seen.name} belongs to {seen.owner}",
             hint=TABLE[Condition.FOREIGN].up.text,
+            code=Code.NAME_TAKEN,
         )
     return AlreadyExistsError(
         f"{seen.name} is ours, but it was requested with other settings ({seen.state})",

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from pulumi_plugin.changes import Change, ChangeKind, Diff
 from pulumi_plugin.values import Properties, has_unknown
+from tpuflex.codes import Code
 from tpuflex.duration import google_seconds
 from tpuflex.errors import ConflictError
 from tpuflex.provider.call import elapsed
@@ -30,6 +31,19 @@ _REPLACED = {
 
 
 @dataclass(frozen=True, slots=True)
+class PlanNote:
+    """What the user should know about a plan.
+
+    Attributes:
+        text: for people.
+        code: for the command line, if it reacts to it.
+    """
+
+    text: str
+    code: Code | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Plan:
     """The plan for the next `up`.
 
@@ -39,7 +53,7 @@ class Plan:
     """
 
     diff: Diff
-    notes: tuple[str, ...] = ()
+    notes: tuple[PlanNote, ...] = ()
 
 
 def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> Plan:
@@ -68,12 +82,12 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     renewal = due(new, outputs, now)
     if renewal is not None:
         changes[renewal.property] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
-        notes.append(renewal.text)
+        notes.append(PlanNote(renewal.text))
     if where is not None and where in _REPLACED:
-        notes.append(TABLE[_condition(where, outputs)].up.text)
+        notes.append(PlanNote(TABLE[_condition(where, outputs)].up.text))
     complete = with_next_generation(replace(found, changes=changes), new)
     if where is Lifecycle.ENDED and not complete.replaces:
-        notes.append(TABLE[Condition.ENDED].preview.text)
+        notes.append(PlanNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER))
     if complete.replaces:
         reasons = [path for path, change in changes.items() if change.replaces]
         if renewal is None or reasons != [renewal.property]:
@@ -198,4 +212,5 @@ def refuse_replacement(old: Properties, outputs: Properties, reasons: Iterable[s
             f"{outputs.get('name')} is ACTIVE and {PROTECTED.text}: it is not replaced for"
             f" {', '.join(sorted(reasons))}",
             hint=UNPROTECT,
+            code=Code.PROTECTED,
         )

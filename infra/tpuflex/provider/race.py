@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -22,7 +23,6 @@ from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import NOT_ACTIVE
 from tpuflex.request.snapshot import Snapshot, rank
 from tpuflex.request.states import Lifecycle
 
@@ -86,7 +86,8 @@ class Race:
         except InterruptedByUser as error:
             if not contest.remains():
                 raise
-            raise contest.kept(f"stopped waiting for {contest.names()}", GO_ON) from error
+            message = f"stopped waiting for {contest.names()}"
+            raise contest.kept(message, GO_ON, code=Code.STOPPED) from error
 
     # -- what an earlier run has left -----------------------------------------
 
@@ -116,7 +117,9 @@ class Race:
                 contest.drop(attempt)
             elif judged is Verdict.REFUSE_DIFFERENT:
                 refused = refusal(seen, judged)
-                raise contest.kept(refused.message, refused.hint) if contest.remains() else refused
+                if contest.remains():
+                    raise contest.kept(refused.message, refused.hint, code=refused.code)
+                raise refused
         if self._ordered:
             self._choose_turn()
 
@@ -166,7 +169,7 @@ class Race:
             operation = place(self._call, attempt.args, deadline=deadline)
         except UnreadyError as error:
             if isinstance(error.__cause__, InterruptedByUser):
-                raise self._contest.kept(error.message, error.hint) from error
+                raise self._contest.kept(error.message, error.hint, code=error.code) from error
             operation = None  # it may have arrived: the watch will tell
         except InterruptedByUser:
             attempt.exists = False
@@ -251,7 +254,9 @@ class Race:
             return
         if over:
             raise contest.kept(
-                f"{contest.names()} {NOT_ACTIVE} {over[0]}: {contest.describe()}", GO_ON
+                f"{contest.names()} is not active after {over[0]}: {contest.describe()}",
+                GO_ON,
+                code=Code.WAITING,
             )
 
     # -- the end -----------------------------------------------------------------------------
@@ -278,6 +283,7 @@ class Race:
                 f"{winner.name} is ACTIVE, but the requests in other zones are not gone: {what}",
                 "Run `pulumi up` again: it deletes the rest.",
                 winner,
+                code=failures[0].code if failures else None,
             )
         if beside:
             winner.watch.poll()  # deleting may have taken longer than its run

@@ -22,6 +22,7 @@ from pulumi_plugin.replies import (
 from pulumi_plugin.serve import Plugin
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex import __version__
+from tpuflex.codes import with_code
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
@@ -29,6 +30,7 @@ from tpuflex.provider import configuration
 from tpuflex.provider.call import Call, Waits
 from tpuflex.provider.generations import Generations
 from tpuflex.provider.marshalling import (
+    failure_text,
     inputs_of,
     kept,
     previewed_creation,
@@ -47,7 +49,7 @@ Connect = Callable[[configuration.Configuration, Timing], TpuClient]
 
 def _describe(error: Exception) -> Failure:
     if isinstance(error, TpuflexError):
-        return grpc.StatusCode.UNKNOWN, str(error)
+        return grpc.StatusCode.UNKNOWN, failure_text(error)
     return grpc.StatusCode.UNKNOWN, internal_error("the tpuflex provider", error)
 
 
@@ -171,7 +173,7 @@ class Servicer(Plugin):
         planned = plan(old, decode(request.news), olds, self._timing.wall())
         # Refresh and destroy ask for a diff, too, but plan nothing.
         for note in planned.notes if request.urn in self._planned else ():
-            self.log.write(request.urn, note)
+            self.log.write(request.urn, with_code(note.text, note.code))
         return diff_response(planned.diff)
 
     @reported

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -12,10 +13,10 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.provider.call import POLL_BUDGET, Call, Deadlines, UnreadyError, elapsed, pause_for
-from tpuflex.request.causes import Cause, classify, remedy, tag
+from tpuflex.request.causes import FAILURE_CODES, Cause, classify, explained, remedy
 from tpuflex.request.model import Operation, Status
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import TABLE, Condition, run_ended
+from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.snapshot import NO_REASON, Snapshot
 from tpuflex.request.states import Lifecycle, is_settled
 
@@ -143,7 +144,9 @@ class Watch:
             self.refused_since = now
         self.refusals += 1
         if self.refusals >= _REFUSALS and now - self.refused_since >= _REFUSED_FOR:
-            raise UnreadyError(error.message, snapshot=self.seen, hint=error.hint) from error
+            raise UnreadyError(
+                error.message, snapshot=self.seen, hint=error.hint, code=error.code
+            ) from error
         self.not_before = now + _REFUSED_PAUSE
         if self.refusals == 1:
             text = f"refused: {error.message}; asking again for {elapsed(_REFUSED_FOR)}"
@@ -186,17 +189,18 @@ class Watch:
         if self.seen.gone:
             raise rejection(self.name, failure)
         if not is_settled(self.seen.state):
-            raise self._unready(f"{self.name} was rejected: {failure.message}", failure)
+            raise self._unready(f"{self.name} was rejected", failure)
 
     def _raise_if_settled(self) -> None:
         seen = self.seen
         if seen.state == "FAILED":
             failure = seen.failure or NO_REASON
-            raise self._unready(f"{self.name} FAILED: {failure.message}", failure)
+            raise self._unready(f"{self.name} FAILED", failure)
         if seen.state == "SUSPENDED" and seen.lifecycle is Lifecycle.ENDED:
             raise UnreadyError(
-                f"{run_ended(str(self.name))} (SUSPENDED); its hosts are gone",
+                f"the run of {self.name} is over (SUSPENDED); its hosts are gone",
                 snapshot=seen,
+                code=Code.RUN_ENDED,
                 hint="For a new run: change `rerun`, or `pulumi destroy` and `pulumi up`.",
             )
         if seen.state == "DELETING":
@@ -224,11 +228,12 @@ class Watch:
                 hint="Someone may have deleted it. Run `pulumi up` again.",
             )
 
-    def _unready(self, message: str, failure: Status) -> UnreadyError:
+    def _unready(self, what: str, failure: Status) -> UnreadyError:
         cause = classify(failure.code, failure.message)
         return UnreadyError(
-            f"{message} {tag(cause)}",
+            f"{what}: {explained(failure.code, failure.message)}",
             snapshot=self.seen,
+            code=FAILURE_CODES.get(cause),
             hint=f"{remedy(cause, failure.message)} `pulumi up` replaces it, `pulumi destroy`"
             " removes it.",
         )
@@ -239,9 +244,9 @@ def rejection(name: RequestName, failure: Status) -> TpuflexError:
     cause = classify(failure.code, failure.message)
     message = f"{name} was rejected (code {failure.code}): {failure.message}"
     if cause is Cause.QUOTA:
-        return QuotaError(message, hint=remedy(cause, message))
+        return QuotaError(message, hint=remedy(cause, message), code=Code.QUOTA)
     if cause is Cause.PERMISSION:
-        return AccessError(message, hint=remedy(cause))
+        return AccessError(message, hint=remedy(cause), code=Code.PERMISSION)
     if failure.code == 5:
         return NotFoundError(message)
     return ApiError(message, hint=remedy(cause))

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from enum import StrEnum
+
+from tpuflex.codes import Code
 
 
 class Cause(StrEnum):
@@ -60,6 +63,15 @@ _HINTS = {
 }
 
 
+#: What the command line is told of a failed request; of the other causes it makes no difference.
+FAILURE_CODES: Mapping[Cause, Code] = {
+    Cause.STOCKOUT: Code.CAPACITY,
+    Cause.EXPIRED: Code.CAPACITY,
+    Cause.QUOTA: Code.QUOTA,
+    Cause.PERMISSION: Code.PERMISSION,
+}
+
+
 def classify(code: int, message: str) -> Cause:
     """The cause behind a google.rpc status of a failed request or operation."""
     for cause, pattern in _CAUSES:
@@ -70,12 +82,7 @@ def classify(code: int, message: str) -> Cause:
 
 def explained(code: int, message: str) -> str:
     """Google's words and the cause: ``no more capacity (cause: stock-out)``."""
-    return f"{message} {tag(classify(code, message))}"
-
-
-def tag(cause: Cause) -> str:
-    """How a message tells its cause, for people and for :mod:`tpuflex.engine.failure`."""
-    return f"(cause: {cause})"
+    return f"{message} (cause: {classify(code, message)})"
 
 
 _LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)

@@ -108,26 +108,12 @@ _GO_ON = Outcome(
     "It stays in the cloud and in the state: run `up` again to keep waiting, `down` to give it up.",
     _WAIT,
 )
-#: What the provider's failures say. The engine passes on nothing of a failure but its text, so
-#: :mod:`tpuflex.engine.failure` tells them apart by these.
-NOT_ACTIVE = "is not active after"
-NOT_GONE = "is not gone after"
-
-
-def run_ended(name: str) -> str:
-    """Said of a run that ended while it was waited for."""
-    return f"the run of {name} is over"
-
-
-def owned_by(name: str, owner: str) -> str:
-    """Said of a request whose name is taken."""
-    return f"{name} belongs to {owner}"
-
-
-#: Said when a run is over and nobody asked for another one: by itself, with what to do for a new
-#: run, and with what to do about a leftover.
-RUN_OVER = "the run is over and nothing is bought again unasked"
-RUN_OVER_CLEANED = f"{RUN_OVER}: set renew_before, or change rerun, for a new run"
+#: Said when a run is over and nobody asked for another one: with what to do for a new run, and
+#: with what to do about a leftover.
+RUN_OVER_CLEANED = (
+    "the run is over and nothing is bought again unasked: set renew_before, or change rerun,"
+    " for a new run"
+)
 RUN_OVER_LEFTOVER = f"{RUN_OVER_CLEANED}; set on_run_end to delete, or destroy, to clean up"
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
 _ANEW = Outcome("`tpuflex up` requests capacity again, `tpuflex down` cleans up", _OVER)
