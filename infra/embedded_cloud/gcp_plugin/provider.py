@@ -42,7 +42,7 @@ from pulumi_plugin.replies import (
     reporting,
 )
 from pulumi_plugin.serve import Plugin
-from pulumi_plugin.values import Properties, type_of
+from pulumi_plugin.values import SIGNATURE_KEY, Properties, Value, type_of
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.errors import ConflictError, TpuflexError
 
@@ -68,6 +68,10 @@ class Timing:
     pause: Callable[[ConfiguredProvider, float], bool] = lambda provider, s: (
         provider.cancelled.wait(s)
     )
+
+
+class UnservedValueError(TpuflexError):
+    """The engine sent a value that no ``gcp:`` resource of ours has."""
 
 
 def _describe(error: Exception) -> Failure:
@@ -272,7 +276,21 @@ class GcpStandIn(Plugin):
 
 def _properties(struct: Struct) -> Properties:
     """Plain values, without bookkeeping keys such as ``__defaults``."""
-    return {key: value for key, value in decode(struct).items() if not key.startswith("__")}
+    properties = {key: v for key, v in decode(struct).items() if not key.startswith("__")}
+    if _has_signature(properties):
+        raise UnservedValueError(
+            "a property holds an asset or an archive; no gcp resource served here does"
+        )
+    return properties
+
+
+def _has_signature(value: Value) -> bool:
+    """Whether a special value is left that a decoded struct cannot make plain."""
+    if isinstance(value, list):
+        return any(map(_has_signature, value))
+    if isinstance(value, dict):
+        return SIGNATURE_KEY in value or any(map(_has_signature, value.values()))
+    return False
 
 
 def _outputs(state: Properties, source: Struct) -> Struct:

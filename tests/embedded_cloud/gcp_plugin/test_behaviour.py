@@ -10,7 +10,7 @@ import requests
 
 from embedded_cloud.gcp_plugin import RunningPlugin
 from embedded_cloud.server import EmbeddedCloud
-from pulumi_plugin.values import Properties
+from pulumi_plugin.values import SIGNATURE_KEY, Properties
 from tests.embedded_cloud.api import TOKEN
 from tests.embedded_cloud.gcp_plugin.calls import (
     PROJECT,
@@ -197,3 +197,16 @@ def test_project_and_region_come_from_the_provider_behind_the_connection(
         assert router.id == "projects/project-two/regions/us-west1/routers/r"
         again = one.create("Network", CUSTOM | {"name": "m"})
         assert again.id == "projects/project-one/global/networks/m"
+
+
+ASSET: Properties = {SIGNATURE_KEY: "c44067f5952c0a294b673a41bacd8c17", "text": "canary"}
+
+
+@pytest.mark.parametrize("property_", ["labels", "location"])
+def test_an_asset_is_never_a_value(calls: Calls, property_: str) -> None:
+    """A map of strings would take it for one, with its text as a label in the cloud."""
+    with pytest.raises(grpc.RpcError) as caught:
+        make(calls, "Bucket", **{property_: ASSET})
+
+    assert "an asset or an archive" in refusal(caught.value)
+    assert "canary" not in refusal(caught.value)
