@@ -233,6 +233,16 @@ class TestEmulator:
         assert type_in("emulator", "status", "--json").document == {"running": False}
         assert type_in("emulator", "stop").out == "The embedded cloud is not running.\n"
 
+    def test_a_file_in_the_way(self, project: Path, type_in: TypeIn) -> None:
+        """What the file system refuses is told with the path, and without a traceback."""
+        (project / ".tpuflex").mkdir(exist_ok=True)
+        (project / ".tpuflex" / "emulator").touch()
+
+        typed = type_in("emulator", "start")
+
+        assert typed.code == 1
+        assert typed.err == f"Error: File exists: {project / '.tpuflex' / 'emulator'}\n"
+
     def test_port_in_use(self, type_in: TypeIn) -> None:
         """The error names a port that is in use."""
         with socket.create_server(("127.0.0.1", 0)) as taken:

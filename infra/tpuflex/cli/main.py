@@ -132,3 +132,7 @@ def run(arguments: list[str] | None = None, invocation: Invocation | None = None
         return 141
     except TpuflexError as error:
         return invocation.output.failure(error)
+    except OSError as error:
+        # A file in the way, a full disk, a missing permission: the machine's, and not a bug.
+        where = f": {error.filename}" if error.filename else ""
+        return invocation.output.failure(TpuflexError(f"{error.strerror or error}{where}"))
