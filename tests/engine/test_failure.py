@@ -268,3 +268,15 @@ def test_crash_of_the_program() -> None:
 
     assert found.message == "The Pulumi program failed: no attribute 'x'"
     assert "bug" in found.hint
+
+
+@pytest.mark.parametrize(
+    ("operation", "hint"),
+    [("up", "tpuflex recover"), ("destroy", "tpuflex recover"), ("preview", "")],
+)
+def test_an_engine_that_ends_without_a_word_was_killed(operation: str, hint: str) -> None:
+    """Nothing explains it, so the error says what it may have been, and where to go on."""
+    error = failure(operation, [], "")
+
+    assert "ended without a word" in error.message
+    assert hint in error.hint

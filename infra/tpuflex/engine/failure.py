@@ -137,9 +137,12 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     problems = list(_problems(notes))
     if not problems:
         tail = "\n".join(without_traceback(stderr).strip().splitlines()[-8:])
-        return EngineError(
-            f"pulumi {operation} failed:\n{tail or 'it printed nothing.'}", hint=hint
-        )
+        if not tail:
+            return EngineError(
+                f"pulumi {operation} ended without a word: it crashed or was killed.",
+                hint="" if operation == "preview" else "Repair the state first: tpuflex recover",
+            )
+        return EngineError(f"pulumi {operation} failed:\n{tail}", hint=hint)
     crash = next((match for p in problems if (match := _PROGRAM.search(p.text))), None)
     if crash is not None:
         return EngineError(
