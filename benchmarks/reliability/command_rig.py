@@ -1,4 +1,4 @@
-"""What all rigs share that run commands as processes: faults, history, state, judgement."""
+"""The base of all rigs that run commands as processes: faults, history, state, verdicts."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from reliability.invariants import Command, Evidence, Violation, violations
 from tpuflex.engine.find import Engine, ensure
 
 ROOT = Path(__file__).parents[2]
-#: Real seconds after which a command that does not end counts as hanging.
+#: Real seconds after which a command counts as hanging.
 TIMEOUT_S = 120.0
-#: Seconds of the cloud's time for which a stack that is up stands for one just brought up.
+#: Seconds of the cloud's time for which a copy of a stack may stand in for one just brought up.
 STALE_S = 3600.0
 
 Json = dict[str, Any]
@@ -36,9 +36,9 @@ class Rig(ABC):
         home: the project's directory; TPUFLEX_HOME is ``.tpuflex`` in it.
         speed: how many times faster than real time the cloud's clock and the provider's run.
         control: the embedded cloud's control API.
-        commands: what was run since the last :meth:`reset`.
+        commands: the commands run since the last :meth:`reset`.
         said: how each of them ended.
-        environment: what commands find in their environment beside the usual.
+        environment: extra environment variables for commands.
     """
 
     #: Pulumi project name.
@@ -59,17 +59,17 @@ class Rig(ABC):
 
     @abstractmethod
     def command(self, words: Sequence[str]) -> list[str]:
-        """Program and arguments of one command."""
+        """The program and arguments of one command."""
 
     @abstractmethod
     def environ(self) -> dict[str, str]:
-        """The whole environment of a command, without the mark and the pace."""
+        """The whole environment of a command, except for the mark and the speed of the clock."""
 
     def run(self, *words: str, rules: Sequence[Json] = (), timeout_s: float = TIMEOUT_S) -> Command:
-        """Run one command to its end, with only ``rules`` in force, and remember it.
+        """Run one command to its end, with only ``rules`` in force, and record it.
 
-        ``rules`` are what ``POST /_emulator/faults`` takes; afterwards
-        ``self.control.faults()`` tells which have struck. A traceback fails the test.
+        ``rules`` have the form that ``POST /_emulator/faults`` takes; afterwards
+        ``self.control.faults()`` says which of them struck. A traceback fails the test.
         """
         self.control.set_faults(*rules)
         first = self.control.seq()
@@ -100,19 +100,19 @@ class Rig(ABC):
         return done
 
     def event(self) -> None:
-        """Something happens behind our back (a clock is moved, a thing deleted): a second `up`
-        after it may well do something."""
+        """Record a change made outside of our commands (the clock moved, a resource deleted): a
+        second `up` after it may have work to do."""
         seq = self.control.seq()
         self.commands.append(Command("event", 0, seq, seq))
 
     def struck(self) -> int:
-        """How many faults have struck since the rules of the last command were set."""
+        """The number of faults that struck since the last command's rules were set."""
         return int(self.control.faults()["firings"])
 
     def export(self) -> Json | None:
         """The stack's state as ``pulumi stack export`` shows it; None if there is no stack.
 
-        Read from the backend's file, which is quicker than the engine and takes no lock.
+        Read from the backend's file, which is faster than asking the engine and takes no lock.
         """
         file = self._backend() / ".pulumi" / "stacks" / self.project / f"{self.stack}.json"
         if not file.is_file():
@@ -125,7 +125,7 @@ class Rig(ABC):
 
         Args:
             reported: names that `status` or `sweep` reported as left behind.
-            must_strike: whether it is a failure of the rig if no fault has struck.
+            must_strike: whether the rig has failed if no fault struck.
         """
         export = self.export()
         return Evidence(
@@ -141,25 +141,25 @@ class Rig(ABC):
         )
 
     def check(self, **how: Any) -> list[Violation]:
-        """The invariants that are violated now; ``how`` as :meth:`evidence` takes it."""
+        """The invariants violated now; ``how`` is passed to :meth:`evidence`."""
         return violations(self.evidence(**how))
 
     @abstractmethod
     def owners(self) -> Mapping[str, str]:
-        """Owner label -> what the names of that owner's resources begin with."""
+        """Owner label -> prefix of the names of that owner's resources."""
 
     def remember_foreign(self) -> None:
-        """What exists now belongs to somebody else and must stay as it is."""
+        """Treat everything that exists now as somebody else's: it must not change."""
         self._foreign = self.control.inventory()
 
     def pulumi(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run a command of the engine's own on the stack; no rule of a fault is changed."""
+        """Run one of Pulumi's own commands on the stack; the fault rules stay as they are."""
         command = [str(self.engine().path), "--non-interactive", "--stack", self.stack, *words]
         environ = {**self.environ(), **self.environment, **self._pace()}
         return self._pulumi(command, {**environ, processes.MARK: self.mark})
 
     def snapshot_error(self) -> str:
-        """What ``pulumi stack import`` has against the exported state; empty if nothing."""
+        """Why ``pulumi stack import`` rejects the exported state; empty if it accepts it."""
         pulumi = [str(self.engine().path), "--non-interactive", "stack", "--stack", self.stack]
         environ = {**self.environ(), processes.MARK: self.mark}
         exported = self._pulumi([*pulumi, "export"], environ)
@@ -172,7 +172,7 @@ class Rig(ABC):
         return ensure(ROOT / ".tpuflex", os.environ, lambda _: None)
 
     def reset(self) -> None:
-        """Begin the next case: an empty cloud, no stack, no process, nothing remembered."""
+        """Begin the next case: an empty cloud, no stack, no processes, no records."""
         processes.end(self.mark)
         self.control.set_faults()
         self.control.call("POST", "reset", {})
@@ -185,10 +185,10 @@ class Rig(ABC):
         self.control.capacity()
 
     def bring_up(self) -> None:
-        """As :meth:`reset`, and then the stack is up; nothing of that is remembered.
+        """As :meth:`reset`, but with the stack up; the `up` itself is not recorded.
 
-        It is brought up once; afterwards that stack and that cloud are put back, until the run
-        that they show is too old by the cloud's clock, or the program is another.
+        The stack is brought up once; afterwards a copy of it and of its cloud is restored, until
+        the copy is too old by the cloud's clock or the program differs.
         """
         now = float(self.control.call("GET", "clock")["epoch"])
         made_of, emulator = self.program(), self.home / ".tpuflex" / "emulator"
@@ -203,7 +203,7 @@ class Rig(ABC):
         put_back(copy, emulator, self._backend())
 
     def program(self) -> str:
-        """The program as text; a different text means a different program."""
+        """The program as text: different text means a different program."""
         return ""
 
     def _clear_backend(self) -> None:

@@ -23,30 +23,30 @@ class Control:
     url: str
 
     def call(self, method: str, path: str, body: Json | None = None) -> Json:
-        """Make one call; an error answer is a mistake in the rig."""
+        """Make one call; an error response means a bug in the rig."""
         answer = requests.request(method, f"{self.url}/_emulator/{path}", json=body, timeout=60)
         assert answer.ok, f"{method} {path}: {answer.text}"
         found: Json = answer.json()
         return found
 
     def speed(self, factor: float) -> None:
-        """Let the cloud's clock run ``factor`` times as fast as the machine's."""
+        """Make the cloud's clock run ``factor`` times as fast as the machine's."""
         self.call("POST", "clock", {"speed": factor})
 
     def advance(self, seconds: float) -> None:
-        """Move the cloud's clock."""
+        """Move the cloud's clock forward."""
         self.call("POST", "clock", {"advance": seconds})
 
     def capacity(self, **rule: Any) -> None:
-        """Set the capacity rules: :data:`SWIFT` but for ``rule``."""
+        """Set the capacity rules: :data:`SWIFT`, overridden by ``rule``."""
         self.call("POST", "capacity", {**SWIFT, **rule})
 
     def faults(self) -> Json:
-        """The rules with their counters (``seen``, ``fired``), and ``firings`` in all."""
+        """The rules with their counters (``seen``, ``fired``), and the total ``firings``."""
         return self.call("GET", "faults")
 
     def set_faults(self, *rules: Json) -> None:
-        """Replace all rules, and set the counters to zero."""
+        """Replace all rules and reset the counters."""
         self.call("DELETE", "faults")
         if rules:
             self.call("POST", "faults", {"rules": list(rules)})
@@ -56,7 +56,7 @@ class Control:
         return tuple(self.call("GET", f"history?after={after}")["calls"])
 
     def strikes(self, after: int = 0) -> tuple[Json, ...]:
-        """The faults that struck after the history's line ``after``."""
+        """The faults that struck after line ``after`` of the history."""
         found = self.call("GET", f"history?after={after}")["events"]
         return tuple(event for event in found if event["event"] == "fault")
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from embedded_cloud.store import Store
 
-#: What the embedded cloud knows of itself and not of its resources: its clock, its rules.
+#: The collection with the embedded cloud's own settings (clock, rules) rather than resources.
 _OWN = "_emulator"
 
 
@@ -18,8 +18,8 @@ class Copy:
     """One copy.
 
     Attributes:
-        epoch: the cloud's time when it was taken.
-        documents: (collection, key, document) of the cloud's memory.
+        epoch: the cloud's time when the copy was taken.
+        documents: (collection, key, document) from the cloud's memory.
         folder: copies of the backend and of the cloud's objects.
     """
 
@@ -46,7 +46,7 @@ def take(emulator: Path, backend: Path, folder: Path, epoch: float) -> Copy:
 
 
 def put_back(copy: Copy, emulator: Path, backend: Path) -> None:
-    """Put ``copy`` back into a cloud and a backend that were reset."""
+    """Restore ``copy`` into a cloud and a backend that have been reset."""
     for target, name in _parts(emulator, backend):
         if (copy.folder / name).is_dir():
             shutil.copytree(copy.folder / name, target, dirs_exist_ok=True)

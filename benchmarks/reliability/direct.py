@@ -1,7 +1,7 @@
 """The embedded cloud without a socket: calls go straight into its pipeline.
 
-Time passes only in pauses, so that hours of waiting take no time, and a kill point ends the
-code that made the call by :class:`Killed`, as SIGKILL would: nothing after it runs.
+Time passes only in pauses, so hours of waiting take no real time. A kill point ends the code that
+made the call with :class:`Killed`, as SIGKILL would: nothing after the call runs.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from tpuflex.gcp.timing import Timing
 
 T = TypeVar("T")
 
-#: A command with more pauses than this counts as waiting for ever.
+#: A command with more pauses than this counts as waiting forever.
 MOST_PAUSES = 20_000
 
 
@@ -42,7 +42,7 @@ class Killed(BaseException):
 
 
 class _Clock(ManualClock):
-    """A clock that each history resets."""
+    """A clock that is reset for each history."""
 
     def rewind(self) -> None:
         self._now = ManualClock().now()
@@ -56,10 +56,10 @@ class DirectCloud:
     """An embedded cloud in memory, its clock, and sessions on it.
 
     Attributes:
-        cloud: the cloud; its state directory holds nothing but the history and the token.
-        clock: its time, which is also the client's.
-        cancel_at: the time at which the engine cancels, if it does.
-        most_pauses: a command with more pauses than this counts as waiting for ever.
+        cloud: the cloud; its state directory holds only the history and the token.
+        clock: its clock, which is also the client's.
+        cancel_at: when the engine cancels, if it does.
+        most_pauses: a command with more pauses than this counts as waiting forever.
         wall_offset: how far the client's wall clock is off.
         unseen: seconds of sleep that the client's monotonic clock did not count.
     """
@@ -83,7 +83,7 @@ class DirectCloud:
         self.reset(0)
 
     def reset(self, seed: int) -> None:
-        """Forget everything; ``seed`` is that of the client's jitter."""
+        """Forget everything; ``seed`` seeds the client's jitter."""
         self.clock.rewind()
         self.cloud.store.clear()
         self.cloud.history.clear()
@@ -101,7 +101,7 @@ class DirectCloud:
         self._pauses = 0
 
     def capacity(self, **rule: Any) -> None:
-        """Set the capacity rules: those that it was made with but for ``rule``."""
+        """Set the capacity rules: those given at construction, overridden by ``rule``."""
         rules: JsonObject = {**self._capacity, **rule}
         self.cloud.capacity.set(Capacity.from_json(rules))
 
@@ -115,7 +115,7 @@ class DirectCloud:
         )
 
     def later(self, seconds: float, what: Callable[[], object]) -> None:
-        """Let ``what`` happen in ``seconds``, at the end of the pause that they pass in."""
+        """Call ``what`` in ``seconds``, at the end of the pause during which they elapse."""
         self._later.append((self.clock.now() + seconds, what))
         self._later.sort(key=lambda due: due[0])
 
@@ -138,7 +138,7 @@ class DirectCloud:
 
 
 class DirectSession:
-    """What the transport of :mod:`tpuflex.gcp` sends its requests with."""
+    """The session with which the transport of :mod:`tpuflex.gcp` sends its requests."""
 
     def __init__(self, direct: DirectCloud) -> None:
         self._direct = direct
@@ -155,7 +155,7 @@ class DirectSession:
         allow_redirects: bool,
         token: str | None = None,
     ) -> requests.Response:
-        """One request, answered or not; with the embedded cloud's own token unless given."""
+        """Send one request, answered or not; with the embedded cloud's own token by default."""
         del allow_redirects
         token = token or self._direct.cloud.access.token
         inbound = in_process(
@@ -180,7 +180,7 @@ class DirectSession:
 
 
 class _DirectFaults(FaultInjector):
-    """Faults whose delays move the clock, and whose kills end the caller."""
+    """Faults whose delays advance the clock and whose kills end the caller."""
 
     def __init__(self, direct: DirectCloud) -> None:
         async def pause(seconds: float) -> None:

@@ -1,8 +1,9 @@
-"""One queued resource, brought into any state of its life along any edge.
+"""One queued resource, brought into any state of its life cycle along any edge.
 
-What the embedded cloud does by itself is done by it. States that it never enters (a preempted
-node, the old name of the queue, a word of tomorrow) are put over its answers, for as long as what
-lies underneath stays as it was: the provider sees them, and may act on what is there.
+The embedded cloud makes every transition that it can make by itself. States that it never enters
+(a preempted node, the former name of the queue's state, a state added in the future) are masked
+over its answers for as long as the underlying state does not change: the provider sees the mask,
+and its calls act on what is really there.
 """
 
 from __future__ import annotations
@@ -40,13 +41,13 @@ FOR_EVER = 1e9
 
 @dataclass(frozen=True, slots=True)
 class Mask:
-    """A word that replaces another one in the cloud's answers.
+    """A state shown in place of another one in the cloud's answers.
 
     Attributes:
         kind: ``queuedResources`` or ``nodes``.
         under: the state that it covers.
         shown: the state that is shown.
-        create_time: `createTime` of what it covers: nothing that comes later is covered.
+        create_time: `createTime` of the resource that it covers; later resources are not covered.
     """
 
     kind: str
@@ -90,7 +91,7 @@ class _MaskedSession(DirectSession):
 
 
 class _KeepingLog(EngineLog):
-    """Keeps the provider's messages."""
+    """Records the provider's messages."""
 
     def __init__(self, told: list[str]) -> None:
         super().__init__()
@@ -103,11 +104,11 @@ class _KeepingLog(EngineLog):
 
 
 class EdgeRig(ServicerRig):
-    """A :class:`ServicerRig` that hears what the provider tells, and can put words over states.
+    """A :class:`ServicerRig` that records the provider's messages and can mask states.
 
     Attributes:
-        told: the provider's lines since they were last cleared.
-        masks: what is put over the cloud's answers.
+        told: the provider's messages since they were last cleared.
+        masks: the masks over the cloud's answers.
     """
 
     def __init__(self, state_dir: Path) -> None:
@@ -122,13 +123,13 @@ class EdgeRig(ServicerRig):
         super().reset(seed)
 
     def client(self) -> TpuClient:
-        """A client of the cloud as it is shown."""
+        """A client that sees the cloud through the masks."""
         return TpuClient(self._transport(self.direct.timing()))
 
     # -- what is there ------------------------------------------------------------------------
 
     def queued(self) -> QueuedResource | None:
-        """The queued resource of the program, as the cloud keeps it."""
+        """The program's queued resource, as the cloud stores it."""
         self.direct.cloud.tick()
         found = self.direct.cloud.tpu.queue.in_place(PLACE)
         return found[0] if found else None
@@ -139,13 +140,13 @@ class EdgeRig(ServicerRig):
         return found[0] if found else None
 
     def there(self) -> QueuedResource:
-        """The queued resource, which must be there."""
+        """The queued resource, which must exist."""
         found = self.queued()
         assert found is not None
         return found
 
     def shown(self) -> tuple[str, str]:
-        """The states of queued resource and node as a client sees them; empty for none."""
+        """The states of queued resource and node as a client sees them; empty if absent."""
         client = self.client()
         requests_ = client.list_queued_resources(CLOUD_PROJECT, ZONE).queued_resources
         nodes = client.list_nodes(CLOUD_PROJECT, ZONE).nodes
@@ -157,20 +158,20 @@ class EdgeRig(ServicerRig):
     # -- what happens -------------------------------------------------------------------------
 
     def pass_time(self, seconds: float, **rule: Any) -> None:
-        """Let time pass under capacity rules that hold from now on."""
+        """Set capacity rules, and let time pass under them."""
         self.direct.capacity(**rule)
         self.direct.clock.advance(seconds)
         self.direct.cloud.tick()
 
     def put(self, state: QueuedState, initiator: Initiator, **changes: Any) -> None:
-        """Put the cloud into a state that it would not enter by itself."""
+        """Put the queued resource into a state that the cloud would not enter by itself."""
         found = self.there()
         now = self.direct.clock.now()
         entered = dataclasses.replace(found, state=state, since=now, initiator=initiator, **changes)
         self.direct.cloud.tpu.queue.enter(entered)
 
     def cover(self, kind: str, shown: str) -> None:
-        """Put ``shown`` over the present state of the queued resource or of its node."""
+        """Mask the current state of the queued resource or of its node with ``shown``."""
         found = self.there() if kind == "queuedResources" else self.node()
         assert found is not None
         document = self._api_call("GET", found.name)
@@ -179,43 +180,43 @@ class EdgeRig(ServicerRig):
         self.masks.append(Mask(kind, under, shown, document["createTime"]))
 
     def forget_node(self) -> None:
-        """The node vanishes."""
+        """Make the node vanish."""
         node = self.node()
         assert node is not None
         self.direct.cloud.tpu.nodes.remove(node)
 
     def forget_request(self) -> None:
-        """The queued resource vanishes; its node stays and belongs to nothing."""
+        """Make the queued resource vanish; its node remains as an orphan."""
         queued, node = self.there(), self.node()
         self.direct.cloud.store.delete(QueuedResource.collection, queued.name)
         if node is not None:
             self.direct.cloud.tpu.nodes.put(dataclasses.replace(node, queued_resource=""))
 
     def by_api(self, what: Callable[[TpuClient, RequestName], object]) -> None:
-        """Somebody else calls the API."""
+        """Call the API as somebody else."""
         what(self.client(), self.name())
 
     def name(self) -> RequestName:
-        """The name that the program's request has."""
+        """The name of the program's request."""
         return RequestName(CLOUD_PROJECT, ZONE, f"{NAMES.prefix}-g1")
 
     def on_node(self, verb: str) -> None:
-        """Somebody has the node stopped or started."""
+        """Have somebody stop or start the node."""
         name = self.name()
         self._api_call("POST", f"{name.node(name.id)}:{verb}", {})
 
     def on_request(self, verb: str) -> None:
-        """Somebody has the queued resource reset."""
+        """Have somebody reset the queued resource."""
         self._api_call("POST", f"{self.name()}:{verb}", {})
 
     def serve(self) -> None:
-        """The host of the node has booted and served."""
+        """Let the node's host report that it has booted and served."""
         node = self.node()
         assert node is not None
         GuestAttributes(self.direct.cloud.store).put(node.name, 0, NAMESPACE, "phase", READY)
 
     def make_node(self, labels: Mapping[str, str]) -> None:
-        """Somebody makes a node of our name without the queue."""
+        """Have somebody create a node with our name directly, not through the queue."""
         node = {
             "acceleratorType": "v6e-4",
             "runtimeVersion": "v2-alpha-tpuv6e",
@@ -225,11 +226,11 @@ class EdgeRig(ServicerRig):
         self._api_call("POST", f"{name.parent}/nodes", node, {"nodeId": name.id})
 
     def take_name(self) -> None:
-        """Somebody else asks for a slice under our name."""
+        """Have somebody else request a slice under our name."""
         self.ask({LABEL_OWNER: "ffff", LABEL_STACK: "prod"})
 
     def ask(self, labels: Mapping[str, str] = MappingProxyType({}), *, valid_for: str = "") -> None:
-        """Somebody asks for a slice under the program's name."""
+        """Have somebody request a slice under the program's name."""
         name = self.name()
         node = {
             "acceleratorType": "v6e-4",

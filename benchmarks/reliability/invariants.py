@@ -1,17 +1,17 @@
-"""What must hold whatever went wrong: a pure judgement of the record of a run.
+"""What must hold whatever went wrong: pure checks on the record of a run.
 
 ======  ==========================================================================
 I1      every cloud object of ours is in the state, or was reported as left behind
 I2      at most one live queued resource per owner
-I3      after a refresh, the state has nothing that the cloud lacks, but for what it says to
-        be on its way out, and for a run that is over: that stays in the state without its
-        leftover, and never while its slice lives
+I3      after a refresh, the state has nothing that the cloud lacks, except for what it marks as
+        being deleted, and for a run that is over: that stays in the state after its leftover
+        is gone, but never while its slice is alive
 I4      a second `up` makes no mutating call
 I5      after `down`, nothing of ours is in the cloud
-I6      what is not ours was not touched
-I7      a command that ends with 0 has done what it is for, and every command ends
+I6      no resource of anybody else was touched
+I7      a command that exits with 0 has done its work, and every command ends
 I8      the snapshot is valid, and no operation is pending after `recover`
-R0      the rig itself: a fault that was to strike has struck
+R0      the rig itself: in a run that must meet a fault, one has struck
 ======  ==========================================================================
 """
 
@@ -34,7 +34,7 @@ from reliability.traces import Thing, is_mutating, known_to_state, ours, things,
 Json = dict[str, Any]
 Name = Literal["I1", "I2", "I3", "I4", "I5", "I6", "I7", "I8", "R0"]
 
-#: Commands that bring a stack up, look again, settle, and remove; Pulumi's words beside ours.
+#: Commands that bring up, refresh, recover and remove a stack: ours, and Pulumi's where it differs.
 UP, REFRESH, RECOVER, DOWN = ("up",), ("refresh",), ("recover",), ("down", "destroy")
 _OVER = frozenset({"SUSPENDING", "SUSPENDED", "FAILED", "DELETING"})
 _QUEUED = frozenset({"waiting", "provisioning"})
@@ -46,10 +46,10 @@ class Command:
 
     Attributes:
         name: its first word; ``event`` for what happened between commands.
-        exit_code: negative for a signal, None if it never ended by itself.
+        exit_code: negative for a signal, None if it did not end by itself.
         first_seq: the history's last line before it.
         last_seq: the history's last line after it.
-        seconds: how long it took, real time.
+        seconds: how long it took, in real time.
     """
 
     name: str
@@ -59,7 +59,7 @@ class Command:
     seconds: float = 0.0
 
     def succeeded(self, kind: tuple[str, ...]) -> bool:
-        """Whether it is one of ``kind`` and ended with 0."""
+        """Whether it is one of ``kind`` and exited with 0."""
         return self.name in kind and self.exit_code == 0
 
 
@@ -68,13 +68,13 @@ class Evidence:
     """The record of a run.
 
     Attributes:
-        history: calls as the control API gives them.
+        history: calls as the control API returns them.
         strikes: the ``fault`` events of the history.
-        inventory: what the cloud has at the end: service -> kind -> resources.
-        export: ``pulumi stack export`` at the end; None when there is no stack.
-        commands: what was run, in order.
-        owners: owner label -> what the names of that owner's resources begin with.
-        foreign: the inventory of what is somebody else's, from before the run.
+        inventory: what exists in the cloud at the end: service -> kind -> resources.
+        export: ``pulumi stack export`` at the end; None if there is no stack.
+        commands: the commands, in order.
+        owners: owner label -> prefix of the names of that owner's resources.
+        foreign: the inventory of somebody else's resources, taken before the run.
         reported: names that were reported as left behind.
         must_strike: whether a run without a strike is a failure of the rig.
     """
@@ -96,7 +96,7 @@ class Evidence:
         return ran[-1] if ran else Command("", 0)
 
     def ours(self) -> list[Thing]:
-        """What the cloud has of ours."""
+        """Our resources in the cloud."""
         theirs = {thing.name for thing in things(self.foreign)}
         return [
             thing
@@ -110,8 +110,8 @@ class Violation:
     """One invariant that does not hold.
 
     Attributes:
-        invariant: which.
-        text: what was found.
+        invariant: its key, such as ``I1``.
+        text: what violates it.
     """
 
     invariant: Name

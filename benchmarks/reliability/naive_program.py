@@ -1,9 +1,9 @@
 """One queued resource by the naive provider: ``python naive_program.py COMMAND``.
 
 Run by ``reliability.naive_rig.NaiveRig``. Commands: ``up`` and ``down``, through the same runner
-as ours, so that nothing but the provider differs. Reads ``arguments.json`` in the working
-directory. What the engine says goes to ``engine.log`` there, tracebacks of the naive provider
-included; the last complaint of a command that failed goes to standard error.
+as ours, so that only the provider differs. Reads ``arguments.json`` in the working directory. The
+engine's output goes to ``engine.log`` there, including tracebacks of the naive provider; the last
+error of a failed command goes to standard error.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tpuflex.errors import TpuflexError
 
 
 def main(command: str) -> int:
-    """Run one command; gives its exit code."""
+    """Run one command; return its exit code."""
     root = Path.cwd()
     arguments = json.loads((root / "arguments.json").read_text())
     with (root / "engine.log").open("a") as log:
@@ -57,7 +57,7 @@ def _program(arguments: dict[str, Any]) -> None:
 
 
 def _complaint(text: str) -> str:
-    """The line that says why: the last one of a traceback, if there is one."""
+    """The line that states the cause: the last one of a traceback, if there is one."""
     lines = [line.strip() for line in text.splitlines() if line.strip(" '\"")]
     why = [line for line in lines if "Error" in line or line.startswith("error:")]
     return (why or lines or ["failed"])[-1]

@@ -1,4 +1,4 @@
-"""The naive dynamic provider of ``benchmarks/naive_provider`` on an embedded cloud that breaks."""
+"""The naive dynamic provider of ``benchmarks/naive_provider`` on an embedded cloud with faults."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ NAIVE = ROOT / "benchmarks" / "naive_provider"
 PROVIDER = "pulumi.dynamic"
 #: The dynamic resource's type in the state.
 NAIVE_TYPE = "pulumi-python:dynamic/tpu:QueuedResource"
-#: What every name of the program's queued resources begins with.
+#: The prefix of the names of the program's queued resources.
 PREFIX = "slice"
 GIVEN = f"{PREFIX}-given"
-#: All that Pulumi itself offers after a crash without a person deciding anything: the lock is
-#: removed, what was begun is forgotten, and the state is brought to what the cloud says.
+#: All that Pulumi itself offers after a crash without anybody having to decide anything: remove the
+#: lock, drop pending operations, and refresh the state from the cloud.
 MEND = """
 pulumi --non-interactive cancel --yes --stack "$1"
 pulumi --non-interactive refresh --yes --skip-preview --clear-pending-creates --stack "$1"
@@ -40,13 +40,13 @@ POLL_S = 0.8
 class NaiveRig(SliceRig):
     """As :class:`SliceRig`, with the naive provider instead of ours.
 
-    Commands: ``up``, ``down``, and ``recover``, which is what Pulumi has for it. Time runs
-    faster in the cloud only: the provider's pauses are short instead.
+    Commands: ``up``, ``down``, and ``recover``, which runs Pulumi's counterpart of ours. Only the
+    cloud's clock is sped up: the provider has short pauses instead.
     """
 
     def name(self, given: bool, *, poll_s: float = POLL_S) -> None:
-        """Whether the queued resource has one name for good, or a random one each time; and how
-        often it is looked at."""
+        """Set whether the queued resource has one given name or a random one each time, and how
+        often it is polled."""
         self.arguments = {
             "project": "cloud-project",
             "zone": "us-east5-a",
@@ -58,7 +58,7 @@ class NaiveRig(SliceRig):
         }
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """``python naive_program.py WORDS``; for ``recover``, what a person would type."""
+        """``python naive_program.py WORDS``; for ``recover``, what somebody would type."""
         (self.home / "arguments.json").write_text(json.dumps(self.arguments))
         if words[0] == "recover":
             return ["/bin/sh", "-ec", MEND, "sh", self.stack]
@@ -81,14 +81,14 @@ class NaiveRig(SliceRig):
         return {"": PREFIX}
 
     def export(self) -> Json | None:
-        """The state, with the checker's name for the type of a queued resource."""
+        """The state, with the resource type under which the checker knows a queued resource."""
         text = json.dumps(super().export())
         exported: Json | None = json.loads(text.replace(NAIVE_TYPE, QUEUED_RESOURCE))
         return exported
 
     def await_engine(self, seconds: float) -> bool:
-        """Wait until no engine works on without its command line, as a careful person does
-        before `pulumi cancel`; false if ``seconds`` were too few."""
+        """Wait until no engine is still working without its command line, as a careful person
+        would before `pulumi cancel`; false if that takes longer than ``seconds``."""
         deadline = time.monotonic() + seconds
         while self._engines():
             if time.monotonic() > deadline:

@@ -1,4 +1,4 @@
-"""Commands as child processes that the kill points know and that leave nothing behind."""
+"""Commands as child processes that kill points can target and that leave nothing behind."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from pathlib import Path
 
 import psutil
 
-#: In the environment of everything that a rig starts; its value is the rig's own.
+#: Variable in the environment of everything that a rig starts; its value identifies the rig.
 MARK = "TPUFLEX_RIG"
-#: The same for what serves a rig and outlives its commands: its embedded cloud.
+#: The same for a rig's server, which outlives its commands: its embedded cloud.
 SERVER_MARK = "TPUFLEX_RIG_SERVER"
 
 _LOOK_S = 0.02
@@ -28,10 +28,10 @@ class Ended:
     """How a command ended.
 
     Attributes:
-        exit_code: negative for a signal; None if it had to be ended because its time was over.
+        exit_code: negative for a signal; None if it was killed because it timed out.
         stdout, stderr: what it printed.
         seconds: how long it took, in real time.
-        left: command lines of its processes that outlived it.
+        left: command lines of its processes that outlived the command.
     """
 
     exit_code: int | None
@@ -54,12 +54,12 @@ def run(
     Args:
         command: program and arguments.
         cwd: its working directory.
-        environ: its whole environment; holds :data:`MARK`.
-        started: told the process id before the command's first instruction runs.
+        environ: its whole environment, including :data:`MARK`.
+        started: called with the process id before the command's first instruction runs.
         timeout_s: real time after which it and all its processes are killed.
     """
     began = time.monotonic()
-    # The shell waits for a word and then becomes the command: same process, nothing missed.
+    # The shell waits for a line and then becomes the command: same process, nothing missed.
     waiting = ["/bin/sh", "-c", 'read -r _; exec "$@" </dev/null', "sh", *command]
     with subprocess.Popen(
         waiting,
@@ -89,11 +89,11 @@ def run(
 
 @contextmanager
 def guarded(mark: str, home: Path) -> Iterator[None]:
-    """While inside, what carries ``mark`` outlives this process by no more than a moment, however
-    that ends; if it is killed, ``home`` goes too.
+    """Inside this context, processes that carry ``mark`` outlive this one by a moment at most,
+    however it ends; if it is killed, ``home`` is removed, too.
 
-    A process of its own waits for the end of a pipe, which the kernel closes in any case. For
-    what is started meanwhile to be a server, this process's environment says so.
+    A separate process waits for the end of a pipe, which the kernel closes in any case. This
+    process's environment carries the mark of a server, so that whatever it starts counts as one.
     """
     watcher = subprocess.Popen(
         [sys.executable, __file__, mark, str(home)], stdin=subprocess.PIPE, start_new_session=True
@@ -122,7 +122,7 @@ _OVER = b"over"
 
 
 def marked(mark: str, variable: str = MARK) -> list[psutil.Process]:
-    """The living processes with ``mark`` in their environment, but for this one."""
+    """The live processes with ``mark`` in their environment, except this one."""
     found = []
     for process in psutil.process_iter():
         with contextlib.suppress(psutil.Error):
@@ -134,7 +134,7 @@ def marked(mark: str, variable: str = MARK) -> list[psutil.Process]:
 
 
 def end(mark: str, variable: str = MARK) -> None:
-    """Kill every process with ``mark``, also stopped ones and those started meanwhile."""
+    """Kill every process with ``mark``, including stopped ones and those started meanwhile."""
     while processes := marked(mark, variable):
         for process in processes:
             with contextlib.suppress(psutil.NoSuchProcess):
@@ -143,7 +143,7 @@ def end(mark: str, variable: str = MARK) -> None:
 
 
 def await_quiet(mark: str, seconds: float) -> bool:
-    """Wait until no process with ``mark`` lives; false if ``seconds`` of real time were too few."""
+    """Wait until no process with ``mark`` is left; false if that takes longer than ``seconds``."""
     deadline = time.monotonic() + seconds
     while marked(mark):
         if time.monotonic() > deadline:

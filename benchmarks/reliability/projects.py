@@ -13,7 +13,7 @@ from embedded_cloud.image_lock import read_lock
 
 Json = dict[str, Any]
 
-#: Grants and deletes at once: what happens matters here, not how long it takes.
+#: Grants and deletes at once: only what happens matters here, not how long it takes.
 SWIFT: Json = {
     "admission_s": 0.0,
     "grant_after_s": 0.2,
@@ -24,9 +24,9 @@ SWIFT: Json = {
 
 
 def write_stack(home: Path, root: Path) -> None:
-    """This checkout's project with the dev stack, its weights replaced by a few bytes.
+    """Write this checkout's project with the dev stack, its weights replaced by a few bytes.
 
-    The serving image counts as installed: the rig's hosts run nothing.
+    The serving image counts as installed, because the rig's hosts run nothing.
     """
     _write_manifest(home, root, "tpuflex")
     stacks = home / "stacks"
@@ -43,7 +43,7 @@ def write_stack(home: Path, root: Path) -> None:
 
 
 def write_slice(home: Path, root: Path) -> Json:
-    """A project with one queued resource; gives its arguments."""
+    """Write a project with one queued resource; return its arguments."""
     _write_manifest(home, root, "shop")
     return {
         "zones": ["us-east5-a"],
@@ -70,7 +70,7 @@ def _write_manifest(home: Path, root: Path, name: str) -> None:
 
 
 def _write_checkpoint(directory: Path) -> None:
-    """A minimal checkpoint: a config and one tensor of one number."""
+    """Write a minimal checkpoint: a config and one tensor with one number."""
     directory.mkdir()
     (directory / "config.json").write_text(json.dumps({"architectures": ["None"]}))
     header = json.dumps({"w": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}).encode()
@@ -79,7 +79,7 @@ def _write_checkpoint(directory: Path) -> None:
 
 
 def slice_arguments() -> Json:
-    """The arguments of :func:`write_slice` as the engine hands them to the provider."""
+    """The arguments of :func:`write_slice` as the engine passes them to the provider."""
     return {
         "project": "cloud-project",
         "zones": ["us-east5-a"],

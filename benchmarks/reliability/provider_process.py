@@ -37,7 +37,7 @@ _LOOK_S = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Weight:
-    """What the process costs the machine now.
+    """What the process uses of the machine at one moment.
 
     Attributes:
         rss: bytes of memory in RAM.
@@ -50,7 +50,7 @@ class Weight:
 
 
 class _EngineLog(engine_pb2_grpc.EngineServicer):
-    """Counts the provider's log lines without keeping them."""
+    """Counts the provider's log messages without storing them."""
 
     def __init__(self) -> None:
         self.lasting = 0
@@ -58,7 +58,7 @@ class _EngineLog(engine_pb2_grpc.EngineServicer):
         self.characters = 0
 
     def Log(self, request: engine_pb2.LogRequest, context: Any) -> Empty:  # noqa: N802
-        """One line."""
+        """Count one message."""
         del context
         if request.ephemeral:
             self.passing += 1
@@ -71,11 +71,11 @@ class _EngineLog(engine_pb2_grpc.EngineServicer):
 class ProviderProcess:
     """``python -m tpuflex.provider.main``, its engine's log, and an embedded cloud.
 
-    The cloud lives in the caller's process: nothing that it keeps counts as the provider's.
+    The cloud runs in the caller's process, so its memory does not count as the provider's.
 
     Attributes:
         control: the embedded cloud's control API.
-        log: what the provider said since :meth:`start`.
+        log: the provider's messages since :meth:`start`.
         process: the provider.
     """
 
@@ -97,7 +97,7 @@ class ProviderProcess:
         self._cloud.__exit__(None, None, None)
 
     def start(self, *, speed: float = 1.0, capacity: Mapping[str, Any]) -> None:
-        """Start another provider process on an empty cloud, both at ``speed`` times the time."""
+        """Start a new provider process on an empty cloud, both at ``speed`` times real time."""
         self.stop()
         self.control.set_faults()
         self.control.call("POST", "reset", {})
@@ -144,17 +144,17 @@ class ProviderProcess:
         return self._cloud.clock.now()
 
     def weigh(self) -> Weight:
-        """What the provider costs now."""
+        """What the provider uses now."""
         with self.process.oneshot():
             memory = int(self.process.memory_info().rss)
             return Weight(memory, self.process.num_threads(), self.process.num_fds())
 
     def create(self, name: str, inputs: Struct) -> Any:
-        """Begin a create; gives the call's future."""
+        """Begin a create; return the call's future."""
         return self.stub.Create.future(provider_pb2.CreateRequest(urn=urn(name), properties=inputs))
 
     def checked(self, name: str, **more: Any) -> Struct:
-        """Checked inputs as the engine hands them on."""
+        """Checked inputs as the engine passes them on."""
         request = provider_pb2.CheckRequest(
             urn=urn(name),
             news=encode({**slice_arguments(), **more}),

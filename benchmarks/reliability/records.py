@@ -1,4 +1,4 @@
-"""What was measured, figure by figure, kept beside the document: each with when and how."""
+"""Measured figures, kept beside the document: each with when and how it was measured."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from typing import Any
 from reliability.figures.figure import Outcome
 
 Json = dict[str, Any]
-#: How many failed cases are described; each has a reproduction file.
+#: How many failed cases are described; every one has a reproduction file.
 _SHOWN = 5
 
 
@@ -25,9 +25,9 @@ class Setting:
     Attributes:
         seed: decides the order of the cases, and every random choice.
         budget_s: how long the run was allowed to take, for all figures that it measured.
-        workers: rigs at once.
+        workers: number of rigs at once.
         versions: program -> version.
-        command: what repeats it.
+        command: the command that repeats it.
         commit: the checkout; with a ``+`` if files in it were changed.
     """
 
@@ -40,7 +40,7 @@ class Setting:
 
 
 def record(outcome: Outcome, setting: Setting, now: datetime) -> Json:
-    """One figure as it is kept."""
+    """One figure as it is stored."""
     values: dict[str, list[float]] = {}
     for result in outcome.results:
         for name, value in result.values.items():
@@ -82,7 +82,7 @@ def load(file: Path) -> dict[str, Json]:
 
 
 def save(file: Path, records: dict[str, Json]) -> None:
-    """Write ``records``, one figure to a line, so that a difference shows what was measured."""
+    """Write ``records``, one figure per line, so that a diff shows what was measured."""
     lines = (
         f"{json.dumps(figure)}: {json.dumps(record, sort_keys=True, ensure_ascii=False)}"
         for figure, record in sorted(records.items())
@@ -91,8 +91,8 @@ def save(file: Path, records: dict[str, Json]) -> None:
 
 
 def commit(root: Path) -> str:
-    """The commit that is checked out in ``root``, with a ``+`` if files in it were changed; empty
-    where there is no git."""
+    """The commit checked out in ``root``, with a ``+`` if files in it were changed; empty if git is
+    not available."""
     try:
         head = _git(root, "rev-parse", "--short=10", "HEAD")
         changed = _git(root, "status", "--porcelain", "--untracked-files=no")

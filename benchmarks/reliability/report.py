@@ -1,4 +1,4 @@
-"""What was measured, for the terminal and as docs/reliability.md."""
+"""The measured figures, for the terminal and as docs/reliability.md."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from reliability.figures.figure import Outcome
 
 Json = dict[str, Any]
 
-#: Figure -> what it is here.
+#: Figure -> what it measures in the comparison.
 _WHO = {
     "1": "tpuflex",
     "10": "naive provider, names with a random end",
     "10g": "naive provider, one given name",
 }
-#: The figure of ours that they stand beside.
+#: Our figure that the yardsticks are compared with.
 _OURS = "1"
 _KINDS = ("orphan", "duplicate", "manual")
 
@@ -33,11 +33,11 @@ def line(outcome: Outcome) -> str:
 
 
 def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
-    """The whole document.
+    """The whole document as Markdown.
 
     Args:
         records: figures as :func:`reliability.records.record` makes them, by key.
-        order: the keys of all figures; those never measured are named as such.
+        order: the keys of all figures; those never measured are listed as such.
     """
     keys = sorted(order, key=lambda key: (int(re.sub(r"\D", "", key)), key))
     head = [
@@ -117,7 +117,7 @@ def _short(text: str) -> str:
 
 
 def _beside_yardsticks(records: Mapping[str, Json]) -> list[str]:
-    """The table; nothing unless a yardstick was measured.
+    """The comparison with the yardsticks; empty unless one was measured.
 
     Args:
         records: figures as :func:`reliability.records.record` makes them, by key.

@@ -1,9 +1,9 @@
-"""Stacks on an embedded cloud that breaks on purpose, and everything that is known of a run.
+"""Stacks on an embedded cloud that fails on purpose, with a record of everything in a run.
 
-``StackRig`` runs the real command line (``python -m tpuflex …``) on the dev stack, reduced to
-what is fast: tiny weights, hosts that are READY at once. ``SliceRig`` runs the real engine and
-the real provider on one queued resource alone. Both run each command as a process of its own,
-known to the kill points by its role, and give what :mod:`reliability.invariants` judges.
+``StackRig`` runs the real command line (``python -m tpuflex …``) on the dev stack, reduced to be
+fast: tiny weights, hosts that are READY at once. ``SliceRig`` runs the real engine and the real
+provider on a single queued resource. Both run each command as a separate process, which kill
+points target by its role, and collect the evidence for :mod:`reliability.invariants`.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ Json = dict[str, Any]
 
 
 class StackRig(Rig):
-    """The dev stack through the command line, on an embedded cloud of its own process."""
+    """The dev stack through the command line, on an embedded cloud in a separate process."""
 
     project = "tpuflex"
 
@@ -53,12 +53,12 @@ class StackRig(Rig):
         self._guard.close()
 
     def command(self, words: Sequence[str]) -> list[str]:
-        """``python -m tpuflex WORDS``, with consent."""
+        """``python -m tpuflex WORDS``, with the confirmation given."""
         consent = ["--yes"] if words[0] in ("up", "down") and "--yes" not in words else []
         return [sys.executable, "-m", "tpuflex", *words, *consent]
 
     def environ(self) -> dict[str, str]:
-        """The environment of a new account's shell, with TPUFLEX_HOME."""
+        """The environment of a fresh user account's shell, plus TPUFLEX_HOME."""
         home = self.home / ".tpuflex"
         state = home / "emulator"
         address = daemon.wait_for_plugin(state)
@@ -84,8 +84,8 @@ class StackRig(Rig):
 class SliceRig(Rig):
     """One queued resource, the real engine and provider; the cloud is in this process.
 
-    Commands: ``up``, ``preview``, ``refresh``, ``down``, ``recover``. ``arguments`` are the
-    queued resource's, and may be changed between two commands.
+    Commands: ``up``, ``preview``, ``refresh``, ``down``, ``recover``. ``arguments`` are those of
+    the queued resource, and may be changed between commands.
     """
 
     def __init__(self, home: Path, *, speed: float = 1.0) -> None:
@@ -119,7 +119,7 @@ class SliceRig(Rig):
 
     @contextmanager
     def other(self, more: Json) -> Iterator[None]:
-        """While inside, ``more`` replaces some of the arguments."""
+        """Inside this context, ``more`` overrides some of the arguments."""
         before = self.arguments
         self.arguments = {**before, **more}
         try:

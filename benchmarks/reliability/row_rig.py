@@ -1,7 +1,8 @@
-"""The dev stack, brought up once, and from there into every row of the refresh table at once.
+"""The dev stack, brought up once, and from there taken straight to any row of the refresh table.
 
-What was brought up is kept (Pulumi's state, the embedded cloud's store and objects) and put back
-before each case. Where the cloud would need days, its store is edited; clients see no difference.
+The stack is saved once it is up (Pulumi's state, the embedded cloud's store and objects) and
+restored before each case. Where the cloud would need days to reach a condition, its store is edited
+instead; clients see no difference.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ Json = dict[str, Any]
 Documents = dict[tuple[str, str], Json]
 
 REQUESTS, NODES = "tpu/queuedResources", "tpu/nodes"
-#: Seconds of real time after which what was kept is brought up anew: its run must not be over.
+#: Real seconds after which the stack is brought up anew, so that its run is never over.
 _KEPT_FOR_S = 3600.0
 #: Longer than any command takes.
 FOR_EVER = 1e9
@@ -53,7 +54,7 @@ class RowRig(StackRig):
         return self
 
     def begin(self) -> None:
-        """The stack is up, as it was the first time."""
+        """Begin a case with the stack up, just as it was the first time."""
         if self._kept_at is None or time.monotonic() - self._kept_at > _KEPT_FOR_S:
             self.reset()
             assert self.run("up", "--yes").exit_code == 0, self.said[-1].stderr
@@ -72,15 +73,15 @@ class RowRig(StackRig):
             documents.update(settings)
 
     def stand(self, condition: Condition) -> None:
-        """Bring what is up to ``condition``, behind Pulumi's back."""
-        # First the rules: time passes for what is edited as soon as it is.
+        """Bring the stack into ``condition`` without Pulumi knowing."""
+        # The rules come first: they apply to an edited resource from the moment of the edit.
         self.control.capacity(**_RULES.get(condition, {}))
         with self._stored() as documents:
             if condition is not Condition.ACTIVE:
                 _EDITS[condition](documents)
 
     def run_engine(self, *words: str) -> Ended:
-        """Run the engine itself on the stack."""
+        """Run one of the engine's own commands on the stack."""
         ended = processes.run(
             [str(self.engine().path), "--non-interactive", *words],
             cwd=self.home,
@@ -105,7 +106,7 @@ class RowRig(StackRig):
 
     @contextmanager
     def _stored(self) -> Iterator[Documents]:
-        """The embedded cloud's documents; what is changed of them is written as one."""
+        """The embedded cloud's documents; all changes to them are written in one transaction."""
         file = self.home / ".tpuflex" / "emulator" / "store.sqlite"
         with closing(sqlite3.connect(file, isolation_level=None, timeout=30)) as database:
             database.execute("BEGIN IMMEDIATE")
@@ -130,7 +131,7 @@ def _remove(documents: Documents, kind: str) -> None:
 
 
 def _enter(state: str, **more: Any) -> Callable[[Documents], None]:
-    """The request in another state, and its node gone."""
+    """An edit that puts the request into another state and removes its node."""
 
     def edit(documents: Documents) -> None:
         _remove(documents, NODES)
@@ -152,7 +153,7 @@ def _lose_all(documents: Documents) -> None:
 
 
 def _give_away(documents: Documents) -> None:
-    """Somebody else has the name now: asked a moment later, for hosts in another network."""
+    """Give the name to somebody else: a later request, for hosts in another network."""
     stranger = {LABEL_OWNER: "ffff", LABEL_STACK: "prod"}
     for request in _all(documents, REQUESTS):
         request["created_at"] += 1
@@ -164,7 +165,7 @@ def _give_away(documents: Documents) -> None:
 
 
 def _being_deleted(documents: Documents) -> None:
-    """Somebody deletes it, as of now on the cloud's clock."""
+    """Let somebody begin to delete the request, as of now on the cloud's clock."""
     _remove(documents, NODES)
     for request in _all(documents, REQUESTS):
         request.update(state="DELETING", initiator="USER")

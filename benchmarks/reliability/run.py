@@ -1,9 +1,9 @@
 """``make reliability``: measures figures; updates docs/reliability.json and docs/reliability.md.
 
 ``python -m reliability.run [--budget 57m] [--seed 1] [--figures 1,3,4] [--workers 2]``, or
-``--again FILE`` for one case that failed, or ``--render`` to write the document from what was
-measured before. Exits with 1 if a case failed or nothing was injected, with 130 after Ctrl-C: then
-what was measured so far is printed, and what was measured to its end is kept.
+``--again FILE`` for one case that failed, or ``--render`` to write the document from earlier
+measurements. Exits with 1 if a case failed or nothing was injected, and with 130 after Ctrl-C: the
+results so far are then printed, and completed figures are saved.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ _UNITS = {"s": 1, "m": 60, "h": 3600}
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run; gives the exit code."""
+    """Run; return the exit code."""
     given = _parser().parse_args(arguments)
     if given.again is not None:
         return _again(given.again)
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str]) -> int:
     if unknown or not chosen:
         print(f"no figure {', '.join(unknown)}; there are {', '.join(FIGURES)}", file=sys.stderr)
         return 2
-    # In the order of the table: quick figures leave their time to slow ones.
+    # In the order of the table: quick figures leave their unused time to slow ones.
     figures = [figure for figure in FIGURES.values() if figure.key in chosen]
     setting = records.Setting(
         seed=given.seed,
@@ -102,7 +102,7 @@ _PLAIN = "make reliability"
 
 
 def _again(file: Path) -> int:
-    """One case from its reproduction file."""
+    """Repeat one case from its reproduction file."""
     told = json.loads(file.read_text())
     figure = FIGURES[told["figure"]]
     with scratch() as home, rig_for(figure, Path(home)) as rig:

@@ -12,7 +12,7 @@ class CallFailedError(Exception):
     """The provider answered with an error.
 
     Attributes:
-        kept: the partial state that came with it, if any.
+        kept: the partial state that came with the error, if any.
     """
 
     def __init__(self, message: str, kept: provider_pb2.ErrorResourceInitFailed | None) -> None:
@@ -21,7 +21,7 @@ class CallFailedError(Exception):
 
 
 class Context:
-    """A gRPC context: all that a servicer does with it is to end the call with an error."""
+    """A gRPC context: a servicer uses it only to end the call with an error."""
 
     def abort_with_status(self, status: grpc.Status) -> None:
         kept = None

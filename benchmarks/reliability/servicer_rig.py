@@ -1,7 +1,7 @@
 """The provider alone, thousands of runs a minute: no process, no socket, no waiting.
 
 The real servicer, transport and TPU client against the embedded cloud's pipeline; a small
-engine keeps the state, and the real recovery settles what a kill leaves behind.
+engine keeps the state, and the real recovery cleans up what a kill leaves behind.
 """
 
 from __future__ import annotations
@@ -36,20 +36,20 @@ TIMEOUT_S = 1800.0
 
 
 class ServicerRig:
-    """One queued resource: commands, faults, and what happens behind our back.
+    """One queued resource: commands, faults, and changes that others make.
 
-    Commands: ``up``, ``refresh``, ``down``, ``recover``, each with the rules that are in force
-    while it runs. A command's exit code is 0, 1, or -9 when a kill point struck.
+    Commands: ``up``, ``refresh``, ``down``, ``recover``, each with the rules in force while it
+    runs. A command's exit code is 0, 1, or -9 if a kill point struck.
 
     Attributes:
         direct: the cloud and its clock.
         engine: the engine and the state.
         arguments: the program's inputs, camelCase; None for a program without the resource.
-        commands: what was run since :meth:`reset`.
+        commands: the commands run since :meth:`reset`.
         timeout: seconds of the cloud's time that a create, update or delete may take; 0 for the
             deadlines of the arguments alone.
         log: where the provider's progress goes, from the next command on.
-        connection: what requests are sent with, and to which address, likewise.
+        connection: the session for requests and the address, likewise from the next command on.
     """
 
     def __init__(self, state_dir: Path, *, capacity: Mapping[str, Any] = SWIFT) -> None:
@@ -81,10 +81,10 @@ class ServicerRig:
         self.timeout = TIMEOUT_S
 
     def run(self, name: str, *, rules: Sequence[Rule | Json] = ()) -> Command:
-        """Run one command with only ``rules`` in force, and remember it.
+        """Run one command with only ``rules`` in force, and record it.
 
-        As under the real engine, it has a provider process of its own, which remembers nothing
-        of the one before.
+        As under the real engine, each command gets a new provider, which remembers nothing of
+        the previous one.
         """
         self._new_provider(keeping=self.engine)
         book = self.direct.faults.book
@@ -101,23 +101,23 @@ class ServicerRig:
         return done
 
     def struck(self) -> int:
-        """How many faults have struck since :meth:`reset`."""
+        """The number of faults that struck since :meth:`reset`."""
         return self._struck + self.direct.faults.book.struck
 
     def event(self, what: Callable[[TpuClient], object] | None = None) -> None:
-        """Something happens behind our back; a second `up` after it may have work to do."""
+        """Record a change made outside of our commands; a second `up` may then have work to do."""
         seq = self.direct.cloud.history.seq
         self.commands.append(Command("event", 0, seq, seq))
         if what is not None:
             what(TpuClient(self._transport(self.direct.timing())))
 
     def advance(self, seconds: float) -> None:
-        """Time passes between two commands."""
+        """Let time pass between two commands."""
         self.event()
         self.direct.clock.advance(seconds)
 
     def remember_foreign(self) -> None:
-        """What exists now belongs to somebody else and must stay as it is."""
+        """Treat everything that exists now as somebody else's: it must not change."""
         self._foreign = dict(self.direct.cloud.inventory())
 
     def evidence(self, *, must_strike: bool = False) -> Evidence:
@@ -136,7 +136,7 @@ class ServicerRig:
         )
 
     def check(self, *, must_strike: bool = False) -> list[Violation]:
-        """The invariants that are violated now."""
+        """The invariants violated now."""
         return violations(self.evidence(must_strike=must_strike))
 
     def _exit_code(self, name: str) -> int:
@@ -152,11 +152,11 @@ class ServicerRig:
             return -9
 
     def _recover(self) -> bool:
-        """The real recovery, on this state and this cloud."""
+        """Run the real recovery on this state and this cloud."""
         api = self._transport(self.direct.timing())
         look = CloudLook(Apis(**dict.fromkeys(Apis.__annotations__, api)))
         try:
-            # The small engine has everything of a stack that the recovery uses.
+            # The small engine has every part of a stack that the recovery uses.
             timing = self.direct.timing()
             found = recover(self.engine, look, lambda _: None, timing=timing)  # type: ignore[arg-type]
         except TpuflexError as error:

@@ -1,8 +1,8 @@
 """One queued resource under the real engine: ``python slice_program.py COMMAND``.
 
 Run by ``reliability.rig.SliceRig``. Commands: ``up``, ``preview``, ``refresh``, ``down``,
-``recover [N]``; exit codes as those of the command line. Reads ``arguments.json`` in the working
-directory; the environment says where cloud, backend and engine are.
+``recover [N]``; exit codes are those of the command line. Reads ``arguments.json`` in the working
+directory; the environment says where to find the cloud, the backend and the engine.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CLOUD_PROJECT = "cloud-project"
 
 
 class _Mortal(EngineRun):
-    """Counts its writes of the state, and dies after the one it is told to die after."""
+    """Counts its writes of the state, and kills itself after a given one."""
 
     written = 0
     last = 0
@@ -41,11 +41,11 @@ class _Mortal(EngineRun):
 
 
 def main(command: str, last_write: int = 0) -> int:
-    """Run one command; gives its exit code.
+    """Run one command; return its exit code.
 
     Args:
-        command: which.
-        last_write: after how many writes of the state by a `recover` it kills itself.
+        command: its name.
+        last_write: the number of state writes after which a `recover` kills itself; 0 for never.
     """
     root = Path.cwd()
     arguments = json.loads((root / "arguments.json").read_text())
@@ -83,7 +83,7 @@ def _program(arguments: dict[str, Any]) -> None:
 
     given = dict(arguments)
     provider = Provider("cloud", project=CLOUD_PROJECT, embedded=True)
-    # Before it, as many others that ask for the same elsewhere.
+    # Declared before it: this many others that request the same in other zones.
     siblings, elsewhere = given.pop("siblings", 0), given.pop("siblings_zones", None)
     for number in range(siblings):
         QueuedResource(
@@ -100,7 +100,7 @@ def _program(arguments: dict[str, Any]) -> None:
 
 
 def _recover(stack: EngineRun) -> None:
-    """What ``tpuflex recover`` does, for this program."""
+    """Do what ``tpuflex recover`` does, for this program."""
     from tpuflex.engine.recovery.lock import sole_recovery
     from tpuflex.engine.state_files import file_backend
 
@@ -137,7 +137,7 @@ def _recover_alone(stack: EngineRun, backend: Path | None) -> None:
 
 
 def target(root: Path) -> Target:
-    """What the engine works on, from the environment of :class:`reliability.rig.SliceRig`."""
+    """The engine's target, from the environment set by :class:`reliability.rig.SliceRig`."""
     engine = Engine(Path(os.environ["RIG_ENGINE"]), os.environ["RIG_ENGINE_VERSION"], "cache")
     return Target(root, STACK, engine, dict(os.environ))
 

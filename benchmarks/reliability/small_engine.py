@@ -1,9 +1,9 @@
 """The part of Pulumi's engine that one queued resource needs, in this process.
 
-It calls the provider's real servicer in the engine's order, keeps a state in the engine's
-form, and like the engine writes an operation down as pending before it begins. When the
-engine is killed in between, that is what is left; when only the provider is, the engine takes
-the operation for failed and keeps nothing of it.
+It calls the provider's real servicer in the engine's order, keeps the state in the engine's
+format, and like the engine records an operation as pending before it begins. If the engine is
+killed in between, the pending operation remains; if only the provider is killed, the engine treats
+the operation as failed and records nothing of it.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class SmallEngine:
 
     Attributes:
         servicer: the provider.
-        program: the resource's inputs; None when the program has no such resource.
-        timeout: custom timeout of every call, seconds; 0 for the provider's own.
-        said: what the provider answered to calls that failed.
+        program: the resource's inputs; None if the program has no such resource.
+        timeout: custom timeout of every call, in seconds; 0 for the provider's own.
+        said: the provider's answers to calls that failed.
     """
 
     def __init__(self, servicer: Servicer) -> None:
@@ -56,12 +56,12 @@ class SmallEngine:
     # -- commands -----------------------------------------------------------------------------
 
     def up(self) -> bool:
-        """Bring the stack to what the program says; whether all went well."""
+        """Bring the stack to what the program declares; return whether everything succeeded."""
         return self._ran(self._up)
 
     def refresh(self, targets: tuple[str, ...] = ()) -> bool:
-        """Bring the state to what the cloud has."""
-        del targets  # there is but one
+        """Bring the state in line with the cloud."""
+        del targets  # there is only one
         return self._ran(self._refresh)
 
     def down(self) -> bool:
@@ -88,7 +88,7 @@ class SmallEngine:
     # -- the state ----------------------------------------------------------------------------
 
     def deployment(self) -> Json:
-        """The state, in the engine's form."""
+        """The state, in the engine's format."""
         frame = [
             {"urn": STACK_URN, "type": "pulumi:pulumi:Stack"},
             {
@@ -113,11 +113,11 @@ class SmallEngine:
         return {"version": 3, "deployment": self.deployment()}
 
     def clear(self) -> None:
-        """No state at all."""
+        """Remove all state."""
         self._resources, self._pending = [], []
         self.said.clear()
 
-    # -- how the engine goes about it -----------------------------------------------------------
+    # -- the engine's steps ---------------------------------------------------------------------
 
     def _ran(self, work: Callable[[], None]) -> bool:
         try:
@@ -242,7 +242,8 @@ class SmallEngine:
         refreshing(resource, answer.refresh_before_update)
 
     def _delete(self, resource: Json, *, replaced: bool = False) -> None:
-        """Delete it; what is ``replaced`` stays in the state as a reminder until it has been."""
+        """Delete it; one that is ``replaced`` stays in the state as a reminder until the
+        replacement exists."""
         request = provider_pb2.DeleteRequest(
             id=resource["id"],
             urn=URN,
@@ -282,7 +283,7 @@ class SmallEngine:
 
     @contextmanager
     def _begun(self, kind: str, resource: Json) -> Iterator[None]:
-        """Pending until the call ends in whatever way, but for a kill of the engine."""
+        """Keep an operation pending until the call ends, other than by a kill of the engine."""
         operation = {"type": kind, "resource": copy.deepcopy(resource)}
         self._pending.append(operation)
         try:

@@ -1,4 +1,4 @@
-"""The state of one queued resource's stack, in the engine's form."""
+"""The state of one queued resource's stack, in the engine's format."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ URN = f"urn:pulumi:{STACK}::{PROJECT}::{QUEUED_RESOURCE}::{NAME}"
 
 
 def new_resource(inputs: Json) -> Json:
-    """A resource that is not made yet."""
+    """A resource that has not been created yet."""
     return {
         "urn": URN,
         "type": QUEUED_RESOURCE,
@@ -46,11 +46,11 @@ def kept_resource(resource: Json, kept: provider_pb2.ErrorResourceInitFailed) ->
 
 
 def refreshing(resource: Json, before_update: bool) -> Json:
-    """``resource``, to be read before each update if ``before_update``."""
+    """``resource``, marked to be read before each update if ``before_update``."""
     resource["refreshBeforeUpdate"] = before_update
     return resource
 
 
 def plain(properties: Struct) -> Json:
-    """Properties as they come over the wire, decoded."""
+    """Decode properties from their wire format."""
     return dict(decode(properties))

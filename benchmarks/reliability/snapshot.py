@@ -1,4 +1,4 @@
-"""A stack's exported state: what is in it, and whether the engine would accept it."""
+"""A stack's exported state: its contents, and whether the engine would accept it."""
 
 from __future__ import annotations
 
@@ -9,35 +9,35 @@ Json = dict[str, Any]
 
 
 def stored_resources(export: Json | None) -> list[Json]:
-    """The resources of the state; none when there is no state."""
+    """The resources in the state; none if there is no state."""
     deployment = (export or {}).get("deployment") or {}
     return list(deployment.get("resources") or ())
 
 
 def present_resources(export: Json | None) -> list[Json]:
-    """Those of which the state says that they exist: not what it only remembers to have deleted
-    for a replacement. A `down` drops such a reminder and asks no provider to delete anything
+    """The resources that exist according to the state: not those that it only remembers as deleted
+    for a replacement. A `down` drops such a reminder without asking a provider to delete anything
     (`RemovePendingReplaceStep` of pulumi/pulumi v3.256.0)."""
     return [one for one in stored_resources(export) if not one.get("pendingReplacement")]
 
 
 def is_over(resource: Json, *, without_leftover: bool = False) -> bool:
-    """Whether the state says of a queued resource that its run is over, or even that its
-    leftover is gone, too."""
+    """Whether the state says that a queued resource's run is over and, if ``without_leftover``,
+    that its leftover is gone, too."""
     outputs = resource.get("outputs") or {}
     gone = outputs.get("state") == "NOT_FOUND"
     return outputs.get("lifecycle") == "ended" and (gone or not without_leftover)
 
 
 def pending_operations(export: Json) -> list[Json]:
-    """The operations that the state says were begun and not ended."""
+    """The operations that were begun and not completed, according to the state."""
     deployment = export.get("deployment") or {}
     return list(deployment.get("pending_operations") or ())
 
 
 def snapshot_faults(export: Json) -> Iterator[str]:
-    """What the engine would refuse (its own rules: ``Snapshot.VerifyIntegrity``): names must be
-    unique, and everything that a resource refers to must come before it."""
+    """What the engine would reject (by its own ``Snapshot.VerifyIntegrity``): names must be unique,
+    and everything that a resource refers to must come before it."""
     seen: set[str] = set()
     references: set[str] = set()
     for resource in stored_resources(export):

@@ -1,7 +1,7 @@
 """How a stack gets into each state in which a teardown may find it.
 
-Everything is done from outside: capacity rules, the clock, faults, and calls of the API that
-somebody else makes. It goes for every rig that runs commands as processes.
+Everything is done from outside: capacity rules, the clock, faults, and API calls made by somebody
+else. This works on every rig that runs commands as processes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ Json = dict[str, Any]
 Reach = Callable[[Rig], None]
 
 TPU = "tpu.projects.locations."
-#: Longer than any command takes, in seconds of the cloud.
+#: Longer than any command takes, in seconds of the cloud's time.
 FOR_EVER = 1e6
 #: More than the longest run of the rigs' programs.
 AFTER_THE_RUN = 20_000
@@ -31,10 +31,10 @@ class State:
     """One state.
 
     Attributes:
-        reach: brings a rig from nothing to it.
-        stuck: whether Google does not let go of the slice for longer than `down` may take.
+        reach: brings a rig from nothing to this state.
+        stuck: whether Google holds on to the slice for longer than `down` may take.
         foreign: whether the name belongs to somebody else.
-        zones: what the program's zones have to be; those that it has, if empty.
+        zones: the zones that the program must have; unchanged if empty.
     """
 
     reach: Reach
@@ -48,13 +48,13 @@ def nothing(_rig: Rig) -> None:
 
 
 def waiting(rig: Rig) -> None:
-    """In the queue, after a Ctrl-C."""
+    """In the queue, after Ctrl-C."""
     rig.control.capacity(grant_after_s=FOR_EVER)
     _interrupted(rig)
 
 
 def provisioning(rig: Rig) -> None:
-    """In PROVISIONING for ever, after a Ctrl-C."""
+    """In PROVISIONING forever, after Ctrl-C."""
     rig.control.capacity(provisioning_s=FOR_EVER)
     _interrupted(rig)
 
@@ -72,7 +72,7 @@ def ended(rig: Rig) -> None:
 
 
 def ended_and_told(rig: Rig) -> None:
-    """The run is over, the state knows, and somebody has cleaned up."""
+    """The run is over, the state has recorded that, and somebody has cleaned up."""
     ended(rig)
     run_well(rig, "refresh")
     rig.event()
@@ -81,7 +81,7 @@ def ended_and_told(rig: Rig) -> None:
 
 
 def failed(rig: Rig) -> None:
-    """The create operation was refused."""
+    """The create operation was rejected."""
     _failing(rig, {"kind": "operation-error", "code": 3, "message": "not supported"})
 
 
@@ -99,7 +99,7 @@ def node_missing(rig: Rig) -> None:
 
 
 def orphaned(rig: Rig) -> None:
-    """The queued resource is gone, and its node is there."""
+    """The queued resource is gone, but its node still exists."""
     active(rig)
     rig.event()
     name, request = _node_name(rig), _request(rig)["name"]
@@ -122,7 +122,7 @@ def stuck_deleting(rig: Rig) -> None:
 
 
 def foreign(rig: Rig) -> None:
-    """Ours is gone, and somebody else has its name."""
+    """Our request is gone, and somebody else has its name."""
     active(rig)
     rig.event()
     found = _call(rig, "GET", _request(rig)["name"])
@@ -156,7 +156,7 @@ STATES: dict[str, State] = {
 
 
 def consent(rig: Rig) -> tuple[str, ...]:
-    """The confirmation that the command line asks for before it changes anything."""
+    """The arguments that confirm a change on the command line."""
     return ("--yes",) if isinstance(rig, StackRig) else ()
 
 
@@ -167,7 +167,7 @@ def run_well(rig: Rig, word: str) -> None:
 
 
 def _interrupted(rig: Rig) -> None:
-    """An `up` that gets one Ctrl-C while it waits."""
+    """Run an `up` that gets one Ctrl-C while it waits."""
     rule = {
         "where": {"method_id": f"{TPU}queuedResources.get"},
         "nth": 5,
@@ -204,13 +204,13 @@ def _node_name(rig: Rig) -> str:
 
 
 def delete_by_hand(rig: Rig) -> None:
-    """Somebody deletes the slice, and it is gone."""
+    """Delete the slice as somebody else, until it is gone."""
     _call(rig, "DELETE", f"{_request(rig)['name']}?force=true")
     rig.control.advance(60)
 
 
 def _call(rig: Rig, method: str, name: str, body: Json | None = None) -> Json:
-    """A call of the TPU API by somebody else."""
+    """Call the TPU API as somebody else."""
     token = rig.environ()["GOOGLE_OAUTH_ACCESS_TOKEN"]
     answer = requests.request(
         method,

@@ -1,7 +1,7 @@
-"""Google's token endpoint on loopback, and a way to the embedded cloud that takes its tokens.
+"""Google's token endpoint on loopback, and access to the embedded cloud with its tokens.
 
-With both, the provider's own session and Google's credentials library do in a test what they
-do with Google: fetch a token, send it, and fetch another when the API answers 401.
+With both, the provider's own session and Google's credentials library do in a test what they do
+against Google: fetch a token, send it, and fetch another when the API answers 401.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class TokenServer:
     """Issues tokens that are valid for ``lifetime`` seconds of the cloud's time.
 
     Attributes:
-        issued: token -> when it was handed out.
+        issued: token -> when it was issued.
         down: whether it answers 503.
     """
 
@@ -38,12 +38,12 @@ class TokenServer:
         self.lifetime = lifetime
 
     def good(self, token: str) -> bool:
-        """Whether the API takes ``token`` now."""
+        """Whether the API accepts ``token`` now."""
         return self.now() - self.issued.get(token, float("-inf")) < self.lifetime
 
     @contextmanager
     def serving(self) -> Iterator[str]:
-        """Serve while the block runs; gives the address of the token endpoint."""
+        """Serve while the block runs; yield the address of the token endpoint."""
         tokens = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -92,14 +92,14 @@ def write_credentials(file: Path, token_uri: str) -> None:
 
 
 def session(direct: DirectCloud, tokens: TokenServer) -> AuthorizedSession:
-    """The session that the provider has with Google, its requests led to ``direct``."""
+    """The session that the provider uses with Google, its requests redirected to ``direct``."""
     made = AuthorizedSession(DefaultCredentials(), embedded=False)
     made.mount("https://tpu.googleapis.com", _Adapter(direct, tokens))
     return made
 
 
 class _Adapter(BaseAdapter):
-    """Passes requests on, with expired tokens too: the cloud refuses those."""
+    """Passes requests on, also those with expired tokens: the cloud rejects them."""
 
     def __init__(self, direct: DirectCloud, tokens: TokenServer) -> None:
         super().__init__()
@@ -115,7 +115,7 @@ class _Adapter(BaseAdapter):
         cert: Any = None,
         proxies: Mapping[str, str] | None = None,
     ) -> requests.Response:
-        """One request."""
+        """Send one request."""
         del stream, verify, cert, proxies
         token = request.headers["Authorization"].removeprefix("Bearer ")
         body = request.body.encode() if isinstance(request.body, str) else request.body
@@ -132,4 +132,4 @@ class _Adapter(BaseAdapter):
         )
 
     def close(self) -> None:
-        """Nothing is kept open."""
+        """Do nothing: no connection is kept open."""

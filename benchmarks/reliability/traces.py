@@ -25,7 +25,7 @@ TYPES = {
     "secrets": "gcp:secretmanager/secret:Secret",
     "buckets": "gcp:storage/bucket:Bucket",
 }
-#: What lives and dies with its parent.
+#: Kinds of resources that live and die with their parent.
 _PARTS = frozenset({"versions", "objects", "uploads", "operations", "services"})
 _NUMBER = re.compile(r"-\d+$")
 _READING = (".getIamPolicy", ".testIamPermissions", ".getGuestAttributes", ".access")
@@ -41,7 +41,7 @@ class Thing:
         labels: its labels, sorted.
         state: its state, if it has one.
         description: its text for people, if it has one.
-        owner: the owner that it is marked with, if it is.
+        owner: the owner in its marker, if it has one.
     """
 
     kind: str
@@ -57,7 +57,7 @@ class Thing:
         return self.name.rpartition("/")[2]
 
     def is_resource(self, resource: Json) -> bool:
-        """Whether a resource of the state is this."""
+        """Whether ``resource`` of the state is this thing."""
         if resource["type"] != TYPES.get(self.kind):
             return False
         # Project numbers stand for project ids in some names; zones tell requests apart.
@@ -66,8 +66,8 @@ class Thing:
         return str(resource.get("id", "")).rpartition("/")[2] == self.id
 
     def node_of(self, queued: Thing) -> bool:
-        """Whether this is a node of a queued resource: same zone, same id; of several, the id
-        and a number."""
+        """Whether this is a node of a queued resource: same zone and same id, or the id and a
+        number if there are several nodes."""
         own = queued.name.replace("/queuedResources/", "/nodes/")
         return own in (self.name, _NUMBER.sub("", self.name))
 
@@ -76,7 +76,7 @@ class Thing:
         return self.kind == "nodes" and not _requests_of(self).isdisjoint(_queued_names(resource))
 
     def is_in(self, path: str) -> bool:
-        """Whether a call's path is about this."""
+        """Whether a call's path refers to this thing."""
         return self.id in path.replace(":", "/").split("/")
 
     @staticmethod
@@ -86,7 +86,7 @@ class Thing:
 
 
 def things(inventory: Mapping[str, Mapping[str, Sequence[Json]]]) -> list[Thing]:
-    """Every resource that has an owner; not parts of other resources."""
+    """Every resource that can have an owner; not parts of other resources."""
     return [
         _thing(kind, entry)
         for kinds in inventory.values()
@@ -97,14 +97,14 @@ def things(inventory: Mapping[str, Mapping[str, Sequence[Json]]]) -> list[Thing]
 
 
 def ours(thing: Thing, owners: Mapping[str, str]) -> bool:
-    """Whether ``thing`` has an owner label of ``owners``, or without labels one of their names."""
+    """Whether ``thing`` has an owner label of ``owners`` or, without labels, one of their names."""
     if thing.owner:
         return thing.owner in owners
     return any(thing.id.startswith(f"{prefix}-") for prefix in owners.values())
 
 
 def known_to_state(thing: Thing, export: Json | None) -> bool:
-    """Whether the state has ``thing``, or a node's queued resource."""
+    """Whether the state has ``thing`` or, for a node, its queued resource."""
     resources = present_resources(export)
     if thing.kind == "nodes":
         return any(thing.is_node_of(resource) for resource in resources)
@@ -121,18 +121,18 @@ def is_mutating(call: Json) -> bool:
 
 
 def was_done(call: Json) -> bool:
-    """Whether a call took effect, whatever the answer."""
+    """Whether a call took effect, whatever the response."""
     return bool(call.get("committed", 200 <= call["status"] < 300))
 
 
 def _requests_of(node: Thing) -> set[str]:
-    """What the queued resource of a node may be called: one of several nodes has a number."""
+    """Possible names of a node's queued resource: one of several nodes ends in a number."""
     queued = node.name.replace("/nodes/", "/queuedResources/")
     return {queued, _NUMBER.sub("", queued)}
 
 
 def _queued_names(resource: Json) -> set[str]:
-    """Full names of the queued resources that a resource of the state stands for."""
+    """Full names of the queued resources that a resource of the state may stand for."""
     if resource["type"] != QUEUED_RESOURCE:
         return set()
     inputs, outputs = resource.get("inputs") or {}, resource.get("outputs") or {}

@@ -20,9 +20,9 @@ class Module:
 
     Attributes:
         name: the module.
-        total: mutants that there are.
+        total: the number of mutants.
         killed: a test failed.
-        timeouts: the tests did not end, or the process died.
+        timeouts: the tests did not finish, or the process died.
         survived: every test that reaches it passed.
         untested: no test reaches it.
     """
@@ -38,8 +38,8 @@ class Module:
     def of(
         cls, name: str, codes: Mapping[str, int | None], drawn: frozenset[str] | None = None
     ) -> Module:
-        """Count the workers' exit ``codes`` by mutant, None for one that was not run; of a
-        sample, only what was ``drawn``."""
+        """Count the workers' exit ``codes`` by mutant, None for one that was not run; for a
+        sample, only the mutants that were ``drawn``."""
         run = [
             code
             for mutant, code in codes.items()
@@ -52,23 +52,23 @@ class Module:
 
     @property
     def noticed(self) -> int:
-        """Mutants that the tests noticed."""
+        """The number of mutants that the tests noticed."""
         return self.killed + self.timeouts
 
     @property
     def measured(self) -> int:
-        """Mutants that have a verdict."""
+        """The number of mutants with a verdict."""
         return self.noticed + self.survived + self.untested
 
 
 @dataclass(frozen=True)
 class Setting:
-    """How the figures were made.
+    """How the figures were measured.
 
     Attributes:
         sample: share of each module's mutants that was run.
-        seed: what the sample was drawn by.
-        command: the command.
+        seed: the seed of the sample.
+        command: the command that was run.
     """
 
     sample: float
@@ -77,7 +77,7 @@ class Setting:
 
 
 def interval(noticed: int, measured: int) -> tuple[float, float]:
-    """Wilson's 95 % confidence interval of a share that was measured on a sample."""
+    """Wilson's 95 % confidence interval of a share measured on a sample."""
     if not measured:
         return 0.0, 1.0
     share, square = noticed / measured, _Z * _Z
@@ -104,7 +104,7 @@ def table(modules: Sequence[Module]) -> list[str]:
 
 
 def page(modules: Sequence[Module], setting: Setting) -> str:
-    """docs/mutation.md."""
+    """The text of docs/mutation.md."""
     noticed = sum(module.noticed for module in modules)
     measured = sum(module.measured for module in modules)
     total = sum(module.total for module in modules)

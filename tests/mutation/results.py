@@ -1,4 +1,4 @@
-"""What mutmut wrote down: the verdict on each mutant, and how each one that lived differs."""
+"""The results that mutmut recorded: each mutant's verdict, and the diff of each survivor."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def verdicts(work: Path) -> dict[str, dict[str, int | None]]:
 
 
 def survivors(work: Path) -> Iterator[str]:
-    """Lines that tell each mutant that no test noticed: its name, and what was changed."""
+    """Lines that describe each mutant that no test noticed: its name and its change."""
     for module, codes in verdicts(work).items():
         lived = [name for name, code in codes.items() if code in (0, 33)]
         if not lived:

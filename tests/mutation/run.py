@@ -1,13 +1,13 @@
-"""``make mutation``: changes the provider in thousands of small ways, and counts what tests notice.
+"""``make mutation``: makes thousands of small changes to the provider; counts what tests see.
 
 ``python -m tests.mutation.run [--sample 0.25] [--seed 1] [--modules race,waiting] [--workers 2]
 [--resume] [--survivors]``. Writes docs/mutation.md if every module was measured. Exits with 1 if
 the score is below the threshold.
 
-mutmut works on a copy below `.tpuflex/mutation`, of which only the provider and the pure modules
-that it rests on (`tpuflex/request`) are mutated. Each
-mutant runs the tests that reach it in a process of its own, forked from one that has everything
-imported; sockets other than loopback are closed to it.
+mutmut works on a copy below `.tpuflex/mutation`, in which only the provider and the pure modules
+that it builds on (`tpuflex/request`) are mutated. For each mutant, the tests that reach it run in a
+separate process, forked from one that has already imported everything; only loopback sockets are
+open to it.
 """
 
 from __future__ import annotations
@@ -29,16 +29,16 @@ from tests.mutation.undecorated import undecorated
 ROOT = Path(__file__).parents[2]
 WORK = ROOT / ".tpuflex" / "mutation"
 DOCUMENT = ROOT / "docs" / "mutation.md"
-#: The packages that are changed.
+#: The packages that are mutated.
 MUTATED = (Path("tpuflex", "provider"), Path("tpuflex", "request"))
-#: Below this share of noticed mutants the run fails.
+#: The run fails below this share of noticed mutants.
 THRESHOLD = 0.85
-#: The module with which mutmut is made to write down all mutants, before any is chosen.
+#: The module run first, so that mutmut records all mutants before any are chosen.
 _FIRST = "tpuflex.provider.configuration"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run; gives the exit code."""
+    """Run; return the exit code."""
     given = _parser().parse_args(arguments)
     if not given.resume:
         shutil.rmtree(WORK, ignore_errors=True)
@@ -67,8 +67,8 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def lay_out(work: Path) -> None:
-    """The project as mutmut needs it: the package below `src`, its tests beside it. A file that
-    has not changed is left alone, because mutmut keeps its verdicts by it."""
+    """Lay the project out as mutmut needs it: the package below `src`, its tests beside it. An
+    unchanged file is left alone, because mutmut then keeps its verdicts."""
     source = ROOT / "infra"
     for path in sorted(source.rglob("*.py")):
         inside = path.relative_to(source)
@@ -79,7 +79,7 @@ def lay_out(work: Path) -> None:
         for path in copy.rglob("*.py*"):
             module = path.relative_to(copy).with_name(path.name.partition(".")[0] + ".py")
             if not ((source / module).exists() or "__pycache__" in path.parts):
-                path.unlink()  # of a module that is gone
+                path.unlink()  # its module is gone
     for tests in (work / "tests", work / "mutants/tests"):
         shutil.rmtree(tests, ignore_errors=True)
     shutil.copytree(ROOT / "tests", work / "tests", ignore=shutil.ignore_patterns("__pycache__"))
@@ -89,8 +89,8 @@ def lay_out(work: Path) -> None:
 def sampled(
     found: dict[str, dict[str, int | None]], share: float, seed: int, modules: Sequence[str]
 ) -> list[str]:
-    """Names of the mutants to run: of each of ``modules`` (all, if it is empty) the ``share``,
-    drawn by ``seed`` and the module's name, so that one module's change moves no other's draw."""
+    """Names of the mutants to run: the ``share`` of each of ``modules`` (of all, if empty), drawn
+    by ``seed`` and the module's name, so that a change in one module affects no other's draw."""
     names: list[str] = []
     for module, results in found.items():
         if not modules or module in modules:
@@ -100,7 +100,7 @@ def sampled(
 
 
 def _again(work: Path) -> list[str]:
-    """What was not noticed at the last run."""
+    """The mutants that the last run did not notice."""
     return [
         name
         for results in verdicts(work).values()
@@ -123,7 +123,7 @@ def _write(path: Path, text: str) -> None:
 
 
 def _command(given: argparse.Namespace) -> str:
-    """The command by which the same figures are made, from the beginning."""
+    """The command that reproduces these figures from scratch."""
     if given.sample == 1:
         return "make mutation"
     return f'make mutation ARGS="--sample {given.sample} --seed {given.seed}"'

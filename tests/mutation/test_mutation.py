@@ -1,4 +1,4 @@
-"""The rig that measures the mutation score: what it shows to mutmut, and how it counts."""
+"""The mutation score: the source that mutmut is given, and how verdicts are counted."""
 
 from __future__ import annotations
 
@@ -57,8 +57,8 @@ def loaded(source: str) -> dict[str, Any]:
 
 
 def test_the_rewritten_source_means_the_same() -> None:
-    """Properties, wrappers and caches work as before; only their functions lie open, line by
-    line where they were."""
+    """Properties, wrappers and caches work as before; only their functions are now visible to
+    mutmut, on the same lines."""
     names = loaded(undecorated(SOURCE))
     thing = names["Thing"]()
 
@@ -73,7 +73,7 @@ def test_the_rewritten_source_means_the_same() -> None:
     "path", [path for part in MUTATED for path in sorted((ROOT / "infra" / part).glob("*.py"))]
 )
 def test_every_module_can_be_shown(path: Path) -> None:
-    """What is written for mutmut compiles, and has as many lines as the module."""
+    """The source written for mutmut compiles and has as many lines as the module."""
     text = undecorated(path.read_text())
 
     compile(text, str(path), "exec")
@@ -92,15 +92,15 @@ def test_every_module_can_be_shown(path: Path) -> None:
     ],
 )
 def test_names_are_those_of_the_source(mangled: str, name: str) -> None:
-    """mutmut's names, and those of rewritten functions, are shown as people wrote them."""
+    """mutmut's names, and those of rewritten functions, are shown as in the source."""
     assert shown(mangled) == name
     assert original_name("_x_plain") == "x"
     assert original_name("explain") == "explain"
 
 
 def test_each_verdict_counts_once() -> None:
-    """Killed by a test or by pytest, timed out or crashed, survived, never reached; of a sample
-    only what was drawn."""
+    """Killed by a test or by pytest, timed out or crashed, survived, never reached; for a sample,
+    only the mutants that were drawn."""
     codes = {"a": 1, "b": 3, "c": 0, "d": 33, "e": 36, "f": -11, "g": None}
 
     module = Module.of("m", codes)
@@ -112,14 +112,14 @@ def test_each_verdict_counts_once() -> None:
 
 
 def test_the_interval_is_wilsons() -> None:
-    """Against values from the literature; a share of all or of nothing has a width, too."""
+    """Matches values from the literature; a share of 0 or 1 has an interval, too."""
     assert interval(85, 100) == pytest.approx((0.7672, 0.9069), abs=1e-3)
     assert interval(10, 10)[0] == pytest.approx(0.7225, abs=1e-3)
     assert interval(0, 0) == (0.0, 1.0)
 
 
 def test_the_page_tells_how_it_was_measured() -> None:
-    """Numerator and denominator, and for a sample its seed and interval."""
+    """Numerator and denominator and, for a sample, its seed and interval."""
     modules = [Module("m", total=200, killed=80, timeouts=5, survived=10, untested=5)]
 
     part = page(modules, Setting(sample=0.5, seed=7, command="make mutation"))
@@ -134,7 +134,7 @@ def test_the_page_tells_how_it_was_measured() -> None:
 
 
 def test_a_sample_is_drawn_by_module() -> None:
-    """The same seed draws the same; another module's mutants change nothing; none is left out."""
+    """The same seed draws the same mutants, whatever other modules have; no module is left out."""
     found: dict[str, dict[str, int | None]] = {
         "a": {f"a{number}": None for number in range(30)},
         "b": {"b0": 1},
@@ -150,7 +150,7 @@ def test_a_sample_is_drawn_by_module() -> None:
 
 
 def test_survivors_are_shown_with_their_change(tmp_path: Path) -> None:
-    """Name, whether a test reaches it at all, and the line before and after."""
+    """The name, whether a test reaches it at all, and the line before and after."""
     folder = tmp_path / "mutants/src/tpuflex/provider"
     folder.mkdir(parents=True)
     (folder / "patch.py").write_text(

@@ -1,7 +1,7 @@
-"""Source text that means the same, with its decorated functions in plain sight.
+"""Rewrite source to equivalent text in which decorated functions are plain ones.
 
-mutmut leaves decorated functions alone (its trampolines cannot stand behind a decorator), and with
-them every method of the gRPC face and every property. So it is shown
+mutmut skips decorated functions (its trampolines do not work behind a decorator), and with them
+every method of the gRPC servicer and every property. So it is given
 
     def _Check_plain(self, request, context): ...
     Check = reported(_Check_plain)
@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import ast
 
-#: What mutmut handles by itself, and what must stay on its function.
+#: Decorators that mutmut handles by itself and that must stay on their functions.
 _LEFT = frozenset({"staticmethod", "classmethod"})
 _SUFFIX = "_plain"
 
@@ -21,8 +21,8 @@ _Function = ast.FunctionDef | ast.AsyncFunctionDef
 
 
 def undecorated(source: str) -> str:
-    """``source`` with each decorator that stands alone on a function or a method applied after
-    it. Functions inside of functions, and those with several decorators, stay as they are."""
+    """``source`` with the only decorator of a function or method applied after its definition.
+    Nested functions, and those with several decorators, stay as they are."""
     lines = source.splitlines()
     for function in _decorated(ast.parse(source)):
         (decorator,) = function.decorator_list
@@ -32,13 +32,13 @@ def undecorated(source: str) -> str:
         lines[head] = lines[head].replace(f"def {function.name}(", f"def {plain}(", 1)
         last = function.end_lineno or function.lineno
         applied = f"{indent}{function.name} = {ast.unparse(decorator)}({plain})"
-        # The decorator's line goes, and the one that applies it comes.
+        # The decorator's line is removed, and one that applies it is added.
         lines[decorator.lineno - 1 : last] = [*lines[decorator.end_lineno or 0 : last], applied]
     return "\n".join(lines) + "\n"
 
 
 def original_name(name: str) -> str:
-    """The name in the source of a function that mutmut calls ``name``."""
+    """The source name of the function that mutmut calls ``name``."""
     inner = name.removeprefix("_").removesuffix(_SUFFIX)
     return inner if name == f"_{inner}{_SUFFIX}" else name
 

@@ -45,14 +45,14 @@ def manifest_of(files: dict[str, bytes]) -> dict[str, Any]:
 
 @dataclass
 class Cloud:
-    """What the server knows and was asked.
+    """The server's data, and the requests that it received.
 
     Attributes:
         config: the document under `tpuflex-config`; None answers 404.
         attributes: other metadata attributes.
         objects: the bucket's objects by name.
         secrets: values by version name.
-        answers: HTTP statuses to give first, by a part of the path, before the real answer.
+        answers: HTTP statuses to return before the real answer, by a part of the path.
         health: whether vLLM answers once its container runs.
         requests: every request as `METHOD path`.
         reports: every guest attribute written, in order.
@@ -70,22 +70,22 @@ class Cloud:
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def put_weights(self, files: dict[str, bytes], *, manifest: bool = True) -> None:
-        """Put ``files`` into the bucket, with their manifest unless told otherwise."""
+        """Put ``files`` into the bucket, by default with their manifest."""
         self.objects |= {f"{PREFIX}/{path}": content for path, content in files.items()}
         if manifest:
             text = json.dumps(manifest_of(files)).encode()
             self.objects[f"{PREFIX}/MANIFEST.json"] = text
 
     def asked(self, part: str) -> int:
-        """How many requests had ``part`` in them."""
+        """The number of requests that contained ``part``."""
         return sum(part in request for request in self.requests)
 
     def last(self, key: str) -> str:
-        """The present value of the guest attribute ``key``."""
+        """The current value of the guest attribute ``key``."""
         return next((value for name, value in reversed(self.reports) if name == key), "")
 
     def phases(self) -> list[str]:
-        """The phases in the order in which they were reported."""
+        """The phases in the order reported."""
         return [value for name, value in self.reports if name == "phase"]
 
     def details(self) -> str:
@@ -186,6 +186,6 @@ class Handler(BaseHTTPRequestHandler):
 
 
 class Server(ThreadingHTTPServer):
-    # A script that gives up leaves half-read answers behind; that is not news.
+    # A script that gives up leaves half-read answers behind; that is expected.
     def handle_error(self, request: object, client_address: object) -> None:
         """Say nothing."""

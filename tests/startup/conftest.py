@@ -1,4 +1,4 @@
-"""A host per test, and one that has booted for tests that only look."""
+"""A host per test, and a shared booted one for tests that only read."""
 
 from __future__ import annotations
 
@@ -25,9 +25,9 @@ def host(tmp_path: Path) -> Iterator[StartupHost]:
 
 @pytest.fixture(scope="module")
 def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StartupHost, StartupRun]]:
-    """A host that has run the script once, with what it printed; to look at, not to change.
+    """A host that has run the script once, with its output; for reading only.
 
-    Its curl keeps a record of its arguments, as a process list would show them.
+    Its curl records its arguments, as a process list would show them.
     """
     host = StartupHost(tmp_path_factory.mktemp("booted"))
     host.command("curl", f'#!/bin/sh\necho "$@" >>{host.directory}/curl.calls\nexec {CURL} "$@"\n')

@@ -1,5 +1,5 @@
 """A host for the startup script: a directory as its root, a docker that only records, and one
-server for all that it asks. bash, curl and python3 are real."""
+server for all its requests. bash, curl and python3 are real."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class StartupRun:
 
 
 class StartupHost:
-    """One host on which the startup script can be run, also several times."""
+    """One host on which the startup script can be run, even several times."""
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -159,17 +159,17 @@ class StartupHost:
         return StartupRun(done.returncode, done.stdout)
 
     def docker_calls(self, command: str) -> list[str]:
-        """The docker calls that began with ``command``, as they were quoted for the shell."""
+        """The docker calls that began with ``command``, quoted for the shell."""
         path = self.directory / "docker.calls"
         lines = path.read_text().splitlines() if path.exists() else []
         return [line for line in lines if line.split(" ")[0] == command]
 
     def memory(self, *parts: str) -> Path:
-        """A path below the host's directory in memory."""
+        """A path below the host's in-memory directory."""
         return self.root.joinpath("dev", "shm", "tpuflex", *parts)
 
     def weights(self) -> dict[str, bytes]:
-        """The files that a server on this host would find."""
+        """The weight files that a server on this host would find."""
         (directory,) = self.memory("weights").iterdir()
         return {
             str(path.relative_to(directory)): path.read_bytes()
@@ -183,7 +183,7 @@ class StartupHost:
         return sum(map(int, path.read_text().split())) if path.exists() else 0
 
     def files_with(self, text: str) -> list[str]:
-        """Files of the host that hold ``text``, relative to its directory."""
+        """Files of the host that contain ``text``, relative to its directory."""
         found = []
         for folder, _, names in os.walk(self.directory):
             for name in names:

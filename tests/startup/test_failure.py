@@ -1,4 +1,4 @@
-"""The startup script when something is wrong: it stops, says what, and serves nothing."""
+"""The startup script when something is wrong: it stops, says why, and serves nothing."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ SHARD = f"{PREFIX}/model-1.safetensors"
 
 
 def failed(host: StartupHost) -> str:
-    """Run the script, which must fail before READY; the error that it reports."""
+    """Run the script, which must fail before READY; return the error that it reports."""
     run = host.run()
     assert run.status != 0, run.output
     assert "READY" not in host.cloud.phases()
@@ -33,7 +33,7 @@ def test_altered_shard_is_never_served(host: StartupHost) -> None:
 
 
 def test_truncated_shard_is_never_served(host: StartupHost) -> None:
-    """A shard that is too short is refused, and what was right is kept for the next try."""
+    """A shard that is too short is refused, and the intact ones are kept for the next try."""
     whole = host.cloud.objects[SHARD]
     host.cloud.objects[SHARD] = whole[:-100]
     assert failed(host).startswith("weights-checksum: model-1.safetensors")
@@ -48,7 +48,7 @@ def test_truncated_shard_is_never_served(host: StartupHost) -> None:
 
 
 def test_partial_download_is_continued(host: StartupHost) -> None:
-    """What an interrupted run left of a shard is not fetched again."""
+    """The part of a shard that an interrupted run has fetched is not fetched again."""
     host.cloud.answers["model-1.safetensors"] = [500] * 5
     failed(host)
     (directory,) = host.memory("partial").iterdir()
@@ -59,7 +59,7 @@ def test_partial_download_is_continued(host: StartupHost) -> None:
 
 
 def test_shard_altered_on_the_host_is_fetched_again(host: StartupHost) -> None:
-    """A file that was touched after it was checked is not trusted."""
+    """A file that was modified after it was checked is not trusted."""
     host.run()
     (directory,) = host.memory("weights").iterdir()
     (directory / "model-1.safetensors").write_bytes(b"Y" * len(FILES["model-1.safetensors"]))
@@ -68,13 +68,13 @@ def test_shard_altered_on_the_host_is_fetched_again(host: StartupHost) -> None:
 
 
 def test_missing_shard_is_named(host: StartupHost) -> None:
-    """A file that the manifest names and the bucket lacks stops the boot at once."""
+    """A file that is in the manifest but not in the bucket stops the boot at once."""
     del host.cloud.objects[SHARD]
     assert failed(host).startswith("weights-missing: model-1.safetensors is in the manifest")
 
 
 def test_strangers_beside_the_weights_are_removed(host: StartupHost) -> None:
-    """A file that the manifest does not name is taken away before a server can read it."""
+    """A file that is not in the manifest is removed before a server can read it."""
     host.run()
     (directory,) = host.memory("weights").iterdir()
     (directory / "stray.safetensors").write_bytes(b"?")
@@ -95,7 +95,7 @@ def test_strangers_beside_the_weights_are_removed(host: StartupHost) -> None:
 def test_manifest_with_bad_entries_is_refused(
     host: StartupHost, change: dict[str, Any], said: str
 ) -> None:
-    """A manifest cannot make the host write elsewhere, or check nothing."""
+    """A manifest cannot make the host write elsewhere or skip the check."""
     document = manifest_of(FILES)
     document["files"][0] |= change
     host.cloud.objects[f"{PREFIX}/MANIFEST.json"] = json.dumps(document).encode()
@@ -105,7 +105,7 @@ def test_manifest_with_bad_entries_is_refused(
 
 
 def test_gives_up_waiting_for_weights(host: StartupHost) -> None:
-    """Without weights until the deadline, the boot fails and names the command."""
+    """If no weights appear before the deadline, the boot fails and names the command."""
     host.cloud.objects.clear()
     error = failed(host)
     assert error.startswith("weights-missing: ")
@@ -114,7 +114,7 @@ def test_gives_up_waiting_for_weights(host: StartupHost) -> None:
 
 
 def test_no_room_in_memory(host: StartupHost) -> None:
-    """Weights that do not fit are told before anything is fetched."""
+    """Weights that do not fit are reported before anything is fetched."""
     host.command("df", "#!/bin/sh\nprintf '   Avail\\n  70000000\\n'\n")
     document = manifest_of(FILES)
     document["files"][0]["size"] = 61_400_000_000
@@ -127,7 +127,7 @@ def test_no_room_in_memory(host: StartupHost) -> None:
 
 
 def test_forbidden_secret_fails_closed(host: StartupHost) -> None:
-    """A secret that stays forbidden is asked for until the deadline; then nothing is served."""
+    """A secret that stays forbidden is retried until the deadline; then nothing is served."""
     host.cloud.answers["secrets/api-key"] = [403] * 1000
     error = failed(host)
     assert error.startswith("secret-403: ")
@@ -137,7 +137,7 @@ def test_forbidden_secret_fails_closed(host: StartupHost) -> None:
 
 
 def test_missing_secret_names_the_command(host: StartupHost) -> None:
-    """A version that is not there is waited for, telling the command that adds it."""
+    """A missing version is waited for, and the command that adds it is named."""
     host.cloud.secrets.clear()
     error = failed(host)
     assert error.startswith(f"secret-404: {VERSION} is not there")
@@ -145,7 +145,7 @@ def test_missing_secret_names_the_command(host: StartupHost) -> None:
 
 
 def test_disabled_secret_is_not_waited_for(host: StartupHost) -> None:
-    """A version that was disabled will not come back: fail at once."""
+    """A disabled version will not come back: fail at once."""
     host.cloud.answers["secrets/api-key"] = [400]
     assert failed(host).startswith("secret-400: ")
     assert host.slept() == 0
@@ -162,7 +162,7 @@ def test_unusable_secret_is_refused(host: StartupHost, value: str) -> None:
 
 
 def test_docker_that_does_not_come_up(host: StartupHost) -> None:
-    """Docker is waited for, within bounds."""
+    """Waiting for Docker is bounded."""
     host.mark("docker-down")
     error = failed(host)
     assert error.startswith("docker: ")
@@ -170,7 +170,7 @@ def test_docker_that_does_not_come_up(host: StartupHost) -> None:
 
 
 def test_image_that_cannot_be_pulled(host: StartupHost) -> None:
-    """A pull is tried five times; the error tells what docker said."""
+    """A pull is tried five times; the error contains docker's output."""
     host.mark("registry-down")
     error = failed(host)
     assert error.startswith("image: ")
@@ -179,7 +179,7 @@ def test_image_that_cannot_be_pulled(host: StartupHost) -> None:
 
 
 def test_container_that_dies_is_noticed_early(host: StartupHost) -> None:
-    """A server that keeps dying is stopped and its last words are told, without the key."""
+    """A server that keeps dying is stopped and its last output reported, without the key."""
     host.mark("crashes")
     host.cloud.health = False
     words = f"loading\nValueError: no such flag\nthe key is {API_KEY}\n"
@@ -193,20 +193,20 @@ def test_container_that_dies_is_noticed_early(host: StartupHost) -> None:
 
 
 def test_server_that_never_answers(host: StartupHost) -> None:
-    """A server that lives but does not answer fails the boot at the deadline."""
+    """A server that runs but does not answer fails the boot at the deadline."""
     host.cloud.health = False
     error = failed(host)
     assert error.startswith("health: the server does not answer after 30 s (HTTP 503)")
 
 
 def test_server_without_key_check_is_refused(host: StartupHost) -> None:
-    """A server that answers without the key is not called ready."""
+    """A server that answers requests without the key is not reported as ready."""
     host.cloud.key_checked = False
     assert failed(host).startswith("server-open: ")
 
 
 def test_completion_that_fails(host: StartupHost) -> None:
-    """A healthy server that cannot complete is not ready."""
+    """A healthy server that cannot answer a completion request is not ready."""
     host.cloud.answers["/v1/chat/completions"] = [500]
     error = failed(host)
     assert error.startswith("completion: the server answers 500")
@@ -214,7 +214,7 @@ def test_completion_that_fails(host: StartupHost) -> None:
 
 
 def test_node_without_configuration(host: StartupHost) -> None:
-    """A node that was made without the metadata key says so."""
+    """A node that was created without the metadata key reports that."""
     host.cloud.config = None
     assert failed(host) == "config: the node has no metadata key tpuflex-config"
 
@@ -246,7 +246,7 @@ def test_configuration_that_is_not_valid(
 
 
 def test_slice_of_several_hosts_is_refused(host: StartupHost) -> None:
-    """Serving across hosts is not there yet: every worker says so instead of half serving."""
+    """Serving across hosts is not supported yet: every worker says so and serves nothing."""
     host.cloud.attributes = {
         "worker-network-endpoints": "u:u:10.0.0.2,u:u:10.0.0.3,u:u:10.0.0.4,u:u:10.0.0.5",
         "agent-worker-number": "2",
@@ -256,14 +256,14 @@ def test_slice_of_several_hosts_is_refused(host: StartupHost) -> None:
 
 
 def test_unexpected_failure_is_reported_with_its_line(host: StartupHost) -> None:
-    """A command that fails where nobody expected it ends the boot with phase and line."""
+    """An unexpected failure of a command ends the boot and is reported with phase and line."""
     host.command("df", "#!/bin/sh\nexit 3\n")
     error = failed(host)
     assert error.startswith("phase-capacity: line ")
 
 
 def test_error_of_an_earlier_run_is_cleared(host: StartupHost) -> None:
-    """A run that succeeds after one that failed reports no error."""
+    """A run that succeeds after a failed one reports no error."""
     host.mark("registry-down")
     failed(host)
     (host.directory / "registry-down").unlink()

@@ -1,4 +1,4 @@
-"""The startup script when all is well: what it starts, what it reports, that it may run again."""
+"""The startup script when all is well: what it starts and reports, and that it can run again."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_reports_every_phase_and_ends_ready(booted: Booted) -> None:
 
 
 def test_ready_means_that_a_completion_was_served(booted: Booted) -> None:
-    """Before READY the served model has answered a chat request that carried the key."""
+    """Before READY, the served model has answered a chat request with the key."""
     host, _ = booted
     completions = [line for line in host.cloud.requests if "POST /v1/chat/completions" in line]
     assert len(completions) == 1
@@ -77,7 +77,7 @@ def test_mounts_keep_their_path_and_are_read_only(booted: Booted) -> None:
 
 
 def test_key_is_only_in_its_file(booted: Booted) -> None:
-    """The API key lies in one file that only root can read: in no log, report or argument."""
+    """The API key is only in one file that only root can read: in no log, report or argument."""
     host, run = booted
     assert (host.directory / "curl.calls").stat().st_size > 0
     assert API_KEY not in run.output
@@ -115,7 +115,7 @@ def test_second_run_leaves_the_server_alone(host: StartupHost) -> None:
 
 
 def test_changed_configuration_replaces_the_container(host: StartupHost) -> None:
-    """Other settings on a live host replace the container, and keep the weights."""
+    """Changed settings on a live host replace the container and keep the weights."""
     host.run()
     before = host.cloud.asked("safetensors")
     serving = host.config()["serving"] | {"args": ["--dtype", "float32"]}
@@ -127,7 +127,7 @@ def test_changed_configuration_replaces_the_container(host: StartupHost) -> None
 
 
 def test_after_a_reboot_everything_is_fetched_again(host: StartupHost) -> None:
-    """A reboot empties memory and leaves a dead container: the script starts from nothing."""
+    """A reboot empties memory and leaves a dead container: the script starts from scratch."""
     host.run()
     for name in ("run", "dev"):
         (host.root / name).rename(host.directory / f"old-{name}")
@@ -140,7 +140,7 @@ def test_after_a_reboot_everything_is_fetched_again(host: StartupHost) -> None:
 
 
 def test_waits_for_weights_and_names_the_command(host: StartupHost) -> None:
-    """While there is no manifest the host waits, telling the command to run, and then goes on."""
+    """Without a manifest, the host waits and names the command to run, then continues."""
     host.cloud.answers["MANIFEST.json"] = [404] * 5
     run = host.run()
     assert run.status == 0, run.output
@@ -150,14 +150,14 @@ def test_waits_for_weights_and_names_the_command(host: StartupHost) -> None:
 
 
 def test_base_model_is_asked_for_a_plain_completion(host: StartupHost) -> None:
-    """A model without a chat template proves itself with a text completion."""
+    """A model without a chat template is checked with a text completion."""
     host.cloud.answers["/v1/chat/completions"] = [400]
     assert host.run().status == 0
     assert host.cloud.asked("POST /v1/completions") == 1
 
 
 def test_passing_trouble_is_waited_out(host: StartupHost) -> None:
-    """Metadata, Secret Manager, Cloud Storage and docker may all take a moment to come up."""
+    """Metadata, Secret Manager, Cloud Storage and docker may all need a moment to come up."""
     host.cloud.answers = {
         "tpuflex-config": [503, 404],
         "default/token": [500],

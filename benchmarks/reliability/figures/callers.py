@@ -1,4 +1,4 @@
-"""Which of our processes are alive at each call of a command, and can be killed there."""
+"""Which of our processes are alive at each call of a command and can be killed there."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reliability.command_rig import Rig
 from reliability.figures.figure import Call, Json
 from reliability.figures.kills import ROLES
 
-#: Stops and at once continues a process: nothing notices, and the history has a record of it.
+#: Stops a process and continues it at once: nothing notices, but the history records it.
 _LOOK: Json = {
     "nth": 1,
     "every": 1,
@@ -21,13 +21,13 @@ _LOOK: Json = {
 def callers(
     rig: Rig, *words: str, mutating: bool = False, must_succeed: bool = True
 ) -> list[tuple[Call, list[str]]]:
-    """The calls that a command makes when nothing goes wrong, each with the roles that live then.
+    """The calls that a command makes when nothing goes wrong, each with the live roles.
 
     Args:
-        rig: as the command is to find it.
+        rig: already in the state in which the command should run.
         words: the command.
         mutating: only calls that change something.
-        must_succeed: whether it is a failure of the rig if the command fails.
+        must_succeed: whether the rig has failed if the command fails.
     """
     first = rig.control.seq()
     done = rig.run(*words, rules=[_LOOK])

@@ -1,7 +1,7 @@
-"""Where edges of the state machine begin, and what then happens, on an :class:`EdgeRig`.
+"""Starting points and steps for the edges of the state machine, on an :class:`EdgeRig`.
 
-Every way begins with the `up` of a program whose cloud is then made to behave; what Pulumi's state
-knows is what that `up` saw.
+Most ways begin with an `up`, after which the cloud is steered; Pulumi's state knows only what
+that `up` saw.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from reliability.servicer_rig import ZONE
 
 Step = Callable[[EdgeRig], None]
 
-#: Nothing moves while it is looked at.
+#: No state changes while it is observed.
 STILL = {
     "admission_s": FOR_EVER,
     "never": True,
@@ -23,7 +23,7 @@ STILL = {
     "deleting_s": FOR_EVER,
 }
 _SERVICE = Initiator.SERVICE
-#: A run, and the moment after it.
+#: The length of a run, and a moment more.
 RUN_S = 14_410.0
 
 
@@ -36,7 +36,7 @@ def nothing(rig: EdgeRig) -> None:
 
 
 def _asked(rig: EdgeRig, **rule: object) -> None:
-    """An `up` that gave up waiting under this rule."""
+    """Run an `up` that gives up waiting under this rule."""
     nothing(rig)
     rig.direct.capacity(**rule)
     rig.run("up")
@@ -51,7 +51,7 @@ def waiting(rig: EdgeRig) -> None:
 
 
 def bounded(rig: EdgeRig) -> None:
-    """Waits, and is valid for two hours."""
+    """A waiting request that is valid for two hours."""
     nothing(rig)
     assert rig.arguments is not None
     rig.arguments["validUntilDuration"] = "7200s"
@@ -77,7 +77,7 @@ def active(rig: EdgeRig) -> None:
 
 
 def pass_on(rig: EdgeRig) -> None:
-    """A moment passes in which everything proceeds."""
+    """Let a moment pass in which everything proceeds."""
     rig.pass_time(10)
 
 
@@ -114,7 +114,7 @@ def grant(rig: EdgeRig) -> None:
 
 def fail_provisioning(rig: EdgeRig) -> None:
     failure = {"code": "INTERNAL", "message": "the service took the capacity back"}
-    # Now, and not when it was granted.
+    # So that it ends now, not counted from when it was granted.
     lasted = rig.direct.clock.now() - rig.there().since
     rig.pass_time(10, failure=failure, provisioning_s=lasted + 5, suspending_s=FOR_EVER)
 
@@ -189,7 +189,7 @@ def nothing_happens(rig: EdgeRig) -> None:
 
 
 def unsupported(rig: EdgeRig) -> None:
-    """Waits for admission and will be rejected."""
+    """A request that waits for admission and will be rejected."""
     _asked(rig, admission_s=FOR_EVER, unsupported_zones=[ZONE])
 
 
@@ -208,7 +208,7 @@ def _in_turn(*steps: Step) -> Step:
     return take
 
 
-#: Pulumi's state knows of an ACTIVE one that somebody has deleted.
+#: Pulumi's state has an ACTIVE request that somebody has deleted.
 gone = _in_turn(active, delete, pass_on)
 failing = _in_turn(provisioning, fail_provisioning)
 failed = _in_turn(failing, settle)

@@ -1,4 +1,4 @@
-"""How each edge of the state machine is taken: where it begins, and what then happens."""
+"""How each edge of the state machine is taken: its starting point and its step."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ _NODE_WORDS = (
     *("RESTARTING", "REIMAGING", "REPAIRING", "UNHIDING", "UNKNOWN", UNKNOWN_STATE),
 )
 
-#: Every way, by the name of its edge.
+#: Every way, by the name of the edge that it takes.
 WAYS: Mapping[str, Way] = {
     "requested": Way(at.nothing, at.ask),
     "found valid": Way(at.creating, at.admit),

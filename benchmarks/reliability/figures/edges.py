@@ -1,9 +1,9 @@
 """Figure 5: every edge of the state machine x up, refresh, preview, down, status.
 
-After each edge of :data:`tpuflex.request.edges.EDGES` each command says the words, and ends with
-the exit code, of the row of :data:`tpuflex.request.outcomes.TABLE` that the edge leads to. Here the
-provider, the client and the code of the command line run in this process; figure 5p runs every row
-of the table as processes.
+After each edge of :data:`tpuflex.request.edges.EDGES`, each command must print the text and end
+with the exit code of the row of :data:`tpuflex.request.outcomes.TABLE` that the edge leads to. Here
+the provider, the client and the code of the command line run in this process; figure 5p runs every
+row of the table as processes.
 """
 
 from __future__ import annotations
@@ -41,16 +41,16 @@ from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 
-#: What is in progress ends within ten minutes; nothing is granted.
+#: Whatever is in progress ends within ten minutes; nothing is granted.
 PASSING: Json = {
-    # Counted from when it was asked for, which is half an hour ago.
+    # Counted from the time of the request, which is half an hour ago.
     "admission_s": 2400.0,
     "never": True,
     "provisioning_s": 600.0,
     "suspending_s": 600.0,
     "deleting_s": 600.0,
 }
-#: The same, and there is capacity.
+#: The same, but with capacity.
 GRANTING: Json = {**SWIFT, "suspending_s": 600.0, "deleting_s": 600.0}
 _BY_NAME = {edge.name: edge for edge in EDGES}
 _OPERATIONS = {"up": "up", "refresh": "refresh", "preview": "preview", "down": "destroy"}
@@ -58,13 +58,13 @@ _OPERATIONS = {"up": "up", "refresh": "refresh", "preview": "preview", "down": "
 
 @dataclass(frozen=True, slots=True)
 class Said:
-    """What a command said, and its exit code."""
+    """A command's output and its exit code."""
 
     text: str
     exit_code: int
 
     def holds(self, text: str) -> bool:
-        """Whether ``text`` was said; the empty text stands for silence."""
+        """Whether the output contains ``text``; an empty text stands for no output."""
         return text in " ".join(self.text.split()) if text else not self.text.strip()
 
 
@@ -78,7 +78,7 @@ def cases(_rig: EdgeRig, _seed: int) -> list[Case]:
 
 
 def judge(rig: EdgeRig, case: Case) -> Result:
-    """Take the edge, run the command, compare with the one table."""
+    """Take the edge, run the command, compare with the table."""
     result = Result(case.name, must_strike=False)
     edge, command = _BY_NAME[case.facts["edge"]], case.facts["command"]
     take(rig, edge, result)
@@ -99,7 +99,7 @@ def judge(rig: EdgeRig, case: Case) -> Result:
 
 
 def take(rig: EdgeRig, edge: Edge, result: Result) -> None:
-    """Bring the rig to the beginning of ``edge`` and take it."""
+    """Bring the rig to the starting point of ``edge`` and take it."""
     way = WAYS[edge.name]
     way.start(rig)
     text = f"the way begins at {rig.shown()}, not at {edge.before}"
@@ -140,7 +140,7 @@ def _refresh(rig: EdgeRig, _edge: Edge, _result: Result) -> Said:
 
 
 def _preview(rig: EdgeRig, edge: Edge, result: Result) -> Said:
-    """As the engine does it: look first, and forget what was seen."""
+    """Preview as the engine does: refresh first, and discard what was seen."""
     before = rig.engine.deployment()
     looked = rig.engine.refresh()
     plan = rig.engine.preview()
@@ -161,7 +161,7 @@ def _down(rig: EdgeRig, edge: Edge, result: Result) -> Said:
 
 
 def _show(rig: EdgeRig, edge: Edge, result: Result) -> Said:
-    """`tpuflex status`, for people and for scripts."""
+    """`tpuflex status`, as text and as JSON."""
     text, code = _shown(rig, as_json=False)
     document, same = _shown(rig, as_json=True)
     result.wanted(code == same, "exit code", f"{code}, with --json {same}")
@@ -179,7 +179,7 @@ RUN: dict[str, Callable[[EdgeRig, Edge, Result], Said]] = {
 
 
 def _engine(rig: EdgeRig, command: str) -> Said:
-    """One command of the engine's, its failure as the command line tells it."""
+    """Run one engine command; a failure is added as the command line prints it."""
     rig.run(command)
     told = "\n".join(rig.told)
     if not rig.engine.said:

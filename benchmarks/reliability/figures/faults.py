@@ -1,4 +1,4 @@
-"""Figure 3: every named fault at every call: converge, or end with a typed error."""
+"""Figure 3: every named fault at every call must converge or end with a typed error."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ from reliability.servicer_rig import ServicerRig
 
 #: Exit codes of the error tree, except that of an uncaught traceback.
 TYPED = frozenset({1, 3, 4, 5, 6, 7, 8, 9, 10})
-#: Faults that keep a real connection silent for 40 real seconds: on the servicer only.
+#: Faults that keep a real connection silent for 40 real seconds: only tried on the servicer.
 SILENT = frozenset({"timeout", "answer-never-comes"})
-#: Endings of the ids of mutating methods.
+#: Suffixes of the ids of mutating methods.
 CHANGING = (".create", ".delete", ".patch")
 COMMANDS = ("up", "refresh", "change", "down")
 #: How many nodes the request has.
@@ -76,12 +76,12 @@ def judge(rig: ServicerRig, case: Case) -> Result:
 
 
 def process_cases(rig: SliceRig, seed: int) -> list[Case]:
-    """Faults of `up` and `down` as processes, but for what is silent in real time.
+    """Faults of `up` and `down` as processes, except for those that are silent in real time.
 
-    Figure 3 runs every kind at every call on the same servicer, transport and client. What a
-    process adds to that is the way of an error from the provider through the engine to the exit
-    code and the text, and it knows the kind of error and the command, not the call. So: every
-    kind at the call that changes something (or, if it makes no sense there, at one that it fits),
+    Figure 3 runs every kind at every call on the same servicer, transport and client. A process
+    adds the path of an error from the provider through the engine to the exit code and the text,
+    which depends on the kind of error and the command, not on the call. So the cases are: every
+    kind at a call that changes something (or, if it makes no sense there, at one that it fits),
     and every call with one kind that ends the command. The seed chooses among these, so that
     other seeds try other pairs.
     """
@@ -104,7 +104,7 @@ def process_cases(rig: SliceRig, seed: int) -> list[Case]:
 
 
 def process_judge(rig: SliceRig, case: Case) -> Result:
-    """Exit code and text of a real command; a traceback is found by the rig."""
+    """Check exit code and text of a real command; the rig itself detects a traceback."""
     result = Result(case.name)
     command = case.facts["command"]
     if command == "down":

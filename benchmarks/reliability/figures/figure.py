@@ -1,4 +1,4 @@
-"""What a figure is made of: cases, their results, and what they add up to."""
+"""The parts of a figure: cases, their results, and the outcome of all of them."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
 
 Json = dict[str, Any]
-#: What a figure's cases run on: one of the rigs, or what makes another one in a directory.
+#: The rig of a figure's cases: one of these names, or a function that makes one in a directory.
 RigName = Literal["slice", "servicer", "stack", "edges", "rows", "provider", "naive"]
 MakeRig = Callable[[Path], AbstractContextManager[Any]]
 
 TPU = "tpu.projects.locations."
-#: What a violated invariant counts as in the figures.
+#: The kind of problem that a violated invariant counts as.
 KINDS = {"I1": "orphan", "I5": "orphan", "I2": "duplicate", "R0": "rig"}
 
 
@@ -37,7 +37,7 @@ class Call:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One case; ``facts`` are the figure's own (plain values).
+    """One case; ``facts`` are plain values that only its figure interprets.
 
     Attributes:
         name: unique in its figure, for people.
@@ -49,15 +49,15 @@ class Case:
 
 @dataclass(slots=True)
 class Result:
-    """What became of one case.
+    """The result of one case.
 
     Attributes:
         name: the case's.
-        struck: how many faults have struck.
-        must_strike: false for cases in which nothing is injected on purpose.
+        struck: how many faults struck.
+        must_strike: false for cases that deliberately inject nothing.
         problems: (kind, text): ``orphan``, ``duplicate``, ``manual``, ``traceback``, ``untyped``,
             ``not converged``, ``slow``, ``rig``, or an invariant.
-        values: measured numbers by name.
+        values: measured values by name.
     """
 
     name: str
@@ -67,13 +67,13 @@ class Result:
     values: dict[str, float] = field(default_factory=dict)
 
     def found(self, violations: Sequence[Violation], when: str) -> None:
-        """Note what the checker says."""
+        """Record violations from the checker."""
         for violation in violations:
             kind = KINDS.get(violation.invariant, violation.invariant)
             self.problems.append((kind, f"{when}: {violation}"))
 
     def wanted(self, good: bool, kind: str, text: str) -> None:
-        """Note ``text`` unless ``good``."""
+        """Record ``text`` as a problem unless ``good``."""
         if not good:
             self.problems.append((kind, text[-600:]))
 
@@ -86,12 +86,12 @@ class Figure:
         key: what ``--figures`` takes.
         title: what it claims.
         rig: what its cases run on.
-        cases: all cases there are; may look at a clean run on the rig. Given rig and seed.
+        cases: lists all cases, given rig and seed; may make a clean run on the rig first.
         judge: runs one case.
-        share: of the time budget, beside the other figures' shares.
-        spare: seconds of the budget that one case may need at its end.
-        counted: kinds of problems that its report names also when there is none.
-        yardstick: whether something else than tpuflex is measured, for comparison: it has no aim.
+        share: its share of the time budget, relative to the other figures' shares.
+        spare: seconds of the budget to reserve for one case at the end.
+        counted: kinds of problems that its report names even if there are none.
+        yardstick: whether it measures something other than tpuflex, for comparison: it has no aim.
     """
 
     key: str
@@ -107,14 +107,14 @@ class Figure:
 
 @dataclass(slots=True)
 class Outcome:
-    """What a figure came to.
+    """The outcome of a figure.
 
     Attributes:
         key, title: the figure's.
         possible: how many cases there are.
-        results: of the cases that were run.
+        results: those of the cases that were run.
         seconds: how long it took.
-        reproductions: files that tell failed cases again.
+        reproductions: files that repeat failed cases.
         counted: the figure's.
         cut_short: whether Ctrl-C ended it.
         yardstick: the figure's.
@@ -132,12 +132,12 @@ class Outcome:
 
     @property
     def good(self) -> int:
-        """Cases without a problem."""
+        """The number of cases without a problem."""
         return sum(not result.problems for result in self.results)
 
     @property
     def struck(self) -> int:
-        """Faults that have struck in all cases together."""
+        """The number of faults that struck in all cases together."""
         return sum(result.struck for result in self.results)
 
     @property
@@ -157,14 +157,14 @@ class Outcome:
     def passed(self) -> bool:
         """Whether every case that was run is good, and something was injected.
 
-        A yardstick need not be good, but the rig must have done what it should in every case.
+        A yardstick need not be good, but the rig must have worked in every case.
         """
         well = not self.kinds["rig"] if self.yardstick else self.good == len(self.results)
         return well and not self.idle
 
 
 def sample(cases: Sequence[Case], seed: int) -> list[Case]:
-    """All cases in an order that ``seed`` decides: what is run first is a fair sample."""
+    """All cases in an order decided by ``seed``: any first part of it is a fair sample."""
     shuffled = list(cases)
     random.Random(seed).shuffle(shuffled)  # noqa: S311 - reproducible, not secret
     return shuffled

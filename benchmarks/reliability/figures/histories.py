@@ -1,11 +1,10 @@
-"""Figure 4: random histories with pairs of faults, kills, and what happens behind our back.
+"""Figure 4: random histories with pairs of faults, kills, and changes that others make.
 
-Programs that change in every input that may change, one zone and two, runs that are renewed and
-runs that end, slices, requests and nodes that somebody deletes, capacity that comes and goes,
-states that are lost.
+Programs change every input that may change, use one zone or two, and have runs that are renewed and
+runs that end; somebody deletes slices, requests and nodes; capacity comes and goes; state is lost.
 
 A history is a plan in JSON, made from its seed before it begins (:mod:`history_plans`): a failing
-one is written to a file that tells it again, whatever becomes of that generator.
+one is written to a file that replays it, even if the generator changes later.
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from tpuflex.request.name import RequestName
 
 #: How many histories the full run has.
 COUNT = 10_000
-#: Invariants that hold at any time, also right after a command that failed.
+#: Invariants that hold at any time, even right after a failed command.
 ALWAYS = frozenset({"I2", "I6"})
 
 
 def cases(_rig: ServicerRig, seed: int, count: int = COUNT) -> list[Case]:
-    """One history per number, told apart by the seed of the run."""
+    """One history per number; the seed of the run makes them differ between runs."""
     return [
         Case(f"history {seed}.{number}", {"seed": seed * 1_000_000 + number})
         for number in range(count)
@@ -39,7 +38,7 @@ def cases(_rig: ServicerRig, seed: int, count: int = COUNT) -> list[Case]:
 
 
 def judge(rig: ServicerRig, case: Case) -> Result:
-    """Tell the history; then, without faults, everything converges and nothing is left."""
+    """Play the history; then, without faults, everything must converge and nothing be left."""
     steps = case.facts.get("steps") or plan(case.facts["seed"])
     return tell(rig, case.name, case.facts["seed"], steps)
 
@@ -59,17 +58,17 @@ def tell(rig: ServicerRig, name: str, seed: int, steps: list[Json]) -> Result:
 
 
 def _settle(rig: ServicerRig, result: Result) -> None:
-    """After any kill or typed failure a person types at most this; after the end of a run, that
-    a new one is wanted, too."""
+    """Run the most that anybody has to type after any kill or typed failure; after the end of a
+    run, that includes asking for a new one."""
     rig.direct.capacity()
     for word in ("recover", "refresh"):
         _ends_well(rig, result, word)
-    # A changed program may ask for another run (and a preview then says so); else nobody does.
+    # A changed program may ask for another run (a preview then shows it); otherwise nobody has.
     if _is_over(rig) and [step.operation for step in rig.engine.preview().steps] == ["update"]:
         _stays_over(rig, result)
         _rerun(rig, "again")
     first = rig.run("up")
-    if first.exit_code and _is_over(rig):  # it came to its end in this very command
+    if first.exit_code and _is_over(rig):  # the run ended during this very command
         _rerun(rig, "once more")
         first = rig.run("up")
     _ended_well(rig, result, first)
@@ -78,7 +77,7 @@ def _settle(rig: ServicerRig, result: Result) -> None:
 
 
 def _rerun(rig: ServicerRig, word: str) -> None:
-    """The program asks for another run."""
+    """Make the program ask for another run."""
     assert rig.arguments is not None
     rig.event()
     rig.arguments["rerun"] = word
@@ -101,7 +100,7 @@ def _is_over(rig: ServicerRig) -> bool:
 
 
 def _stays_over(rig: ServicerRig, result: Result) -> None:
-    """An `up` buys nothing unasked when the run is over, says so, and fails."""
+    """When the run is over, an `up` must request nothing unasked, say so, and fail."""
     ended = rig.run("up")
     said = "; ".join(rig.engine.said[-1:])
     good = ended.exit_code == 1 and split_code(said)[1] is Code.RUN_OVER
@@ -115,12 +114,12 @@ def _stays_over(rig: ServicerRig, result: Result) -> None:
 
 
 def _now(rig: ServicerRig, word: str) -> list[Violation]:
-    """What is violated; but for what the next command is there to mend.
+    """The violations now, except for those that the next command is meant to repair.
 
-    `recover` settles what is pending and reads nothing else, so that only `refresh` finds what
-    was deleted behind our back. A replaced request whose deletion was refused stands in the
-    state as to be deleted, and one that lost a race as one of the requests: the next `up`
-    deletes them.
+    `recover` settles pending operations and reads nothing else, so only `refresh` finds what
+    others have deleted. A replaced request whose deletion was refused is in the state as to be
+    deleted, and one that lost a race is there as one of the requests: the next `up` deletes
+    both.
     """
     resources = rig.engine.export()["deployment"]["resources"]
     known = {"I3"} if word == "recover" else set()
@@ -148,7 +147,7 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
             rig.event()
             rig.direct.capacity(**step["rules"])
         case "delete" | "delete node" as deletion:
-            # Somebody else's deletion meets no fault: the rules of the last command are over.
+            # No fault strikes somebody else's deletion: the last command's rules are over.
             result.struck += rig.direct.faults.book.struck
             rig.direct.faults.forget()
             rig.event(_delete_all(rig) if deletion == "delete" else _delete_nodes(rig))
@@ -166,7 +165,7 @@ def _step(rig: ServicerRig, step: Json, result: Result) -> None:
 
 
 def _unrecovered(rig: ServicerRig) -> bool:
-    """Whether a kill was not followed by a `recover`: more than one request may live then."""
+    """Whether a kill was not followed by a `recover`: more than one request may then exist."""
     kills = [number for number, command in enumerate(rig.commands) if command.exit_code == -9]
     return bool(kills) and all(c.name != "recover" for c in rig.commands[kills[-1] :])
 

@@ -1,4 +1,4 @@
-"""What happens in a random history: steps in JSON, decided by a seed before it begins."""
+"""The steps of a random history in JSON, decided by a seed before it begins."""
 
 from __future__ import annotations
 
@@ -35,11 +35,11 @@ KINDS = {
     "lose state": 1,
 }
 _A, _B = "us-east5-a", "us-east5-b"
-#: What the service may do to one part of a request, without anybody's asking.
+#: What the service may do to one part of a request on its own.
 MISHAPS = (("nodes", "preempted"), ("nodes", "lost"), ("queuedResources", "lost"))
-#: Who is killed. An engine that lives on takes the operation for failed and keeps nothing of it.
+#: The roles to kill. An engine that survives treats the operation as failed and records nothing.
 KILLED: tuple[list[JsonValue], ...] = (["provider"], ["provider", "engine"])
-#: How capacity may turn out: here and there, late, slow to come and slow to go.
+#: Capacity rules: some zones only, late, slow to arrive and slow to be released.
 CAPACITIES: tuple[Json, ...] = (
     {},
     {"zones": {_A: {"never": True}}},
@@ -79,7 +79,7 @@ def plan(seed: int) -> list[Json]:
 
 
 def _change(chance: random.Random) -> Json:
-    """One input of the program, changed; None takes it away."""
+    """A change of one input of the program; None removes it."""
     word = f"w{chance.randint(0, 999)}"
     values: dict[str, tuple[object, ...]] = {
         "labels": ({"team": word},),
@@ -100,7 +100,7 @@ def _change(chance: random.Random) -> Json:
 
 
 def _command(chance: random.Random, word: str) -> Json:
-    """A command with a pair of faults, sometimes one of them a kill; or none at all."""
+    """A command with a pair of faults, one of them sometimes a kill, or with none at all."""
     if chance.random() < 0.2:
         return {"do": word, "rules": []}
     rules = [r.to_json() for r in random_rules(chance.randrange(10**9), CALLS, count=2)]
@@ -113,6 +113,6 @@ def _command(chance: random.Random, word: str) -> Json:
         "stage": chance.choice(STAGES),
         "effect": {"kind": "kill", "roles": killed},
     }
-    # Who sees no more than that a plugin has died may well go on without a `recover`.
+    # Somebody who only sees that a plugin has died may well continue without a `recover`.
     recovers = "engine" in killed or chance.random() < 0.5
     return {"do": word, "rules": list(rules), "recovers": recovers}

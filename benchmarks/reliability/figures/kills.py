@@ -8,7 +8,7 @@ from reliability.figures.figure import TPU, Call, Case, Figure, Json, Result, sl
 from reliability.rig import Rig, SliceRig
 
 ROLES = ("cli", "engine", "provider")
-#: Before the request is acted on, after it was, after its answer was sent.
+#: Before the request takes effect, after it took effect, after its response was sent.
 STAGES = ("before-commit", "after-commit", "after-response")
 CREATE = f"{TPU}queuedResources.create"
 GET = f"{TPU}queuedResources.get"
@@ -35,8 +35,8 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
 
 
 def matrix(rig: SliceRig, polls: Sequence[tuple[str, int]]) -> list[Case]:
-    """All cases of ``rig`` as it is, by the calls of its own `up` and `down`; ``polls``
-    are those after which it is killed in the pause (command, which of its polls)."""
+    """All cases of ``rig`` as it is, from the calls of its own `up` and `down`; ``polls`` are the
+    polls (command, nth) after which it is killed in the pause."""
     calls = {command: slice_calls(rig, command) for command in ("up", "down")}
     found = [
         kill_case(command, role, stage, call)
@@ -54,7 +54,7 @@ def matrix(rig: SliceRig, polls: Sequence[tuple[str, int]]) -> list[Case]:
 
 
 def judge(rig: SliceRig, case: Case) -> Result:
-    """Kill, recover, the same command again: no orphan, no duplicate, nothing done by hand."""
+    """Kill, recover, the same command again: no orphan, no duplicate, no manual work."""
     result = Result(case.name)
     command, stage = case.facts["command"], case.facts["stage"]
     polling = stage == "during-poll"
@@ -65,14 +65,14 @@ def judge(rig: SliceRig, case: Case) -> Result:
         rig.reset()
         rig.control.capacity(**({"grant_after_s": LONG_S} if polling else {}))
     call = Call(case.facts["method_id"], case.facts["nth"])
-    # The answer of a poll was sent: the client is in the pause before the next one.
+    # The poll has been answered: the client is in the pause before the next one.
     rule = kill(case.facts["role"], "after-response" if polling else stage, call)
     rig.run(command, rules=[rule])
     result.struck = rig.struck()
     result.wanted(result.struck > 0, "rig", f"the kill at {call} of `{command}` did not strike")
     recover(rig, command, result)
     made = [c for c in rig.control.history() if c["method_id"] == CREATE]
-    # A request that is sent again under its id is answered again, not done again.
+    # A request that is sent again with the same id is answered again, not executed again.
     done = len({c["request_id"] for c in made if c.get("committed", c["status"] == 200)})
     asked = 0 if command == "down" else 1
     result.wanted(done == asked, "duplicate", f"{done} queued resources were made, not {asked}")
@@ -80,7 +80,7 @@ def judge(rig: SliceRig, case: Case) -> Result:
 
 
 def recover(rig: Rig, command: str, result: Result) -> None:
-    """`recover` and the same command again, after a kill: both must succeed and leave order."""
+    """`recover` and the same command again after a kill: both must succeed and violate nothing."""
     for again in ("recover", command):
         ended = rig.run(again)
         text = f"`{again}` after the kill exits with {ended.exit_code}: {rig.said[-1].stderr}"

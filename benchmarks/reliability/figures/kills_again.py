@@ -10,10 +10,10 @@ from reliability.rig import SliceRig
 from reliability.snapshot import stored_resources
 
 DELETE = f"{TPU}queuedResources.delete"
-#: Where the run was killed that `recover` is to settle: (command, call).
+#: The kill that leaves `recover` something to settle: (command, call).
 BEGUN = {"up": Call(CREATE, 1), "down": Call(DELETE, 1)}
 LOST = "after its node was lost"
-#: The program of a replacement, beside the rig's own arguments.
+#: The program of a replacement, in addition to the rig's own arguments.
 PROGRAMS: dict[str, Json] = {
     "one zone": {},
     "race over two zones": {"zones": ["us-east5-a", "us-east5-b"], "strategy": "race"},
@@ -47,7 +47,7 @@ def cases(rig: SliceRig, _seed: int) -> list[Case]:
 
 
 def judge(rig: SliceRig, case: Case) -> Result:
-    """Kill; then `recover` and a command end with 0, and nothing is left over or double."""
+    """Kill; then `recover` and a command exit with 0, and nothing is left over or duplicated."""
     if case.facts["kind"] == "recover":
         return _recover_killed(rig, case)
     return _replacement_killed(rig, case)
@@ -83,7 +83,8 @@ def _replacement_killed(rig: SliceRig, case: Case) -> Result:
 
 
 def _inflict(rig: SliceRig, program: str) -> None:
-    """What serves nobody any more is deleted before its replacement is made."""
+    """Make the nodes vanish: a request that serves nobody any more is deleted before it is
+    replaced."""
     if program == LOST:
         nodes = rig.control.inventory()["tpu"]["nodes"]
         for node in nodes:
@@ -98,7 +99,7 @@ def _settle(rig: SliceRig, result: Result, *words: str) -> None:
         result.wanted(ended.exit_code == 0, "manual", text)
         found = rig.check()
         if word == "recover" and _replaced(rig):
-            # Both live until the next `up` deletes the one that the state has as to be deleted.
+            # Both exist until the next `up` deletes the one marked for deletion in the state.
             found = [violation for violation in found if violation.invariant != "I2"]
         result.found(found, f"after `{word}`")
 
@@ -108,19 +109,19 @@ def _replaced(rig: SliceRig) -> bool:
 
 
 def _begin(rig: SliceRig, command: str) -> None:
-    """``command`` killed with its engine, so that an operation is pending."""
+    """Kill ``command`` together with its engine, so that an operation is pending."""
     if command == "down":
         rig.bring_up()
     else:
         rig.reset()
     rig.run(command, rules=[kill("engine", "after-commit", BEGUN[command])])
     assert rig.struck() == 1
-    # The plugin that is left asks on for a moment: the next kill is meant for a call of `recover`.
+    # The remaining plugin keeps calling for a moment: the next kill must hit a call of `recover`.
     processes.await_quiet(rig.mark, 10)
 
 
 def _script(number: int) -> Json:
-    """What cannot be changed in place."""
+    """An input that cannot be changed in place."""
     return {"metadata": {"startup-script": f"exit 0 # {number}"}}
 
 

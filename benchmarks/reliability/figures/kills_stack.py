@@ -7,12 +7,12 @@ from reliability.figures.figure import TPU, Call, Case, Figure, Result
 from reliability.figures.kills import STAGES, kill, recover
 from reliability.rig import StackRig
 
-#: The embedded cloud's stand-in for the gcp plugin; it is started anew when it is dead.
+#: The embedded cloud's stand-in for the gcp plugin; it is restarted when it has died.
 GCP = "gcp"
 
 
 def cases(rig: StackRig, _seed: int) -> list[Case]:
-    """Role x stage x call of every API, for `up` and for `down`, with the roles that live then."""
+    """Role x stage x call of every API, for `up` and for `down`, with the live roles."""
     rig.reset()
     return [
         Case(
@@ -33,7 +33,7 @@ def cases(rig: StackRig, _seed: int) -> list[Case]:
 
 
 def judge(rig: StackRig, case: Case) -> Result:
-    """Kill, recover, the same command again: no orphan, no duplicate, nothing done by hand."""
+    """Kill, recover, the same command again: no orphan, no duplicate, no manual work."""
     result, facts = Result(case.name), case.facts
     command = facts["command"]
     if command == "down":
@@ -43,14 +43,14 @@ def judge(rig: StackRig, case: Case) -> Result:
     call = Call(facts["method_id"], facts["nth"])
     rig.run(command, rules=[kill(facts["role"], facts["stage"], call)])
     result.struck = rig.struck()
-    # Calls that are made side by side are not always as many: then there is nothing to judge.
+    # The number of concurrent calls varies: a kill that did not strike shows nothing.
     result.wanted(result.struck > 0, "rig", f"the kill at {call} of `{command}` did not strike")
     recover(rig, command, result)
     return result
 
 
 def _meant(call: Call, living: list[str]) -> list[str]:
-    """Whom a kill can meet: the provider serves queued resources, the stand-in all others."""
+    """The roles that a kill can hit: the provider for queued resources, otherwise the stand-in."""
     tpu = call.method_id.startswith(TPU)
     if "engine" not in living:
         return living

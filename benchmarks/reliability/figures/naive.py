@@ -1,8 +1,8 @@
 """Figure 10: the kill matrix of figure 1 on a naive dynamic provider, for comparison.
 
-Two yardsticks: "10" names its queued resource as Pulumi does (a random end), "10g" has one name
-given, which shows what deterministic names alone bring. A yardstick has no aim: it fails only
-if nothing was injected, or if the rig itself did not do what it should.
+Two yardsticks: "10" names its queued resource as Pulumi does (with a random suffix), "10g" uses
+one given name, which shows what deterministic names alone achieve. A yardstick has no aim: it fails
+only if nothing was injected or if the rig itself did not work.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from reliability.figures.kills import CREATE, kill, matrix
 from reliability.invariants import Command
 from reliability.naive_rig import PROVIDER, NaiveRig
 
-#: The cloud's seconds until a request is granted, or gone: half of the naive provider's pause, so
-#: that each command looks twice, whatever the machine is doing meanwhile.
+#: Seconds of the cloud's time until a request is granted or gone: half of the naive provider's
+#: pause, so that each command polls twice, however busy the machine is.
 QUICK_S = 4.0
-#: Long enough for several polls; a deletion is still going on when the state is refreshed.
+#: Long enough for several polls; a deletion is still in progress when the state is refreshed.
 WAIT_S, DELETING_S = 30.0, 120.0
 #: Which `queuedResources.get` of a long wait is a poll: (command, nth).
 POLLS = (("up", 2), ("up", 3), ("down", 2), ("down", 3))
-#: After how many seconds of the cloud's time a command that failed is tried once more.
+#: Seconds of the cloud's time after which a failed command is tried once more.
 _LATER_S = 600.0
 #: Real seconds that an engine without its command line may take to end.
 _ENDING_S = 60.0
@@ -38,7 +38,7 @@ def cases(rig: NaiveRig, _seed: int) -> list[Case]:
 def judge(rig: NaiveRig, case: Case, *, given: bool) -> Result:
     """Kill; cancel and refresh; the same command again; after `up` also `down`.
 
-    It is given what ours is not: a command that fails is tried once more ten minutes later.
+    Unlike ours, it gets a second chance: a failed command is tried again ten minutes later.
     """
     result = Result(case.name)
     command = case.facts["command"]
@@ -60,7 +60,7 @@ def judge(rig: NaiveRig, case: Case, *, given: bool) -> Result:
 
 
 def _kill(rig: NaiveRig, case: Case, given: bool) -> None:
-    """From nothing to the kill."""
+    """Run the case from nothing up to the kill."""
     command, stage = case.facts["command"], case.facts["stage"]
     rig.reset()
     rig.name(given)
@@ -70,7 +70,7 @@ def _kill(rig: NaiveRig, case: Case, given: bool) -> None:
         assert rig.run("up").exit_code == 0, rig.said[-1].stderr
     _pace(rig, WAIT_S if waiting else QUICK_S, DELETING_S if deleting else QUICK_S)
     call = Call(case.facts["method_id"], case.facts["nth"])
-    # The answer of a poll was sent: the client is in the pause before the next one.
+    # The poll has been answered: the client is in the pause before the next one.
     rule = kill(case.facts["role"], "after-response" if polling else stage, call)
     rig.run(command, rules=[rule])
 
@@ -80,7 +80,7 @@ def _pace(rig: NaiveRig, granted_s: float, gone_s: float) -> None:
 
 
 def _patiently(rig: NaiveRig, command: str) -> Command:
-    """Run it, and if it fails once more later: nobody has to decide anything for that."""
+    """Run it, and once more later if it fails: that takes no decision by anybody."""
     ended = rig.run(command)
     if ended.exit_code == 0:
         return ended

@@ -1,4 +1,4 @@
-"""Figure 7: many requests wait, and nothing else waits for them."""
+"""Figure 7: many requests wait, and nothing else is delayed by them."""
 
 from __future__ import annotations
 
@@ -24,30 +24,30 @@ from reliability.provider_process import ProviderProcess, until, urn
 from reliability.rig import SliceRig
 from reliability.snapshot import pending_operations, stored_resources
 
-#: Seconds: another resource's start, or the answer about it, may be late by less.
+#: Seconds below which another resource's start, or the answer about it, must stay.
 LATE_S = 2.0
-#: Seconds in which all waits end when the engine cancels, or after Ctrl-C.
+#: Seconds within which all waits must end after the engine cancels or after Ctrl-C.
 END_S = 5.0
-#: Seconds in which the engine has written down what the provider has told it.
+#: Seconds that the engine needs at most to record what the provider has answered.
 _REGISTERED_S = 1.0
 #: Resources whose start is timed in one case.
 PROBES = 6
 QUEUE, ELSEWHERE = ZONES
 
-#: When the others come: while the many wait in the queue; in the same moment as they; while
-#: they wait and each of their polls is answered only after five seconds.
+#: When the other resources start: while many wait in the queue; at the same moment as those; or
+#: while they wait and each of their polls takes five seconds to be answered.
 WHEN = ("in the queue", "at once with them", "in the queue, their polls hang")
 
 
 def cases(rig: ProviderProcess, _seed: int) -> list[Case]:
-    """How many wait, and when the others come."""
+    """How many wait, and when the others start."""
     del rig
     none = case(0, WHEN[0], PROBES)
     return [none, *(case(many, when, PROBES) for many in (32, 64) for when in WHEN)]
 
 
 def case(many: int, when: str, probes: int) -> Case:
-    """``many`` wait, and ``probes`` others come."""
+    """``many`` wait, and ``probes`` others start."""
     return Case(f"{many} wait: {when}", {"waiting": many, "when": when, "probes": probes})
 
 
@@ -94,7 +94,7 @@ def judge(rig: ProviderProcess, case: Case) -> Result:
 
 
 def _probe(rig: ProviderProcess, name: str) -> dict[str, float]:
-    """Seconds until another resource's calls are answered, or reach the API first."""
+    """Seconds until another resource's calls are answered, or first reach the API."""
     began = time.monotonic()
     inputs = rig.checked(name, zones=[ELSEWHERE])
     check = time.monotonic() - began
@@ -121,7 +121,7 @@ def _probe(rig: ProviderProcess, name: str) -> dict[str, float]:
 
 
 def _first_call(rig: ProviderProcess, name: str, work: Callable[[], Any]) -> tuple[Any, float]:
-    """What ``work`` gives, and the seconds until the API has answered its first call."""
+    """What ``work`` returns, and the seconds until the API has answered its first call."""
     seq, began = rig.control.seq(), rig.now()
     given = work()
     calls = [call for call in rig.control.history(seq) if f"-{name}-" in call["path"]]
@@ -129,7 +129,7 @@ def _first_call(rig: ProviderProcess, name: str, work: Callable[[], Any]) -> tup
 
 
 def _kept(wait: Any) -> str:
-    """What a create that was broken off says."""
+    """What an interrupted create reports."""
     try:
         wait.result(timeout=2 * END_S)
     except grpc.RpcError as error:
@@ -140,7 +140,7 @@ def _kept(wait: Any) -> str:
 
 
 def engine_cases(rig: SliceRig, _seed: int) -> list[Case]:
-    """A program with many resources that wait."""
+    """A program in which many resources wait."""
     del rig
     return [Case("a program with 32 that wait", {"waiting": 32})]
 
@@ -150,7 +150,7 @@ def engine_judge(rig: SliceRig, case: Case) -> Result:
     many, speed = case.facts["waiting"], rig.speed
     result = Result(case.name, must_strike=False)
     arguments = dict(rig.arguments)
-    rig.speed = 1.0  # seconds are judged here
+    rig.speed = 1.0  # real seconds are judged here
     rig.reset()
     zones = {**SWIFT, "zones": {QUEUE: {"never": True}}, "quota": {"*": 100_000}}
     rig.control.capacity(**zones)
@@ -198,7 +198,7 @@ class _Interrupt(threading.Thread):
     """Presses Ctrl-C once all wait and the one that is granted is ACTIVE.
 
     Attributes:
-        at: when, by ``time.monotonic()``; None if it did not come to that.
+        at: when, by ``time.monotonic()``; None if the signal was never sent.
     """
 
     def __init__(self, rig: SliceRig, many: int) -> None:
@@ -207,7 +207,7 @@ class _Interrupt(threading.Thread):
         self.at: float | None = None
 
     def run(self) -> None:
-        """Wait for it, then send the signal."""
+        """Wait for that moment, then send the signal."""
         until(self._ready, 60, "the wait of all")
         time.sleep(_REGISTERED_S)
         for process in processes.marked(self._rig.mark):
@@ -221,7 +221,7 @@ class _Interrupt(threading.Thread):
         states = [item["state"] for item in found]
         if states.count("ACTIVE") != 1 or len(states) != self._many + 1:
             return False
-        # The provider has to have seen it, too, and its node is the last that it looks at.
+        # The provider must have seen it, too, and the node is the last thing that it reads.
         seen = [call["path"] for call in self._rig.control.history() if call["status"] == 200]
         return any("/nodes/" in path and "slice" in path for path in seen)
 

@@ -24,12 +24,12 @@ from reliability.rig import SliceRig, StackRig
 from reliability.row_rig import RowRig
 from reliability.servicer_rig import ServicerRig
 
-#: How much faster than real time the cloud of a :class:`SliceRig` goes.
+#: How much faster than real time the clock of a :class:`SliceRig` runs.
 SPEED = 10.0
-#: The same for a :class:`RowRig`, whose commands wait until their time is over.
+#: The same for a :class:`RowRig`, whose commands wait until their deadline.
 ROW_SPEED = 60.0
 _SHM = Path("/dev/shm")
-#: How often a case is repeated whose fault does not strike.
+#: How often a case is tried if its fault does not strike.
 _TRIES = 3
 
 
@@ -60,8 +60,8 @@ def scratch() -> tempfile.TemporaryDirectory[str]:
 def judged(figure: Figure, rig: object, case: Case) -> Result:
     """One case's result; an exception counts against the case and does not end the run.
 
-    A fault that missed (the process had ended a moment before, a call was made by another
-    thread) says nothing of what it was to show: the case is told again, and that is counted.
+    A fault that missed (the process had ended a moment before, another thread made the call)
+    says nothing about what the case should show: the case is run again, and that is counted.
     """
     for again in range(_TRIES):
         result, told = _told(figure, rig, case)
@@ -96,12 +96,12 @@ def measure(
     """Run as many cases as the time allows.
 
     Args:
-        figure: which.
+        figure: the figure to measure.
         seed: decides the order, and so which cases are run when time is short.
         until: when to end, by ``time.monotonic()``.
-        workers: how many rigs.
-        reproductions: directory for files that tell failed cases again.
-        progress: told a line now and then.
+        workers: the number of rigs.
+        reproductions: directory for files that repeat failed cases.
+        progress: called with a line now and then.
     """
     began = time.monotonic()
     with scratch() as home, rig_for(figure, Path(home)) as rig:
@@ -141,7 +141,7 @@ def measure(
     except KeyboardInterrupt:
         outcome.cut_short = True
         for process in running:
-            process.terminate()  # what their rigs have started ends with them
+            process.terminate()  # what their rigs started ends with them
     tasks.cancel_join_thread()
     tasks.close()
     for process in running:
@@ -179,13 +179,13 @@ def _gather(
 def _work(key: str, tasks: Any, results: Any, until: float) -> None:
     from reliability.figures.table import FIGURES
 
-    # Ctrl-C reaches the whole group; the one that was asked ends the others. Not ignored: that
-    # would be inherited by the commands.
+    # Ctrl-C reaches the whole process group, but the main process ends the others. The signal is
+    # handled rather than ignored, because commands would inherit that it is ignored.
     signal.signal(signal.SIGINT, lambda *_: None)
     threading.Thread(target=_end_with_parent, daemon=True).start()
     figure = FIGURES[key]
     with scratch() as home, rig_for(figure, Path(home)) as rig:
-        # At least one case each: a figure without cases shows nothing.
+        # At least one case per worker: a figure without cases shows nothing.
         for turn in itertools.count():
             if turn and time.monotonic() >= until:
                 return

@@ -1,9 +1,9 @@
 """Figure 8: a second `up` that changes nothing, and a preview that plans nothing.
 
-The commands of one case run with two hash seeds in turn, so that nothing may hang on the order of
-a set. On the slice rig the queued resource in many settings; on the stack rig every stack file of
-the project. Those for Google name what only Google has (an image, four chips that serve, a
-data type of the TPU): that alone is replaced, all else is brought up as it is written.
+The commands of one case alternate between two hash seeds, so that nothing can depend on the order
+of a set. The slice rig runs the queued resource in many settings; the stack rig runs every stack
+file of the project. Those for Google name things that only Google has (an image, four serving
+chips, a data type of the TPU): only these are replaced, everything else is brought up as written.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from reliability.rig import Rig, SliceRig, StackRig
 from reliability.states import consent
 from reliability.traces import is_mutating
 
-#: What the settings of one slice may look like.
+#: Possible settings of one slice.
 STACKS: dict[str, Json] = {
     "plain": {},
     "description": {"description": "a slice"},
@@ -50,7 +50,7 @@ def stack_cases(_rig: StackRig, _seed: int) -> list[Case]:
 
 
 def judge(rig: Rig, case: Case) -> Result:
-    """Up, up: no call that changes; refresh, preview: no change; down leaves nothing."""
+    """Up, up: no mutating call; refresh, preview: no change; down leaves nothing."""
     result = Result(case.name, must_strike=False)
     rig.reset()
     if isinstance(rig, SliceRig):
@@ -88,11 +88,11 @@ def _repeated(rig: Rig, result: Result) -> None:
 
 
 def _all_well(rig: Rig, result: Result, word: str, *, hash_seed: int) -> int:
-    """Run a command that has to end well; gives the history's last line before it."""
+    """Run a command that must succeed; return the history's last line before it."""
     rig.environment["PYTHONHASHSEED"] = _HASH_SEEDS[hash_seed]
     words = {"up": consent(rig), "refresh": (), "preview": _as_json(rig)}[word]
     if word == "refresh" and isinstance(rig, StackRig):
-        # The command line has no word for it: an `up` refreshes what it needs to.
+        # The command line has no such command: an `up` refreshes what it needs to.
         return _refresh(rig, result)
     ended = rig.run(word, *words)
     text = f"`{word}` exits with {ended.exit_code}: {rig.said[-1].stderr}"
@@ -103,7 +103,7 @@ def _all_well(rig: Rig, result: Result, word: str, *, hash_seed: int) -> int:
 
 
 def _refresh(rig: StackRig, result: Result) -> int:
-    """`pulumi refresh`, which looks at everything."""
+    """`pulumi refresh`, which reads everything."""
     seq = rig.control.seq()
     said = rig.pulumi("refresh", "--yes", "--skip-preview")
     result.wanted(said.returncode == 0, "manual", f"`pulumi refresh`: {said.stdout}{said.stderr}")
@@ -124,7 +124,7 @@ def _planned(rig: Rig) -> list[str]:
 
 
 def _on_this_machine(file: Path, dev: str) -> str:
-    """A stack file, with only that replaced which the embedded cloud does not have."""
+    """A stack file in which only what the embedded cloud lacks is replaced."""
     if file.name == "Pulumi.dev.yaml":
         return dev
     document, here = yaml.safe_load(file.read_text()), yaml.safe_load(dev)

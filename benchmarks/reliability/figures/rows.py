@@ -24,7 +24,7 @@ _WORDS = {
     "status": ("status",),
 }
 _LOOK_S = 0.2
-#: The engine looks before and while it plans; only then does the provider begin to wait.
+#: The engine reads before and while it plans; only then does the provider begin to wait.
 _LOOKS = 6
 
 
@@ -62,7 +62,7 @@ def judge(rig: RowRig, case: Case) -> Result:
 
 
 def _run(rig: RowRig, condition: Condition, command: str) -> Said:
-    """The command; what it has to wait for passes meanwhile, unless the row is of waiting."""
+    """Run the command; what it waits for completes meanwhile, unless the row is one of waiting."""
     passes = condition is Condition.DELETING and command in ("up", "down")
     passes |= condition is Condition.PROVISIONING and command == "down"
     with _passing(rig) if passes else nullcontext():
@@ -77,7 +77,7 @@ def _run(rig: RowRig, condition: Condition, command: str) -> Said:
 
 @contextmanager
 def _passing(rig: RowRig) -> Iterator[None]:
-    """What stands still passes on once the provider waits for it."""
+    """Let what stands still proceed once the provider waits for it."""
     over, first = threading.Event(), rig.control.seq()
 
     def watch() -> None:

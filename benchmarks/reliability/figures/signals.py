@@ -1,4 +1,4 @@
-"""Figure 2: SIGTERM, one Ctrl-C, and a process that stands still for two virtual minutes."""
+"""Figure 2: SIGTERM, one Ctrl-C, and a process that is stopped for two virtual minutes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from reliability.figures.figure import Call, Case, Figure, Result, slice_calls
 from reliability.figures.kills import ROLES, kill
 from reliability.rig import SliceRig
 
-#: Real seconds within which a command must end when asked to.
+#: Real seconds within which a command must end when it is asked to.
 EXIT_S = 5.0
 STOPPED_S = 120.0
 

@@ -38,7 +38,7 @@ FIGURES: dict[str, Figure] = {
         kills.FIGURE,
         signals.FIGURE,
         faults.PROCESS_FIGURE,
-        # What is too much for one run, and sampled, has all the time that is left.
+        # Figures too large for one run are sampled, and get all the time that is left.
         naive.AUTO_NAMED,
         kills_again.FIGURE,
         naive.GIVEN_NAME,

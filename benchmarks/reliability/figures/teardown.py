@@ -19,18 +19,18 @@ from reliability.states import STATES, consent, delete_by_hand, run_well
 from tpuflex.errors import EngineError, IncompleteTeardownError
 from tpuflex.naming import QUEUED_RESOURCE
 
-#: How long a deletion may take in a case whose slice does not let go, in seconds of the cloud.
+#: How long a deletion may take if the slice is stuck, in seconds of the cloud's time.
 _PATIENCE = 120
 _LOCKED, _LEFT = EngineError.exit_code, IncompleteTeardownError.exit_code
 HOW = ("twice", "two at once")
-#: What keeps a slice, each with what `down` exits with on the two rigs.
+#: Options that protect a slice from deletion.
 KEEPERS = ("deletion_protection", "protect", "retain_on_delete")
-#: States that are worth the whole stack.
+#: States that are also run on the whole stack.
 _WHOLE = ("nothing", "waiting", "provisioning", "active", "ended", "failed", "node missing")
 
 
 def cases(_rig: SliceRig, _seed: int) -> list[Case]:
-    """Each state in each way, and what keeps a slice of Pulumi alone."""
+    """Each state in each way, and the options that protect a slice in plain Pulumi."""
     found = [
         Case(f"down {how} from {state}", {"state": state, "how": how})
         for state in STATES
@@ -41,7 +41,7 @@ def cases(_rig: SliceRig, _seed: int) -> list[Case]:
 
 
 def stack_cases(_rig: StackRig, _seed: int) -> list[Case]:
-    """The states that the command line treats each in its own way, and what keeps a slice."""
+    """The states that the command line treats differently, and all options that protect a slice."""
     found = [
         Case(f"stack down {how} from {state}", {"state": state, "how": how})
         for state in _WHOLE
@@ -51,7 +51,7 @@ def stack_cases(_rig: StackRig, _seed: int) -> list[Case]:
 
 
 def judge(rig: Rig, case: Case) -> Result:
-    """Bring it there, take it down, and look at what is left."""
+    """Bring the stack into the state, take it down, and check what is left."""
     result = Result(case.name, must_strike=False)
     rig.reset()
     if "keeper" in case.facts:
@@ -76,7 +76,7 @@ def judge(rig: Rig, case: Case) -> Result:
 
 
 def _one(rig: Rig, result: Result, *, may_end: bool) -> None:
-    """One `down`: either nothing is left, or it says at its deadline that something is."""
+    """One `down`: either nothing is left, or it reports at its deadline that something is."""
     ended = rig.run("down", *consent(rig))
     _judged(rig, result, ended, number=-1, may_end=may_end)
     if may_end:
@@ -84,7 +84,7 @@ def _one(rig: Rig, result: Result, *, may_end: bool) -> None:
 
 
 def _both(rig: Rig, result: Result, *, may_end: bool) -> None:
-    """Two `down` at the same moment: one works, the other does, too, or is refused clearly."""
+    """Two `down` at the same moment: one succeeds; the other does, too, or is clearly refused."""
     with ThreadPoolExecutor(2) as pool:
         running = [pool.submit(rig.run, "down", *consent(rig)) for _ in range(2)]
         ended = [each.result() for each in running]
@@ -99,7 +99,7 @@ def _both(rig: Rig, result: Result, *, may_end: bool) -> None:
         else:
             _judged(rig, result, rig.commands[number], number=number, may_end=may_end)
     if may_end:
-        # The one that did the work is the last, for the checker.
+        # For the checker, the one that did the work comes last.
         rig.commands.sort(key=lambda command: command in ended and command.exit_code == 0)
         result.found(rig.check(), "after two `down` at once")
 
@@ -119,7 +119,7 @@ def _judged(rig: Rig, result: Result, ended: Command, *, number: int, may_end: b
 
 
 def _is_kept(rig: Rig, result: Result) -> None:
-    """What is not gone is still in the state."""
+    """Check that what still exists is still in the state."""
     slices = [r for r in _resources(rig.export()) if r["type"] == QUEUED_RESOURCE]
     result.wanted(len(slices) == 1, "orphan", f"the state has {len(slices)} slices")
 
@@ -128,7 +128,7 @@ def _is_kept(rig: Rig, result: Result) -> None:
 
 
 def _past_a_keeper(rig: Rig, result: Result, keeper: str) -> None:
-    """It is refused, or reported as left; once it may go, nothing is left."""
+    """The deletion is refused or the slice reported as left; once it may go, nothing is left."""
     run_well(rig, "up")
     flag = {"protect": "protect", "retain_on_delete": "retainOnDelete"}.get(keeper)
     if flag is not None:
@@ -185,7 +185,7 @@ def _program(
     patience: bool = False,
     deletion_protection: bool = False,
 ) -> Iterator[None]:
-    """While inside, the program says so."""
+    """Inside this context, the program has these settings."""
     restore = _restorer(rig)
     try:
         if zones:

@@ -1,7 +1,8 @@
-"""Figure 6: a week in the queue: gentle polls, signs of life, an exact end, whatever happens.
+"""Figure 6: a week in the queue: modest polling, signs of life, an exact end, whatever happens.
 
-In-process and on a virtual clock, so every poll of the week is made and counted. What the wait
-costs the machine is measured on real provider processes, in :mod:`.waiting_process`.
+This runs in-process and on a virtual clock, so every poll of the week is made and counted. The
+machine's resources that a wait takes are measured on real provider processes, in
+:mod:`.waiting_process`.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ from tpuflex.codes import Code, split_code
 HOUR = 3600.0
 WEEK_H = 168.0
 ZONES = ("us-east5-a", "us-east5-b")
-#: Seconds: at most one question per request in so long, on average.
+#: Seconds: at most one poll per request in this time, on average.
 FEWEST_S = 15.0
 #: Seconds: the longest pause between two polls, and what the retries of one poll may take.
 POLL_S, RETRIES_S = 36.0, 15.0
-#: Seconds: a sign of life at least so often.
+#: Seconds: a sign of life at least this often.
 BEAT_S = 60.0
-#: Lines that stay (not replaced by the next one) in a whole wait.
+#: Most lasting lines (not replaced by the next one) in a whole wait.
 MOST_LINES = 12
 #: Faults of a flaky API: each at every hundredth poll, so that one poll in twenty fails.
 FLAKY = ("unavailable", "reset", "html", "too-many-requests", "truncated")
 GET = "tpu.projects.locations.queuedResources.get"
 
-# name -> facts beside ``hours``; a fraction of the wait where it says ``at``.
+# name -> facts in addition to ``hours``; ``…_at`` is a fraction of the wait.
 KINDS: dict[str, Json] = {
     "granted at the end": {"granted_at": 0.999},
     "never granted, to the deadline": {},
@@ -78,13 +79,13 @@ class Heard(EngineLog):
         super().__init__()
 
     def write(self, urn: str, text: str, *, passing: bool = False, warning: bool = False) -> None:
-        """Remember it."""
+        """Record it."""
         del urn, warning
         self.said.append((self.now(), passing, text))
 
 
 def cases(rig: ServicerRig, seed: int) -> list[Case]:
-    """Every kind of week."""
+    """Every kind of wait, each a week long."""
     del rig
     return [case(kind, WEEK_H, seed) for kind in KINDS]
 
@@ -95,7 +96,7 @@ def case(kind: str, hours: float, seed: int) -> Case:
 
 
 def judge(rig: ServicerRig, case: Case) -> Result:
-    """One wait, then the request is taken back."""
+    """One wait, after which the request is withdrawn."""
     facts = case.facts
     flaky = bool(facts.get("flaky") or facts.get("fault") or facts.get("away"))
     result = Result(case.name, must_strike=flaky)
@@ -113,7 +114,7 @@ def judge(rig: ServicerRig, case: Case) -> Result:
         _judge_end(result, rig, facts, ended.exit_code, took)
         _judge_pace(result, rig, facts, took, heard)
         if tokens is not None:
-            # One expiry, one renewal: google-auth's own clock goes on in real time.
+            # One expiry, one renewal: google-auth's own clock runs in real time.
             expired = took // facts["token_s"] + 1
             result.values["tokens"] = len(tokens.issued)
             text = f"{len(tokens.issued)} tokens were fetched while {expired:.0f} expired"
@@ -134,7 +135,7 @@ def _prepare(rig: ServicerRig, facts: Json, span: float, tokens: TokenServer | N
     zones = ZONES[: facts.get("zones", 1)]
     rig.arguments.update(zones=list(zones), queueTimeout=f"{span:.0f}s")
     rig.timeout = 0.0
-    # Every pause is at least some seconds long, after the first minutes.
+    # After the first minutes, every pause is at least a few seconds long.
     direct.most_pauses = 1000 + int(span)
     waits = {"grant_after_s": facts["granted_at"] * span} if "granted_at" in facts else {}
     granted = {"provisioning_s": facts.get("provisioning_s", 0.1), **waits}
@@ -164,7 +165,7 @@ def _prepare(rig: ServicerRig, facts: Json, span: float, tokens: TokenServer | N
 
 
 def _rules(facts: Json, span: float) -> list[Rule]:
-    """The faults of a flaky API; or one fault at some polls in the middle."""
+    """The faults of a flaky API, or one fault at some polls in the middle."""
     del span
     where = Where(method_id=GET)
     names = FLAKY if facts.get("flaky") else [facts["fault"]] if "fault" in facts else []
@@ -203,7 +204,7 @@ def _judge_end(
     late = took - due
     result.values["late_s"] = round(late, 1)
     text = f"it ends {late:.0f} s after it should"
-    # A grant is seen at the next poll, and what is asked elsewhere is deleted first.
+    # A grant is seen at the next poll, and requests in other zones are deleted first.
     result.wanted(-1 <= late <= POLL_S + RETRIES_S, "slow", text)
 
 
@@ -245,7 +246,7 @@ def _credentials(rig: ServicerRig, facts: Json) -> Iterator[TokenServer | None]:
     with TemporaryDirectory() as directory, tokens.serving() as address:
         file = Path(directory) / "credentials.json"
         write_credentials(file, address)
-        # Google's library sleeps between its own attempts: on our clock.
+        # Google's library sleeps between its own attempts; here that is on our clock.
         sleeper = SimpleNamespace(sleep=rig.direct.clock.advance)
         with (
             patch.dict(os.environ, GOOGLE_APPLICATION_CREDENTIALS=str(file)),

