@@ -11,7 +11,7 @@ SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuf
 
 # One file's tests stay in one process and in their order: some share an engine or a stack.
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
-WORKERS ?= 2
+WORKERS ?= 3
 
 .PHONY: demo test quick lint types format docs reliability mutation clean setup
 
