@@ -8,7 +8,6 @@ from typing import Annotated
 
 from pydantic import BeforeValidator, PlainSerializer, WithJsonSchema
 
-_UNITS = {"d": "days", "h": "hours", "m": "minutes", "s": "seconds"}
 _GOOGLE = re.compile(r"(\d+)s")
 _PATTERN = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+)s)?")
 

@@ -17,14 +17,14 @@ from tpuflex.naming import LABEL_SPEC, digest
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import QueuedResource
 from tpuflex.request.name import Nodes, RequestName, ids_of
-from tpuflex.request.rows import Form, Input, OnChange, object_type, rows
+from tpuflex.request.rows import NODE, Form, Input, OnChange, object_type, rows
 
 JsonObject = dict[str, JsonValue]
 
 #: Metadata that only takes effect at a boot: changing it in place would change nothing that runs.
 BOOT_METADATA = frozenset({"startup-script", "tpuflex-config"})
 _SPEC = "tpu.nodeSpec."
-_NODE = f"{_SPEC}node."
+_NODE = f"{NODE}."
 _PATCHED = frozenset(
     row.at for row in rows(RequestArgs).values() if row.on_change is OnChange.PATCHES
 )

@@ -18,11 +18,9 @@ from pydantic_core import ErrorDetails
 from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
 from tpuflex.naming import LABEL_OWNER, Names, generation_id
 from tpuflex.request import rules
-from tpuflex.request.fields import DEFAULTS, ROWS, RequestArgs
+from tpuflex.request.fields import DEFAULTS, MAPS, ROWS, RequestArgs
 from tpuflex.request.rows import Input, object_type, rows
 
-#: Inputs whose keys are the program's own words.
-_MAPS = frozenset({"labels", "metadata"})
 _NO_ROW = Input(shown=False)
 #: Of a value that is shown, so many characters at most.
 _SHOWN = 100
@@ -121,7 +119,7 @@ def _path(location: tuple[int | str, ...]) -> str:
         if isinstance(part, int):
             parts.append(f"[{part}]")
         elif part != "[key]":
-            parts.append(f'["{part}"]' if head in _MAPS else f".{part}")
+            parts.append(f'["{part}"]' if head in MAPS else f".{part}")
     return "".join(parts)
 
 

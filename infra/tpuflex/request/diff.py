@@ -17,12 +17,12 @@ from tpuflex.naming import generation_id, generation_of
 from tpuflex.request.body import BOOT_METADATA
 from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, ROWS
 from tpuflex.request.name import ids_of
-from tpuflex.request.rows import Form, OnChange
+from tpuflex.request.rows import NODE, Form, OnChange
 from tpuflex.request.states import Lifecycle
 
 #: Inputs that `nodes.patch` can change, and their names in its update mask.
 PATCHABLE = {
-    key: to_snake(row.at.removeprefix("tpu.nodeSpec.node."))
+    key: to_snake(row.at.removeprefix(f"{NODE}."))
     for key, row in ROWS.items()
     if row.on_change is OnChange.PATCHES
 }

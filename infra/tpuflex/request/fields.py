@@ -11,7 +11,7 @@ Source of all fields: `QueuedResource` and `Node` of `tpu.v2alpha1`, revision 20
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_origin
 
 from pydantic import AfterValidator, Field
 from pydantic.alias_generators import to_camel
@@ -247,6 +247,12 @@ ROWS: Mapping[str, Input] = {to_camel(name): row for name, row in rows(RequestAr
 INPUTS = frozenset(ROWS)
 #: Inputs for this provider alone, which states of imports and of earlier versions do not hold.
 PROVIDER_ONLY = frozenset(to_camel(name) for name in ProviderOptions.model_fields)
+#: Inputs that are maps, whose keys are the program's own words.
+MAPS = frozenset(
+    to_camel(name)
+    for name, field in RequestArgs.model_fields.items()
+    if get_origin(field.annotation) is dict
+)
 #: Inputs without which nothing can be asked for.
 REQUIRED = frozenset(
     to_camel(name) for name, field in RequestArgs.model_fields.items() if field.is_required()

@@ -18,15 +18,14 @@ from tpuflex.request.objects import (
     DataDisk,
     NetworkConfig,
 )
-from tpuflex.request.rows import Form, Group, Input, OnChange, steers
+from tpuflex.request.rows import NODE, Form, Group, Input, OnChange, steers
 
 CLOUD_PLATFORM_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 #: Compute metadata limits in bytes, which TPU hosts share
 #: (https://cloud.google.com/compute/docs/metadata/setting-custom-metadata).
 _METADATA_VALUE_LIMIT = 256 * 1024
 _METADATA_LIMIT = 512 * 1024
-_NODE = "tpu.nodeSpec.node"
-_NETWORK = f"{_NODE}.networkConfig"
+_NETWORK = f"{NODE}.networkConfig"
 _PATCHES, _ALWAYS, _NAME_OR_PATH = OnChange.PATCHES, Form.ALWAYS, Form.NAME_OR_PATH
 
 
@@ -67,16 +66,14 @@ class Host(Group):
     accelerator_type: Annotated[
         str | None,
         Field(pattern=r"^[a-z0-9]+-[1-9]\d*$"),
-        Input(
-            f"{_NODE}.acceleratorType", "Write a type and its size, such as v6e-4.", or_node=True
-        ),
+        Input(f"{NODE}.acceleratorType", "Write a type and its size, such as v6e-4.", or_node=True),
     ] = None
     """Accelerator type such as v6e-4 (four v6e chips). Either this or `acceleratorConfig`."""
 
     accelerator_config: Annotated[
         AcceleratorConfig | None,
         Input(
-            f"{_NODE}.acceleratorConfig",
+            f"{NODE}.acceleratorConfig",
             "Write a type and a topology, such as {type: V6E, topology: 2x2}.",
         ),
     ] = None
@@ -86,7 +83,7 @@ class Host(Group):
         str,
         Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$"),
         Input(
-            f"{_NODE}.runtimeVersion",
+            f"{NODE}.runtimeVersion",
             "Write a runtime version, such as v2-alpha-tpuv6e.",
             or_node=True,
         ),
@@ -97,7 +94,7 @@ class Host(Group):
         str,
         Field(pattern=r"^[^@\s]+@[^@\s]+$"),
         Input(
-            f"{_NODE}.serviceAccount.email",
+            f"{NODE}.serviceAccount.email",
             "Write the email address of a service account.",
             or_node=True,
         ),
@@ -108,7 +105,7 @@ class Host(Group):
         tuple[str, ...],
         Field(min_length=1),
         Input(
-            f"{_NODE}.serviceAccount.scope",
+            f"{NODE}.serviceAccount.scope",
             f"Write OAuth scopes, such as [{CLOUD_PLATFORM_SCOPE}].",
             or_node=True,
         ),
@@ -118,7 +115,7 @@ class Host(Group):
     tags: Annotated[
         tuple[_Tag, ...],
         Input(
-            f"{_NODE}.tags",
+            f"{NODE}.tags",
             "Network tags: lower-case letters, digits and hyphens, at most 63.",
             _PATCHES,
         ),
@@ -130,7 +127,7 @@ class Host(Group):
         Field(max_length=63),
         AfterValidator(_checked_labels),
         Input(
-            f"{_NODE}.labels",
+            f"{NODE}.labels",
             "Label keys and values: lower-case letters, digits, - and _, at most 63.",
             _PATCHES,
         ),
@@ -141,7 +138,7 @@ class Host(Group):
     metadata: Annotated[
         dict[_MetadataKey, str],
         AfterValidator(_checked_metadata),
-        Input(f"{_NODE}.metadata", on_change=_PATCHES, shown=False),
+        Input(f"{NODE}.metadata", on_change=_PATCHES, shown=False),
     ] = {}
     """Metadata of the hosts, at most 256 KiB per value and 512 KiB in all. Never a secret:
     everyone who may read the node may read it. `startup-script` runs at every boot. Changed in
@@ -157,18 +154,18 @@ class Host(Group):
     description: Annotated[
         str | None,
         Field(max_length=512),
-        Input(f"{_NODE}.description", "Write at most 512 characters.", _PATCHES),
+        Input(f"{NODE}.description", "Write at most 512 characters.", _PATCHES),
     ] = None
     """Text for people, at most 512 characters. Changed in place."""
 
     secure_boot: Annotated[
         bool,
-        Input(f"{_NODE}.shieldedInstanceConfig.enableSecureBoot", SWITCH_EXAMPLE, form=_ALWAYS),
+        Input(f"{NODE}.shieldedInstanceConfig.enableSecureBoot", SWITCH_EXAMPLE, form=_ALWAYS),
     ] = True
     """Whether the hosts verify what they boot. On by default."""
 
     autocheckpoint_enabled: Annotated[
-        bool, Input(f"{_NODE}.autocheckpointEnabled", SWITCH_EXAMPLE)
+        bool, Input(f"{NODE}.autocheckpointEnabled", SWITCH_EXAMPLE)
     ] = False
     """Whether frameworks that support Autocheckpoint are told of coming maintenance. Off by
     default."""
@@ -176,7 +173,7 @@ class Host(Group):
     data_disks: Annotated[
         tuple[DataDisk, ...],
         Input(
-            f"{_NODE}.dataDisks",
+            f"{NODE}.dataDisks",
             "Write {sourceDisk: projects/P/zones/Z/disks/D, mode: READ_WRITE or READ_ONLY}.",
         ),
     ] = ()
@@ -184,7 +181,7 @@ class Host(Group):
 
     boot_disk: Annotated[
         BootDisk | None,
-        Input(f"{_NODE}.bootDiskConfig", "Write a disk, such as {diskSizeGb: 200}."),
+        Input(f"{NODE}.bootDiskConfig", "Write a disk, such as {diskSizeGb: 200}."),
     ] = None
     """The disk that the hosts boot from; Google chooses unless given."""
 
@@ -220,7 +217,7 @@ class HostNetwork(Group):
 
     network_configs: Annotated[
         tuple[NetworkConfig, ...],
-        Input(f"{_NODE}.networkConfigs", "Write {network, subnetwork} for each interface."),
+        Input(f"{NODE}.networkConfigs", "Write {network, subnetwork} for each interface."),
     ] = ()
     """Several network interfaces, instead of `network` and `subnetwork`. Changing any of it
     replaces."""
@@ -228,7 +225,7 @@ class HostNetwork(Group):
     cidr_block: Annotated[
         str | None,
         Field(pattern=r"^\d{1,3}(\.\d{1,3}){3}/29$"),
-        Input(f"{_NODE}.cidrBlock", "Write a block such as 10.240.0.0/29."),
+        Input(f"{NODE}.cidrBlock", "Write a block such as 10.240.0.0/29."),
     ] = None
     """Block of addresses for the hosts, a /29 such as 10.240.0.0/29; Google chooses unless
     given."""

@@ -8,6 +8,7 @@ from datetime import datetime
 from pulumi_plugin.values import Properties, Value
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.request.body import imported_inputs
+from tpuflex.request.fields import MAPS
 from tpuflex.request.model import Node
 from tpuflex.request.name import Nodes
 from tpuflex.request.snapshot import Snapshot, parse_time
@@ -90,15 +91,11 @@ def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
     drifted = {**known}
     for there in reversed(each):
         drifted |= {key: value for key, value in there.items() if value != known.get(key)}
-    for key in _MAPS if each else ():
+    for key in MAPS if each else ():  # in which Google keeps entries of its own
         before, found = known.get(key), [there[key] for there in each]
         if isinstance(before, dict):
             drifted[key] = _entries(before, [map_ for map_ in found if isinstance(map_, dict)])
     return drifted
-
-
-#: Inputs that are maps, in which Google keeps entries of its own.
-_MAPS = ("labels", "metadata")
 
 
 def _entries(before: Properties, found: list[Properties]) -> Properties:

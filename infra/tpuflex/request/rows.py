@@ -18,6 +18,9 @@ from pydantic.alias_generators import to_camel
 
 from pulumi_plugin.values import Value
 
+#: Place of the node in the `QueuedResource`.
+NODE = "tpu.nodeSpec.node"
+
 
 class OnChange(Enum):
     """What a changed input does to a request that exists."""
