@@ -18,9 +18,16 @@ LABEL_OWNER = "tpuflex-owner"
 LABEL_PROJECT = "tpuflex-project"
 LABEL_STACK = "tpuflex-stack"
 LABEL_SPEC = "tpuflex-spec"
+#: Which state made it: project, stack and name are known to everyone, and two people may use the
+#: same ones; this id is made at random and kept in one state (docs/adr/0015).
+LABEL_STATE = "tpuflex-state"
 
-#: Pulumi's type token of the provider's one resource.
+#: Pulumi's type tokens of the provider's resources.
 QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
+STATE_ID = "tpuflex:tpu:StateId"
+
+#: Length of a state id in bytes: of 2^80, no two people draw the same one.
+STATE_ID_BYTES = 10
 
 #: What a secret of the endpoint is for: part of its name, and the name of its file on the host.
 SecretRole = Literal["api-key", "hf-token"]
@@ -38,7 +45,14 @@ BUCKET_NAME_LIMIT = 63
 SECRET_ID_LIMIT = 255
 
 _DESCRIPTION = "Managed by tpuflex; owner "
-_DESCRIBED_OWNER = re.compile(rf"{_DESCRIPTION}([0-9a-f]+)")
+_DESCRIBED_STATE = "; state "
+_OWNER_LENGTH = 16
+_STATE_ID = re.compile(rf"[0-9a-f]{{{2 * STATE_ID_BYTES}}}")
+#: All of a description, so that a text that only quotes one marks nothing. Versions before the
+#: state id wrote the owner alone.
+_DESCRIBED = re.compile(
+    rf"{_DESCRIPTION}([0-9a-f]{{{_OWNER_LENGTH}}})(?:{_DESCRIBED_STATE}({_STATE_ID.pattern}))?"
+)
 _NOT_NAME = re.compile(r"[^a-z0-9-]+")
 _GENERATION = re.compile(r".+-g([1-9]\d{0,8})")
 
@@ -69,10 +83,23 @@ def account_email(account_id: str, project: str) -> str:
     return f"{account_id}@{project}.iam.gserviceaccount.com"
 
 
+def is_state_id(text: object) -> bool:
+    """Whether ``text`` has the form of a state id: 20 lower-case hex digits."""
+    return isinstance(text, str) and _STATE_ID.fullmatch(text) is not None
+
+
 def owner_in(description: str) -> str:
-    """The owner marker in a :attr:`Names.description`; empty if there is none."""
-    match = _DESCRIBED_OWNER.search(description)
+    """The owner marker in ``description``; empty unless all of it is a
+    :meth:`Names.description`."""
+    match = _DESCRIBED.fullmatch(description)
     return match[1] if match else ""
+
+
+def state_in(description: str) -> str:
+    """The state id in ``description``; empty unless all of it is a :meth:`Names.description`, or
+    if that is of a version that knew no state ids."""
+    match = _DESCRIBED.fullmatch(description)
+    return (match[2] or "") if match else ""
 
 
 def node_ids(prefix: str, count: int) -> tuple[str, ...]:
@@ -120,21 +147,31 @@ class Names:
         return f"{joined}-{digest(self.project, self.stack, self.name, length=5)}"
 
     @property
-    def description(self) -> str:
-        """Marks a resource that cannot carry labels as this endpoint's."""
-        return _DESCRIPTION + self.owner
-
-    @property
     def owner(self) -> str:
         """Value of the owner label: which project, stack and endpoint a resource belongs to."""
-        return digest(self.project, self.stack, self.name)
+        return digest(self.project, self.stack, self.name, length=_OWNER_LENGTH)
 
-    def labels(self) -> dict[str, str]:
-        """The labels that mark a resource as this endpoint's."""
+    def description(self, state_id: str = "") -> str:
+        """Marks a resource that cannot carry labels as this endpoint's.
+
+        Args:
+            state_id: id of the state that makes it; empty for a program that has none.
+        """
+        state = _DESCRIBED_STATE + state_id if state_id else ""
+        return _DESCRIPTION + self.owner + state
+
+    def labels(self, state_id: str = "") -> dict[str, str]:
+        """The labels that mark a resource as this endpoint's.
+
+        Args:
+            state_id: id of the state that makes it; empty for a program that has none.
+        """
+        state = {LABEL_STATE: state_id} if state_id else {}
         return {
             LABEL_OWNER: self.owner,
             LABEL_PROJECT: fit(slug(self.project), 63),
             LABEL_STACK: fit(slug(self.stack), 63),
+            **state,
         }
 
     def compute(self, role: str) -> str:

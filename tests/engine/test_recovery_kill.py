@@ -121,7 +121,7 @@ def test_what_no_operation_is_pending_for(
     names = Names("tpuflex", "dev", ENDPOINT_NAME)
     network = {
         "name": names.compute("net"),
-        "description": names.description,
+        "description": names.description(),
         "autoCreateSubnetworks": False,
         "routingConfig": {"routingMode": "REGIONAL"},
     }

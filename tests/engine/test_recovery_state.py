@@ -10,7 +10,15 @@ from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
 from tests.components.pulumi_plan import run_program
 from tests.engine.embedded import ROOT
 from tpuflex.engine.recovery.look import LookResult, Presence, best, judged
-from tpuflex.engine.state import adopted, known_ids, lacking, referenced, settled, without_pending
+from tpuflex.engine.state import (
+    adopted,
+    known_ids,
+    lacking,
+    referenced,
+    settled,
+    state_ids,
+    without_pending,
+)
 from tpuflex.gcp.kinds import KINDS, Kind, of_type, places, unknown
 from tpuflex.program import deploy
 from tpuflex.settings.load import load_stack_file
@@ -40,6 +48,16 @@ def state(*resources: dict[str, Any], **more: Any) -> dict[str, Any]:
 
 def urns(deployment: dict[str, Any]) -> list[str]:
     return [r["urn"].rpartition("::")[2] for r in deployment["resources"]]
+
+
+def test_which_states_are_known() -> None:
+    """The id of a state is that of its StateId; nothing else in it counts, nor another form."""
+    own = resource("tpuflex:tpu:StateId", "id", id="0123456789abcdef0123")
+    other = resource("tpuflex:tpu:StateId", "other", id="someone's")
+    network = resource(NETWORK, "net", id="0123456789abcdef9999")
+
+    assert state_ids(state(own, other, network)) == {"0123456789abcdef0123"}
+    assert state_ids(state(network)) == frozenset()
 
 
 class TestAdopted:

@@ -78,7 +78,7 @@ class TestOwnership:
 
     def test_by_description(self) -> None:
         """What cannot carry labels is ours by its description."""
-        router: dict[str, JsonValue] = {"name": "r", "description": NAMES.description}
+        router: dict[str, JsonValue] = {"name": "r", "description": NAMES.description()}
         found = inventory({"/compute/v1/projects/p/regions/us-east5/routers": {"items": [router]}})
 
         assert found.items == (Item("router", "r", "us-east5"),)

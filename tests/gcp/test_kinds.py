@@ -83,7 +83,7 @@ def test_a_made_up_row_is_recovered(compute: Api) -> None:
 def test_what_tpuflex_does_not_make_is_shown_and_never_swept() -> None:
     """An address that somebody made for the endpoint is billed, so the inventory names it; a sweep
     leaves it alone, whatever it carries."""
-    address = {"name": "mine", "description": NAMES.description}
+    address = {"name": "mine", "description": NAMES.description()}
     apis = clients(
         compute=Api({"GET /compute/v1/projects/p/regions/us-east5/addresses": {"items": [address]}})
     )
@@ -97,7 +97,7 @@ def test_what_tpuflex_does_not_make_is_shown_and_never_swept() -> None:
 
 def test_a_node_without_labels_is_found_by_its_description() -> None:
     """Labels can be taken off; what is still billed is found by what else it carries."""
-    node = {"name": "projects/p/locations/z/nodes/n", "description": NAMES.description}
+    node = {"name": "projects/p/locations/z/nodes/n", "description": NAMES.description()}
     tpu = Api({"GET /v2alpha1/projects/p/locations/z/nodes": {"nodes": [node]}})
 
     (found,) = list_marked(clients(tpu=tpu), "p", ("z",), {}).resources

@@ -142,7 +142,7 @@ class TestListing:
             {
                 "GET /compute/v1/projects/p/global/networks": {
                     "items": [
-                        {"name": "n", "description": NAMES.description},
+                        {"name": "n", "description": NAMES.description()},
                         {"name": "default", "description": "Default network"},
                     ]
                 }

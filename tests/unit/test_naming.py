@@ -13,7 +13,10 @@ from tpuflex.naming import (
     QUEUED_RESOURCE_ID_LIMIT,
     SERVICE_ACCOUNT_ID_LIMIT,
     Names,
+    is_state_id,
+    owner_in,
     slug,
+    state_in,
 )
 
 _TEXT = st.text(min_size=1, max_size=80)
@@ -79,6 +82,54 @@ def test_spellings_that_fold_together_stay_apart(
 def test_a_bucket_name_never_says_google() -> None:
     """Storage refuses bucket names that hold "google"."""
     assert "goog" not in Names("google-things", "dev", "vllm").bucket("p-12345", "us-east5")
+
+
+_NAMES = Names("tpuflex", "dev", "vllm")
+_STATE = "0123456789abcdef0123"
+
+
+@pytest.mark.parametrize("state", ["", _STATE])
+def test_a_description_says_owner_and_state(state: str) -> None:
+    """What is written into a description is read back, in the form of older versions, too."""
+    description = _NAMES.description(state)
+
+    assert (owner_in(description), state_in(description)) == (_NAMES.owner, state)
+
+
+@pytest.mark.parametrize(
+    "description",
+    [
+        "",
+        f"not {_NAMES.description(_STATE)}",
+        f"{_NAMES.description(_STATE)} ",
+        f"{_NAMES.description(_STATE)}\n",
+        f"{_NAMES.description()}0",
+        f"{_NAMES.description()[:-1]}",
+        f"{_NAMES.description()}; state ",
+        f"{_NAMES.description(_STATE.upper())}",
+        f"{_NAMES.description(_STATE)}0",
+        f"{_NAMES.description()}; state {_STATE}; state {_STATE}",
+        f"{_NAMES.description()}; state {_STATE[:-1]}\N{ARABIC-INDIC DIGIT FOUR}",
+    ],
+)
+def test_a_description_that_says_anything_else_marks_nothing(description: str) -> None:
+    """S5: a text that quotes a marker, or is only nearly one, is no marker."""
+    assert (owner_in(description), state_in(description)) == ("", "")
+
+
+def test_labels_say_owner_and_state() -> None:
+    """The state id is a label of its own, and missing where a program has none."""
+    assert _NAMES.labels(_STATE) == {**_NAMES.labels(), "tpuflex-state": _STATE}
+    assert "tpuflex-state" not in _NAMES.labels()
+
+
+@pytest.mark.parametrize(
+    ("text", "legal"),
+    [(_STATE, True), (_STATE.upper(), False), (_STATE[1:], False), ("", False), (None, False)],
+)
+def test_what_a_state_id_looks_like(text: object, legal: bool) -> None:
+    """20 lower-case hex digits."""
+    assert is_state_id(text) is legal
 
 
 def test_slug_of_nothing_is_still_a_name() -> None:

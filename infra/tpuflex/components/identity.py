@@ -52,7 +52,7 @@ class HostIdentity(pulumi.ComponentResource):
             account_id=account_id,
             project=args.project,
             display_name=f"tpuflex host of {args.names.stack}",
-            description=args.names.description,
+            description=args.names.description(),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.email = account_email(account_id, args.project)

@@ -12,7 +12,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
 from tpuflex.gcp.kinds import places
-from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE, STATE_ID, is_state_id
 
 #: A resource, an operation or a whole deployment, as the engine stores them.
 Stored = dict[str, Any]
@@ -58,6 +58,13 @@ def known_ids(deployment: Stored) -> frozenset[str]:
         for id_ in _ids(resource)
     )
     return frozenset(filter(None, ids))
+
+
+def state_ids(deployment: Stored) -> frozenset[str]:
+    """The ids by which the cloud tells what ``deployment`` has made; empty for one that no version
+    with state ids has touched yet."""
+    ids = (one.get("id") for one in resources(deployment) if one.get("type") == STATE_ID)
+    return frozenset(str(id_) for id_ in ids if is_state_id(id_))
 
 
 def is_cloud(resource: Stored) -> bool:
