@@ -18,6 +18,7 @@ from tpuflex.cli.stack import OpenStack
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
 from tpuflex.gcp.listing import Apis, apis
+from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.secrets import SecretClient
 from tpuflex.gcp.session import authorized_session, require_credentials
@@ -62,6 +63,11 @@ class Cloud:
         region = settings.slice.region
         name = self.stack.names.bucket(settings.project, region)
         return weights_bucket(name, project=settings.project, environ=self.environ)
+
+    @cached_property
+    def project_number(self) -> str:
+        """Number of the stack's Google Cloud project; it tells whose a bucket is."""
+        return project_number(self.apis().resourcemanager, self.stack.settings.project)
 
     def secret(self, role: str) -> str:
         """Resource name of the secret for ``role``."""
