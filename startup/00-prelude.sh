@@ -19,7 +19,7 @@ set -Eeuo pipefail
 umask 077
 
 export STATE_DIR="${TPUFLEX_ROOT:-}/run/tpuflex"
-export MEMORY_DIR="${TPUFLEX_ROOT:-}/dev/shm/tpuflex"
+export MEMORY_DIR="$STATE_DIR/memory"
 export SECRETS_DIR="$MEMORY_DIR/secrets"
 export LOG_DIR="${TPUFLEX_ROOT:-}/var/log/tpuflex"
 # The header that authorizes requests to Google: in memory, mode 0600, never on a command line.
@@ -31,6 +31,8 @@ export STORAGE="${STORAGE%/}/storage/v1"
 export SECRETMANAGER="${CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER:-https://secretmanager.googleapis.com}"
 export SECRETMANAGER="${SECRETMANAGER%/}/v1"
 
+# Set once STATE_DIR is known to be ours; before that, nothing is written into it.
+STATE_IS_OURS=
 PHASE=start
 TIMELINE=
 DETAIL=
@@ -75,7 +77,7 @@ detail() {
 # fail CODE TEXT: give up, saying why.
 fail() {
     log "error $1: $2"
-    : >"$STATE_DIR/failed"
+    [[ -z $STATE_IS_OURS ]] || : >"$STATE_DIR/failed"
     report error "$1: $2"
     exit 1
 }
@@ -86,7 +88,7 @@ on_error() {
     ((BASH_SUBSHELL == 0)) || exit "$status"
     trap - ERR
     # Whoever called `fail` in a subshell has said more than we know.
-    [[ -e $STATE_DIR/failed ]] || fail "phase-$PHASE" "line $line: a command ended with status $status"
+    [[ -n $STATE_IS_OURS && -e $STATE_DIR/failed ]] || fail "phase-$PHASE" "line $line: a command ended with status $status"
     exit "$status"
 }
 

@@ -4,14 +4,13 @@
 set -Eeuo pipefail
 
 main() {
-    mkdir -p "$STATE_DIR" "$MEMORY_DIR" "$LOG_DIR"
-    chmod 0700 "$STATE_DIR" "$MEMORY_DIR"
+    trap 'on_error $? $LINENO' ERR
+    make_directories
     # One run at a time; a second one, started by hand, waits for the first.
     exec 9>"$STATE_DIR/lock"
     flock 9
     rm -f "$STATE_DIR/failed"
     exec > >(exec tee --append "$LOG_DIR/startup.log" 9>&-) 2>&1
-    trap 'on_error $? $LINENO' ERR
 
     read_config
     check_capacity

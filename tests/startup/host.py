@@ -66,6 +66,7 @@ class StartupHost:
     """One host on which the startup script can be run, even several times."""
 
     def __init__(self, directory: Path) -> None:
+        directory.mkdir(exist_ok=True)
         self.directory = directory
         self.root = directory / "root"
         self.cloud = Cloud()
@@ -133,11 +134,12 @@ class StartupHost:
             },
         } | changes
 
-    def run(self, **environment: str) -> StartupRun:
-        """Run the startup script to its end."""
+    def run(self, *, in_mount_namespace: bool = False, **environment: str) -> StartupRun:
+        """Run the startup script to its end, where asked for with mounts that end with it."""
         self.root.mkdir(exist_ok=True)
+        apart = ["unshare", "--mount"] if in_mount_namespace else []
         done = subprocess.run(
-            ["/bin/bash", str(self.script)],
+            [*apart, "/bin/bash", str(self.script)],
             env={
                 "PATH": f"{self.directory / 'bin'}:/usr/bin:/bin",
                 "LANG": "C.UTF-8",
@@ -166,7 +168,7 @@ class StartupHost:
 
     def memory(self, *parts: str) -> Path:
         """A path below the host's in-memory directory."""
-        return self.root.joinpath("dev", "shm", "tpuflex", *parts)
+        return self.root.joinpath("run", "tpuflex", "memory", *parts)
 
     def weights(self) -> dict[str, bytes]:
         """The weight files that a server on this host would find."""

@@ -81,7 +81,7 @@ def test_key_is_only_in_its_file(booted: Booted) -> None:
     host, run = booted
     assert (host.directory / "curl.calls").stat().st_size > 0
     assert API_KEY not in run.output
-    assert host.files_with(API_KEY) == ["root/dev/shm/tpuflex/secrets/api-key"]
+    assert host.files_with(API_KEY) == ["root/run/tpuflex/memory/secrets/api-key"]
     file = host.memory("secrets", "api-key")
     assert stat.S_IMODE(file.stat().st_mode) == 0o400
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
@@ -92,7 +92,7 @@ def test_access_token_is_in_no_log(booted: Booted) -> None:
     """The host's access token is in a header file in memory, and in no output."""
     host, run = booted
     assert "ya29.host" not in run.output
-    assert host.files_with("ya29.host") == ["root/dev/shm/tpuflex/authorization"]
+    assert host.files_with("ya29.host") == ["root/run/tpuflex/memory/authorization"]
 
 
 def test_weights_are_complete(booted: Booted) -> None:
@@ -129,8 +129,7 @@ def test_changed_configuration_replaces_the_container(host: StartupHost) -> None
 def test_after_a_reboot_everything_is_fetched_again(host: StartupHost) -> None:
     """A reboot empties memory and leaves a dead container: the script starts from scratch."""
     host.run()
-    for name in ("run", "dev"):
-        (host.root / name).rename(host.directory / f"old-{name}")
+    (host.root / "run").rename(host.directory / "old-run")
     record = host.directory / "container.json"
     record.write_text(record.read_text().replace("running", "exited"))
     run = host.run()

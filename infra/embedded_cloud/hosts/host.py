@@ -119,7 +119,8 @@ class Host:
         for name in _VOLATILE:
             shutil.rmtree(self.root / name, ignore_errors=True)
         for name in _ROOT_DIRECTORIES:
-            (self.root / name).mkdir(parents=True, exist_ok=True)
+            # The startup script refuses directories that others may write to.
+            (self.root / name).mkdir(mode=0o755, parents=True, exist_ok=True)
         binaries = self.directory / "bin"
         binaries.mkdir(exist_ok=True)
         docker = binaries / "docker"

@@ -1,0 +1,177 @@
+"""P5: the host's secrets are only ever written into directories of the script's own user."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.startup.cloud import FILES
+from tests.startup.host import StartupHost, StartupRun
+
+STRANGER = 65534
+AS_ROOT = pytest.mark.skipif(
+    os.geteuid() != 0, reason="only root can make a directory that another user owns"
+)
+PLACES = ("run/tpuflex", "run/tpuflex/memory", "var/log/tpuflex")
+
+
+@pytest.fixture
+def host(tmp_path: Path) -> Iterator[StartupHost]:
+    """A host whose cloud holds complete weights and the API key."""
+    host = StartupHost(tmp_path / "host")
+    host.cloud.put_weights(FILES)
+    yield host
+    host.close()
+
+
+def refused(host: StartupHost, run: StartupRun) -> bool:
+    """Whether the script gave up before it asked for a token or a secret."""
+    asked = host.cloud.asked("/token") + host.cloud.asked("secrets/")
+    return run.status != 0 and "error directory" in run.output and asked == 0
+
+
+def parent_of(host: StartupHost, place: str) -> Path:
+    """The directory that holds ``place``, made as the script makes it."""
+    parent = (host.root / place).parent
+    parent.mkdir(parents=True)
+    for each in (parent, *parent.parents):
+        if each.is_relative_to(host.root):
+            each.chmod(0o755)
+    if place.endswith("memory"):
+        parent.chmod(0o700)
+    return parent
+
+
+@AS_ROOT
+@pytest.mark.parametrize("place", PLACES)
+def test_a_strangers_directory_is_refused(host: StartupHost, place: str) -> None:
+    """S9: a directory that a login user made first is refused, and nothing is written into it."""
+    parent_of(host, place)
+    planted = host.root / place
+    planted.mkdir(mode=0o777)
+    os.chown(planted, STRANGER, STRANGER)
+    assert refused(host, host.run())
+    assert list(planted.iterdir()) == []
+    assert "others could exchange" not in host.cloud.last("error")
+    assert f"user {STRANGER}" in host.cloud.last("error")
+
+
+@AS_ROOT
+def test_the_shared_memory_of_all_users_is_not_used(host: StartupHost) -> None:
+    """S9: what a login user prepared in /dev/shm, as for earlier versions, gets no token."""
+    planted = host.root / "dev" / "shm" / "tpuflex"
+    planted.mkdir(parents=True)
+    (planted / "authorization").touch()
+    for path in (planted, planted / "authorization"):
+        path.chmod(0o777)
+        os.chown(path, STRANGER, STRANGER)
+    assert host.run().status == 0
+    assert [path.name for path in planted.iterdir()] == ["authorization"]
+    assert (planted / "authorization").read_bytes() == b""
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_symbolic_link_is_refused(host: StartupHost, tmp_path: Path, place: str) -> None:
+    """S9: a link to a directory that others can read is refused; its target stays empty."""
+    target = tmp_path / "theirs"
+    target.mkdir()
+    parent_of(host, place)
+    (host.root / place).symlink_to(target)
+    assert refused(host, host.run())
+    assert list(target.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_dangling_link_makes_nothing(host: StartupHost, tmp_path: Path, place: str) -> None:
+    """S9: a link to a name that does not exist yet is refused, and the name stays free."""
+    target = tmp_path / "theirs"
+    parent_of(host, place)
+    (host.root / place).symlink_to(target)
+    assert refused(host, host.run())
+    assert not target.exists()
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_hard_link_is_refused(host: StartupHost, tmp_path: Path, place: str) -> None:
+    """S9: a file, linked from elsewhere, in place of the directory is refused and unchanged."""
+    theirs = tmp_path / "theirs"
+    theirs.write_text("theirs")
+    parent_of(host, place)
+    (host.root / place).hardlink_to(theirs)
+    assert refused(host, host.run())
+    assert theirs.read_text() == "theirs"
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_directory_open_to_others_is_refused(host: StartupHost, place: str) -> None:
+    """S9: a directory into which others may write is refused, whoever owns it."""
+    parent_of(host, place)
+    planted = host.root / place
+    planted.mkdir()
+    planted.chmod(0o777)
+    assert refused(host, host.run())
+    assert list(planted.iterdir()) == []
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_a_parent_open_to_others_is_refused(host: StartupHost, place: str) -> None:
+    """S9: where others may exchange the directory for another one, nothing is written."""
+    parent = parent_of(host, place)
+    parent.chmod(0o777)
+    assert refused(host, host.run())
+    assert not [path for path in parent.rglob("*") if path.is_file()]
+
+
+def test_a_sticky_parent_will_do(host: StartupHost) -> None:
+    """Others can neither rename nor remove what is ours in a sticky directory."""
+    parent_of(host, "run/tpuflex").chmod(0o1777)
+    assert host.run().status == 0
+
+
+def test_the_directories_of_an_earlier_run_are_used_again(host: StartupHost) -> None:
+    """A second run takes over what the first one made, readable by the script's user only."""
+    assert host.run().status == 0
+    assert host.run().status == 0
+    for place in PLACES:
+        found = (host.root / place).stat()
+        assert (found.st_uid, stat.S_IMODE(found.st_mode)) == (os.geteuid(), 0o700)
+
+
+@pytest.mark.skipif(
+    os.geteuid() != 0
+    or not shutil.which("unshare")
+    or subprocess.run(
+        ["unshare", "--mount", "mount", "-t", "tmpfs", "t", "/mnt"],
+        capture_output=True,
+        check=False,
+    ).returncode
+    != 0,
+    reason="only root with a mount namespace of its own can mount what a real host mounts",
+)
+def test_a_real_host_keeps_secrets_in_memory_of_its_own(host: StartupHost) -> None:
+    """S9: without TPUFLEX_ROOT, secrets and weights are in a tmpfs that only root can enter."""
+    host.script.write_text(
+        "\n".join(
+            (
+                "mount -t tmpfs -o mode=0755 t /run && mount -t tmpfs t /var/log",
+                host.script.read_text().removesuffix('main "$@"\n\n'),
+                'main "$@"',
+                "stat --file-system --format=%T /run/tpuflex/memory",
+                "stat --format='%u %a' /run/tpuflex/memory /run/tpuflex/memory/secrets",
+                "find /run/tpuflex -name api-key",
+            )
+        )
+    )
+    run = host.run(in_mount_namespace=True, TPUFLEX_ROOT="")
+    assert run.output.splitlines()[-4:] == [
+        "tmpfs",
+        "0 700",
+        "0 700",
+        "/run/tpuflex/memory/secrets/api-key",
+    ], run.output
