@@ -1,6 +1,7 @@
 """Pulumi's plugin protocol, as far as a resource provider in Python needs it.
 
     values, changes    property values and how they change (pure)
+    printable          foreign text made safe to show (pure)
     protocol           the protocol's messages, loaded without the Pulumi SDK
     wire               property values to and from messages
     replies            diffs, refused inputs and failures as the engine expects them

@@ -1,6 +1,7 @@
 """Progress lines in the engine's log, shown by `pulumi up` at the resource they are about.
 
-All text that leaves a plugin ends up on the console and in CI logs, so credentials are removed.
+All text that leaves a plugin ends up on the console and in CI logs, so credentials are removed,
+and what a terminal would obey is spelled out: the engine prints it as it is.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from threading import Lock
 
 import grpc
 
+from pulumi_plugin.printable import printable
 from pulumi_plugin.protocol import engine_pb2, engine_pb2_grpc
 
 #: Seconds after which a line that the engine does not accept is dropped.
@@ -28,10 +30,10 @@ _CREDENTIALS = (
 
 
 def scrub(text: str) -> str:
-    """``text`` with everything that looks like a credential removed."""
+    """``text`` as it may be shown: without what looks like a credential, and printable."""
     for pattern in _CREDENTIALS:
         text = pattern.sub("[removed]", text)
-    return text
+    return printable(text, lines=True)
 
 
 class EngineLog:

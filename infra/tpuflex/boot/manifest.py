@@ -11,6 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
+from pulumi_plugin.printable import is_printable, printable
+
 MANIFEST_NAME = "MANIFEST.json"
 
 
@@ -18,8 +20,8 @@ def _relative(path: str) -> str:
     parts = path.split("/")
     if any(part in ("", ".", "..") for part in parts) or PurePosixPath(path).is_absolute():
         raise ValueError(f"{path!r} is not a path below the weights")
-    if any(ord(letter) < 32 or ord(letter) == 127 for letter in path):
-        raise ValueError(f"{path!r} holds a control character")
+    if not is_printable(path):
+        raise ValueError(f"{printable(path)} holds a control or an invisible character")
     if path == MANIFEST_NAME:
         raise ValueError(f"a manifest cannot list {MANIFEST_NAME} itself")
     return path

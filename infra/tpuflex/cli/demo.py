@@ -13,6 +13,7 @@ from pathlib import Path
 
 import click
 
+from pulumi_plugin.printable import printable
 from tpuflex.errors import IncompleteTeardownError, TpuflexError
 from tpuflex.project import HOME_VARIABLE, home, project_root
 
@@ -91,7 +92,7 @@ def processes_left(state: Path) -> Iterator[str]:
         text = "\0".join([*(info["cmdline"] or ()), info["cwd"] or ""])
         ours = (info["environ"] or {}).get(HOME_VARIABLE) == str(state)
         if ours or str(state / "emulator") in text:
-            yield f"{info['name']} ({info['pid']})"
+            yield f"{printable(info['name'])} ({info['pid']})"
 
 
 def show(steps: list[Step], total: float, left: list[str]) -> None:

@@ -83,7 +83,7 @@ class LiveProgress(Spinner):
                 case Failed(step) if step.custom:
                     # Interrupted by Ctrl-C is not failed: a request stays in the queue.
                     word = "stopped" if self._stopped() else "failed"
-                    self._line(f"  {word:8} {_label(step)}")
+                    self.line(f"  {word:8} {_label(step)}")
                 case Note():
                     self._note(progress)
                 case _:
@@ -92,12 +92,12 @@ class LiveProgress(Spinner):
     def say(self, text: str) -> None:
         """Print a line of our own between the engine's."""
         with self._lock:
-            self._line(text)
+            self.line(text)
 
     def _started(self, step: Step) -> None:
         self._began.setdefault(step.urn, self._clock())
         if step.type == QUEUED_RESOURCE and step.operation.startswith("create"):
-            self._line(f"  request  {_label(step)}")
+            self.line(f"  request  {_label(step)}")
         self._redraw(_label(step))
 
     def _finished(self, step: Step) -> None:
@@ -105,7 +105,7 @@ class LiveProgress(Spinner):
         seconds = self._clock() - self._began.pop(step.urn, self._clock())
         word = _DONE.get(step.operation, step.operation)
         if self._status is None or self._output.verbose or step.type == QUEUED_RESOURCE:
-            self._line(f"  {word:8} {_label(step)} ({seconds:.1f} s)")
+            self.line(f"  {word:8} {_label(step)} ({seconds:.1f} s)")
         self._redraw("")
 
     def _note(self, note: Note) -> None:
@@ -118,7 +118,7 @@ class LiveProgress(Spinner):
         self._redraw(text)
         if not note.passing or (self._status is None and self._due(note.name)):
             prefix = "  warning  " if note.severity == "warning" else _INDENT
-            self._line(prefix + text)
+            self.line(prefix + text)
 
     def _due(self, name: str) -> bool:
         """Whether to log this transient note about ``name``: less and less often."""
@@ -129,14 +129,9 @@ class LiveProgress(Spinner):
         self._waits[name] = (first, now if due else last)
         return due
 
-    def _line(self, text: str) -> None:
-        if self._status is not None:
-            # Wrapped below its text; the terminal itself would continue in the first column.
-            width = max(self._status.console.width, 2 * len(_INDENT))
-            for line in wrap(text, width, subsequent_indent=_INDENT):
-                self._status.console.print(line, markup=False, highlight=False)
-        else:
-            self._output.progress(text)
+    def wrapped(self, text: str, width: int) -> list[str]:
+        """``text`` wrapped below itself; the terminal would continue in the first column."""
+        return wrap(text, max(width, 2 * len(_INDENT)), subsequent_indent=_INDENT)
 
     def _redraw(self, what: str) -> None:
         self.redraw(f"Resources {self._done} of {self._total}  {what}")

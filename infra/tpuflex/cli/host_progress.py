@@ -45,10 +45,7 @@ class HostProgress(Spinner):
 
     def _line(self, text: str) -> None:
         self._said = self._clock()
-        if self._status is not None:
-            self._status.console.print(text, markup=False, highlight=False)
-        else:
-            self._output.progress(text)
+        self.line(text)
 
 
 def _after(detail: str) -> str:

@@ -6,12 +6,14 @@ Commands are imported when they are run, so that `tpuflex --help` does not pay f
 from __future__ import annotations
 
 import importlib
+import io
 import os
 import sys
 from pathlib import Path
 
 import click
 
+from pulumi_plugin.printable import printable
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, stack_name, verbose
 from tpuflex.errors import InterruptedByUser, TpuflexError
@@ -122,7 +124,9 @@ def run(arguments: list[str] | None = None, invocation: Invocation | None = None
         )
         return outcome if isinstance(outcome, int) else 0
     except click.ClickException as error:
-        error.show()
+        usage = io.StringIO()  # it repeats what was typed, or what a script typed
+        error.show(usage)
+        click.echo(printable(usage.getvalue(), lines=True), nl=False, err=True)
         return error.exit_code
     except (click.Abort, KeyboardInterrupt):
         return invocation.output.failure(InterruptedByUser("Interrupted."))

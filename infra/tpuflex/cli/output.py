@@ -1,13 +1,16 @@
 """The output of the commands: results on standard output, progress on standard error.
 
 With ``--json`` standard output is exactly one JSON document. Without a terminal there is no
-colour, and progress is plain lines, fit for a CI log.
+colour, and progress is plain lines, fit for a CI log. Hosts, services, models and file names put
+words into all of it, so no text is shown but through :func:`~pulumi_plugin.printable.printable`;
+JSON escapes for itself.
 """
 
 from __future__ import annotations
 
 import json
 import re
+import shlex
 import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -17,6 +20,7 @@ from typing import TYPE_CHECKING, TextIO
 
 import click
 
+from pulumi_plugin.printable import printable
 from tpuflex.errors import InterruptedByUser, TpuflexError
 from tpuflex.project import DEFAULT_STACK
 
@@ -37,7 +41,7 @@ def for_stack(advice: str, stack: str) -> str:
     """
     if stack == DEFAULT_STACK or "--stack" in advice:
         return advice
-    return _ADVISED.sub(rf"\g<0> --stack {stack}", advice)
+    return _ADVISED.sub(lambda command: f"{command[0]} --stack {shlex.quote(stack)}", advice)
 
 
 class Output:
@@ -63,6 +67,7 @@ class Output:
         self.verbose = verbose
         self._clock = clock
         self._documented = False
+        self._last_piece = ""
         self._bar: TransferBar | None = None
 
     @property
@@ -73,12 +78,13 @@ class Output:
     def result(self, text: str = "") -> None:
         """Print a line of the result; nothing with ``--json``."""
         if not self.json:
-            click.echo(text)
+            click.echo(printable(text, lines=True))
 
     def piece(self, text: str) -> None:
         """Print a piece of the result without a line break; nothing with ``--json``."""
         if not self.json:
-            click.echo(text, nl=False)
+            click.echo(printable(text, lines=True, after=self._last_piece), nl=False)
+            self._last_piece = text
 
     def document(self, value: object) -> None:
         """Print the result as JSON; nothing without ``--json``. Only the first document is printed:
@@ -89,11 +95,13 @@ class Output:
 
     def progress(self, text: str) -> None:
         """Print a line about what is going on."""
-        click.echo(text, err=True)
+        click.echo(printable(text, lines=True), err=True)
 
     def heading(self, text: str) -> None:
         """Print a heading of the result."""
-        self.result(click.style(text, bold=True) if self._coloured(sys.stdout) else text)
+        if not self.json:
+            shown = printable(text)
+            click.echo(click.style(shown, bold=True) if self._coloured(sys.stdout) else shown)
 
     def table(self, header: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
         """Print a table of the result."""
@@ -119,6 +127,7 @@ class Output:
         """
         if not sys.stdin.isatty():
             raise click.UsageError("There is no terminal to ask on: add --yes to go ahead.")
+        question = printable(question)
         if not expected:
             agreed = click.confirm(question, err=True)
         else:
@@ -132,9 +141,10 @@ class Output:
         """Show an error and return the exit code of its kind."""
         hint = for_stack(error.hint, self._stack)
         label = click.style("Error:", fg="red", bold=True)
-        click.echo(f"{label if self._coloured(sys.stderr) else 'Error:'} {error.message}", err=True)
+        message = printable(error.message, lines=True)
+        click.echo(f"{label if self._coloured(sys.stderr) else 'Error:'} {message}", err=True)
         if hint:
-            click.echo(hint, err=True)
+            self.progress(hint)
         if self.json:
             self.document(
                 {
@@ -190,9 +200,10 @@ class Output:
 def _bar(what: str, console: Console) -> Iterator[TransferBar]:
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TransferSpeedColumn
 
-    columns = (TextColumn("{task.description}"), BarColumn(), DownloadColumn())
+    description = TextColumn("{task.description}", markup=False)
+    columns = (description, BarColumn(), DownloadColumn())
     with Progress(*columns, TransferSpeedColumn(), console=console) as progress:
-        progress.add_task(what, total=None)
+        progress.add_task(printable(what), total=None)
         yield progress
 
 
@@ -211,8 +222,11 @@ def megabytes(count: int) -> str:
 
 
 def table_lines(header: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
-    """Lines of a plain table: two spaces between columns, no trailing spaces."""
-    grid = [tuple(header), *(tuple(row) for row in rows)]
+    """Lines of a plain table: two spaces between columns, no trailing spaces.
+
+    A row is one line, whatever is in its cells.
+    """
+    grid = [tuple(map(printable, row)) for row in (header, *rows)]
     widths = [max(len(row[i]) for row in grid) for i in range(len(header))]
     return [
         "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()

@@ -1,10 +1,14 @@
-"""A line at the bottom of the terminal that is redrawn while something goes on."""
+"""A line at the bottom of the terminal that is redrawn while something goes on.
+
+Rich reads markup such as ``[link=…]`` and ``:name:`` in strings; in a ``Text`` it reads none.
+"""
 
 from __future__ import annotations
 
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from pulumi_plugin.printable import printable
 from tpuflex.cli.output import Output, one_line
 
 if TYPE_CHECKING:
@@ -49,4 +53,21 @@ class Spinner:
         if self._status is not None:
             from rich.text import Text
 
-            self._status.update(Text(one_line(text, self._status.console.width - _SIGN)))
+            width = self._status.console.width - _SIGN
+            self._status.update(Text(one_line(printable(text), width)))
+
+    def line(self, text: str) -> None:
+        """Print ``text`` above the line that is redrawn, or as progress where there is none."""
+        if self._status is None:
+            self._output.progress(text)
+            return
+        from rich.text import Text
+
+        console = self._status.console
+        for each in self.wrapped(printable(text, lines=True), console.width):
+            console.print(Text(each))
+
+    def wrapped(self, text: str, width: int) -> list[str]:
+        """``text`` in lines for a terminal of ``width`` columns; rich breaks what is longer."""
+        del width
+        return [text]

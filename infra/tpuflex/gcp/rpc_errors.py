@@ -6,6 +6,7 @@ import json
 import re
 from dataclasses import dataclass
 
+from pulumi_plugin.printable import printable
 from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
@@ -37,7 +38,7 @@ class RpcError:
     Attributes:
         http_status: HTTP status code.
         status: canonical code such as ``FAILED_PRECONDITION``; empty if none was given.
-        message: Google's text.
+        message: Google's text, printable: it goes into errors, the state and logs.
         reasons: machine-readable reasons from ``errors`` and ``details``.
     """
 
@@ -73,13 +74,13 @@ def read_rpc_error(http_status: int, body: bytes) -> RpcError:
         payload = None
     error = payload.get("error") if isinstance(payload, dict) else None
     if not isinstance(error, dict):
-        text = body[:200].decode("utf-8", "replace").strip()
+        text = printable(body[:200].decode("utf-8", "replace").strip(), lines=True)
         return RpcError(http_status, "", text or "no error text", frozenset())
     listed = [*_dicts(error.get("errors")), *_dicts(error.get("details"))]
     return RpcError(
         http_status=http_status,
-        status=str(error.get("status", "")),
-        message=str(error.get("message", "")) or "no error text",
+        status=printable(str(error.get("status", ""))),
+        message=printable(str(error.get("message", "")), lines=True) or "no error text",
         reasons=frozenset(str(item["reason"]) for item in listed if "reason" in item),
     )
 

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
+from pulumi_plugin.printable import printable
 from tpuflex.errors import BootError
 
 #: Namespace of the guest attributes that the startup script writes.
@@ -38,6 +39,9 @@ AGAIN = (
 )
 
 _POLL_SECONDS = 2.0
+
+#: Seconds since the epoch at the end of the year 9999; no comparison with NaN is true.
+_LAST_SECOND = 253_402_300_800.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,13 +93,17 @@ class HostReport:
 
 
 def host_report(attributes: Mapping[str, str]) -> HostReport | None:
-    """Read the guest attributes of our namespace; None when the host has written none yet."""
+    """Read the guest attributes of our namespace; None when the host has written none yet.
+
+    Whoever is root on the host writes them, and they are shown while people answer questions:
+    they are made printable here, and only an error may have several lines.
+    """
     if not attributes:
         return None
     return HostReport(
-        phase=attributes.get("phase", ""),
-        detail=attributes.get("detail", ""),
-        error=attributes.get("error", ""),
+        phase=printable(attributes.get("phase", "")),
+        detail=printable(attributes.get("detail", "")),
+        error=printable(attributes.get("error", ""), lines=True),
         timeline=_timeline(attributes.get("timeline", "")),
     )
 
@@ -156,4 +164,8 @@ def _timeline(text: str) -> dict[str, float]:
         return {}
     if not isinstance(document, dict):
         return {}
-    return {str(k): float(v) for k, v in document.items() if isinstance(v, int | float)}
+    return {
+        printable(name): float(began)
+        for name, began in document.items()
+        if type(began) in (int, float) and abs(began) < _LAST_SECOND
+    }

@@ -1,0 +1,203 @@
+"""Every way in which foreign text reaches the terminal, each as a program of its own.
+
+``python -m tests.security.terminal_sources SOURCE`` shows :data:`HOSTILE` as that source would.
+Run by test_text_terminal.py on a real terminal.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+from collections.abc import Callable
+from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from threading import Thread
+
+from pulumi_plugin.log import scrub
+from tpuflex.cli.engine_progress import LiveProgress
+from tpuflex.cli.host_progress import HostProgress
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.main import run
+from tpuflex.cli.output import Output
+from tpuflex.cli.stack import open_stack
+from tpuflex.cli.steps.status import show_status
+from tpuflex.engine.events import Note
+from tpuflex.errors import EmulatorError, TpuflexError
+from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
+from tpuflex.operate.ask import Question, ask
+from tpuflex.operate.host import HostReport, await_ready, host_report
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.project import open_project
+from tpuflex.request.states import Lifecycle
+
+ROOT = Path(__file__).parents[2]
+
+#: Window title, clipboard, link, clear, cursor, colour as C1, bidi, invisible, back over the line.
+HOSTILE = (
+    "A\x1b]0;owned\x07B\x1b]52;c;b3duZWQ=\x07C\x1b]8;;https://evil.example\x1b\\D\x1b[2J\x1b[1;1HE"
+    "\x9b31mF\u202eG\u2066H\u200bI\U000e0041J\x7fK\x08L\rM[link=https://evil.example]N[/link]O:smile:P"
+)
+ATTRIBUTES = {"phase": "weights", "detail": HOSTILE, "error": f"server: {HOSTILE}"}
+
+OUTPUT = Output(json=False, verbose=False)
+NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
+
+
+def _report(attributes: dict[str, str]) -> HostReport:
+    report = host_report(attributes)
+    assert report is not None
+    return report
+
+
+def _status(host: HostReport, error: str = "") -> None:
+    status = SliceStatus(
+        queued_resource="q",
+        zone="us-east5-a",
+        state="ACTIVE",
+        lifecycle=Lifecycle.ACTIVE,
+        sentence="the hosts run",
+        error=error,
+        node="projects/p/locations/z/nodes/n",
+        node_state="READY",
+        host=host,
+    )
+    stack = open_stack(open_project(ROOT, {}), "dev")
+    show_status(Invocation(environ={}, now=lambda: NOON), stack, status)
+
+
+def guest_attributes_in_status() -> None:
+    _status(_report(ATTRIBUTES))
+
+
+def failure_in_status() -> None:
+    _status(_report({"phase": "READY"}), error=HOSTILE)
+
+
+def guest_attributes_in_up() -> None:
+    with HostProgress(OUTPUT) as progress:
+        progress.changed(_report({"phase": "weights", "detail": HOSTILE}))
+        progress.tick()
+
+
+def end_of_the_log() -> None:
+    try:
+        await_ready(
+            lambda: _report({"phase": HOSTILE, "error": f"server: the end:\n{HOSTILE}\nbye"}),
+            timeout=1.0,
+            now=lambda: 0.0,
+            sleep=lambda _: None,
+            changed=lambda _: None,
+            log="serial.log",
+        )
+    except TpuflexError as error:
+        OUTPUT.failure(error)
+
+
+def model_answer() -> None:
+    """One letter at a time, so that no sequence arrives whole."""
+    events: list[object] = [{"choices": [{"delta": {"content": letter}}]} for letter in HOSTILE]
+    events.append({"choices": [{"delta": {}, "finish_reason": "stop"}]})
+    _asked(200, b"".join(b"data: " + json.dumps(event).encode() + b"\n\n" for event in events))
+
+
+def answer_of_an_endpoint() -> None:
+    _asked(404, HOSTILE.encode())
+
+
+def _asked(status: int, body: bytes) -> None:
+    class Handler(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["Content-Length"]))
+            self.send_response(status)
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            """Say nothing."""
+
+    server = HTTPServer(("127.0.0.1", 0), Handler)
+    Thread(target=server.serve_forever, daemon=True).start()
+    question = Question(f"http://127.0.0.1:{server.server_port}/v1", "m", "?")
+    try:
+        ask(question, "key", show=OUTPUT.piece, now=lambda: 0.0)
+    except TpuflexError as error:
+        OUTPUT.failure(error)
+
+
+def error_of_an_api() -> None:
+    body = json.dumps({"error": {"message": HOSTILE, "status": "INTERNAL"}}).encode()
+    error = as_exception(read_rpc_error(400, body), method="GET", url="https://tpu.googleapis.com")
+    OUTPUT.failure(error)
+
+
+def error_of_a_plugin() -> None:
+    """The engine prints what a plugin reports as it is."""
+    body = json.dumps({"error": {"message": HOSTILE, "status": "INTERNAL"}}).encode()
+    error = as_exception(read_rpc_error(400, body), method="GET", url="https://tpu.googleapis.com")
+    sys.stderr.write(scrub(f"{error}\n"))
+
+
+def note_of_the_engine() -> None:
+    with LiveProgress(OUTPUT, 1) as progress:
+        progress.listen(Note("warning", HOSTILE, HOSTILE))
+        progress.listen(Note("info", HOSTILE, "vllm", passing=True))
+
+
+def names_in_a_listing() -> None:
+    OUTPUT.table(("KIND", "NAME"), [("bucket", HOSTILE), ("account", f"a\n{HOSTILE}")])
+    OUTPUT.facts((("description", HOSTILE),))
+    OUTPUT.result(f"Not deleted: {HOSTILE}")
+    OUTPUT.heading(HOSTILE)
+
+
+def stack_file() -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        root = Path(folder)
+        (root / "Pulumi.yaml").write_text("name: tpuflex\nruntime: python\n")
+        quoted = json.dumps(HOSTILE)
+        text = (
+            f"config:\n  tpuflex:cloud: {quoted}\n  {quoted}: 1\n  tpuflex:slice: {{{quoted}: 1}}\n"
+        )
+        (root / "Pulumi.dev.yaml").write_text(text)
+        run(["-C", folder, "preview"], Invocation(environ={}))
+
+
+def argument() -> None:
+    run(["-C", str(ROOT), "--stack", HOSTILE, "preview"], Invocation(environ={}))
+    run([HOSTILE], Invocation(environ={}))
+
+
+def transfer() -> None:
+    with OUTPUT.transfer(HOSTILE) as show:
+        show(1, 1)
+
+
+def docker() -> None:
+    OUTPUT.failure(EmulatorError(f"docker: {HOSTILE}", hint=HOSTILE))
+
+
+SOURCES: dict[str, Callable[[], None]] = {
+    each.__name__: each
+    for each in (
+        guest_attributes_in_status,
+        failure_in_status,
+        guest_attributes_in_up,
+        end_of_the_log,
+        model_answer,
+        answer_of_an_endpoint,
+        error_of_an_api,
+        error_of_a_plugin,
+        note_of_the_engine,
+        names_in_a_listing,
+        stack_file,
+        argument,
+        transfer,
+        docker,
+    )
+}
+
+if __name__ == "__main__":
+    SOURCES[sys.argv[1]]()
