@@ -8,31 +8,16 @@ from contextlib import contextmanager
 from google.protobuf.struct_pb2 import Struct
 
 from pulumi_plugin.replies import InitFailedError
-from pulumi_plugin.values import Properties, has_unknown, type_of
+from pulumi_plugin.values import Properties, has_unknown
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.codes import with_code
 from tpuflex.errors import TpuflexError
-from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.provider.call import UnreadyError
 from tpuflex.request.check import input_properties, parse
 from tpuflex.request.fields import INPUTS
 from tpuflex.request.name import RequestName, ids_of
 from tpuflex.request.outputs import outputs
 from tpuflex.request.snapshot import Snapshot
-
-
-def require_known_type(urn: str) -> None:
-    """Check that ``urn`` names a queued resource, the only type there is.
-
-    Raises:
-        TpuflexError: it does not.
-    """
-    token = type_of(urn)
-    if token != QUEUED_RESOURCE:
-        raise TpuflexError(
-            f"the tpuflex provider has no resource type {token!r}",
-            hint=f"It has {QUEUED_RESOURCE}. Is another version of tpuflex installed?",
-        )
 
 
 def inputs_of(values: Properties) -> Properties:

@@ -12,7 +12,7 @@ from pydantic import BaseModel, JsonValue
 from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
-from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.request.fields import REQUIRED, RequestArgs
 from tpuflex.request.name import NodeStatus
 
@@ -72,6 +72,16 @@ _OUTPUTS: tuple[tuple[str, JsonObject, str, bool], ...] = (
     ),
 )
 
+_STATE_ID_SCHEMA: JsonObject = {
+    "description": (
+        "A random id that is kept in the state alone and marks what that state has made: another"
+        " clone of the same project and stack has another one. Nothing is asked of any cloud. An"
+        " import puts a given id into a state."
+    ),
+    "properties": {"value": {**_STRING, "description": "The id: 20 lower-case hex digits."}},
+    "required": ["value"],
+}
+
 
 def package_schema() -> str:
     """The schema as JSON (https://www.pulumi.com/docs/iac/extending-pulumi/schema/)."""
@@ -104,7 +114,8 @@ def package_schema() -> str:
                 "requiredInputs": sorted(REQUIRED - FILLED),
                 "properties": {**inputs, **outputs},
                 "required": sorted(required),
-            }
+            },
+            STATE_ID: _STATE_ID_SCHEMA,
         },
     }
     return json.dumps(schema, indent=2)

@@ -4,44 +4,28 @@ from __future__ import annotations
 
 import functools
 import threading
-from collections.abc import Callable
-from datetime import UTC, datetime
+from collections.abc import Callable, Mapping
 
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
-from pulumi_plugin.replies import (
-    Failure,
-    check_failures,
-    diff_response,
-    internal_error,
-    reporting,
-)
+from pulumi_plugin.replies import Failure, check_failures, internal_error, reporting
 from pulumi_plugin.serve import Plugin
-from pulumi_plugin.wire import decode, encode, secret_keys
+from pulumi_plugin.wire import decode
 from tpuflex import __version__
-from tpuflex.codes import with_code
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
+from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.provider import configuration
 from tpuflex.provider.call import Call, Waits
-from tpuflex.provider.generations import Generations
-from tpuflex.provider.marshalling import (
-    failure_text,
-    inputs_of,
-    kept,
-    previewed_creation,
-    previewed_update,
-    properties,
-    require_known_type,
-)
-from tpuflex.provider.operations import create, delete_resource, read, update
-from tpuflex.provider.planning import plan
+from tpuflex.provider.marshalling import failure_text
+from tpuflex.provider.queued_resource import QueuedResources
+from tpuflex.provider.resource_type import ResourceType, type_in
 from tpuflex.provider.schema import package_schema
-from tpuflex.request.check import failures, with_defaults
+from tpuflex.provider.state_id import StateIds
 
 Context = grpc.ServicerContext
 Connect = Callable[[configuration.Configuration, Timing], TpuClient]
@@ -57,10 +41,7 @@ reported = reporting(_describe)
 
 
 class Servicer(Plugin):
-    """Serves `tpuflex:tpu:QueuedResource`.
-
-    Every call has a thread of its own, and a create may take days.
-    """
+    """Serves the types of the package `tpuflex`. Every call has a thread of its own."""
 
     def __init__(
         self,
@@ -81,8 +62,12 @@ class Servicer(Plugin):
             self._configuration = configured
             self._timing = self._make_timing(self._stop)
             self._client: TpuClient | None = None
-            self._generations = Generations()
-            self._planned: set[str] = set()  # URNs checked since they were last read
+            self._types: Mapping[str, ResourceType] = {
+                QUEUED_RESOURCE: QueuedResources(
+                    configured.project, self._timing, self.log, self._call
+                ),
+                STATE_ID: StateIds(),
+            }
 
     def _call(self, urn: str) -> Call:
         """What one call works with. The connection is made when it is first needed: checking and
@@ -92,9 +77,6 @@ class Servicer(Plugin):
                 self._client = self._connect(self._configuration, self._timing)
             report = functools.partial(self.log.write, urn)
             return Call(self._client, self._timing, report, waits=self._waits)
-
-    def _now(self) -> datetime:
-        return datetime.fromtimestamp(self._timing.wall(), UTC)
 
     def stop(self) -> None:
         """End all waits at once."""
@@ -137,113 +119,38 @@ class Servicer(Plugin):
             self._configure(configured)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
 
-    # -- the resource -------------------------------------------------------------------------
+    # -- the resources ------------------------------------------------------------------------
 
     @reported
     def Check(
         self, request: provider_pb2.CheckRequest, context: Context
     ) -> provider_pb2.CheckResponse:
-        require_known_type(request.urn)
-        given, before = decode(request.news), inputs_of(decode(request.olds))
-        present = before.get("queuedResourceId")
-        filled = with_defaults(
-            given,
-            urn=request.urn,
-            project=self._configuration.project,
-            id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
-        )
-        secret = secret_keys(request.news)
-        refused = failures(filled, before=before, now=self._now(), secrets=secret)
-        self._planned.add(request.urn)
-        answer = provider_pb2.CheckResponse(failures=check_failures(refused))
-        # The inputs are returned unchanged, secrets and unknowns included; only defaults are added.
-        answer.inputs.CopyFrom(request.news)
-        added = {key: value for key, value in filled.items() if given.get(key) != value}
-        for key, value in encode(added, secrets=secret).fields.items():
-            answer.inputs.fields[key].CopyFrom(value)
-        return answer
+        return type_in(self._types, request.urn).check(request)
 
     @reported
     def Diff(
         self, request: provider_pb2.DiffRequest, context: Context
     ) -> provider_pb2.DiffResponse:
-        require_known_type(request.urn)
-        olds = decode(request.olds)
-        old = inputs_of(decode(request.old_inputs) or olds)
-        planned = plan(old, decode(request.news), olds, self._timing.wall())
-        # Refresh and destroy ask for a diff, too, but plan nothing.
-        for note in planned.notes if request.urn in self._planned else ():
-            self.log.write(request.urn, with_code(note.text, note.code))
-        return diff_response(planned.diff)
+        return type_in(self._types, request.urn).diff(request)
 
     @reported
     def Create(
         self, request: provider_pb2.CreateRequest, context: Context
     ) -> provider_pb2.CreateResponse:
-        require_known_type(request.urn)
-        if request.preview:
-            return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
-        inputs = decode(request.properties)
-        self._generations.refuse_own(request.urn, inputs)
-        with kept(request.properties):
-            seen = create(self._call(request.urn), inputs, timeout=request.timeout)
-        return provider_pb2.CreateResponse(
-            id=str(seen.name),
-            properties=properties(request.properties, seen),
-            refresh_before_update=True,
-        )
+        return type_in(self._types, request.urn).create(request)
 
     @reported
     def Read(
         self, request: provider_pb2.ReadRequest, context: Context
     ) -> provider_pb2.ReadResponse:
-        require_known_type(request.urn)
-        self._planned.discard(request.urn)
-        old = inputs_of(decode(request.inputs))
-        refreshed = read(self._call(request.urn), request.id, old, decode(request.properties))
-        if refreshed is None:
-            return provider_pb2.ReadResponse()
-        if not refreshed.seen.gone:
-            self._generations.hold(request.urn, refreshed.seen.name)
-        secrets = secret_keys(request.inputs, request.properties)
-        inputs = encode(refreshed.inputs, secrets=secrets)
-        return provider_pb2.ReadResponse(
-            id=str(refreshed.seen.name),
-            inputs=inputs,
-            properties=encode(refreshed.outputs, secrets=secrets),
-            refresh_before_update=True,
-        )
+        return type_in(self._types, request.urn).read(request)
 
     @reported
     def Update(
         self, request: provider_pb2.UpdateRequest, context: Context
     ) -> provider_pb2.UpdateResponse:
-        require_known_type(request.urn)
-        olds = decode(request.olds)
-        if request.preview:
-            return provider_pb2.UpdateResponse(
-                properties=previewed_update(request.olds, request.news)
-            )
-        old = inputs_of(decode(request.old_inputs) or olds)
-        with kept(request.news):
-            seen = update(
-                self._call(request.urn),
-                request.id,
-                old,
-                decode(request.news),
-                olds,
-                timeout=request.timeout,
-            )
-        return provider_pb2.UpdateResponse(
-            properties=properties(request.news, seen), refresh_before_update=True
-        )
+        return type_in(self._types, request.urn).update(request)
 
     @reported
     def Delete(self, request: provider_pb2.DeleteRequest, context: Context) -> Empty:
-        require_known_type(request.urn)
-        outputs = decode(request.properties)
-        inputs = inputs_of(decode(request.old_inputs) or outputs)
-        call = self._call(request.urn)
-        delete_resource(call, request.id, inputs, outputs, timeout=request.timeout)
-        self._generations.release(request.urn, request.id)
-        return Empty()
+        return type_in(self._types, request.urn).delete(request)

@@ -1,0 +1,36 @@
+"""The marks by which resources are known as those of one state (docs/adr/0015)."""
+
+from __future__ import annotations
+
+import pulumi
+
+from tpuflex.naming import LABEL_STATE, Names
+
+#: Resources whose description cannot be changed without replacing them: those of a state that is
+#: older than its state id keep the description that they have. pulumi-gcp 10.2.0 has them from
+#: terraform-provider-google-beta 7.45.0, whose schemas say ForceNew for it
+#: (google-beta/services/compute/resource_compute_network.go, resource_compute_subnetwork.go); for
+#: firewalls, routers and service accounts they do not.
+FIXED_DESCRIPTION = ("gcp:compute/network:Network", "gcp:compute/subnetwork:Subnetwork")
+
+
+def labels(names: Names, state_id: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
+    """The labels of what can carry labels. Only the state id may be unknown: a preview shows the
+    rest."""
+    return {**names.labels(), LABEL_STATE: state_id}
+
+
+def description(names: Names, state_id: pulumi.Input[str]) -> pulumi.Output[str]:
+    """The description of what cannot carry labels."""
+    return pulumi.Output.from_input(state_id).apply(names.description)
+
+
+def options(type_: str, parent: pulumi.Resource) -> pulumi.ResourceOptions:
+    """Options of a child of ``parent`` that has a description.
+
+    Args:
+        type_: its type token.
+        parent: the component.
+    """
+    fixed = ["description"] if type_ in FIXED_DESCRIPTION else None
+    return pulumi.ResourceOptions(parent=parent, ignore_changes=fixed)

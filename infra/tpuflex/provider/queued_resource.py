@@ -1,0 +1,148 @@
+"""`tpuflex:tpu:QueuedResource`: the engine's requests in, replies out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+from google.protobuf.empty_pb2 import Empty
+
+from pulumi_plugin.log import EngineLog
+from pulumi_plugin.protocol import provider_pb2
+from pulumi_plugin.replies import check_failures, diff_response
+from pulumi_plugin.wire import decode, encode, secret_keys
+from tpuflex.codes import with_code
+from tpuflex.gcp.timing import Timing
+from tpuflex.provider.call import Call
+from tpuflex.provider.generations import Generations
+from tpuflex.provider.marshalling import (
+    inputs_of,
+    kept,
+    previewed_creation,
+    previewed_update,
+    properties,
+)
+from tpuflex.provider.operations import create, delete_resource, read, update
+from tpuflex.provider.planning import plan
+from tpuflex.request.check import failures, with_defaults
+
+
+class QueuedResources:
+    """The type `tpuflex:tpu:QueuedResource`. A create may take days.
+
+    Args:
+        project: the provider's project, for what names none.
+        timing: clocks and pauses.
+        log: the engine's log.
+        call: makes what one call about a URN works with.
+    """
+
+    def __init__(
+        self,
+        project: str | None,
+        timing: Timing,
+        log: EngineLog,
+        call: Callable[[str], Call],
+    ) -> None:
+        self._project = project
+        self._timing = timing
+        self._log = log
+        self._call = call
+        self._generations = Generations()
+        self._planned: set[str] = set()  # URNs checked since they were last read
+
+    def _now(self) -> datetime:
+        return datetime.fromtimestamp(self._timing.wall(), UTC)
+
+    def check(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:
+        """The inputs with defaults, or what is wrong with them."""
+        given, before = decode(request.news), inputs_of(decode(request.olds))
+        present = before.get("queuedResourceId")
+        filled = with_defaults(
+            given,
+            urn=request.urn,
+            project=self._project,
+            id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
+        )
+        secret = secret_keys(request.news)
+        refused = failures(filled, before=before, now=self._now(), secrets=secret)
+        self._planned.add(request.urn)
+        answer = provider_pb2.CheckResponse(failures=check_failures(refused))
+        # The inputs are returned unchanged, secrets and unknowns included; only defaults are added.
+        answer.inputs.CopyFrom(request.news)
+        added = {key: value for key, value in filled.items() if given.get(key) != value}
+        for key, value in encode(added, secrets=secret).fields.items():
+            answer.inputs.fields[key].CopyFrom(value)
+        return answer
+
+    def diff(self, request: provider_pb2.DiffRequest) -> provider_pb2.DiffResponse:
+        """What the next `up` does about changed inputs, time and the cloud."""
+        olds = decode(request.olds)
+        old = inputs_of(decode(request.old_inputs) or olds)
+        planned = plan(old, decode(request.news), olds, self._timing.wall())
+        # Refresh and destroy ask for a diff, too, but plan nothing.
+        for note in planned.notes if request.urn in self._planned else ():
+            self._log.write(request.urn, with_code(note.text, note.code))
+        return diff_response(planned.diff)
+
+    def create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:
+        """Ask for capacity and wait for it."""
+        if request.preview:
+            return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
+        inputs = decode(request.properties)
+        self._generations.refuse_own(request.urn, inputs)
+        with kept(request.properties):
+            seen = create(self._call(request.urn), inputs, timeout=request.timeout)
+        return provider_pb2.CreateResponse(
+            id=str(seen.name),
+            properties=properties(request.properties, seen),
+            refresh_before_update=True,
+        )
+
+    def read(self, request: provider_pb2.ReadRequest) -> provider_pb2.ReadResponse:
+        """What became of it."""
+        self._planned.discard(request.urn)
+        old = inputs_of(decode(request.inputs))
+        refreshed = read(self._call(request.urn), request.id, old, decode(request.properties))
+        if refreshed is None:
+            return provider_pb2.ReadResponse()
+        if not refreshed.seen.gone:
+            self._generations.hold(request.urn, refreshed.seen.name)
+        secrets = secret_keys(request.inputs, request.properties)
+        inputs = encode(refreshed.inputs, secrets=secrets)
+        return provider_pb2.ReadResponse(
+            id=str(refreshed.seen.name),
+            inputs=inputs,
+            properties=encode(refreshed.outputs, secrets=secrets),
+            refresh_before_update=True,
+        )
+
+    def update(self, request: provider_pb2.UpdateRequest) -> provider_pb2.UpdateResponse:
+        """Go on waiting, or change it in place."""
+        olds = decode(request.olds)
+        if request.preview:
+            return provider_pb2.UpdateResponse(
+                properties=previewed_update(request.olds, request.news)
+            )
+        old = inputs_of(decode(request.old_inputs) or olds)
+        with kept(request.news):
+            seen = update(
+                self._call(request.urn),
+                request.id,
+                old,
+                decode(request.news),
+                olds,
+                timeout=request.timeout,
+            )
+        return provider_pb2.UpdateResponse(
+            properties=properties(request.news, seen), refresh_before_update=True
+        )
+
+    def delete(self, request: provider_pb2.DeleteRequest) -> Empty:
+        """Delete it, with its nodes, and wait until all is gone."""
+        outputs = decode(request.properties)
+        inputs = inputs_of(decode(request.old_inputs) or outputs)
+        call = self._call(request.urn)
+        delete_resource(call, request.id, inputs, outputs, timeout=request.timeout)
+        self._generations.release(request.urn, request.id)
+        return Empty()
