@@ -690,7 +690,5 @@ class StateId(pulumi.CustomResource):
     value: pulumi.Output[str] = pulumi.property("value")
     """The id: 20 lower-case hex digits."""
 
-    def __init__(
-        self, resource_name: str, opts: pulumi.ResourceOptions | None = None
-    ) -> None:
+    def __init__(self, resource_name: str, opts: pulumi.ResourceOptions | None = None) -> None:
         super().__init__("tpuflex:tpu:StateId", resource_name, {"value": None}, _versioned(opts))

@@ -69,6 +69,8 @@ class _Answers(mocks.Mocks):
             identity = (
                 f"projects/{state['project']}/regions/{state['region']}/subnetworks/{state['name']}"
             )
+        if args.typ == "tpuflex:tpu:StateId":
+            identity = state["value"] = "0123456789abcdef0123"
         if args.typ == "tpuflex:tpu:QueuedResource":
             zone = state["zones"][0]
             identity = (

@@ -131,7 +131,7 @@ def test_every_resource_has_an_explicit_provider(deployed: Deploy) -> None:
 
     for address, request in plan.requests.items():
         if request.custom and not address.startswith("pulumi:"):
-            expected = "vllm-tpu" if address == SLICE else "vllm-gcp"
+            expected = "vllm-tpu" if address.startswith("tpuflex:") else "vllm-gcp"
             assert f"::{expected}::" in request.provider, address
 
 
@@ -291,7 +291,7 @@ class TestLibraryUse:
         assert plan.counts()["pulumi:providers:gcp"] == 1
         for address, request in plan.requests.items():
             if request.custom and not address.startswith("pulumi:"):
-                expected = "my-tpu" if "QueuedResource" in address else "mine"
+                expected = "my-tpu" if address.startswith("tpuflex:") else "mine"
                 assert f"::{expected}::" in request.provider, address
 
     def test_wrong_sections_fail_cleanly(self) -> None:

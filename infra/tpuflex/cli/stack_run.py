@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 SECRETS = (
     "**VllmEndpoint::*",
     "**pulumi:providers:gcp::*",
+    "**pulumi:providers:tpuflex::*",
+    "**tpuflex:tpu:StateId::*",
     "**ApiServices::*",
     "**gcp:projects/service:Service::*",
     "**ServingSecrets::*",

@@ -13,11 +13,12 @@ from tpuflex.catalog.accelerators import accelerator
 from tpuflex.catalog.cost import RunCost, run_cost
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.components.endpoint_args import VllmEndpointArgs
+from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
 from tpuflex.naming import API_KEY, Names
 from tpuflex.settings.model import SliceSettings, StackSettings
-from tpuflex.tpu import Provider, QueuedResource
+from tpuflex.tpu import Provider, QueuedResource, StateId
 
 
 class VllmEndpoint(pulumi.ComponentResource):
@@ -34,6 +35,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         bucket: name of the weights bucket.
         api_key_secret: resource name of the API key's version in Secret Manager.
         cost: the price, and the maximum cost of a run.
+        state_id: marks everything that this state makes.
     """
 
     url: pulumi.Output[str]
@@ -46,6 +48,7 @@ class VllmEndpoint(pulumi.ComponentResource):
     bucket: str
     api_key_secret: str
     cost: RunCost
+    state_id: pulumi.Output[str]
 
     def __init__(
         self, name: str, args: VllmEndpointArgs, opts: pulumi.ResourceOptions | None = None
@@ -57,7 +60,11 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.model = settings.model.name
         self.cost = run_cost(settings)
 
-        prerequisites = Prerequisites(name, settings, names, self._with_gcp(name, settings))
+        tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, settings))
+        self.state_id = StateId(f"{name}-state", tpu).value
+        prerequisites = Prerequisites(
+            name, settings, names, self.state_id, self._with_gcp(name, settings)
+        )
         self.bucket = prerequisites.weights.bucket_name
         self.api_key_secret = names.secret_version(
             settings.project, API_KEY, settings.secrets.api_key_version
@@ -70,6 +77,7 @@ class VllmEndpoint(pulumi.ComponentResource):
             names,
             prerequisites,
             metadata if prepared is None else prepared.apply(lambda _: metadata),
+            tpu,
         )
         self._publish(settings)
 
@@ -80,6 +88,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         names: Names,
         prerequisites: Prerequisites,
         metadata: pulumi.Input[dict[str, str]],
+        tpu: pulumi.ResourceOptions,
     ) -> QueuedResource:
         slice_ = settings.slice
         row = accelerator(slice_.accelerator_type)
@@ -97,13 +106,11 @@ class VllmEndpoint(pulumi.ComponentResource):
             subnetwork=prerequisites.network.subnetwork.id,
             service_account=prerequisites.identity.email,
             tags=[prerequisites.network.tag],
-            labels=names.labels(),
+            labels=labels(names, self.state_id),
             metadata=metadata,
             description=f"{settings.model.name}, stack {names.stack} of {names.project}",
-            opts=pulumi.ResourceOptions(
-                parent=self,
-                provider=self._tpu_provider(name, settings),
-                depends_on=prerequisites.all(),
+            opts=pulumi.ResourceOptions.merge(
+                tpu, pulumi.ResourceOptions(depends_on=prerequisites.all())
             ),
         )
 

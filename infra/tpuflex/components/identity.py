@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects, serviceaccount
 
+from tpuflex.components.marks import description
 from tpuflex.naming import Names, account_email
 
 #: Granted on the project; everything else is granted on a single bucket or secret.
@@ -22,6 +23,9 @@ class HostIdentityArgs:
 
     names: Names
     """Physical names."""
+
+    state_id: pulumi.Input[str]
+    """Id of the state that makes it."""
 
     project: str
     """Google Cloud project id."""
@@ -52,7 +56,7 @@ class HostIdentity(pulumi.ComponentResource):
             account_id=account_id,
             project=args.project,
             display_name=f"tpuflex host of {args.names.stack}",
-            description=args.names.description(),
+            description=description(args.names, args.state_id),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.email = account_email(account_id, args.project)

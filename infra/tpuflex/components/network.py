@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import compute
 
+from tpuflex.components.marks import description, options
 from tpuflex.naming import Names
 
 #: Source range of Identity-Aware Proxy's TCP forwarding
@@ -21,6 +22,9 @@ class NetworkArgs:
 
     names: Names
     """Physical names."""
+
+    state_id: pulumi.Input[str]
+    """Id of the state that makes it."""
 
     project: str
     """Google Cloud project id."""
@@ -57,16 +61,15 @@ class Network(pulumi.ComponentResource):
         self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("tpuflex:index:Network", name, None, opts)
-        child = pulumi.ResourceOptions(parent=self)
         self.tag = args.names.compute("host")
         self.network = compute.Network(
             name,
             name=args.names.compute("net"),
             project=args.project,
-            description=args.names.description(),
+            description=description(args.names, args.state_id),
             auto_create_subnetworks=False,
             routing_mode="REGIONAL",
-            opts=child,
+            opts=options("gcp:compute/network:Network", self),
         )
         self.subnetwork = self._subnetwork(name, args)
         self.barriers = (
@@ -83,7 +86,7 @@ class Network(pulumi.ComponentResource):
             f"{name}-subnet",
             name=args.names.compute("subnet"),
             project=args.project,
-            description=args.names.description(),
+            description=description(args.names, args.state_id),
             region=args.region,
             network=self.network.id,
             ip_cidr_range=args.subnetwork_cidr,
@@ -94,7 +97,7 @@ class Network(pulumi.ComponentResource):
                 flow_sampling=0.5,
                 metadata="INCLUDE_ALL_METADATA",
             ),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=options("gcp:compute/subnetwork:Subnetwork", self),
         )
 
     def _egress(self, name: str, args: NetworkArgs) -> compute.RouterNat:
@@ -103,7 +106,7 @@ class Network(pulumi.ComponentResource):
             f"{name}-router",
             name=args.names.compute("router"),
             project=args.project,
-            description=args.names.description(),
+            description=description(args.names, args.state_id),
             region=args.region,
             network=self.network.id,
             opts=pulumi.ResourceOptions(parent=self),
@@ -129,7 +132,7 @@ class Network(pulumi.ComponentResource):
                 f"{name}-{role}",
                 name=args.names.compute(role),
                 project=args.project,
-                description=args.names.description(),
+                description=description(args.names, args.state_id),
                 network=self.network.id,
                 direction="INGRESS",
                 source_ranges=ranges,

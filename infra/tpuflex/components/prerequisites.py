@@ -26,7 +26,12 @@ class Prerequisites:
     """
 
     def __init__(
-        self, name: str, settings: StackSettings, names: Names, opts: pulumi.ResourceOptions
+        self,
+        name: str,
+        settings: StackSettings,
+        names: Names,
+        state_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions,
     ) -> None:
         project, region = settings.project, settings.slice.region
         self._services = ApiServices(f"{name}-apis", ApiServicesArgs(project=project), opts)
@@ -37,6 +42,7 @@ class Prerequisites:
             f"{name}-network",
             NetworkArgs(
                 names=names,
+                state_id=state_id,
                 project=project,
                 region=region,
                 subnetwork_cidr=settings.network.subnetwork_cidr,
@@ -46,12 +52,18 @@ class Prerequisites:
             after_services,
         )
         self.identity = HostIdentity(
-            f"{name}-host", HostIdentityArgs(names=names, project=project), after_services
+            f"{name}-host",
+            HostIdentityArgs(names=names, state_id=state_id, project=project),
+            after_services,
         )
         self.weights = WeightsBucket(
             f"{name}-weights",
             WeightsBucketArgs(
-                names=names, project=project, region=region, reader=self.identity.member
+                names=names,
+                state_id=state_id,
+                project=project,
+                region=region,
+                reader=self.identity.member,
             ),
             after_services,
         )
@@ -59,6 +71,7 @@ class Prerequisites:
             f"{name}-secrets",
             ServingSecretsArgs(
                 names=names,
+                state_id=state_id,
                 project=project,
                 region=region,
                 roles=tuple(settings.secrets.versions),

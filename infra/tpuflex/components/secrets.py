@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import secretmanager
 
+from tpuflex.components.marks import labels
 from tpuflex.naming import Names
 
 
@@ -18,6 +19,9 @@ class ServingSecretsArgs:
 
     names: Names
     """Physical names."""
+
+    state_id: pulumi.Input[str]
+    """Id of the state that makes it."""
 
     project: str
     """Google Cloud project id."""
@@ -65,7 +69,7 @@ class ServingSecrets(pulumi.ComponentResource):
                         ]
                     )
                 ),
-                labels=args.names.labels(),
+                labels=labels(args.names, args.state_id),
                 deletion_protection=False,
                 opts=child,
             )

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import storage
 
+from tpuflex.components.marks import labels
 from tpuflex.naming import Names
 
 
@@ -16,6 +17,9 @@ class WeightsBucketArgs:
 
     names: Names
     """Physical names."""
+
+    state_id: pulumi.Input[str]
+    """Id of the state that makes it."""
 
     project: str
     """Google Cloud project id."""
@@ -68,7 +72,7 @@ class WeightsBucket(pulumi.ComponentResource):
             ],
             soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
             force_destroy=True,
-            labels=args.names.labels(),
+            labels=labels(args.names, args.state_id),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.grant = storage.BucketIAMMember(

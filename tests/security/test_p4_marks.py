@@ -1,0 +1,67 @@
+"""P4: everything that an endpoint makes says which state made it."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.components.conftest import EMBEDDED_ENVIRON
+from tests.components.pulumi_plan import Plan, run_program
+from tests.unit.stack_sections import embedded
+from tpuflex.components.marks import FIXED_DESCRIPTION
+from tpuflex.gcp.kinds import of_type
+from tpuflex.naming import Names
+from tpuflex.program import deploy
+from tpuflex.settings.load import parse
+
+STATE = "0123456789abcdef0123"  # what the mocks answer
+STATE_ID = "tpuflex:tpu:StateId vllm-state"
+NAMES = Names("tpuflex", "dev", "vllm")
+
+
+def planned(*, preview: bool = False) -> Plan:
+    settings = parse({**embedded(), "network": {"allowed_cidrs": ["10.0.0.0/8"]}}, "test")
+    given = {"environ": EMBEDDED_ENVIRON, "project": "tpuflex", "stack": "dev"}
+    return run_program(lambda: deploy(settings, **given), preview=preview)  # type: ignore[arg-type]
+
+
+@pytest.fixture(scope="module")
+def plan() -> Plan:
+    return planned()
+
+
+def marked(plan: Plan) -> list[str]:
+    """Addresses of all that can carry a mark of its own."""
+    kinds = {address: of_type(address.split(" ")[0]) for address in plan.inputs}
+    return [address for address, kind in kinds.items() if kind and kind.found_by == "api"]
+
+
+def test_all_that_can_be_marked_names_its_state(plan: Plan) -> None:
+    """S5: labels and descriptions name the state that made a resource, not only its project."""
+    for address in marked(plan):
+        inputs = plan.inputs[address]
+        if "labels" in inputs:
+            assert inputs["labels"] == NAMES.labels(STATE), address
+        else:
+            assert inputs["description"] == NAMES.description(STATE), address
+
+
+def test_the_state_id_is_made_first_and_deleted_last(plan: Plan) -> None:
+    """S5: while anything of a state exists, the state knows its id."""
+    assert all(STATE_ID in plan.dependencies[address] for address in marked(plan))
+
+
+def test_a_description_that_would_replace_is_left_as_it_is(plan: Plan) -> None:
+    """S5: networks of states that are older than their id are not replaced to be marked."""
+    ignored = {
+        address.split(" ")[0]
+        for address, request in plan.requests.items()
+        if "description" in request.ignoreChanges
+    }
+    assert ignored == set(FIXED_DESCRIPTION)
+
+
+def test_a_preview_promises_no_id() -> None:
+    """The id is drawn when it is made; the other labels are known before."""
+    labels = planned(preview=True).inputs["tpuflex:tpu:QueuedResource vllm"]["labels"]
+
+    assert NAMES.labels().items() <= labels.items()
