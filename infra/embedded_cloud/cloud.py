@@ -31,6 +31,7 @@ SERVICE_PACKAGES = (
     "iam",
     "resourcemanager",
     "serviceusage",
+    "dns",
     "compute",
 )
 

@@ -33,7 +33,7 @@ from tpuflex.errors import EmulatorError
 _LENIENT_QUERY = frozenset({"storage"})
 
 #: APIs in whose PATCH a null clears the field; elsewhere null is the same as absent.
-_NULL_CLEARS = frozenset({"storage", "compute"})
+_NULL_CLEARS = frozenset({"storage", "compute", "dns"})
 
 #: Sent by clients of every API although the documents do not list them.
 _ALWAYS_ALLOWED = frozenset(

@@ -38,6 +38,9 @@ API_KEY, HF_TOKEN = SECRET_ROLES
 #: finds the endpoint's bucket, secrets and slice by ``Names(project, stack, ENDPOINT_NAME)``.
 ENDPOINT_NAME = "vllm"
 
+#: What the private DNS zones of the endpoint are for: part of their names.
+DNS_ZONE_ROLES = ("dns-googleapis", "dns-gcr", "dns-pkg")
+
 COMPUTE_NAME_LIMIT = 63
 SERVICE_ACCOUNT_ID_LIMIT = 30
 QUEUED_RESOURCE_ID_LIMIT = 60

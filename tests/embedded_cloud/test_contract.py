@@ -25,6 +25,7 @@ _APIS = (
     ("iam", "v1"),
     ("cloudresourcemanager", "v1"),
     ("serviceusage", "v1"),
+    ("dns", "v1"),
 )
 
 

@@ -16,7 +16,7 @@ _DOCUMENTS = {
     name: json.loads((documents_directory() / f"{name}.v1.json").read_bytes())
     for name in (
         *("storage", "secretmanager", "compute"),
-        *("iam", "cloudresourcemanager", "serviceusage"),
+        *("iam", "cloudresourcemanager", "serviceusage", "dns"),
     )
 }
 _UPLOAD = "upload/storage/v1/b/bk-1/o"
@@ -48,6 +48,7 @@ def _walk(api: Api) -> Iterator[tuple[str, Any]]:
         *_secrets(),
         *_accounts_and_services(),
         *_compute(),
+        *_dns(),
     ]:
         yield _call(api, method, path, body, query)
 
@@ -198,6 +199,30 @@ def _compute() -> _Calls:
     for collection, body in reversed(made.items()):
         calls.append(("DELETE", f"{collection}/{body['name']}", None, {}))
     return calls
+
+
+def _dns() -> _Calls:
+    zones = f"dns/v1/projects/{PROJECT}/managedZones"
+    zone = f"{zones}/z"
+    asked = {"name": "z", "dnsName": "example.com.", "labels": {"a": "b"}}
+    address = {"name": "a.example.com.", "type": "A", "ttl": 5, "rrdatas": ["10.0.0.1"]}
+    return [
+        ("POST", zones, asked, {}),
+        ("GET", zones, None, {}),
+        ("GET", zone, None, {}),
+        ("PATCH", zone, {"description": "x"}, {}),
+        ("PUT", zone, asked, {}),
+        ("POST", f"{zone}/changes", {"additions": [address]}, {}),
+        ("GET", f"{zone}/changes", None, {}),
+        ("GET", f"{zone}/changes/1", None, {}),
+        ("POST", f"{zone}/rrsets", address | {"name": "b.example.com."}, {}),
+        ("GET", f"{zone}/rrsets", None, {}),
+        ("GET", f"{zone}/rrsets/a.example.com./A", None, {}),
+        ("PATCH", f"{zone}/rrsets/a.example.com./A", {"ttl": 6}, {}),
+        ("DELETE", f"{zone}/rrsets/a.example.com./A", None, {}),
+        ("DELETE", f"{zone}/rrsets/b.example.com./A", None, {}),
+        ("DELETE", zone, None, {}),
+    ]
 
 
 def _methods(node: dict[str, Any]) -> dict[str, Any]:

@@ -105,6 +105,28 @@ def test_compute(gcloud: Gcloud) -> None:
     gcloud("compute", "networks", "delete", "net1", "--quiet")
 
 
+def test_dns(gcloud: Gcloud) -> None:
+    """A private zone with an address and an alias, changed and taken down."""
+    gcloud("compute", "networks", "create", "net1", "--subnet-mode=custom")
+    private = ("--visibility=private", "--networks=net1", "--dns-name=googleapis.com.")
+    gcloud("dns", "managed-zones", "create", "apis", *private, "--description=why")
+    gcloud("dns", "managed-zones", "update", "apis", "--update-labels=a=b")
+    described = gcloud("dns", "managed-zones", "describe", "apis", "--format=value(labels.a)")
+    assert described.strip() == "b"
+    zone = ("--zone=apis", "--ttl=300")
+    address = ("private.googleapis.com.", "--type=A", "--rrdatas=199.36.153.8,199.36.153.9")
+    gcloud("dns", "record-sets", "create", *address, *zone)
+    alias = ("*.googleapis.com.", "--type=CNAME", "--rrdatas=private.googleapis.com.")
+    gcloud("dns", "record-sets", "create", *alias, *zone)
+    listed = gcloud("dns", "record-sets", "list", "--zone=apis", "--format=value(name,type)")
+    assert "*.googleapis.com.\tCNAME" in listed.splitlines()
+    refused = gcloud("dns", "managed-zones", "delete", "apis", fails=True)
+    assert "contains one or more 'resource records'" in refused
+    for name, kind in ((alias[0], "CNAME"), (address[0], "A")):
+        gcloud("dns", "record-sets", "delete", name, f"--type={kind}", "--zone=apis")
+    gcloud("dns", "managed-zones", "delete", "apis")
+
+
 def test_accounts_and_services(gcloud: Gcloud, cloud: EmbeddedCloud) -> None:
     """A service account with a role, and the APIs that a stack needs."""
     gcloud("iam", "service-accounts", "create", "host-sa", "--display-name=Host")

@@ -13,6 +13,7 @@ from tpuflex.errors import (
     ApiError,
     IncompleteTeardownError,
     NotFoundError,
+    ServiceDisabledError,
     TpuflexError,
 )
 from tpuflex.gcp.inventory import Inventory, Item, Scope, take_inventory
@@ -30,7 +31,7 @@ def inventory(answers: Mapping[str, Answer]) -> Inventory:
     """``answers`` are by path, with ``#TOKEN`` for a page; any other path has nothing."""
     methods = {path: "POST" if "Policy" in path else "GET" for path in answers}
     api = Api({f"{methods[path]} {path}": answer for path, answer in answers.items()})
-    return take_inventory(SCOPE, Apis(api, api, api, api, api, api))
+    return take_inventory(SCOPE, Apis(api, api, api, api, api, api, api))
 
 
 def labels(owner: str = NAMES.owner) -> dict[str, JsonValue]:
@@ -163,6 +164,15 @@ class TestCompleteness:
 
         assert found.unseen == (f"secrets: {error.message}",)
         assert [item.name for item in found.items] == ["b"]
+
+    def test_a_project_that_never_had_cloud_dns_has_no_zones(self) -> None:
+        """Endpoints of earlier versions were made without that API, and are taken down all the
+        same; any other API that is not enabled hides what there may be."""
+        disabled = ServiceDisabledError("not enabled")
+        zones, secrets = "/dns/v1/projects/p/managedZones", "/v1/projects/p/secrets"
+
+        assert inventory({zones: disabled}).empty
+        assert inventory({secrets: disabled}).unseen == ("secrets: not enabled",)
 
     def test_a_place_that_does_not_exist_is_empty(self) -> None:
         """404 on a collection is proof that nothing is in it."""

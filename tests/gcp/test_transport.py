@@ -21,6 +21,7 @@ from tpuflex.errors import (
     InterruptedByUser,
     NotFoundError,
     QuotaError,
+    ServiceDisabledError,
 )
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
@@ -72,6 +73,10 @@ def test_passing_faults_are_retried(fault: Any) -> None:
         (refusal(400, "INVALID_ARGUMENT"), ApiError),
         (refusal(400, "FAILED_PRECONDITION"), ConflictError),
         (refusal(403, "PERMISSION_DENIED", "Permission 'tpu.x' denied"), AccessError),
+        (
+            refusal(403, "PERMISSION_DENIED", errors=[{"reason": "accessNotConfigured"}]),
+            ServiceDisabledError,
+        ),
         (refusal(403, "PERMISSION_DENIED", "Quota 'X' exhausted"), QuotaError),
         (refusal(429, "RESOURCE_EXHAUSTED", "Quota 'TPUV6EPerProjectPerZone…'"), QuotaError),
         (refusal(404, "NOT_FOUND"), NotFoundError),

@@ -84,7 +84,7 @@ class Api:
 
 
 def clients(**given: Api) -> Apis:
-    names = ("tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager")
+    names = ("tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager", "dns")
     return Apis(**{name: given.get(name, Api()) for name in names})
 
 

@@ -18,6 +18,7 @@ LOCAL = {
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM": f"{BASE}/",
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{BASE}/",
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{BASE}/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_DNS": f"{BASE}/dns/v1/",
 }
 REAL_TOKEN = "ya29.a0RealLooking"
 EMBEDDED = "ya29.tpuflex-embedded.of-a-test"
@@ -42,7 +43,7 @@ def test_gclouds_overrides_are_read() -> None:
     """gcloud's override variables move every API, without their API paths."""
     found = Endpoints.from_environ(LOCAL)
 
-    assert found == Endpoints(*[BASE] * 7)
+    assert found == Endpoints(*[BASE] * 8)
     assert found.embedded
 
 

@@ -5,7 +5,13 @@ from __future__ import annotations
 import json
 from functools import cache
 
-from embedded_cloud.gcp_plugin import table_compute, table_projects, table_router, table_storage
+from embedded_cloud.gcp_plugin import (
+    table_compute,
+    table_dns,
+    table_projects,
+    table_router,
+    table_storage,
+)
 from embedded_cloud.gcp_plugin.fields import Property, Use
 from embedded_cloud.gcp_plugin.resource_type import ResourceType
 from embedded_cloud.json_types import JsonObject
@@ -20,7 +26,13 @@ _ANY = "pulumi.json#/Any"
 TYPES: dict[str, ResourceType] = {
     row.token: row
     for row in sorted(
-        (*table_compute.TYPES, *table_router.TYPES, *table_storage.TYPES, *table_projects.TYPES),
+        (
+            *table_compute.TYPES,
+            *table_dns.TYPES,
+            *table_projects.TYPES,
+            *table_router.TYPES,
+            *table_storage.TYPES,
+        ),
         key=lambda row: row.token,
     )
 }

@@ -22,12 +22,13 @@ _GOOGLE = {
     "iam": "https://iam.googleapis.com",
     "resourcemanager": "https://cloudresourcemanager.googleapis.com",
     "serviceusage": "https://serviceusage.googleapis.com",
+    "dns": "https://dns.googleapis.com",
 }
 _OVERRIDE = {name: _PREFIX + name.upper() for name in _GOOGLE} | {
     "resourcemanager": _PREFIX + "CLOUDRESOURCEMANAGER"
 }
 #: gcloud's overrides of these APIs carry the API's path; our base URLs do not.
-_API_PATH = {"storage": "/storage/v1", "compute": "/compute/v1"}
+_API_PATH = {"storage": "/storage/v1", "compute": "/compute/v1", "dns": "/dns/v1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +43,7 @@ class Endpoints:
         iam: IAM service accounts.
         resourcemanager: project policies.
         serviceusage: API enablement.
+        dns: Cloud DNS; `/dns/v1` comes after it.
     """
 
     tpu: str = _GOOGLE["tpu"]
@@ -51,6 +53,7 @@ class Endpoints:
     iam: str = _GOOGLE["iam"]
     resourcemanager: str = _GOOGLE["resourcemanager"]
     serviceusage: str = _GOOGLE["serviceusage"]
+    dns: str = _GOOGLE["dns"]
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Endpoints:

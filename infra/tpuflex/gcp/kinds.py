@@ -17,6 +17,7 @@ from typing import Any, Literal
 
 from pulumi_plugin.values import UNKNOWN_STRING
 from tpuflex.naming import (
+    DNS_ZONE_ROLES,
     QUEUED_RESOURCE,
     SECRET_ROLES,
     Names,
@@ -25,7 +26,7 @@ from tpuflex.naming import (
 )
 
 Inputs = Mapping[str, Any]
-Service = Literal["tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager"]
+Service = Literal["tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager", "dns"]
 
 
 def _no_names(_names: Names, _project: str, _region: str) -> tuple[str, ...]:
@@ -56,7 +57,10 @@ class Kind:
         by_generation: whether its name is that of a generation of the slice.
         shared_names: whether the name may be taken in a project that we may not read.
         deletion: query of the deletion.
-        holds_objects: whether it has to be emptied before it is deleted.
+        holds_objects: whether objects have to be deleted before it is.
+        holds_record_sets: whether record sets have to be deleted before it is.
+        optional_api: whether there are endpoints that were made without its API: in a project where
+            that is not enabled there is none of it.
         made: whether tpuflex makes it; what it does not make it never deletes.
     """
 
@@ -76,6 +80,8 @@ class Kind:
     shared_names: bool = False
     deletion: Mapping[str, str] = field(default_factory=dict)
     holds_objects: bool = False
+    holds_record_sets: bool = False
+    optional_api: bool = False
     made: bool = True
 
     @property
@@ -143,7 +149,27 @@ KINDS: tuple[Kind, ...] = (
         root="/v1/",
     ),
     _compute(
-        "firewall rule", "gcp:compute/firewall:Firewall", "global/firewalls", "ssh", "serving"
+        "firewall rule",
+        "gcp:compute/firewall:Firewall",
+        "global/firewalls",
+        *("ssh", "serving", "egress-google", "egress-deny", "egress-deny-v6"),
+    ),
+    Kind(
+        "DNS record set",
+        "projects/{project}/managedZones/{managedZone}/rrsets/{name}/{type}",
+        "gcp:dns/recordSet:RecordSet",
+        found_by="plugin",
+    ),
+    Kind(
+        "DNS zone",
+        "projects/{project}/managedZones/{name}",
+        "gcp:dns/managedZone:ManagedZone",
+        service="dns",
+        root="/dns/v1/",
+        items="managedZones",
+        names=lambda names, _project, _region: tuple(map(names.compute, DNS_ZONE_ROLES)),
+        holds_record_sets=True,
+        optional_api=True,
     ),
     Kind(
         "NAT",

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.catalog.zones import region_of
-from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.gcp import kinds
 from tpuflex.gcp.kinds import Kind
 from tpuflex.gcp.markers import marker_of
@@ -41,6 +41,7 @@ class Apis:
     compute: Api
     iam: Api
     resourcemanager: Api
+    dns: Api
 
     def of(self, kind: Kind) -> Api:
         """The client of the API that has resources of ``kind``."""
@@ -57,6 +58,7 @@ def apis(endpoints: Endpoints, connect: Callable[[str], Api]) -> Apis:
         compute=connect(endpoints.compute),
         iam=connect(endpoints.iam),
         resourcemanager=connect(endpoints.resourcemanager),
+        dns=connect(endpoints.dns),
     )
 
 
@@ -212,7 +214,8 @@ def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, 
     query = {kind.query: project} if kind.query else None
 
     def parts() -> Iterator[Listing]:
-        for page in pages(apis.of(kind), kind.collection.format_map(values), query):
+        listed = pages(apis.of(kind), kind.collection.format_map(values), query)
+        for page in _if_enabled(kind, listed):
             unreachable = entries(page, "unreachable")
             yield Listing(
                 tuple(_resource(kind, entry, values) for entry in objects(page, kind.items)),
@@ -223,6 +226,15 @@ def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, 
     if place != ANY_ZONE:
         return listing
     return Listing(tuple(other for other in listing.resources if other.location not in zones))
+
+
+def _if_enabled(kind: Kind, listed: Iterator[JsonObject]) -> Iterator[JsonObject]:
+    """The pages of a list; none where an API that need not be enabled is not."""
+    try:
+        yield from listed
+    except ServiceDisabledError:
+        if not kind.optional_api:
+            raise
 
 
 def _resource(kind: Kind, entry: JsonObject, where: Mapping[str, str]) -> CloudResource:

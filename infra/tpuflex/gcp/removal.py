@@ -7,6 +7,7 @@ from urllib.parse import quote
 from pydantic import JsonValue
 
 from tpuflex.errors import AlreadyExistsError, NotFoundError
+from tpuflex.gcp.dns_records import delete_record_sets
 from tpuflex.gcp.listing import Apis, CloudResource, entries, objects, owner_now
 from tpuflex.gcp.transport import Api, JsonObject
 
@@ -35,6 +36,8 @@ def remove(resource: CloudResource, apis: Apis) -> None:
         raise AlreadyExistsError(f"it carries another marker by now ({owner or 'none'})")
     if resource.kind.holds_objects:
         _empty(resource, api)
+    if resource.kind.holds_record_sets:
+        delete_record_sets(resource.path, api)
     api.call("DELETE", resource.path, query=resource.kind.deletion or None)
 
 

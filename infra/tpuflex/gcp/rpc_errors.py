@@ -15,12 +15,15 @@ from tpuflex.errors import (
     ConflictError,
     NotFoundError,
     QuotaError,
+    ServiceDisabledError,
     TpuflexError,
 )
 from tpuflex.gcp.endpoints import is_loopback
 from tpuflex.request.causes import Cause, classify, remedy
 
 _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
+#: https://cloud.google.com/apis/design/errors#error_info; the second is the older spelling.
+_NOT_ENABLED = frozenset({"SERVICE_DISABLED", "accessNotConfigured"})
 _RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", re.IGNORECASE)
 #: A quota of chips or addresses, which no amount of retrying refills.
 _RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Limit:? 0\b")
@@ -111,7 +114,8 @@ def as_exception(
     if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.http_status == 403:
-        return AccessError(text, hint=remedy(Cause.PERMISSION), code=Code.PERMISSION)
+        missing = ServiceDisabledError if error.reasons & _NOT_ENABLED else AccessError
+        return missing(text, hint=remedy(Cause.PERMISSION), code=Code.PERMISSION)
     kind: type[ApiError] = ApiError
     if error.status == "ALREADY_EXISTS" or (error.http_status == 409 and not error.status):
         kind = AlreadyExistsError

@@ -30,7 +30,9 @@ IDS = {
         f"{PROJECT}/roles/logging.logWriter/serviceAccount:{EMAIL}"
         "/soon//request.time < timestamp('2030-01-01')"
     ),
+    "ManagedZone": f"projects/{PROJECT}/managedZones/zone",
     "Network": NETWORK_ID,
+    "RecordSet": f"projects/{PROJECT}/managedZones/zone/rrsets/*.example.com./A",
     "Router": ROUTER_ID,
     "RouterNat": f"{ROUTER_ID}/nat",
     "Secret": f"projects/{PROJECT}/secrets/api-key",
@@ -54,9 +56,15 @@ IMPORTS = [
     ),
     ("Firewall", IDS["Firewall"]),
     ("Firewall", "fw"),
+    ("ManagedZone", IDS["ManagedZone"]),
+    ("ManagedZone", f"{PROJECT}/zone"),
+    ("ManagedZone", "zone"),
     ("Network", IDS["Network"]),
     ("Network", f"{PROJECT}/net"),
     ("Network", "net"),
+    ("RecordSet", IDS["RecordSet"]),
+    ("RecordSet", f"{PROJECT}/zone/*.example.com./A"),
+    ("RecordSet", "zone/*.example.com./A"),
     ("Router", IDS["Router"]),
     ("Router", f"{REGION}/router"),
     ("RouterNat", IDS["RouterNat"]),
@@ -115,7 +123,7 @@ def test_a_preview_shows_what_is_known_and_creates_nothing(
     assert planned.id == ""
     for name, value in planned.inputs.items():
         assert planned.state[name] == value
-    assert UNKNOWN in planned.state.values() or kind == "Service"
+    assert UNKNOWN in planned.state.values() or kind in ("RecordSet", "Service")
     assert world[0].cloud.inventory() == before
 
 
@@ -130,6 +138,8 @@ def test_a_preview_shows_what_is_known_and_creates_nothing(
         ("Bucket", {"storageClass": "NEARLINE", "forceDestroy": True}),
         ("Firewall", {"sourceRanges": ["172.16.0.0/12"], "disabled": True, "priority": 900}),
         ("Firewall", {"allows": [{"protocol": "udp", "ports": ["53"]}], "logConfig": None}),
+        ("ManagedZone", {"labels": {"team": "x"}, "description": "why", "forceDestroy": True}),
+        ("RecordSet", {"ttl": 60, "rrdatas": ["10.0.0.3"]}),
         ("Network", {"routingMode": "GLOBAL"}),
         ("Router", {"bgp": {"asn": 64515}, "description": "changed"}),
         ("RouterNat", {"minPortsPerVm": 128, "logConfig": {"enable": True, "filter": "ALL"}}),

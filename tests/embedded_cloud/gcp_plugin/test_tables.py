@@ -25,6 +25,8 @@ RESOURCES = {
     "gcp:compute/router:Router": ("compute.v1", "Router"),
     "gcp:compute/routerNat:RouterNat": ("compute.v1", "RouterNat"),
     "gcp:compute/subnetwork:Subnetwork": ("compute.v1", "Subnetwork"),
+    "gcp:dns/managedZone:ManagedZone": ("dns.v1", "ManagedZone"),
+    "gcp:dns/recordSet:RecordSet": ("dns.v1", "ResourceRecordSet"),
     "gcp:secretmanager/secret:Secret": ("secretmanager.v1", "Secret"),
     "gcp:serviceaccount/account:Account": ("iam.v1", "ServiceAccount"),
     "gcp:storage/bucket:Bucket": ("storage.v1", "Bucket"),

@@ -1,0 +1,1 @@
+"""Cloud DNS API v1."""

@@ -1,0 +1,234 @@
+"""Cloud DNS over HTTP: zones, record sets and changes, and what is refused."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import PROJECT, Api
+from tests.embedded_cloud.compute_api import refusal
+
+ZONES = f"dns/v1/projects/{PROJECT}/managedZones"
+ZONE = f"{ZONES}/apis"
+NETWORK_URL = f"https://www.googleapis.com/compute/v1/projects/{PROJECT}/global/networks/net-1"
+PRIVATE = {
+    "name": "apis",
+    "dnsName": "googleapis.com.",
+    "description": "why",
+    "visibility": "private",
+    "privateVisibilityConfig": {"networks": [{"networkUrl": NETWORK_URL}]},
+    "labels": {"a": "b", "c": "d"},
+}
+ADDRESSES = {
+    "name": "private.googleapis.com.",
+    "type": "A",
+    "ttl": 300,
+    "rrdatas": ["199.36.153.8", "199.36.153.9"],
+}
+WILDCARD = {
+    "name": "*.googleapis.com.",
+    "type": "CNAME",
+    "ttl": 300,
+    "rrdatas": ["private.googleapis.com."],
+}
+
+
+@pytest.fixture
+def zone(net: Api) -> Api:
+    """An API with one private zone, ``apis``, on the network ``net-1``."""
+    answer = net.call("POST", ZONES, body=PRIVATE)
+    assert answer.status_code == 200, answer.text
+    return net
+
+
+def change(api: Api, **parts: Any) -> Any:
+    """Make a change, which must be accepted."""
+    answer = api.call("POST", f"{ZONE}/changes", body=parts)
+    assert answer.status_code == 200, answer.text
+    return answer.json()
+
+
+def record_sets(api: Api, **query: str) -> list[tuple[str, str]]:
+    """Name and type of the record sets of the zone."""
+    found = api.call("GET", f"{ZONE}/rrsets", **query).json().get("rrsets", [])
+    return [(each["name"], each["type"]) for each in found]
+
+
+def test_a_zone_comes_with_its_own_record_sets_and_goes_with_them(zone: Api) -> None:
+    """NS and SOA are there from the start, and do not keep the zone from being deleted."""
+    assert record_sets(zone) == [("googleapis.com.", "NS"), ("googleapis.com.", "SOA")]
+    made = zone.call("GET", ZONE).json()
+    assert made.items() >= PRIVATE.items()
+    assert made["nameServers"] == ["ns-gcp-private.googledomains.com."]
+
+    gone = zone.call("DELETE", ZONE)
+
+    assert (gone.status_code, gone.content) == (204, b"")
+    assert zone.call("GET", ZONE).status_code == 404
+    assert "managedZones" not in zone.call("GET", ZONES).json()
+
+
+def test_a_zone_with_records_is_not_deleted(zone: Api) -> None:
+    """Whoever deletes a zone has to delete what is in it first."""
+    change(zone, additions=[ADDRESSES])
+
+    assert refusal(zone.call("DELETE", ZONE)) == (400, "containerNotEmpty")
+
+    change(zone, deletions=[ADDRESSES])
+    assert zone.call("DELETE", ZONE).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "reason"),
+    [
+        ("name", "Apis", "invalid"),
+        ("name", "", "required"),
+        ("dnsName", "googleapis.com", "invalid"),
+        ("dnsName", "*.googleapis.com.", "invalid"),
+        ("dnsName", "", "required"),
+        ("privateVisibilityConfig", {"networks": [{"networkUrl": "net-1"}]}, "invalid"),
+        (
+            "privateVisibilityConfig",
+            {"networks": [{"networkUrl": f"{NETWORK_URL}-other"}]},
+            "invalid",
+        ),
+    ],
+)
+def test_a_zone_that_is_wrong_is_refused(net: Api, field: str, value: Any, reason: str) -> None:
+    """Names in Cloud DNS's form, and networks that exist, by their link."""
+    answer = net.call("POST", ZONES, body=PRIVATE | {field: value})
+
+    assert refusal(answer) == (400, reason)
+
+
+def test_a_name_is_taken_once(zone: Api) -> None:
+    """A second zone with the name is refused, whatever its domain is."""
+    answer = zone.call("POST", ZONES, body=PRIVATE | {"dnsName": "gcr.io."})
+
+    assert refusal(answer) == (409, "alreadyExists")
+
+
+def test_labels_are_patched_one_by_one(zone: Api) -> None:
+    """A PATCH merges, null removes, and the answer is an operation that is done."""
+    operation = zone.call("PATCH", ZONE, body={"labels": {"a": None, "e": "f"}}).json()
+
+    assert (operation["kind"], operation["status"]) == ("dns#operation", "done")
+    assert zone.call("GET", ZONE).json()["labels"] == {"c": "d", "e": "f"}
+    refused = zone.call("PATCH", ZONE, body={"dnsName": "gcr.io."})
+    assert refusal(refused) == (400, "invalid")
+
+
+def test_the_published_plugins_update_sends_the_whole_zone(zone: Api) -> None:
+    """PUT with what a GET gave; what only Cloud DNS sets stays as it is."""
+    before = zone.call("GET", ZONE).json()
+
+    zone.call("PUT", ZONE, body={**before, "description": "other", "id": "1"})
+
+    assert zone.call("GET", ZONE).json() == {**before, "description": "other"}
+
+
+def test_a_change_is_made_as_a_whole_or_not_at_all(zone: Api) -> None:
+    """The second addition is refused, so the first is not made either."""
+    wrong = ADDRESSES | {"name": "private.example.com."}
+
+    answer = zone.call("POST", f"{ZONE}/changes", body={"additions": [ADDRESSES, wrong]})
+
+    assert refusal(answer) == (400, "invalid")
+    assert len(record_sets(zone)) == 2
+    made = change(zone, additions=[ADDRESSES, WILDCARD])
+    assert zone.call("GET", f"{ZONE}/changes/{made['id']}").json() == made
+    assert zone.call("GET", f"{ZONE}/changes").json()["changes"] == [made]
+
+
+@pytest.mark.parametrize(
+    ("record_set", "expected"),
+    [
+        (ADDRESSES, (409, "alreadyExists")),
+        (WILDCARD | {"type": "A", "rrdatas": ["10.0.0.1"]}, (409, "alreadyExists")),
+        (ADDRESSES | {"name": "x.googleapis.com", "type": "A"}, (400, "invalid")),
+        (ADDRESSES | {"name": "x.googleapis.com.", "rrdatas": ["::1"]}, (400, "invalid")),
+        (ADDRESSES | {"name": "x.googleapis.com.", "rrdatas": []}, (400, "required")),
+        (WILDCARD | {"name": "googleapis.com."}, (400, "invalid")),
+        (ADDRESSES | {"name": "x.googleapis.com.", "type": "ANY"}, (400, "invalid")),
+    ],
+)
+def test_an_addition_that_cannot_be(
+    zone: Api, record_set: dict[str, Any], expected: tuple[int, str]
+) -> None:
+    """What exists, what has a CNAME beside it, and what is no record of the zone."""
+    change(zone, additions=[ADDRESSES, WILDCARD])
+
+    answer = zone.call("POST", f"{ZONE}/changes", body={"additions": [record_set]})
+
+    assert refusal(answer) == expected
+
+
+@pytest.mark.parametrize(
+    ("record_set", "expected"),
+    [
+        (ADDRESSES | {"ttl": 5}, (412, "conditionNotMet")),
+        (ADDRESSES | {"rrdatas": ["199.36.153.8"]}, (412, "conditionNotMet")),
+        (ADDRESSES | {"name": "other.googleapis.com."}, (404, "notFound")),
+    ],
+)
+def test_a_deletion_names_the_present_content(
+    zone: Api, record_set: dict[str, Any], expected: tuple[int, str]
+) -> None:
+    """A stale reader does not delete what another one wrote."""
+    change(zone, additions=[ADDRESSES])
+
+    answer = zone.call("POST", f"{ZONE}/changes", body={"deletions": [record_set]})
+
+    assert refusal(answer) == expected
+
+
+def test_record_sets_one_by_one(zone: Api) -> None:
+    """Create, list by name, patch and delete without a change of one's own."""
+    assert zone.call("POST", f"{ZONE}/rrsets", body=WILDCARD).status_code == 200
+    assert record_sets(zone, name=str(WILDCARD["name"])) == [("*.googleapis.com.", "CNAME")]
+    one = f"{ZONE}/rrsets/%2A.googleapis.com./CNAME"
+
+    patched = zone.call("PATCH", one, body={"ttl": 60}).json()
+
+    assert patched["ttl"] == 60
+    assert zone.call("GET", one).json() == patched
+    assert zone.call("DELETE", one).status_code == 200
+    assert zone.call("GET", one).status_code == 404
+
+
+def test_lists_are_paged(zone: Api) -> None:
+    """maxResults and pageToken lead through a zone's record sets."""
+    first = zone.call("GET", f"{ZONE}/rrsets", maxResults="1").json()
+    second = zone.call(
+        "GET", f"{ZONE}/rrsets", maxResults="1", pageToken=first["nextPageToken"]
+    ).json()
+
+    assert [page["rrsets"][0]["type"] for page in (first, second)] == ["NS", "SOA"]
+
+
+@pytest.mark.usefixtures("net")
+def test_googles_python_client(cloud: EmbeddedCloud) -> None:
+    """google-api-python-client makes a zone, changes its records and deletes it."""
+    import google_auth_httplib2  # type: ignore[import-untyped]
+    import httplib2  # type: ignore[import-untyped]
+    from google.oauth2.credentials import Credentials
+    from googleapiclient.discovery import build
+
+    credentials = Credentials(token=cloud.token)  # type: ignore[no-untyped-call]
+    http = google_auth_httplib2.AuthorizedHttp(credentials, httplib2.Http())
+    dns = build(
+        "dns", "v1", http=http, client_options={"api_endpoint": cloud.url}, static_discovery=True
+    )
+    place = {"project": PROJECT, "managedZone": "apis"}
+    dns.managedZones().create(project=PROJECT, body=PRIVATE).execute()
+
+    dns.changes().create(**place, body={"additions": [ADDRESSES]}).execute()
+
+    listed = dns.resourceRecordSets().list(**place, type="A").execute()
+    assert listed["rrsets"][0]["rrdatas"] == ADDRESSES["rrdatas"]
+    dns.changes().create(**place, body={"deletions": listed["rrsets"]}).execute()
+    dns.managedZones().delete(**place).execute()
+    assert "managedZones" not in dns.managedZones().list(project=PROJECT).execute()
+    http.http.close()
