@@ -53,24 +53,27 @@ fetch_secret() {
 # store_secret ROLE ANSWER: decode the answer into the file that the container gets.
 store_secret() {
     local problem="$STATE_DIR/secret.problem"
-    if ! python3 -IS - "$2" "$SECRETS_DIR/$1" 2>"$problem" <<'PYTHON'; then
+    if ! python3 -IS - "$2" "$SECRETS_DIR/$1" "$1" 2>"$problem" <<'PYTHON'; then
 import base64
 import json
 import os
 import sys
 
-answer, target = sys.argv[1:]
+answer, target, role = sys.argv[1:]
 with open(answer, encoding="utf-8") as file:
-    value = base64.b64decode(json.load(file)["payload"]["data"]).strip()
+    values = base64.b64decode(json.load(file)["payload"]["data"]).splitlines()
 os.unlink(answer)
-# It becomes an HTTP header and an environment variable.
-if not value or not all(33 <= byte < 127 for byte in value):
-    sys.exit("its value is empty or has spaces, line breaks or characters that are not ASCII")
+values = [value.strip() for value in values if value.strip()]
+# They become HTTP headers. Clients may have a key each; the first one is tpuflex's own.
+if not values or not all(33 <= byte < 127 for value in values for byte in value):
+    sys.exit("its value is empty or has spaces or characters that are not ASCII")
+if len(values) > 1 and role == "hf-token":
+    sys.exit("its value has more than one line")
 partial = target + ".partial"
 if os.path.exists(partial):
     os.unlink(partial)
 handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
-os.write(handle, value)
+os.write(handle, b"\n".join(values))
 os.close(handle)
 os.rename(partial, target)
 PYTHON

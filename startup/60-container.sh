@@ -3,28 +3,62 @@
 # configuration and these weights is left alone.
 set -Eeuo pipefail
 
-# The container's first process: gives the key to the server in its environment, which neither
-# `docker inspect` nor a process list shows, then becomes the server.
+# What stands between the clients and the server: guard.py, the digests of the keys that it lets
+# pass, and the entry point. The container gets no client's key.
+export GUARD_DIR="$STATE_DIR/guard"
+
+write_guard() {
+    mkdir -p "$GUARD_DIR"
+    python_source guard >"$GUARD_DIR/tpuflex_guard.py"
+    write_digests
+    write_entrypoint
+}
+
+write_digests() {
+    python3 -IS - "$SECRETS_DIR" "$GUARD_DIR/keys.json" <<'PYTHON'
+import hashlib
+import json
+import os
+import sys
+
+directory, target = sys.argv[1:]
+document = {}
+for name, role in {"full": "api-key", "metrics": "metrics-key"}.items():
+    path = os.path.join(directory, role)
+    keys = []
+    if os.path.exists(path):
+        with open(path, "rb") as file:
+            keys = file.read().split()
+    document[name] = [hashlib.sha256(key).hexdigest() for key in keys]
+with open(target, "w", encoding="ascii") as file:
+    json.dump(document, file)
+PYTHON
+}
+
+# The container's first process: makes the key that the guard and the server share for this
+# start, in the environment, which neither `docker inspect` nor a process list shows, then becomes
+# the server. It ends here if the guard cannot be used. The last middleware is the outermost.
 write_entrypoint() {
-    cat >"$STATE_DIR/entrypoint.sh.new" <<'SCRIPT'
+    cat >"$GUARD_DIR/entrypoint.sh" <<'SCRIPT'
 #!/bin/bash
 set -euo pipefail
-secrets=$1
-shift
-VLLM_API_KEY=$(<"$secrets/api-key")
+guard=$1
+secrets=$2
+shift 2
+export PYTHONPATH="$guard${PYTHONPATH:+:$PYTHONPATH}"
+VLLM_API_KEY=$(python3 -c 'import tpuflex_guard; print(tpuflex_guard.new_inner_key())')
 export VLLM_API_KEY
 if [[ -r $secrets/hf-token ]]; then
     export HF_TOKEN_PATH="$secrets/hf-token"
 fi
-exec python3 -m vllm.entrypoints.openai.api_server "$@"
+exec python3 -m vllm.entrypoints.openai.api_server "$@" --middleware tpuflex_guard.Guard
 SCRIPT
-    mv -f "$STATE_DIR/entrypoint.sh.new" "$STATE_DIR/entrypoint.sh"
 }
 
-# What the container depends on, as one hash: configuration, weights, entry point.
+# What the container depends on, as one hash: configuration, weights, guard and entry point.
 container_spec() {
     local sum
-    sum=$(cat "$STATE_DIR/config.json" "$STATE_DIR/manifest.json" "$STATE_DIR/entrypoint.sh" | sha256sum)
+    sum=$(cat "$STATE_DIR/config.json" "$STATE_DIR/manifest.json" "$GUARD_DIR"/*.* | sha256sum)
     printf '%s' "${sum%% *}"
 }
 
@@ -50,7 +84,7 @@ start_container() {
     phase container
     local name spec status running_spec _restarts _code
     name=$(setting container.name)
-    write_entrypoint
+    write_guard
     spec=$(container_spec)
     read -r status _restarts _code running_spec <<<"$(container_state)"
     if [[ $status == running && $running_spec == "$spec" ]]; then
@@ -72,6 +106,9 @@ run_container() {
     for entry in "${env[@]}"; do
         options+=(--env "$entry")
     done
+    if [[ -e $SECRETS_DIR/hf-token ]]; then
+        options+=(--mount "type=bind,source=$SECRETS_DIR/hf-token,target=$SECRETS_DIR/hf-token,readonly")
+    fi
     # --mount, not --volume: it refuses a source that is not there instead of making a directory
     # of it, which docker would otherwise do after a reboot, before this script has run.
     if ! docker run --detach --name "$name" --label "tpuflex.spec=$spec" \
@@ -79,10 +116,9 @@ run_container() {
         --shm-size "$(setting container.shm_size)" \
         --log-driver json-file --log-opt max-size=100m --log-opt max-file=3 \
         --mount "type=bind,source=$WEIGHTS_DIR,target=$WEIGHTS_DIR,readonly" \
-        --mount "type=bind,source=$SECRETS_DIR,target=$SECRETS_DIR,readonly" \
-        --mount "type=bind,source=$STATE_DIR/entrypoint.sh,target=$STATE_DIR/entrypoint.sh,readonly" \
+        --mount "type=bind,source=$GUARD_DIR,target=$GUARD_DIR,readonly" \
         "${options[@]}" --entrypoint /bin/bash "$(setting container.image)" \
-        "$STATE_DIR/entrypoint.sh" "$SECRETS_DIR" \
+        "$GUARD_DIR/entrypoint.sh" "$GUARD_DIR" "$SECRETS_DIR" \
         --model "$WEIGHTS_DIR" --served-model-name "$(setting serving.model_name)" \
         --host "$(<"$STATE_DIR/address")" --port "$(setting serving.port)" "${args[@]}" \
         >/dev/null 2>"$STATE_DIR/run.problem"; then

@@ -57,8 +57,8 @@ directory, count = sys.argv[1], int(sys.argv[2])
 text = sys.stdin.buffer.read().decode("utf-8", "replace")
 for name in os.listdir(directory):
     with open(os.path.join(directory, name), encoding="utf-8", errors="replace") as file:
-        secret = file.read()
-    if secret:
+        secrets = file.read().split()
+    for secret in secrets:
         text = text.replace(secret, "[removed]")
 lines = [line.strip()[:300] for line in text.splitlines() if line.strip()]
 # The cause, if the log names one, is worth more than what comes after it.

@@ -1,14 +1,13 @@
 #!/usr/bin/env bash
 # Startup of a serving host, part 80: ask the server for one real answer, with the key, and make
-# sure that it gives none without. READY means exactly this.
+# sure that on each of its routes it gives none without. READY means exactly this.
 set -Eeuo pipefail
 
 serve_completion() {
     phase completion
     local answer="$STATE_DIR/completion.json" key="$MEMORY_DIR/key.header" status
-    status=$(http_get "$(server_url)/v1/models" /dev/null)
-    [[ $status == 401 ]] || fail server-open "the server answers $status to a request without a key"
-    { printf 'Authorization: Bearer ' && cat "$SECRETS_DIR/api-key"; } >"$key"
+    require_closed
+    { printf 'Authorization: Bearer ' && head --lines=1 "$SECRETS_DIR/api-key"; } >"$key"
     status=$(complete chat/completions "$answer" "$key")
     if [[ $status == 400 || $status == 404 ]]; then
         # A base model has no chat template; it completes text.
@@ -27,6 +26,17 @@ if not answer["choices"] or answer["usage"]["completion_tokens"] < 1:
 PYTHON
         fail completion "the completion is not valid: $(tail --lines=1 "$STATE_DIR/completion.problem")"
     fi
+}
+
+# Fail unless every route of the server, by its own list and by ours, wants the key.
+require_closed() {
+    local refused
+    python_source routes >"$STATE_DIR/routes.py"
+    if ! refused=$(python3 -IS "$STATE_DIR/routes.py" "$(server_url)" <"$SECRETS_DIR/api-key" \
+        2>"$STATE_DIR/routes.problem"); then
+        fail server-open "$(tail --lines=1 "$STATE_DIR/routes.problem")"
+    fi
+    detail "$refused"
 }
 
 # complete METHOD ANSWER HEADER-FILE: print the HTTP status of one short completion.

@@ -54,6 +54,8 @@ class Cloud:
         secrets: values by version name.
         answers: HTTP statuses to return before the real answer, by a part of the path.
         health: whether vLLM answers once its container runs.
+        open_routes: methods and paths that vLLM answers without the key.
+        openapi: vLLM's list of its routes.
         requests: every request as `METHOD path`.
         reports: every guest attribute written, in order.
     """
@@ -64,7 +66,8 @@ class Cloud:
     secrets: dict[str, str] = field(default_factory=lambda: {VERSION: API_KEY})
     answers: dict[str, list[int]] = field(default_factory=dict)
     health: bool = True
-    key_checked: bool = True
+    open_routes: set[tuple[str, str]] = field(default_factory=set)
+    openapi: dict[str, Any] = field(default_factory=lambda: {"paths": {"/v1/models": {"get": {}}}})
     requests: list[str] = field(default_factory=list)
     reports: list[tuple[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -113,7 +116,7 @@ class Handler(BaseHTTPRequestHandler):
         with self.cloud.lock:
             self.cloud.requests.append(f"GET {path}")
             for part, statuses in self.cloud.answers.items():
-                if part in path and statuses:
+                if part in path and statuses and self._is_expected(path):
                     return self._answer(statuses.pop(0))
         if path.startswith("/computeMetadata/v1/"):
             return self._metadata(path.removeprefix("/computeMetadata/v1/"))
@@ -125,18 +128,35 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(503)
         if path == "/health":
             return self._answer(200)
+        if not self._may_ask(path):
+            return self._answer(401)
+        if path == "/openapi.json":
+            return self._answer(200, json.dumps(self.cloud.openapi).encode())
+        return self._answer(200)
+
+    def _is_expected(self, path: str) -> bool:
+        google = ("/computeMetadata/", "/storage/", "/v1/projects/")
+        return path.startswith((*google, "/health")) or self._may_ask(path)
+
+    def _may_ask(self, path: str) -> bool:
         authorized = self.headers.get("Authorization") == f"Bearer {API_KEY}"
-        return self._answer(200 if authorized or not self.cloud.key_checked else 401)
+        return authorized or (self.command, path) in self.cloud.open_routes
+
+    def do_OPTIONS(self) -> None:
+        self._answer(200 if self._may_ask(self.path) else 401)
+
+    def do_HEAD(self) -> None:
+        self.do_OPTIONS()
 
     def do_POST(self) -> None:
-        request = json.loads(self._body())
+        request = json.loads(self._body() or b"{}")
+        if not self._may_ask(self.path):
+            return self._answer(401)
         with self.cloud.lock:
             self.cloud.requests.append(f"POST {self.path} {json.dumps(request)}")
             statuses = self.cloud.answers.get(self.path, [])
             if statuses:
                 return self._answer(statuses.pop(0), b'{"error": {"message": "not now"}}')
-        if self.headers.get("Authorization") != f"Bearer {API_KEY}":
-            return self._answer(401)
         choice = {"message": {"role": "assistant", "content": "ready"}}
         answer = {"choices": [choice], "usage": {"completion_tokens": 1}}
         return self._answer(200, json.dumps(answer).encode())

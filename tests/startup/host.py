@@ -134,8 +134,13 @@ class StartupHost:
             },
         } | changes
 
-    def run(self, *, in_mount_namespace: bool = False, **environment: str) -> StartupRun:
-        """Run the startup script to its end, where asked for with mounts that end with it."""
+    def run(
+        self, *, in_mount_namespace: bool = False, timeout: float = 60, **environment: str
+    ) -> StartupRun:
+        """Run the startup script to its end, where asked for with mounts that end with it.
+
+        It may take at most ``timeout`` seconds.
+        """
         self.root.mkdir(exist_ok=True)
         apart = ["unshare", "--mount"] if in_mount_namespace else []
         done = subprocess.run(
@@ -155,7 +160,7 @@ class StartupHost:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=60,
+            timeout=timeout,
             check=False,
         )
         return StartupRun(done.returncode, done.stdout)

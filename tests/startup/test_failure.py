@@ -151,13 +151,13 @@ def test_disabled_secret_is_not_waited_for(host: StartupHost) -> None:
     assert host.slept() == 0
 
 
-@pytest.mark.parametrize("value", ["", "two\nlines", "with space", "ключ"])
+@pytest.mark.parametrize("value", ["", " \n\n", "with space", "one\nwith space", "ключ"])
 def test_unusable_secret_is_refused(host: StartupHost, value: str) -> None:
     """A value that would break out of a header is refused, and not shown."""
     host.cloud.secrets[VERSION] = value
     error = failed(host)
     assert error.startswith("secret-format: ")
-    assert not value or value not in error
+    assert not value.strip() or value not in error
     assert host.docker_calls("run") == []
 
 
@@ -199,10 +199,28 @@ def test_server_that_never_answers(host: StartupHost) -> None:
     assert error.startswith("health: the server does not answer after 30 s (HTTP 503)")
 
 
-def test_server_without_key_check_is_refused(host: StartupHost) -> None:
-    """A server that answers requests without the key is not reported as ready."""
-    host.cloud.key_checked = False
-    assert failed(host).startswith("server-open: ")
+@pytest.mark.parametrize(
+    "route", [("GET", "/v1/models"), ("POST", "/invocations"), ("OPTIONS", "/mine/1/files")]
+)
+def test_server_that_answers_without_the_key_is_refused(
+    host: StartupHost, route: tuple[str, str]
+) -> None:
+    """S1: a server that answers on a single route without the key is not READY; the error names it.
+
+    The route may be one of vLLM's /v1, one that is only on our list, or one of its own list alone.
+    """
+    host.cloud.openapi["paths"]["/mine/{item}/files"] = {"get": {}, "parameters": []}
+    host.cloud.open_routes = {route}
+    error = failed(host)
+    assert error.startswith("server-open: the server answers without the key: ")
+    assert " ".join(route) + " (200)" in error
+
+
+@pytest.mark.parametrize("openapi", [{}, {"paths": {}}, {"paths": []}, []])
+def test_server_whose_routes_are_unknown_is_refused(host: StartupHost, openapi: object) -> None:
+    """A server that does not list its routes cannot be checked, so it is not READY."""
+    host.cloud.openapi = openapi  # type: ignore[assignment]
+    assert failed(host).startswith("server-open: the routes of the server cannot be checked")
 
 
 def test_completion_that_fails(host: StartupHost) -> None:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import shlex
 import stat
 
-from tests.startup.cloud import API_KEY, FILES
+from tests.startup.cloud import API_KEY, FILES, VERSION
 from tests.startup.host import StartupHost, StartupRun
 
 Booted = tuple[StartupHost, StartupRun]
@@ -65,11 +66,12 @@ def test_container_is_pinned_and_restarts(booted: Booted) -> None:
 
 
 def test_mounts_keep_their_path_and_are_read_only(booted: Booted) -> None:
-    """Weights, secrets and entry point are bound read-only at the path they have on the host."""
+    """Weights and guard are bound read-only at the path they have on the host; no key is."""
     host, _ = booted
     words = shlex.split(host.docker_calls("run")[0])
     mounts = [words[index + 1] for index, word in enumerate(words) if word == "--mount"]
-    assert len(mounts) == 3
+    assert len(mounts) == 2
+    assert "secrets" not in " ".join(mounts)
     for mount in mounts:
         options = dict(part.partition("=")[::2] for part in mount.split(","))
         assert options["source"] == options["target"]
@@ -86,6 +88,36 @@ def test_key_is_only_in_its_file(booted: Booted) -> None:
     assert stat.S_IMODE(file.stat().st_mode) == 0o400
     assert stat.S_IMODE(file.parent.stat().st_mode) == 0o700
     assert all(API_KEY not in text for _, text in host.cloud.reports)
+
+
+def test_container_gets_digests_of_the_keys(host: StartupHost) -> None:
+    """Each client's key, and the metrics key, reaches the guard as its SHA-256 and as no more."""
+    metrics = VERSION.replace("api-key", "metrics-key")
+    host.cloud.secrets = {VERSION: f"{API_KEY}\n  second-key \n", metrics: "metrics-key-1"}
+    host.cloud.config = host.config(
+        secrets=[
+            {"role": "api-key", "version": VERSION},
+            {"role": "metrics-key", "version": metrics},
+        ]
+    )
+    run = host.run()
+    assert run.status == 0, run.output
+    keys = json.loads((host.root / "run" / "tpuflex" / "guard" / "keys.json").read_text())
+    assert keys == {
+        "full": [hashlib.sha256(key.encode()).hexdigest() for key in (API_KEY, "second-key")],
+        "metrics": [hashlib.sha256(b"metrics-key-1").hexdigest()],
+    }
+
+
+def test_other_keys_replace_the_container(host: StartupHost) -> None:
+    """A key that is taken back ends to open the server: the container is made anew."""
+    host.cloud.secrets[VERSION] = f"{API_KEY}\nsecond-key"
+    host.run()
+    second = VERSION.replace("versions/1", "versions/2")
+    host.cloud.secrets[second] = API_KEY
+    host.cloud.config = host.config(secrets=[{"role": "api-key", "version": second}])
+    assert host.run().status == 0
+    assert len(host.docker_calls("run")) == 2
 
 
 def test_access_token_is_in_no_log(booted: Booted) -> None:

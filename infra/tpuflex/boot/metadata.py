@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +14,9 @@ CONFIG_KEY = "tpuflex-config"
 #: Metadata values end at 256 KiB (https://cloud.google.com/compute/docs/metadata/setting-custom-metadata);
 #: the rest is for the other keys of a node's metadata.
 LIMIT_BYTES = 200 * 1024
+
+#: Ends a Python file within the script.
+_END = "END_OF_PYTHON_FILE"
 
 _DIRECTORY = Path(__file__).parents[1] / "startup"
 
@@ -37,6 +41,8 @@ def node_metadata(config: BootConfig) -> dict[str, str]:
 def startup_script() -> str:
     """The files of ``startup/`` in order: what a host of any stack runs at every boot.
 
+    Its Python files are within, as text (:func:`python_source`).
+
     Raises:
         BootError: the files are missing from the installation, or have outgrown the limit.
     """
@@ -46,9 +52,28 @@ def startup_script() -> str:
             f"the startup scripts are missing from {_DIRECTORY}",
             hint="Install tpuflex again.",
         )
-    script = "".join(f"{file.read_text(encoding='utf-8').rstrip()}\n\n" for file in files)
+    parts = [file.read_text(encoding="utf-8").rstrip() for file in files]
+    parts.insert(1, python_source({file.stem: file for file in sorted(_DIRECTORY.glob("*.py"))}))
+    script = "".join(f"{part}\n\n" for part in parts)
     if len(script.encode()) > LIMIT_BYTES:
         raise BootError(
             f"the startup script has {len(script.encode())} bytes, more than {LIMIT_BYTES}"
         )
     return script
+
+
+def python_source(files: Mapping[str, Path]) -> str:
+    """The shell function ``python_source NAME``, which prints one of the Python files.
+
+    They travel within the script, because a host has nothing else of ours when it boots.
+    """
+    cases = []
+    for name, file in files.items():
+        text = file.read_text(encoding="utf-8").rstrip()
+        if _END in text:
+            raise BootError(f"{file} holds {_END}, which ends it in the startup script")
+        cases.append(f"    {name})\n        cat <<'{_END}'\n{text}\n{_END}\n        ;;\n")
+    return (
+        "# python_source NAME: print the Python file startup/NAME.py.\n"
+        f"python_source() {{\n    case $1 in\n{''.join(cases)}    *) return 1 ;;\n    esac\n}}"
+    )

@@ -1,0 +1,197 @@
+"""The guard in front of the model server: without a key it answers ``/health`` and nothing else.
+
+vLLM's own check covers the paths below ``/v1``, ``/v2``, ``/inference`` and ``/cohere``; the other
+routes answer anybody, ``/invocations`` with the model's text
+(https://docs.vllm.ai/en/latest/usage/security/#api-key-authentication-limitations). This ASGI
+middleware, given to vLLM with ``--middleware``, denies by default instead: it knows no route but
+the open one, so a route that a later version adds is closed, too.
+
+It holds the SHA-256 digests of the keys, never a key. vLLM's own check stays on behind it, with
+a key that the entry point makes at each start and the guard puts in place of the client's: were
+the guard not there, vLLM would refuse the clients' keys.
+
+The host's startup script writes this file, and ``keys.json`` beside it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import json
+import os
+import secrets
+from collections.abc import Awaitable, Callable, Iterable, MutableMapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+Scope = MutableMapping[str, Any]
+Message = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[Message]]
+Send = Callable[[Message], Awaitable[None]]
+Application = Callable[[Scope, Receive, Send], Awaitable[None]]
+Headers = Iterable[tuple[bytes, bytes]]
+
+#: What anybody may ask: it says whether the server lives, and no more.
+OPEN = frozenset({("GET", "/health"), ("HEAD", "/health")})
+#: What a metrics key may ask, beside the open routes.
+METRICS = ("GET", "/metrics")
+
+_REFUSAL = json.dumps(
+    {
+        "error": {
+            "message": "Give a valid API key: Authorization: Bearer KEY",
+            "type": "Unauthorized",
+            "param": None,
+            "code": 401,
+        }
+    }
+).encode()
+_REFUSAL_HEADERS = [
+    (b"content-type", b"application/json"),
+    (b"content-length", str(len(_REFUSAL)).encode()),
+    (b"www-authenticate", b"Bearer"),
+]
+
+
+class GuardError(Exception):
+    """The guard cannot be set up; the server must not start."""
+
+
+@dataclass(frozen=True)
+class Keys:
+    """SHA-256 digests of the keys that open the server.
+
+    Attributes:
+        full: of the keys that may ask everything.
+        metrics: of the keys that may read the metrics, and nothing else.
+    """
+
+    full: tuple[bytes, ...]
+    metrics: tuple[bytes, ...] = ()
+
+    @classmethod
+    def load(cls, file: Path) -> Keys:
+        """The digests in ``file``: a JSON object of lists in hex, ``full`` and ``metrics``.
+
+        Raises:
+            GuardError: the file cannot be read, or holds no full key.
+        """
+        try:
+            document = json.loads(file.read_text(encoding="utf-8"))
+            full, metrics = (
+                tuple(bytes.fromhex(digest) for digest in document[name])
+                for name in ("full", "metrics")
+            )
+        except (OSError, ValueError, KeyError, TypeError) as error:
+            raise GuardError(f"{file} cannot be used: {error!r}") from error
+        size = hashlib.sha256().digest_size
+        if not full or any(len(digest) != size for digest in full + metrics):
+            raise GuardError(f"{file} holds no key, or something that is no SHA-256 digest")
+        return cls(full, metrics)
+
+    def allows(self, key: bytes, route: tuple[str, str] | None) -> bool:
+        """Whether ``key`` may ask ``route``; every digest is compared, in constant time."""
+        digest = hashlib.sha256(key).digest()
+        full = sum(hmac.compare_digest(digest, one) for one in self.full)
+        metrics = sum(hmac.compare_digest(digest, one) for one in self.metrics)
+        return full > 0 or (metrics > 0 and route == METRICS)
+
+
+class Guard:
+    """ASGI middleware that refuses every request and WebSocket without a key.
+
+    Args:
+        app: the application behind the guard.
+        keys: the clients' keys; by default those of ``keys.json`` beside this file.
+        inner_key: the key that ``app`` wants; by default vLLM's own, from the environment.
+
+    Raises:
+        GuardError: there are no keys.
+    """
+
+    def __init__(
+        self, app: Application, keys: Keys | None = None, inner_key: str | None = None
+    ) -> None:
+        self._app = app
+        self._keys = keys if keys is not None else default_keys()
+        inner = inner_key if inner_key is not None else os.environ.get("VLLM_API_KEY", "")
+        if not inner:
+            raise GuardError("VLLM_API_KEY is not set: the server's own check would be off")
+        self._inner = b"Bearer " + inner.encode("ascii")
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Pass on what may pass; answer the rest with 401, unread."""
+        kind = scope["type"]
+        if kind == "lifespan":
+            await self._app(scope, receive, send)
+            return
+        if kind not in ("http", "websocket"):
+            raise GuardError(f"a connection of an unknown type: {kind}")
+        route = plain_route(scope)
+        if route in OPEN:
+            await self._app(scope, receive, send)
+            return
+        key = bearer(scope["headers"])
+        if key is None or not self._keys.allows(key, route):
+            await refuse(scope, send)
+            return
+        headers = [pair for pair in scope["headers"] if pair[0].lower() != b"authorization"]
+        headers.append((b"authorization", self._inner))
+        await self._app({**scope, "headers": headers}, receive, send)
+
+
+def default_keys() -> Keys:
+    """The keys of ``keys.json`` beside this file.
+
+    Raises:
+        GuardError: it cannot be used.
+    """
+    return Keys.load(Path(__file__).with_name("keys.json"))
+
+
+def new_inner_key() -> str:
+    """A key between guard and server for one start, once the clients' keys are known to load.
+
+    Raises:
+        GuardError: the clients' keys cannot be used.
+    """
+    default_keys()
+    return secrets.token_urlsafe(32)
+
+
+def plain_route(scope: Scope) -> tuple[str, str] | None:
+    """Method and path of an HTTP request whose path means the same however it is read.
+
+    None for a WebSocket, below a root path, and if the path that the router sees is not letter
+    for letter what the client sent: an encoded or otherwise disguised path opens nothing.
+    """
+    path: str = scope["path"]
+    if scope["type"] != "http" or scope.get("root_path"):
+        return None
+    if scope.get("raw_path") != path.encode("utf-8", "replace"):
+        return None
+    return scope["method"], path
+
+
+def bearer(headers: Headers) -> bytes | None:
+    """The key of the one ``Authorization: Bearer`` header; None without it, or with several."""
+    values = [value for name, value in headers if name.lower() == b"authorization"]
+    if len(values) != 1:
+        return None
+    scheme, _, key = values[0].partition(b" ")
+    return key.strip(b" ") if scheme.lower() == b"bearer" else None
+
+
+async def refuse(scope: Scope, send: Send) -> None:
+    """Answer 401; a WebSocket whose server cannot is closed before it is accepted (403)."""
+    prefix = ""
+    if scope["type"] == "websocket":
+        if "websocket.http.response" not in (scope.get("extensions") or {}):
+            # https://www.rfc-editor.org/rfc/rfc6455#section-7.4.1: against a policy.
+            await send({"type": "websocket.close", "code": 1008})
+            return
+        prefix = "websocket."
+    start = {"type": f"{prefix}http.response.start", "status": 401, "headers": _REFUSAL_HEADERS}
+    await send(start)
+    await send({"type": f"{prefix}http.response.body", "body": _REFUSAL})
