@@ -49,7 +49,7 @@ class Rig(ABC):
         self.home = home
         self.speed = speed
         self.mark = f"rig-{uuid.uuid4().hex[:12]}"
-        self.control = Control("")
+        self.control = Control("", "")
         self.commands: list[Command] = []
         self.said: list[processes.Ended] = []
         self._guard = ExitStack()

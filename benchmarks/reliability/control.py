@@ -18,13 +18,21 @@ class Control:
 
     Attributes:
         url: address of the embedded cloud.
+        token: its access token.
     """
 
     url: str
+    token: str
 
     def call(self, method: str, path: str, body: Json | None = None) -> Json:
         """Make one call; an error response means a bug in the rig."""
-        answer = requests.request(method, f"{self.url}/_emulator/{path}", json=body, timeout=60)
+        answer = requests.request(
+            method,
+            f"{self.url}/_emulator/{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {self.token}"},
+            timeout=60,
+        )
         assert answer.ok, f"{method} {path}: {answer.text}"
         found: Json = answer.json()
         return found

@@ -84,12 +84,12 @@ class ProviderProcess:
         self._log_server: grpc.Server | None = None
         self._child: subprocess.Popen[str] | None = None
         self._channel: grpc.Channel | None = None
-        self.control = Control("")
+        self.control = Control("", "")
         self.log = _EngineLog()
 
     def __enter__(self) -> Self:
         self._cloud.__enter__()
-        self.control = Control(self._cloud.url)
+        self.control = Control(self._cloud.url, self._cloud.token)
         return self
 
     def __exit__(self, *_: object) -> None:

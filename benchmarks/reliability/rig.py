@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any, Self
 
 from embedded_cloud import daemon
+from embedded_cloud.access import read_token
 from embedded_cloud.environment import client_environment
 from embedded_cloud.server import EmbeddedCloud
 from reliability import processes
@@ -42,7 +43,7 @@ class StackRig(Rig):
         state = self.home / ".tpuflex" / "emulator"
         address = daemon.start(state, port=0, capacity=dict(SWIFT), stub_hosts=True)
         daemon.wait_for_plugin(state)
-        self.control = Control(address.url)
+        self.control = Control(address.url, read_token(state))
         self._clear_backend()
         self.control.speed(self.speed)
         return self
@@ -100,7 +101,7 @@ class SliceRig(Rig):
         state = self.home / ".tpuflex" / "emulator"
         self._cloud = EmbeddedCloud(state, capacity=dict(SWIFT), project="cloud-project")
         self._cloud.__enter__()
-        self.control = Control(self._cloud.url)
+        self.control = Control(self._cloud.url, self._cloud.token)
         self._clear_backend()
         self.control.speed(self.speed)
         return self

@@ -1,21 +1,20 @@
-"""Who may call the emulated APIs: a token per state directory, and a lesser one per host.
+"""Who may call the emulated APIs: a token per start, and a lesser one per host.
 
 A caller who can create a node can run its startup script as the emulator's user, and every user
-of a machine can reach its loopback ports. So the token is random and kept in a file that only its
-owner can read. A host's metadata server issues a token for what a host needs and nothing else.
+of a machine can reach its loopback ports. So the token is random, new at every start, and kept in
+a file that only its owner can read. A host's metadata server issues a token
+for what a host needs and nothing else.
 """
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import hmac
-import os
 import secrets
-import stat
 from pathlib import Path
 
 from embedded_cloud.errors import CloudError, permission_denied, unauthenticated
+from embedded_cloud.private_files import read_own, write_private
 from tpuflex.errors import EmulatorError
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
@@ -78,24 +77,10 @@ class Access:
             )
 
 
-def keep_token(state_dir: Path) -> str:
-    """The token of ``state_dir``, made at its first use in a file that only its owner can read.
-
-    One that others could read, or that was not made here, is replaced.
-    """
-    path = state_dir / TOKEN_FILE
-    with contextlib.suppress(OSError):
-        token_text = path.read_text(encoding="utf-8", errors="replace")
-        private = stat.S_IMODE(path.stat().st_mode) & 0o077 == 0
-        if private and token_text.startswith(_PREFIX) and len(token_text) > len(_PREFIX):
-            return token_text
-    token = _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
-    partial = state_dir / f"{TOKEN_FILE}.partial"
-    partial.unlink(missing_ok=True)
-    descriptor = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        file.write(token)
-    partial.replace(path)
+def issue_token(state_dir: Path, token: str = "") -> str:
+    """Put ``token``, or a random one, into ``state_dir`` for its owner's clients."""
+    token = token or _PREFIX + secrets.token_urlsafe(_RANDOM_BYTES)
+    write_private(state_dir / TOKEN_FILE, token)
     return token
 
 
@@ -103,14 +88,15 @@ def read_token(state_dir: Path) -> str:
     """The token of the embedded cloud of ``state_dir``.
 
     Raises:
-        EmulatorError: there is none: the embedded cloud never ran there.
+        EmulatorError: there is none: the embedded cloud never ran there; or others know it.
     """
     path = state_dir / TOKEN_FILE
     try:
-        return path.read_text(encoding="utf-8")
-    except OSError as error:
+        return read_own(path, secret=True)
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "it is no text"
         raise EmulatorError(
-            f"the embedded cloud's token cannot be read from {path}: {error.strerror}",
+            f"the embedded cloud's token cannot be read from {path}: {reason}",
             hint="Start it: tpuflex emulator start",
         ) from error
 

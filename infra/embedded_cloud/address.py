@@ -6,6 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from embedded_cloud.private_files import read_own, write_private
+
 ADDRESS_FILE = "address.json"
 
 
@@ -38,15 +40,13 @@ class Address:
 
 def write_address(state_dir: Path, address: Address) -> None:
     """Record the running emulator, in one step."""
-    partial = state_dir / f"{ADDRESS_FILE}.partial"
-    partial.write_text(json.dumps(asdict(address)) + "\n", encoding="utf-8")
-    partial.replace(state_dir / ADDRESS_FILE)
+    write_private(state_dir / ADDRESS_FILE, json.dumps(asdict(address)) + "\n")
 
 
 def read_address(state_dir: Path) -> Address | None:
-    """What ``state_dir`` records, running or not; ``None`` if nothing legible."""
+    """What ``state_dir`` records, running or not; ``None`` if nothing legible of ours."""
     try:
-        document = json.loads((state_dir / ADDRESS_FILE).read_text(encoding="utf-8"))
+        document = json.loads(read_own(state_dir / ADDRESS_FILE, secret=False))
         return Address(**document)
     except (OSError, ValueError, TypeError):
         return None

@@ -8,12 +8,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from embedded_cloud.access import Access, keep_token
+from embedded_cloud.access import Access, issue_token
 from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
 from embedded_cloud.history import History
 from embedded_cloud.hosts.supervisor import HostSupervisor
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
 from embedded_cloud.pipeline import Pipeline
+from embedded_cloud.private_files import private_directory
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.store import Store
 from embedded_cloud.tpu.capacity import CapacityBook
@@ -54,6 +55,7 @@ class Cloud:
         launch_hosts: whether nodes that are READY get an emulated host.
         stub_hosts: whether those hosts run nothing and are READY at once (for tests).
         store: its memory; by default a file in ``state_dir``.
+        token: its access token; by default a new one; kept in ``state_dir``.
     """
 
     def __init__(
@@ -64,13 +66,13 @@ class Cloud:
         launch_hosts: bool = True,
         stub_hosts: bool = False,
         store: Store | None = None,
+        token: str = "",
     ) -> None:
-        state_dir.mkdir(parents=True, exist_ok=True)
         # Payloads of secrets are in it.
-        state_dir.chmod(0o700)
+        private_directory(state_dir)
         self.state_dir = state_dir
         self.base_url = ""
-        self.access = Access(keep_token(state_dir))
+        self.access = Access(issue_token(state_dir, token))
         self.store = store or Store(state_dir / "store.sqlite")
         self.clock: MovableClock = clock or self._stored_clock()
         self.history = History(state_dir / "history.jsonl", self.clock)

@@ -1,6 +1,6 @@
 """The control API under ``/_emulator/``: clock, capacity, faults, incidents, history and so on.
 
-It is not part of any Google API, needs no credential and is not recorded in the history.
+It is not part of any Google API, wants the owner's token, and is not recorded in the history.
 """
 
 from __future__ import annotations
@@ -14,17 +14,14 @@ from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 from aiohttp import web
 
 from embedded_cloud.clock import rfc3339
-from embedded_cloud.errors import CloudError, invalid_argument, permission_denied
+from embedded_cloud.errors import CloudError, invalid_argument
 from embedded_cloud.faults import control as faults
 from embedded_cloud.json_types import JsonObject, JsonValue
-from embedded_cloud.peer import is_other_user
 from embedded_cloud.tpu.capacity import Capacity
 from embedded_cloud.tpu.incidents import inflict
 
 if TYPE_CHECKING:
     from embedded_cloud.cloud import Cloud
-
-_HOSTS = frozenset({"127.0.0.1", "localhost"})
 
 _Action: TypeAlias = Callable[["Cloud", web.Request], Awaitable[JsonObject]]
 
@@ -40,20 +37,13 @@ def _handler(
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
-            _check_origin(request)
+            # Of all callers, only the owner may call what is no method of any API.
+            cloud.access.check(request.headers.get("Authorization", ""), method_id="")
             return web.json_response(await action(cloud, request))
         except CloudError as error:
             return web.json_response(error.body(), status=error.http_status)
 
     return handle
-
-
-def _check_origin(request: web.Request) -> None:
-    """Refuse web pages, whose simple requests a browser sends, and other users."""
-    if "Origin" in request.headers or (request.url.host or "") not in _HOSTS:
-        raise permission_denied("The control API is not for web pages.")
-    if is_other_user(request):
-        raise permission_denied("The control API is only for the user who runs the emulator.")
 
 
 async def _health(cloud: Cloud, _request: web.Request) -> JsonObject:

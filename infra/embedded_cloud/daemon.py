@@ -18,9 +18,11 @@ import sys
 import time
 from pathlib import Path
 
+from embedded_cloud import control_client
 from embedded_cloud.address import ADDRESS_FILE, Address, read_address
 from embedded_cloud.environment import DEFAULT_PORT
 from embedded_cloud.json_types import JsonObject
+from embedded_cloud.private_files import private_directory
 from tpuflex.errors import EmulatorError
 
 LOG_FILE = "emulator.log"
@@ -63,9 +65,9 @@ def start(
                 hint="Stop it first: tpuflex emulator stop",
             )
         if capacity is not None:
-            _request(running.port, "POST", "/_emulator/capacity", capacity)
+            _call(state_dir, running.port, "POST", "capacity", capacity)
         return running
-    state_dir.mkdir(parents=True, exist_ok=True)
+    private_directory(state_dir)
     command = [sys.executable, "-m", "embedded_cloud.process"]
     command += ["--state-dir", str(state_dir.resolve()), "--port", str(port)]
     if capacity is not None:
@@ -128,11 +130,13 @@ def status(state_dir: Path) -> Address | None:
     Raises:
         EmulatorError: its process lives but does not answer.
     """
+    from embedded_cloud.hosts.processes import same_process
+
     address = read_address(state_dir)
-    if address is None:
+    if address is None or same_process(address.pid, address.create_time) is None:
         return None
     try:
-        health = _request(address.port, "GET", "/_emulator/health")
+        health = _call(state_dir, address.port, "GET", "health")
     except ConnectionError:
         return None
     except (OSError, http.client.HTTPException, ValueError) as error:
@@ -170,7 +174,7 @@ def reset(state_dir: Path) -> None:
     """Forget everything the embedded cloud of ``state_dir`` knows, running or not."""
     address = status(state_dir)
     if address is not None:
-        _request(address.port, "POST", "/_emulator/reset", {})
+        _call(state_dir, address.port, "POST", "reset", {})
         return
     from embedded_cloud.hosts.host import power_off
 
@@ -213,15 +217,7 @@ def _did_not_come_up(state_dir: Path) -> EmulatorError:
     return EmulatorError("the embedded cloud did not come up", hint=f"Its log is {log}.")
 
 
-def _request(port: int, method: str, path: str, body: JsonObject | None = None) -> JsonObject:
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=_HEALTH_TIMEOUT_S)
-    try:
-        payload = None if body is None else json.dumps(body)
-        connection.request(method, path, body=payload)
-        response = connection.getresponse()
-        answer = json.loads(response.read())
-    finally:
-        connection.close()
-    if response.status != 200:
-        raise EmulatorError(answer["error"]["message"])
-    return answer if isinstance(answer, dict) else {}
+def _call(
+    state_dir: Path, port: int, method: str, action: str, body: JsonObject | None = None
+) -> JsonObject:
+    return control_client.call(state_dir, port, method, action, body, timeout_s=_HEALTH_TIMEOUT_S)

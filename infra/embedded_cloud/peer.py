@@ -1,64 +1,53 @@
-"""Which user of this machine is calling, for endpoints that ask for no credential.
+"""Who gets an answer over HTTP: the owner's processes, and no web page.
 
-A metadata server gives a token to every caller, as Google's does, and the control API needs
-none. On a real network only the host reaches its metadata server; on loopback every user of the
-machine does. Linux tells which user owns the other end of a connection.
+A metadata server gives a token to every caller, as Google's does. On a real network only the host
+reaches it; on loopback every user of the machine does, and every web page that the user visits: a
+page's own name may be made to point to this machine (DNS rebinding), and then only the ``Host``
+header tells.
 """
 
 from __future__ import annotations
 
-import os
-import socket
-import struct
-import sys
-from collections.abc import Iterable
-from pathlib import Path
-
 from aiohttp import web
+from aiohttp.typedefs import Handler, Middleware
 
-_TABLE = Path("/proc/net/tcp")
-#: Columns of /proc/net/tcp (proc_pid_net(5)).
-_LOCAL, _REMOTE, _UID = 1, 2, 7
+from embedded_cloud.errors import CloudError, permission_denied
+from pulumi_plugin.peer import is_own_connection, refusal
+
+#: Names by which the embedded cloud itself is called.
+LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost"})
 
 
-def is_other_user(request: web.Request) -> bool:
-    """Whether the request is known to come from another user of this machine, root excepted.
+def owners_door(names: frozenset[str]) -> Middleware:
+    """Refuses everything but requests of the owner's processes to a server called ``names``."""
 
-    False where the system does not tell (not Linux, or the connection is closed).
-    """
-    return _caller(request) not in (None, 0, os.getuid())
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        error = _refused(request, names)
+        if error is None:
+            return await handler(request)
+        return web.json_response(error.body(), status=error.http_status)
+
+    return check
 
 
 def is_own_user(request: web.Request) -> bool:
-    """Whether the request is known to come from the user who runs the embedded cloud."""
-    return _caller(request) == os.getuid()
+    """Whether the request comes from a process of the user who runs the embedded cloud."""
+    connection = None if request.transport is None else request.transport.get_extra_info("socket")
+    return connection is not None and is_own_connection(connection)
 
 
-def _caller(request: web.Request) -> int | None:
-    """The user id behind the connection, None where the system does not tell."""
-    transport = request.transport
-    if transport is None or not _TABLE.exists():
-        return None
-    ours, theirs = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-    if ours is None or theirs is None:
-        return None
-    with _TABLE.open(encoding="ascii") as table:
-        return owner(table, local=theirs[:2], remote=ours[:2])
-
-
-def owner(table: Iterable[str], *, local: tuple[str, int], remote: tuple[str, int]) -> int | None:
-    """The user id of the socket from ``local`` to ``remote`` in ``/proc/net/tcp``'s lines."""
-    connection = [_entry(*local), _entry(*remote)]
-    for line in table:
-        columns = line.split()
-        if columns[_LOCAL : _REMOTE + 1] == connection:
-            return int(columns[_UID])
+def _refused(request: web.Request, names: frozenset[str]) -> CloudError | None:
+    if not is_own_user(request):
+        return permission_denied(refusal())
+    if "Origin" in request.headers or _called(request) not in names:
+        return permission_denied("This is not for web pages: see the Host and Origin headers.")
     return None
 
 
-def _entry(address: str, port: int) -> str:
-    """``127.0.0.1``, 8470 as the kernel prints it: ``0100007F:2116`` on this byte order."""
-    (number,) = struct.unpack(
-        f"{'<' if sys.byteorder == 'little' else '>'}I", socket.inet_aton(address)
-    )
-    return f"{number:08X}:{port:04X}"
+def _called(request: web.Request) -> str:
+    """The name by which the caller calls this server, without the port; empty if it has none."""
+    try:
+        return request.url.host or ""
+    except ValueError:
+        return ""

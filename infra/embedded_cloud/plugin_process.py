@@ -12,6 +12,7 @@ from pathlib import Path
 import psutil
 
 from embedded_cloud.hosts.processes import read_record, same_process
+from embedded_cloud.private_files import write_private
 
 _log = logging.getLogger(__name__)
 
@@ -52,7 +53,7 @@ class PluginProcess:
         )
         pid = self._process.pid
         started = psutil.Process(pid).create_time()
-        self._record.write_text(json.dumps({"pid": pid, "create_time": started}))
+        write_private(self._record, json.dumps({"pid": pid, "create_time": started}))
         line = b"" if self._process.stdout is None else await self._process.stdout.readline()
         if not line.strip().isdigit():
             _log.error("the gcp plugin did not come up (it said %r)", line)

@@ -23,6 +23,7 @@ from embedded_cloud.clock import SystemClock, rfc3339
 from embedded_cloud.cloud import Cloud
 from embedded_cloud.errors import CloudError
 from embedded_cloud.plugin_process import PluginProcess
+from embedded_cloud.private_files import private_directory
 from embedded_cloud.server import serving
 from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
@@ -32,6 +33,8 @@ def main() -> int:
     """Serve until SIGTERM or SIGINT. One line of JSON on stdout says whether it serves."""
     arguments = _arguments()
     state_dir: Path = arguments.state_dir
+    # Whatever is made here is nobody else's.
+    os.umask(0o077)
     logging.basicConfig(
         stream=sys.stderr, level=logging.INFO, format="%(asctime)s %(levelname)s %(message)s"
     )
@@ -136,7 +139,7 @@ def _capacity(document: str) -> Capacity:
 @contextlib.contextmanager
 def _only_one(state_dir: Path) -> Iterator[None]:
     """Lock the state directory; the kernel releases it however this process ends."""
-    state_dir.mkdir(parents=True, exist_ok=True)
+    private_directory(state_dir)
     with (state_dir / "lock").open("a") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

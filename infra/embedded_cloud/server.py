@@ -23,6 +23,7 @@ from embedded_cloud.clock import Clock, MovableClock
 from embedded_cloud.cloud import Cloud
 from embedded_cloud.environment import client_environment
 from embedded_cloud.json_types import JsonObject
+from embedded_cloud.peer import LOOPBACK_NAMES, owners_door
 from embedded_cloud.store import Store
 from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
@@ -39,7 +40,7 @@ TICK_S = 0.2
 def create_app(cloud: Cloud) -> web.Application:
     """The application that serves ``cloud``, with its ticker and its hosts."""
     # 0 lifts aiohttp's limit on bodies: weights are uploaded as streams.
-    app = web.Application(client_max_size=0)
+    app = web.Application(client_max_size=0, middlewares=[owners_door(LOOPBACK_NAMES)])
     control.add_routes(app, cloud)
     app.router.add_route("*", "/{path:.*}", cloud.pipeline.handle)
     app.cleanup_ctx.append(_ticker(cloud))
@@ -86,6 +87,7 @@ class EmbeddedCloud:
             script; off by default.
         stub_hosts: whether they get a host that runs nothing and is READY at once.
         project: project named by :meth:`environ`.
+        token: its access token; by default a new one; kept in ``state_dir``.
     """
 
     def __init__(
@@ -97,6 +99,7 @@ class EmbeddedCloud:
         launch_hosts: bool = False,
         stub_hosts: bool = False,
         project: str = "tpuflex-embedded",
+        token: str = "",
     ) -> None:
         self.state_dir = state_dir
         self.project = project
@@ -105,6 +108,7 @@ class EmbeddedCloud:
             clock=clock,
             launch_hosts=launch_hosts or stub_hosts,
             stub_hosts=stub_hosts,
+            token=token,
         )
         if capacity is not None:
             self.cloud.capacity.set(Capacity.from_json(capacity))

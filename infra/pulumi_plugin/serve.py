@@ -12,10 +12,10 @@ from dataclasses import dataclass
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
+from pulumi_plugin.door import HOST, OwnersDoor
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 
-HOST = "127.0.0.1"
 #: Seconds between checks whether the process that started this one is still there.
 _PARENT_CHECK = 1.0
 _OPTIONS = [
@@ -79,7 +79,7 @@ class RunningPlugin:
 
 
 def start(plugin: Plugin, *, threads: int, port: int = 0) -> RunningPlugin:
-    """Serve ``plugin`` in this process.
+    """Serve ``plugin`` in this process, to this process's user and nobody else.
 
     Args:
         plugin: what answers the calls.
@@ -90,10 +90,11 @@ def start(plugin: Plugin, *, threads: int, port: int = 0) -> RunningPlugin:
     Raises:
         OSError: the port is taken.
     """
-    server = grpc.server(ThreadPoolExecutor(threads), options=_OPTIONS)
+    door = OwnersDoor()
+    server = grpc.server(ThreadPoolExecutor(threads), interceptors=[door], options=_OPTIONS)
     provider_pb2_grpc.add_ResourceProviderServicer_to_server(plugin, server)
     try:
-        bound = server.add_insecure_port(f"{HOST}:{port}")
+        door.port = bound = server.add_insecure_port(f"{HOST}:{port}")
     except RuntimeError as error:
         raise OSError(f"cannot listen on {HOST}:{port}: the port is taken") from error
     server.start()

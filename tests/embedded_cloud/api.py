@@ -11,7 +11,7 @@ import requests
 
 PROJECT = "my-project"
 ZONE = "us-east5-a"
-#: The token of clouds whose state directory :func:`with_token` has prepared.
+#: The token of the clouds of tests.
 TOKEN = "ya29.tpuflex-embedded.of-the-tests"
 RUN_S = 7200
 
@@ -101,7 +101,7 @@ class Api:
 
 
 def with_token(state_dir: Path) -> Path:
-    """``state_dir`` with :data:`TOKEN` as the token of its cloud."""
+    """``state_dir`` as if a cloud with :data:`TOKEN` ran there."""
     state_dir.mkdir(parents=True, exist_ok=True)
     path = state_dir / "token"
     path.touch(mode=0o600)

@@ -9,7 +9,7 @@ import pytest
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import Api, with_token
+from tests.embedded_cloud.api import TOKEN, Api
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK, insert
 
 
@@ -22,7 +22,7 @@ def clock() -> ManualClock:
 @pytest.fixture
 def cloud(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
     """An embedded cloud in this process, without hosts."""
-    with EmbeddedCloud(with_token(tmp_path / "emulator"), clock=clock) as running:
+    with EmbeddedCloud(tmp_path / "emulator", token=TOKEN, clock=clock) as running:
         yield running
 
 

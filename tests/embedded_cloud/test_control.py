@@ -12,14 +12,13 @@ from tests.embedded_cloud.api import RUN_S, Api, error_of
 
 
 def _control(cloud: EmbeddedCloud, method: str, name: str, body: object = None) -> object:
-    url = f"{cloud.url}/_emulator/{name}"
-    answer = requests.request(method, url, json=body, timeout=10)
+    answer = Api(cloud.url).call(method, f"_emulator/{name}", body=body)
     assert answer.status_code == 200, answer.text
     return answer.json()
 
 
 def test_health_names_the_process_and_its_services(cloud: EmbeddedCloud) -> None:
-    """Health needs no credential and names the cloud that answers."""
+    """Health names the cloud that answers."""
     health = _control(cloud, "GET", "health")
     assert isinstance(health, dict)
     assert health["status"] == "ok"
@@ -35,6 +34,7 @@ def test_a_web_page_cannot_control_the_cloud(
 ) -> None:
     """A page that the user visits can send requests to loopback; they change nothing."""
     api.create()
+    headers = {**headers, "Authorization": f"Bearer {cloud.token}"}
     answer = requests.post(f"{cloud.url}/_emulator/reset", headers=headers, timeout=10)
     assert error_of(answer)[:2] == (403, "PERMISSION_DENIED")
     assert api.state() == "CREATING"
@@ -54,7 +54,7 @@ def test_moving_the_clock_lets_what_is_due_happen(api: Api, cloud: EmbeddedCloud
 @pytest.mark.parametrize("body", [{}, {"advance": -1}, {"advance": "1"}, {"advance": True}])
 def test_the_clock_refuses_all_but_a_step_forward(cloud: EmbeddedCloud, body: object) -> None:
     """400 that says what is expected."""
-    answer = requests.post(f"{cloud.url}/_emulator/clock", json=body, timeout=10)
+    answer = Api(cloud.url).call("POST", "_emulator/clock", body=body)
     assert error_of(answer)[:2] == (400, "INVALID_ARGUMENT")
 
 
@@ -85,7 +85,7 @@ def test_the_history_can_be_read_from_a_number(api: Api, cloud: EmbeddedCloud) -
     answer = _control(cloud, "GET", "history?after=2")
     assert isinstance(answer, dict)
     assert [call["seq"] for call in answer["calls"]] == [3]
-    bad = requests.get(f"{cloud.url}/_emulator/history?after=x", timeout=10)
+    bad = Api(cloud.url).call("GET", "_emulator/history", after="x")
     assert bad.status_code == 400
 
 

@@ -15,7 +15,7 @@ import pytest
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.hosts.processes import processes_of, same_process
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import Api, flex_start, with_token
+from tests.embedded_cloud.api import TOKEN, Api, flex_start
 
 #: Prints what it sees, reports through the metadata server, and leaves one process behind for
 #: each way to escape: another session, an emptied environment, an orphan.
@@ -45,9 +45,11 @@ def _eventually(what: Callable[[], bool]) -> None:
 @pytest.fixture
 def cloud(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
     """An embedded cloud that launches hosts."""
-    state = with_token(tmp_path / "emulator")
+    state = tmp_path / "emulator"
     capacity: Any = _AT_ONCE
-    with EmbeddedCloud(state, clock=clock, capacity=capacity, launch_hosts=True) as running:
+    with EmbeddedCloud(
+        state, token=TOKEN, clock=clock, capacity=capacity, launch_hosts=True
+    ) as running:
         yield running
 
 
@@ -128,10 +130,10 @@ def test_nothing_of_a_host_outlives_its_node(
 def test_a_host_that_is_powered_off_boots_again(tmp_path: Path) -> None:
     """Emulator stop and start is a reboot: the script runs again, tmpfs is empty, disk stays."""
     script = 'echo boot >> "$TPUFLEX_ROOT/home/boots"; touch "$TPUFLEX_ROOT/dev/shm/$$"; sleep 3600'
-    state = with_token(tmp_path / "emulator")
+    state = tmp_path / "emulator"
     capacity: Any = _AT_ONCE
     for boots in (1, 2):
-        with EmbeddedCloud(state, capacity=capacity, launch_hosts=True) as cloud:
+        with EmbeddedCloud(state, token=TOKEN, capacity=capacity, launch_hosts=True) as cloud:
             if boots == 1:
                 _boot(Api(cloud.url), script)
             root = state / "hosts" / "n1" / "root"

@@ -10,7 +10,7 @@ import pytest
 
 from embedded_cloud.paging import decode_token, encode_token, page
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import PROJECT, Api, flex_start, with_token
+from tests.embedded_cloud.api import PROJECT, TOKEN, Api, flex_start
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK
 
 _PLACE = f"v2alpha1/projects/{PROJECT}/locations/us-east5-a"
@@ -35,8 +35,8 @@ _LISTS = {
 @pytest.fixture(scope="module")
 def filled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Api]:
     """A cloud with three resources of every kind, for all tests of this file."""
-    state_dir = with_token(tmp_path_factory.mktemp("paging") / "emulator")
-    with EmbeddedCloud(state_dir) as cloud:
+    state_dir = tmp_path_factory.mktemp("paging") / "emulator"
+    with EmbeddedCloud(state_dir, token=TOKEN) as cloud:
         _fill(api := Api(cloud.url))
         yield api
 

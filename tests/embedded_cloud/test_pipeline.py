@@ -99,7 +99,7 @@ def test_a_client_that_disconnects_leaves_no_traceback(
     )
     address = urlsplit(cloud.url)
     with socket.create_connection((address.hostname, address.port), timeout=10) as client:
-        head = f"GET {path} HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
+        head = f"GET {path} HTTP/1.1\r\nHost: 127.0.0.1\r\nAuthorization: Bearer {TOKEN}\r\n\r\n"
         client.sendall(head.encode())
         client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
         until(lambda: cloud.cloud.faults.book.struck > 0)

@@ -11,7 +11,7 @@ import requests
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import PROJECT, TOKEN, Api, with_token
+from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 
 _AUTH = {"Authorization": f"Bearer {TOKEN}"}
 _BUCKET = "storage/v1/b/bk-1"
@@ -252,11 +252,11 @@ def test_object_names_that_google_refuses(store: Api, name: str) -> None:
 def test_objects_survive_a_restart(tmp_path: Path) -> None:
     """The same state directory again has the same objects, and no other files."""
     state = tmp_path / "again"
-    with EmbeddedCloud(with_token(state)) as cloud:
+    with EmbeddedCloud(state, token=TOKEN) as cloud:
         api = Api(cloud.url)
         _bucket(api, "bk-1")
         made = _put(api, "x", b"hello")
-    with EmbeddedCloud(with_token(state)) as cloud:
+    with EmbeddedCloud(state, token=TOKEN) as cloud:
         api = Api(cloud.url)
         assert api.call("GET", _path("x")).json()["generation"] == made["generation"]
         assert _media(api, "x").content == b"hello"

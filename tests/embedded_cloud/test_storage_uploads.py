@@ -14,7 +14,7 @@ import pytest
 import requests
 
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import PROJECT, TOKEN, Api, with_token
+from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 
 _AUTH = {"Authorization": f"Bearer {TOKEN}"}
 _QUANTUM = 256 * 1024
@@ -218,12 +218,12 @@ def test_a_session_outlives_a_restart(tmp_path: Path) -> None:
     """Bytes received before a restart count after it, hashes included."""
     state = tmp_path / "again"
     data = b"0123456789abcdef" * (_QUANTUM // 8)
-    with EmbeddedCloud(with_token(state)) as cloud:
+    with EmbeddedCloud(state, token=TOKEN) as cloud:
         api = Api(cloud.url)
         _bucket(api)
         uri = _begin(api).headers["Location"]
         _chunk(uri, data[:_QUANTUM], f"bytes 0-{_QUANTUM - 1}/{len(data)}")
-    with EmbeddedCloud(with_token(state)) as cloud:
+    with EmbeddedCloud(state, token=TOKEN) as cloud:
         uri = cloud.url + uri[uri.index("/upload") :]
         answer = _chunk(uri, b"", f"bytes */{len(data)}")
         assert answer.headers["Range"] == f"bytes=0-{_QUANTUM - 1}"

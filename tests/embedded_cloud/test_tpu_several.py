@@ -26,17 +26,17 @@ def several(count: int = 3, **params: Any) -> dict[str, Any]:
 def inflict(cloud: EmbeddedCloud, name: str, mishap: str) -> requests.Response:
     """Inflict an incident on ``name`` below the place."""
     body = {"name": f"{_PLACE}/{name}", "mishap": mishap}
-    return requests.post(f"{cloud.url}/_emulator/mishap", json=body, timeout=10)
+    return Api(cloud.url).call("POST", "_emulator/mishap", body=body)
 
 
 def names(api: Api) -> list[str]:
     return [node["name"].rpartition("/")[2] for node in api.get("nodes").get("nodes", [])]
 
 
-def test_quota_counts_the_chips_of_all_nodes(api: Api, cloud: EmbeddedCloud) -> None:
+def test_quota_counts_the_chips_of_all_nodes(api: Api) -> None:
     """Three nodes of four chips are twelve: a limit of eight refuses them, all or none."""
     rules = {"quota": {"*": 8}}
-    requests.post(f"{cloud.url}/_emulator/capacity", json=rules, timeout=10).raise_for_status()
+    api.call("POST", "_emulator/capacity", body=rules).raise_for_status()
     status, code, message = error_of(api.create("multi", several()))
     assert (status, code) == (429, "RESOURCE_EXHAUSTED")
     assert "TPUV6EPreemptible" in message

@@ -25,7 +25,7 @@ def api(cloud: EmbeddedCloud) -> Api:
 @pytest.fixture
 def control(cloud: EmbeddedCloud) -> Control:
     """The control API of the test's cloud."""
-    return Control(cloud.url)
+    return Control(cloud.url, cloud.token)
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ import requests
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
-from tests.embedded_cloud.api import Api, with_token
+from tests.embedded_cloud.api import TOKEN, Api
 
 CREATE = "tpu.projects.locations.queuedResources.create"
 Rule = dict[str, Any]
@@ -25,7 +25,7 @@ Rule = dict[str, Any]
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
     """An embedded cloud whose clock stands still."""
-    with EmbeddedCloud(with_token(tmp_path / "emulator"), clock=ManualClock()) as running:
+    with EmbeddedCloud(tmp_path / "emulator", token=TOKEN, clock=ManualClock()) as running:
         yield running
 
 
@@ -214,12 +214,10 @@ def test_random_rules_are_set_by_their_seed(control: Control) -> None:
         {"random": {"seed": 1, "method_ids": [CREATE], "names": ["nothing"]}},
     ],
 )
-def test_what_is_not_understood_changes_nothing(cloud: EmbeddedCloud, body: Rule) -> None:
+def test_what_is_not_understood_changes_nothing(api: Api, body: Rule) -> None:
     """400, and not one of the rules is in force."""
-    url = f"{cloud.url}/_emulator/faults"
-
-    assert requests.post(url, json=body, timeout=10).status_code == 400
-    assert requests.get(url, timeout=10).json()["rules"] == []
+    assert api.call("POST", "_emulator/faults", body=body).status_code == 400
+    assert api.call("GET", "_emulator/faults").json()["rules"] == []
 
 
 def test_removing_tells_what_there_was(api: Api, control: Control) -> None:

@@ -14,7 +14,7 @@ import requests
 
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
-from tests.embedded_cloud.api import Api, with_token
+from tests.embedded_cloud.api import TOKEN, Api
 from tests.reliability.families import FAMILY, POLITE, Spawn
 
 CREATE = "tpu.projects.locations.queuedResources.create"
@@ -22,7 +22,7 @@ CREATE = "tpu.projects.locations.queuedResources.create"
 
 @pytest.fixture
 def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
-    with EmbeddedCloud(with_token(tmp_path / "emulator")) as running:
+    with EmbeddedCloud(tmp_path / "emulator", token=TOKEN) as running:
         yield running
 
 

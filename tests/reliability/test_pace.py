@@ -13,7 +13,7 @@ from embedded_cloud.clock import ManualClock, OffsetClock
 from embedded_cloud.cloud import Cloud
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
-from tests.embedded_cloud.api import Api, with_token
+from tests.embedded_cloud.api import TOKEN, Api
 from tpuflex.errors import EmulatorError
 from tpuflex.gcp.timing import Timing
 
@@ -56,10 +56,10 @@ def test_a_clock_does_not_run_slower_than_time() -> None:
 
 def test_hours_in_the_queue_pass_in_a_moment(tmp_path: Path) -> None:
     """Queue wait, provisioning and the run itself follow the speed; so does a restarted cloud."""
-    state = with_token(tmp_path / "emulator")
+    state = tmp_path / "emulator"
     capacity = {"grant_after_s": 7200, "provisioning_s": 600}
-    with EmbeddedCloud(state, capacity=dict(capacity)) as cloud:
-        control, api = Control(cloud.url), Api(cloud.url)
+    with EmbeddedCloud(state, token=TOKEN, capacity=dict(capacity)) as cloud:
+        control, api = Control(cloud.url, cloud.token), Api(cloud.url)
         assert control.call("GET", "clock")["speed"] == 1
         api.create()
         control.speed(36_000)
@@ -78,7 +78,9 @@ def test_a_clock_that_stands_still_cannot_be_sped_up(tmp_path: Path) -> None:
     with EmbeddedCloud(tmp_path / "emulator", clock=ManualClock()) as cloud:
         url = f"{cloud.url}/_emulator/clock"
         for body in ({"speed": 2}, {"speed": 0.5}, {"speed": "2"}, {}, {"advnce": 1}):
-            assert requests.post(url, json=body, timeout=10).status_code == 400, body
+            headers = {"Authorization": f"Bearer {cloud.token}"}
+            answer = requests.post(url, json=body, headers=headers, timeout=10)
+            assert answer.status_code == 400, body
 
 
 def test_without_a_pace_the_machines_clocks_count() -> None:

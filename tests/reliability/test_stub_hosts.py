@@ -7,16 +7,16 @@ from pathlib import Path
 
 from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
-from tests.embedded_cloud.api import Api, with_token
+from tests.embedded_cloud.api import TOKEN, Api
 from tpuflex.operate.host import host_report
 
 
 def test_a_stub_host_says_ready_and_runs_nothing(tmp_path: Path) -> None:
     """The guest attributes of a host that has served, with a word that it has not; no process,
     no directory; a node that is made anew says so anew."""
-    state = with_token(tmp_path / "emulator")
-    with EmbeddedCloud(state, stub_hosts=True, capacity={"grant_after_s": 0}) as cloud:
-        api, control = Api(cloud.url), Control(cloud.url)
+    state = tmp_path / "emulator"
+    with EmbeddedCloud(state, token=TOKEN, stub_hosts=True, capacity={"grant_after_s": 0}) as cloud:
+        api, control = Api(cloud.url), Control(cloud.url, cloud.token)
         api.create()
         control.advance(60)
         deadline = time.monotonic() + 10

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
+from embedded_cloud.control_client import OwnersConnection
 from embedded_cloud.gcp_plugin.waiting import Waiter
 from embedded_cloud.json_types import JsonObject, JsonValue, child, text
 from tpuflex.errors import ApiError, EmulatorError
@@ -68,7 +69,7 @@ class Rest:
         raise AssertionError("unreachable: the pauses never end by themselves")
 
     def _send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, JsonObject]:
-        connection = http.client.HTTPConnection(self._host, self._port, timeout=_TIMEOUT_S)
+        connection = OwnersConnection(self._host, self._port, timeout=_TIMEOUT_S)
         headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "tpuflex-gcp-stand-in"}
         payload = None
         if body is not None:

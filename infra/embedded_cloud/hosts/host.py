@@ -149,6 +149,8 @@ class Host:
                 stdout=serial,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
+                # As on a real host; the embedded cloud itself makes everything private.
+                umask=0o022,
             )
         record = {
             "pid": self._init.pid,

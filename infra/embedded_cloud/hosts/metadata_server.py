@@ -14,10 +14,12 @@ from aiohttp import web
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_tree import Tree, find, metadata_tree, render
 from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.peer import is_other_user
+from embedded_cloud.peer import owners_door
 
 _ROOT = "/computeMetadata/v1"
 _FLAVOR = {"Metadata-Flavor": "Google"}
+#: Names of a metadata server, beside the host's address.
+_NAMES = frozenset({"metadata.google.internal", "metadata"})
 
 #: https://cloud.google.com/compute/docs/metadata/manage-guest-attributes#limitations
 _MAX_GUEST_VALUE = 256 * 1024
@@ -46,7 +48,7 @@ class MetadataServer:
 
     async def start(self) -> None:
         """Listen on the host's address at a free port."""
-        app = web.Application()
+        app = web.Application(middlewares=[owners_door(_NAMES | {self._spec.address})])
         app.router.add_get("/", self._ping)
         app.router.add_get(f"{_ROOT}/instance/guest-attributes/{{path:.*}}", self._get_guest)
         app.router.add_put(
@@ -111,11 +113,7 @@ class MetadataServer:
 
 def _is_metadata_request(request: web.Request) -> bool:
     flavor = request.headers.get("Metadata-Flavor", "")
-    return (
-        flavor == "Google"
-        and "X-Forwarded-For" not in request.headers
-        and not is_other_user(request)
-    )
+    return flavor == "Google" and "X-Forwarded-For" not in request.headers
 
 
 def _answer(found: Tree | None, request: web.Request) -> web.Response:

@@ -101,16 +101,14 @@ class Daemon:
         Raises:
             EmulatorError: it is not running, or refused the call.
         """
-        import requests
+        import http.client
 
-        url = f"{self.require().url}/_emulator/{action}"
-        with requests.Session() as session:
-            session.trust_env = False
-            try:
-                answer = session.request(method, url, json=body, timeout=_TIMEOUT)
-            except requests.RequestException as error:
-                raise EmulatorError(f"{url} does not answer: {type(error).__name__}.") from error
-        document: dict[str, Any] = answer.json()
-        if not answer.ok:
-            raise EmulatorError(f"{document.get('error', {}).get('message', answer.status_code)}")
-        return document
+        from embedded_cloud import control_client
+
+        address = self.require()
+        try:
+            return control_client.call(
+                self.state, address.port, method, action, body, timeout_s=_TIMEOUT
+            )
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise EmulatorError(f"{address.url} does not answer: {error}.") from error

@@ -18,7 +18,7 @@ from embedded_cloud.gcp_plugin.tables import TYPES
 from embedded_cloud.server import EmbeddedCloud
 from pulumi_plugin.values import Properties, Value
 from pulumi_plugin.wire import decode, encode, secret_keys
-from tests.embedded_cloud.api import with_token
+from tests.embedded_cloud.api import TOKEN
 
 PROJECT = "plugin-project"
 REGION = "us-east5"
@@ -177,7 +177,7 @@ def refusal(error: grpc.RpcError) -> str:
 @contextmanager
 def embedded(state_dir: Path) -> Iterator[tuple[EmbeddedCloud, RunningPlugin]]:
     """An embedded cloud of its own, and the plugin in front of it."""
-    with EmbeddedCloud(with_token(state_dir)) as cloud:
+    with EmbeddedCloud(state_dir, token=TOKEN) as cloud:
         plugin = serve(cloud.url, token=cloud.token, environ={})
         try:
             yield cloud, plugin
