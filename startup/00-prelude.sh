@@ -4,11 +4,11 @@
 # The files of this directory, one after the other, are the host's startup script. They are the
 # same for every stack: what varies comes as JSON from the metadata key `tpuflex-config` and is
 # only ever data. The script runs at every boot, and may be run again at any time: each phase
-# keeps what is already right. Needed on the host: docker, curl, python3, and what every Debian
-# and Ubuntu has (bash 5, coreutils, findutils, util-linux).
+# keeps what is already right. Needed on the host: docker and the iptables that it needs itself,
+# curl, python3, and what every Debian and Ubuntu has (bash 5, coreutils, findutils, util-linux).
 #
-# Guest attributes, namespace `tpuflex`: phase, detail, error, timeline. The last phase is READY:
-# the host has served a completion.
+# Guest attributes, namespace `tpuflex`: phase, detail, error, timeline, isolation. The last phase is
+# READY: the host has served a completion.
 #
 # Environment, all optional:
 #   TPUFLEX_ROOT       put before every absolute path; an emulated host has its own root

@@ -7,7 +7,7 @@ set -Eeuo pipefail
 # make_directories: where the script keeps its state, its log, and what must not reach a disk.
 make_directories() {
     private_directory "$STATE_DIR"
-    STATE_IS_OURS=1
+    export STATE_IS_OURS=1
     private_directory "$LOG_DIR"
     private_directory "$MEMORY_DIR"
     # An emulated host has no file systems of its own.

@@ -43,6 +43,7 @@ TEXT = {
         "name": r"[a-zA-Z0-9][a-zA-Z0-9_.-]+",
         "image": r"[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}",
         "shm_size": r"\d+[bkmg]?",
+        "isolation": r"required|preferred|none",
     },
     "serving": {"model_name": r"[^\x00-\x1f]+"},
     "weights": {

@@ -89,18 +89,21 @@ start_container() {
     read -r status _restarts _code running_spec <<<"$(container_state)"
     if [[ $status == running && $running_spec == "$spec" ]]; then
         detail 'the container already runs with this configuration'
+        report isolation "$(<"$STATE_DIR/isolation")"
         return 0
     fi
     if [[ $status != absent ]]; then
         detail "replacing the container that is $status"
         docker rm --force "$name" >/dev/null
     fi
-    run_container "$name" "$spec"
+    run_server
 }
 
+# run_container ADDRESS OPTION...: start the server so that it listens on ADDRESS; 1, with the
+# reason in run.problem, when docker cannot.
 run_container() {
-    local name=$1 spec=$2 entry
-    local -a args=() env=() options=()
+    local address=$1 entry
+    local -a args=() env=() options=("${@:2}")
     setting_list serving.args args
     setting_list container.env env
     for entry in "${env[@]}"; do
@@ -111,8 +114,8 @@ run_container() {
     fi
     # --mount, not --volume: it refuses a source that is not there instead of making a directory
     # of it, which docker would otherwise do after a reboot, before this script has run.
-    if ! docker run --detach --name "$name" --label "tpuflex.spec=$spec" \
-        --restart unless-stopped --network host --privileged \
+    docker run --detach --name "$(setting container.name)" \
+        --label "tpuflex.spec=$(container_spec)" --restart unless-stopped \
         --shm-size "$(setting container.shm_size)" \
         --log-driver json-file --log-opt max-size=100m --log-opt max-file=3 \
         --mount "type=bind,source=$WEIGHTS_DIR,target=$WEIGHTS_DIR,readonly" \
@@ -120,8 +123,6 @@ run_container() {
         "${options[@]}" --entrypoint /bin/bash "$(setting container.image)" \
         "$GUARD_DIR/entrypoint.sh" "$GUARD_DIR" "$SECRETS_DIR" \
         --model "$WEIGHTS_DIR" --served-model-name "$(setting serving.model_name)" \
-        --host "$(<"$STATE_DIR/address")" --port "$(setting serving.port)" "${args[@]}" \
-        >/dev/null 2>"$STATE_DIR/run.problem"; then
-        fail container "docker cannot start the container: $(tail --bytes=600 "$STATE_DIR/run.problem")"
-    fi
+        --host "$address" --port "$(setting serving.port)" "${args[@]}" \
+        >/dev/null 2>"$STATE_DIR/run.problem"
 }

@@ -40,6 +40,10 @@ require_container() {
         ;;
     esac
     local lines
+    if is_isolated && [[ $(setting container.isolation) == preferred ]]; then
+        fall_back "the server died with status $code: $(last_lines 1)"
+        return 0
+    fi
     lines=$(last_lines)
     docker stop "$(setting container.name)" >/dev/null 2>&1 || true
     fail container-died "the server died with status $code: $lines"

@@ -6,9 +6,15 @@ from pathlib import Path
 
 import pytest
 
-from embedded_cloud.docker.arguments import DockerError, parse_run
+from embedded_cloud.docker.arguments import parse_run
+from embedded_cloud.docker.errors import DockerError
 
 IMAGE = "tpuflex/vllm-cpu@sha256:" + "0" * 64
+ISOLATED = [
+    *("-d", "--network", "tpuflex", "--dns", "192.0.2.53", "--device", "/dev/null"),
+    *("--cap-drop", "ALL", "--cap-add", "SYS_RESOURCE", "--security-opt", "no-new-privileges"),
+    *("--pids-limit", "16384", "--ulimit", "memlock=-1:-1"),
+]
 
 
 def test_reads_what_the_startup_script_writes(tmp_path: Path) -> None:
@@ -29,6 +35,15 @@ def test_reads_what_the_startup_script_writes(tmp_path: Path) -> None:
     assert request.labels == {"tpuflex.spec": "abc"}
     assert request.mounts == {str(tmp_path): True}
     assert request.restart == "unless-stopped"
+    assert request.privileged
+
+
+def test_reads_what_the_startup_script_writes_for_isolation() -> None:
+    """Every option of an isolated container is understood."""
+    request = parse_run([*ISOLATED, "--publish", "127.0.0.2:8000:8000", IMAGE])
+    assert request.network == "tpuflex"
+    assert request.ports == ["127.0.0.2:8000:8000"]
+    assert not request.privileged
 
 
 def test_volumes_keep_their_path(tmp_path: Path) -> None:
@@ -41,7 +56,10 @@ def test_volumes_keep_their_path(tmp_path: Path) -> None:
     ("arguments", "message"),
     [
         (["--gpus", "all", IMAGE], "--gpus"),
-        (["-p", "80:80", IMAGE], "-p"),
+        (["-p", "80:80", IMAGE], "ADDRESS"),
+        (["-p", "127.0.0.1:80:80", IMAGE], "discarded"),
+        (["--cap-drop", "ALL", IMAGE], "keeps all rights"),
+        (["--read-only", IMAGE], "--read-only"),
         (["--env-file", "f", IMAGE], "--env-file"),
         (["-e", "TOKEN", IMAGE], "inherit"),
         (["-v", "/etc:/other", IMAGE], "mount namespace"),
@@ -63,8 +81,37 @@ def test_refuses_what_it_cannot_honour(arguments: list[str], message: str) -> No
     assert message in caught.value.message
 
 
-@pytest.mark.parametrize("arguments", [["--network", "host", IMAGE], ["-d", IMAGE]])
-def test_needs_detached_and_host_network(arguments: list[str]) -> None:
-    """A container in the foreground or in a network of its own is refused."""
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--publish", "8000:8000"], "ADDRESS"),
+        (["--publish", "127.0.0.1:8000:70000"], "invalid port"),
+        (["--publish", "127.0.0.1:8000-8001:8000"], "ADDRESS"),
+        (["--privileged"], "--network host only"),
+        (["--dns", "localhost"], "not an ip address"),
+        (["--device", "/dev/none"], "no such file"),
+        (["--device", "/etc/passwd"], "not a device node"),
+        (["--device", "/dev/null:/dev/other"], "keeps its path"),
+        (["--cap-drop", "NET_RAW"], "only ALL"),
+        (["--cap-add", "SYS_ADMIN"], "only SYS_RESOURCE"),
+        (["--security-opt", "seccomp=unconfined"], "only no-new-privileges"),
+        (["--pids-limit", "many"], "many"),
+        (["--ulimit", "nofile=5"], "only memlock"),
+        (["--ulimit", "memlock=9:5"], "soft limit"),
+    ],
+)
+def test_refuses_what_would_weaken_isolation(arguments: list[str], message: str) -> None:
+    """What a container on a bridge cannot have here is an error that names it."""
+    with pytest.raises(DockerError) as caught:
+        parse_run([*ISOLATED, *arguments, IMAGE])
+    assert message in caught.value.message
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--network", "host", IMAGE], ["-d", IMAGE], ["-d", "--network", "tpuflex", IMAGE]],
+)
+def test_needs_detached_and_a_network(arguments: list[str]) -> None:
+    """A container in the foreground, without a network, or on a bridge with rights is refused."""
     with pytest.raises(DockerError):
         parse_run(arguments)

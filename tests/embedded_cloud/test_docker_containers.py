@@ -13,9 +13,9 @@ from typing import Any
 import psutil
 import pytest
 
-from embedded_cloud.docker.arguments import DockerError
 from embedded_cloud.docker.commands import Docker
 from embedded_cloud.docker.containers import Containers
+from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.image_lock import read_lock
 from embedded_cloud.images import embedded_image, image_directory
 

@@ -124,7 +124,8 @@ class Handler(BaseHTTPRequestHandler):
             return self._object(path.removeprefix("/storage/v1/b/bucket-1/o/"))
         if path.startswith("/v1/projects/"):
             return self._secret(path.removeprefix("/v1/").removesuffix(":access"))
-        if not self.container.exists() or not self.cloud.health:
+        crashes = self.container.with_name("crashes").exists()
+        if crashes or not self.container.exists() or not self.cloud.health:
             return self._answer(503)
         if path == "/health":
             return self._answer(200)

@@ -4,6 +4,7 @@ server for all its requests. bash, curl and python3 are real."""
 from __future__ import annotations
 
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -31,6 +32,7 @@ pull)
     echo 'no route to registry' >&2
     exit 1
     ;;
+network) [[ $2 != inspect || -e $here/network ]] && : >"$here/network" ;;
 inspect) [[ -e $here/container.json ]] && cat "$here/container.json" ;;
 logs) cat "$here/container.log" 2>/dev/null ;;
 rm) rm -f "$here/container.json" ;;
@@ -46,6 +48,14 @@ run)
     printf ' "Config": {"Labels": {"tpuflex.spec": "%s"}}}]\n' "$spec" >>"$here/container.json"
     ;;
 esac
+"""
+
+_IPTABLES = r"""#!/bin/bash
+# Records each rule that is set.
+here=${0%/*}/..
+[[ $3 != --check ]] || exit 1
+[[ ! -e $here/iptables-broken ]] || exit 3
+printf '%s\n' "${*:3}" >>"$here/iptables.calls"
 """
 
 _SLEEP = """#!/bin/bash
@@ -74,12 +84,17 @@ class StartupHost:
         handler.container = directory / "container.json"  # type: ignore[attr-defined]
         self._server = Server(("127.0.0.1", 0), handler)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
-        for name, text in {"docker": _DOCKER, "sleep-stub": _SLEEP}.items():
+        for name, text in {
+            "docker": _DOCKER,
+            "iptables": _IPTABLES,
+            "sleep-stub": _SLEEP,
+        }.items():
             self.command(name, text)
         (directory / "bin" / "python3").symlink_to(sys.executable)
         self.script = directory / "startup-script"
         self.script.write_text(startup_script())
         self.cloud.config = self.config()
+        self.devices("vfio/vfio", "vfio/0")
 
     def close(self) -> None:
         """Stop the server."""
@@ -98,6 +113,14 @@ class StartupHost:
         path.write_text(text)
         path.chmod(0o755)
 
+    def devices(self, *names: str) -> None:
+        """Let these, and no others, be the devices of the host, below /dev."""
+        shutil.rmtree(self.root / "dev", ignore_errors=True)
+        for name in names:
+            device = self.root / "dev" / name
+            device.parent.mkdir(parents=True, exist_ok=True)
+            device.symlink_to("/dev/null")
+
     def mark(self, name: str) -> Path:
         """A file that changes how the docker of this host behaves."""
         path = self.directory / name
@@ -113,6 +136,7 @@ class StartupHost:
                 "name": "vllm",
                 "image": "registry/vllm@sha256:" + "ab" * 32,
                 "shm_size": "1g",
+                "isolation": "preferred",
                 "env": {"PLAIN": "two words; $(touch injected) 'quoted'"},
             },
             "serving": {

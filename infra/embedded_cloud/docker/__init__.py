@@ -1,6 +1,8 @@
 """The ``docker`` of an emulated host: it starts an image's command as a process.
 
-It has no namespaces: network, processes and files are the machine's own. A startup script can
-rely on the command line, the container's environment (nothing is inherited), its log, its restart
-policy and its name. Options that cannot be honoured are refused by name.
+A container on a bridge has a network namespace of its own, without any way out; its processes and
+files, and the network of one on `--network host`, are the machine's. A startup script can rely on
+the command line, the container's environment (nothing is inherited), its log, its restart policy,
+its name, its published ports and the capabilities that it lost. Options that cannot be honoured
+are refused by name.
 """

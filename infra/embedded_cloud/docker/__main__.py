@@ -6,9 +6,9 @@ import os
 import sys
 from pathlib import Path
 
-from embedded_cloud.docker.arguments import DockerError
 from embedded_cloud.docker.commands import Docker
 from embedded_cloud.docker.containers import Containers
+from embedded_cloud.docker.errors import DockerError
 
 
 def main() -> int:

@@ -7,19 +7,15 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from embedded_cloud.docker import rights
+from embedded_cloud.docker.errors import DockerError
+
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+")
 _RESTART = ("no", "always", "unless-stopped")
 _SHM_SIZE = re.compile(r"\d+[bkmg]?")
 _LOG_OPTIONS = ("max-size", "max-file")
-
-
-class DockerError(Exception):
-    """What docker writes to stderr, with its exit code."""
-
-    def __init__(self, message: str, code: int = 125) -> None:
-        super().__init__(message)
-        self.message = message
-        self.code = code
+_PUBLISHED = re.compile(r"(?P<address>[0-9.]+):(?P<outside>\d+):(?P<inside>\d+)(/tcp)?")
+HOST_NETWORK = "host"
 
 
 @dataclass(slots=True)
@@ -35,6 +31,10 @@ class RunRequest:
         environment: variables of the container, on top of the image's.
         labels: labels of the container.
         mounts: directories and files bound at their own path, with whether read-only.
+        network: ``host``, or the name of a bridge.
+        ports: published ports, as ``ADDRESS:OUTSIDE:INSIDE``.
+        privileged: whether it keeps all rights.
+        given_up: the options with which it gives up rights.
     """
 
     image: str = ""
@@ -47,6 +47,9 @@ class RunRequest:
     mounts: dict[str, bool] = field(default_factory=dict)
     detached: bool = False
     network: str = ""
+    ports: list[str] = field(default_factory=list)
+    privileged: bool = False
+    given_up: set[str] = field(default_factory=set)
 
 
 def parse_run(arguments: Sequence[str]) -> RunRequest:
@@ -65,6 +68,11 @@ def parse_run(arguments: Sequence[str]) -> RunRequest:
         flag, has_value, value = word.partition("=")
         if flag in _SWITCHES and not has_value:
             request.detached = request.detached or flag in ("-d", "--detach")
+            request.privileged = request.privileged or flag == "--privileged"
+            continue
+        if flag in _RIGHTS:
+            _RIGHTS[flag](value if has_value else _next(flag, rest))
+            request.given_up |= {flag} & _ALL_GIVEN_UP
             continue
         if flag not in _VALUES:
             raise DockerError(f"unknown flag: {flag} (this stand-in for docker refuses it)")
@@ -73,9 +81,29 @@ def parse_run(arguments: Sequence[str]) -> RunRequest:
         raise DockerError("'docker run' requires at least 1 argument: the image")
     if not request.detached:
         raise DockerError("only detached containers are supported: give -d")
-    if request.network != "host":
-        raise DockerError("there are no network namespaces here: give --network host")
+    _check_network(request)
     return request
+
+
+def _check_network(request: RunRequest) -> None:
+    if request.network == HOST_NETWORK:
+        if request.ports:
+            raise DockerError("published ports are discarded with --network host: remove --publish")
+        if request.given_up:
+            raise DockerError(
+                f"{', '.join(sorted(request.given_up))}: a container with --network host keeps all"
+                " rights here"
+            )
+        return
+    if not request.network:
+        raise DockerError("there is no default network here: give --network host or a bridge")
+    if request.privileged:
+        raise DockerError("--privileged is possible with --network host only")
+    if request.given_up != _ALL_GIVEN_UP:
+        raise DockerError(
+            "a container on a bridge has no rights here: give"
+            " --cap-drop ALL --security-opt no-new-privileges"
+        )
 
 
 def _next(flag: str, rest: Iterator[str]) -> str:
@@ -150,6 +178,18 @@ def _bind(request: RunRequest, source: str, destination: str, *, read_only: bool
     request.mounts[source] = read_only
 
 
+def _publish(request: RunRequest, value: str) -> None:
+    match = _PUBLISHED.fullmatch(value)
+    if match is None:
+        # Without an address, docker publishes on all addresses of the machine.
+        raise DockerError(f"port {value!r} is not supported: write ADDRESS:OUTSIDE:INSIDE")
+    rights.check_address("--publish", match["address"])
+    for port in (match["outside"], match["inside"]):
+        if not 1 <= int(port) <= 65535:
+            raise DockerError(f"invalid port specification: {value!r}")
+    request.ports.append(value.removesuffix("/tcp"))
+
+
 def _shm_size(request: RunRequest, value: str) -> None:  # noqa: ARG001
     # The machine's own /dev/shm is used; the value is only checked.
     if not _SHM_SIZE.fullmatch(value):
@@ -167,6 +207,7 @@ def _log_option(request: RunRequest, value: str) -> None:  # noqa: ARG001
         raise DockerError(f"log option {key!r} is not supported: use {', '.join(_LOG_OPTIONS)}")
 
 
+_ALL_GIVEN_UP = {"--cap-drop", "--security-opt"}
 _SWITCHES = ("-d", "--detach", "--privileged")
 _VALUES = {
     "--name": _name,
@@ -184,4 +225,16 @@ _VALUES = {
     "--log-driver": _log_driver,
     "--log-opt": _log_option,
     "--entrypoint": _entrypoint,
+    "-p": _publish,
+    "--publish": _publish,
+}
+#: Options that are checked, or that every container on a bridge has here: see `_check_network`.
+_RIGHTS = {
+    "--dns": rights.check_dns,
+    "--device": rights.check_device,
+    "--cap-drop": rights.check_cap_drop,
+    "--cap-add": rights.check_cap_add,
+    "--security-opt": rights.check_security_option,
+    "--pids-limit": rights.check_pids_limit,
+    "--ulimit": rights.check_ulimit,
 }

@@ -13,8 +13,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TextIO
 
-from embedded_cloud.docker.arguments import DockerError, RunRequest, parse_run
+from embedded_cloud.docker.arguments import HOST_NETWORK, RunRequest, parse_run
 from embedded_cloud.docker.containers import Container, Containers, stop
+from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.networks import Networks, require_namespaces
 from embedded_cloud.images import InstalledImage, ensure_image, installed_image
 from tpuflex.errors import EmulatorError
 
@@ -50,6 +52,7 @@ class Docker:
             "version": self._info,
             "pull": self._pull,
             "image": self._image,
+            "network": Networks(self.containers.host, self.out).run,
             "run": self._run,
             "ps": self._ps,
             "inspect": self._inspect,
@@ -108,6 +111,9 @@ class Docker:
                 f' already in use by container "{taken.id}".'
             )
         container = self._container(request, container_id, self._pulled(request.image))
+        if request.network != HOST_NETWORK:
+            Networks(self.containers.host, self.out).require(request.network)
+            require_namespaces()
         self.containers.save(container)
         self._start(container)
         self._say(container_id)
@@ -141,6 +147,8 @@ class Docker:
             labels=request.labels,
             mounts=request.mounts,
             restart=request.restart,
+            network=request.network,
+            ports=request.ports,
         )
 
     def _start(self, container: Container, within: float = 20.0) -> None:
@@ -233,7 +241,11 @@ def _inspected(container: Container) -> dict[str, object]:
             "Env": [f"{key}={value}" for key, value in container.environment.items()],
             "Cmd": container.command,
         },
-        "HostConfig": {"RestartPolicy": {"Name": container.restart}, "NetworkMode": "host"},
+        "HostConfig": {
+            "RestartPolicy": {"Name": container.restart},
+            "NetworkMode": container.network,
+            "Privileged": container.network == HOST_NETWORK,
+        },
         "Mounts": [
             {"Type": "bind", "Source": path, "Destination": path, "RW": not read_only}
             for path, read_only in container.mounts.items()

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import psutil
 
-from embedded_cloud.docker.arguments import DockerError
+from embedded_cloud.docker.errors import DockerError
 
 
 @dataclass(slots=True)
@@ -33,6 +33,8 @@ class Container:
         labels: its labels.
         mounts: paths it was given, with whether read-only (not enforced).
         restart: restart policy.
+        network: ``host``, or a bridge: then it has a network of its own.
+        ports: published ports of one with a network of its own, as ``ADDRESS:OUTSIDE:INSIDE``.
         status: created, running, restarting, exited.
         exit_code: of the last exit.
         restart_count: how often the restart policy started it again.
@@ -49,6 +51,8 @@ class Container:
     labels: dict[str, str] = field(default_factory=dict)
     mounts: dict[str, bool] = field(default_factory=dict)
     restart: str = "no"
+    network: str = "host"
+    ports: list[str] = field(default_factory=list)
     status: str = "created"
     exit_code: int = 0
     restart_count: int = 0

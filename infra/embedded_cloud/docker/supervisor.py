@@ -20,6 +20,7 @@ from types import FrameType
 import psutil
 
 from embedded_cloud.docker.containers import Container, Containers
+from embedded_cloud.docker.networks import in_own_network
 
 #: As docker's: the delay doubles from 100 ms to a minute, and is reset after 10 s of life.
 FIRST_DELAY, LONGEST_DELAY, HEALTHY_AFTER = 0.1, 60.0, 10.0
@@ -68,7 +69,7 @@ class Supervisor:
         with self._containers.log(container.name).open("ab") as log:
             try:
                 self._child = subprocess.Popen(
-                    container.command,
+                    in_own_network(container) if container.network != "host" else container.command,
                     cwd=self._containers.files(container.name),
                     env=container.environment,
                     stdin=subprocess.DEVNULL,

@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from embedded_cloud.hosts import init
+from embedded_cloud.hosts import init, iptables
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_server import MetadataServer
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.json_types import JsonObject
 
-_ROOT_DIRECTORIES = ("run", "dev/shm", "var/log", "tmp", "home")
+_ROOT_DIRECTORIES = ("run", "dev/shm", "dev/vfio", "var/log", "tmp", "home")
 
 _EXIT_CODE = "startup-script.exit-code"
 
@@ -123,9 +124,17 @@ class Host:
             (self.root / name).mkdir(mode=0o755, parents=True, exist_ok=True)
         binaries = self.directory / "bin"
         binaries.mkdir(exist_ok=True)
-        docker = binaries / "docker"
-        docker.write_text(f'#!/bin/sh\nexec "{sys.executable}" -m embedded_cloud.docker "$@"\n')
-        docker.chmod(0o755)
+        commands = {
+            "docker": "-m embedded_cloud.docker",
+            "iptables": f'-I -S "{iptables.__file__}"',
+        }
+        for name, program in commands.items():
+            command = binaries / name
+            command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {program} "$@"\n')
+            command.chmod(0o755)
+        for device in ("vfio", *map(str, range(chips(self.spec.machine_type)))):
+            # Only root could make a device; one that takes anything is a device all the same.
+            (self.root / "dev" / "vfio" / device).symlink_to("/dev/null")
 
     def _launch(self, script: str) -> None:
         import psutil  # not needed, and slow to import, without hosts
@@ -158,6 +167,12 @@ class Host:
             "node": self.spec.node_name,
         }
         _write_atomically(self.directory / "host.json", json.dumps(record))
+
+
+def chips(machine_type: str) -> int:
+    """The chips of a host, such as 8 of a ``ct6e-standard-8t``; 1 where the name does not say."""
+    match = re.search(r"-(\d+)t$", machine_type)
+    return int(match[1]) if match else 1
 
 
 def power_off(directory: Path, *, erase: bool) -> None:

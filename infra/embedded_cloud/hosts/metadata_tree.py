@@ -65,6 +65,7 @@ def tpu_env(spec: HostSpec) -> str:
     """The ``tpu-env`` attribute: lines of ``KEY: 'value'`` that libtpu's callers read."""
     values = {
         "ACCELERATOR_TYPE": spec.accelerator_type,
+        "ALT": "false",
         "CONSUMER_PROJECT_ID": spec.project,
         "CONSUMER_PROJECT_NUMBER": spec.project_number,
         "NODE_ID": spec.node_id,

@@ -15,7 +15,7 @@ from tpuflex.boot.manifest import MANIFEST_NAME
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.naming import HF_TOKEN, Names, SecretRole, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
-from tpuflex.settings.serving import ServingFlags
+from tpuflex.settings.serving import Isolation, ServingFlags
 
 CONTAINER_NAME = "vllm"
 #: Files downloaded at a time; a single stream does not fill a host's network.
@@ -64,6 +64,8 @@ class ContainerConfig(_Frozen):
     """Image reference with digest."""
     shm_size: str
     """Shared memory, as docker writes it."""
+    isolation: Isolation
+    """Whether it runs without the host's rights and network."""
     env: dict[str, str]
     """Its environment, none of it secret."""
 
@@ -155,6 +157,7 @@ def boot_config(settings: StackSettings, names: Names) -> BootConfig:
             name=CONTAINER_NAME,
             image=serving.image,
             shm_size=serving.shm_size,
+            isolation=serving.isolation,
             env={**DEFAULT_ENVIRONMENT, **offline, **serving.env},
         ),
         serving=ServingConfig(

@@ -53,12 +53,14 @@ class HostReport:
         detail: free text for people, such as how far a download has come.
         error: empty, or ``<code>: text`` when the boot failed.
         timeline: when each phase began, in seconds since the epoch.
+        isolation: ``isolated``, or ``privileged: why``; empty before the container starts.
     """
 
     phase: str = ""
     detail: str = ""
     error: str = ""
     timeline: Mapping[str, float] = field(default_factory=dict)
+    isolation: str = ""
 
     @property
     def ready(self) -> bool:
@@ -89,6 +91,7 @@ class HostReport:
             "detail": self.detail,
             "error": self.error,
             "timeline": dict(self.timeline),
+            "isolation": self.isolation,
         }
 
 
@@ -105,6 +108,7 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         detail=printable(attributes.get("detail", "")),
         error=printable(attributes.get("error", ""), lines=True),
         timeline=_timeline(attributes.get("timeline", "")),
+        isolation=attributes.get("isolation", ""),
     )
 
 

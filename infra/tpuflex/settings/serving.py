@@ -11,6 +11,8 @@ from tpuflex.settings.base import Frozen
 #: A container image pinned by digest: a tag can be moved under a running stack.
 ImageDigest = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$")]
 EnvironmentName = Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")]
+#: Whether the serving container runs without the rights and the network of its host.
+Isolation = Literal["required", "preferred", "none"]
 JsonObject = dict[str, str | int | float | bool]
 
 
@@ -56,3 +58,7 @@ class ServingSettings(Frozen):
     """Port on which the endpoint listens."""
     shm_size: str = Field(default="16g", pattern=r"^\d+[mg]$")
     """Shared memory of the container."""
+    isolation: Isolation = "preferred"
+    """What the container gets of its host: `required`, only the TPU devices and the port of the
+    endpoint; `preferred`, the same, but a server that cannot start so is started again with all
+    rights on the host, which `status` then shows; `none`, all rights from the start."""
