@@ -146,6 +146,17 @@ class TestStatus:
             "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
         )
 
+    def test_isolation_of_the_container(
+        self, invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Whether the server has rights on its host is said with every status."""
+        host = HostReport("READY", isolation="privileged: the server died")
+
+        with pytest.raises(SystemExit):
+            show_status(invocation, stack, status(host=host))
+
+        assert "  container        privileged: the server died\n" in capsys.readouterr().out
+
     @pytest.mark.parametrize(
         ("changes", "code"),
         [
@@ -248,6 +259,18 @@ class TestProgress:
             "  host     weights: 2 of 2 GB\n"
             "  host     health: the server is starting\n"
             "  host     health: the server is starting (31 s)\n"
+        )
+
+    def test_of_a_server_with_rights(self, capsys: pytest.CaptureFixture[str]) -> None:
+        """A server that got all rights on its host is named, once; an isolated one is not."""
+        privileged = HostReport("health", "slow", isolation="privileged: no device")
+        with HostProgress(Output(json=False, verbose=False)) as progress:
+            progress.changed(HostReport("health", "slow", isolation="isolated"))
+            progress.changed(privileged)
+            progress.changed(privileged)
+
+        assert capsys.readouterr().err == (
+            "  host     health: slow\n  host     the server is privileged: no device\n"
         )
 
     def test_of_a_transfer(self, capsys: pytest.CaptureFixture[str]) -> None:

@@ -54,7 +54,7 @@ def test_only_the_serving_port_is_published_on_the_hosts_address(host: StartupHo
     (words,) = runs(host)
     port = words[words.index("--port") + 1]
     assert values(words, "--publish") == [f"127.0.0.1:{port}:{port}"]
-    assert words[words.index("--host") + 1] == "0.0.0.0"
+    assert words[words.index("--host") + 1] == "0.0.0.0"  # noqa: S104
 
 
 def test_nothing_begins_on_the_containers_bridge(host: StartupHost) -> None:

@@ -21,6 +21,7 @@ class HostProgress(Spinner):
         self._clock = clock
         self._phase = ""
         self._detail = ""
+        self._isolation = ""
         self._since = clock()
         self._said = clock()
 
@@ -31,7 +32,9 @@ class HostProgress(Spinner):
             self._line(f"  host     {report.phase}{_after(report.detail)}")
         elif report.detail != self._detail and self._status is None:
             self._line(f"  host     {report.phase}{_after(report.detail)}")
-        self._detail = report.detail
+        if report.isolation.startswith("privileged") and report.isolation != self._isolation:
+            self._line(f"  host     the server is {report.isolation}")
+        self._detail, self._isolation = report.detail, report.isolation
         self.tick()
 
     def tick(self) -> None:

@@ -62,6 +62,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             ("also", "\n".join(status.others)),
             ("node", node_text(status)),
             ("host", host_text(status)),
+            ("container", status.host.isolation if status.host else ""),
             ("error", status.host.reason if status.host else ""),
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
