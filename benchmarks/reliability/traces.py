@@ -21,6 +21,7 @@ TYPES = {
     "subnetworks": "gcp:compute/subnetwork:Subnetwork",
     "firewalls": "gcp:compute/firewall:Firewall",
     "routers": "gcp:compute/router:Router",
+    "managedZones": "gcp:dns/managedZone:ManagedZone",
     "serviceAccounts": "gcp:serviceaccount/account:Account",
     "secrets": "gcp:secretmanager/secret:Secret",
     "buckets": "gcp:storage/bucket:Bucket",

@@ -38,6 +38,8 @@ API_KEY, HF_TOKEN = SECRET_ROLES
 #: finds the endpoint's bucket, secrets and slice by ``Names(project, stack, ENDPOINT_NAME)``.
 ENDPOINT_NAME = "vllm"
 
+#: What the rules for egress are for: part of their names. The last two deny, by IP version.
+EGRESS_RULE_ROLES = ("egress-google", "egress-deny", "egress-deny-v6")
 #: What the private DNS zones of the endpoint are for: part of their names.
 DNS_ZONE_ROLES = ("dns-googleapis", "dns-gcr", "dns-pkg")
 

@@ -6,7 +6,7 @@ import gc
 from collections.abc import Mapping
 
 import pulumi
-from pulumi_gcp import compute, projects, secretmanager, serviceaccount, storage
+from pulumi_gcp import compute, dns, projects, secretmanager, serviceaccount, storage
 
 from tpuflex.components.endpoint import VllmEndpoint
 from tpuflex.components.endpoint_args import Prepare, VllmEndpointArgs
@@ -19,6 +19,7 @@ from tpuflex.settings.rules import warnings
 #: One class of every module of pulumi-gcp that the components use.
 _FIRST_CLASSES = (
     (compute, "Network"),
+    (dns, "ManagedZone"),
     (projects, "Service"),
     (secretmanager, "Secret"),
     (serviceaccount, "Account"),

@@ -176,7 +176,7 @@ config:
   tpuflex:slice: {zones: [us-east5-a], accelerator_type: v6e-1, max_run_duration: 4h}
   tpuflex:model: {name: google/gemma-4-E4B-it}
   tpuflex:serving:
-    image: vllm/vllm-tpu@sha256:19a1a0526476f902eb83e1057f3d8938f35b457dd7716a30e9ab4f7bee90d507
+    image: gcr.io/p/vllm-tpu@sha256:19a1a0526476f902eb83e1057f3d8938f35b457dd7716a30e9ab4f7bee90d507
 """
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import timedelta
 from decimal import Decimal
 from itertools import pairwise
@@ -10,13 +11,14 @@ from pathlib import Path
 import pytest
 
 from tests.cli.typing import NOON
+from tests.unit.stack_sections import sections
 from tpuflex.catalog.cost import RunCost
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.output import Output, one_line, table_lines
-from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.plan import StackPlan, egress_text, image_grant
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps.ask import reach, summary
 from tpuflex.cli.steps.status import show_status
@@ -28,6 +30,7 @@ from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition, PreviewAction
 from tpuflex.request.states import Lifecycle
+from tpuflex.settings.load import parse
 
 NODE = "projects/p/locations/us-east5-a/nodes/n"
 
@@ -80,7 +83,8 @@ class TestPlan:
             "  slice      v6e-1 (4 chips), Flex-start\n"
             "  runs       at most 4h from the moment it is granted, then it is deleted\n"
             "  price      $5.40 per hour, at most $21.60 for the whole run (chips only: "
-            "storage, NAT and traffic come on top)\n"
+            "storage, DNS zones or NAT, and traffic come on top)\n"
+            "  egress     Google's APIs only\n"
             "  resources  2 to create, 1 to change\n"
             "        TYPE                       NAME\n"
             "create  gcp:storage/bucket:Bucket  weights\n"
@@ -88,6 +92,30 @@ class TestPlan:
             "update  gcp:storage/bucket:Bucket  c\n"
             "\n"
         )
+
+    def test_a_way_out_that_goes_or_comes_is_told(self, stack: OpenStack) -> None:
+        """A stack of an earlier version loses its NAT, and the plan says so before it does."""
+        nat = EnginePlan((step("delete", "gcp:compute/routerNat:RouterNat", "nat"),))
+        zone = EnginePlan((step("delete", "gcp:dns/managedZone:ManagedZone", "zone"),))
+
+        assert "NAT, by which the hosts reached the internet" in egress_text("google", nat)
+        assert "may reach the internet, through NAT; until now" in egress_text("internet", zone)
+        assert StackPlan(stack, nat, RunCost(1, None, None, None)).to_json()["egress"] == "google"
+
+    def test_a_role_that_somebody_else_grants_is_told(self, stack: OpenStack) -> None:
+        """An image in another project: which role, there, to whom; none for one of ours."""
+        theirs = sections({"serving.image": f"gcr.io/others/vllm@sha256:{'ab' * 32}"})
+
+        def grant(mapping: dict[str, object]) -> dict[str, str] | None:
+            return image_grant(replace(stack, settings=parse(mapping, "test")))
+
+        assert grant(theirs) == {
+            "project": "others",
+            "role": "roles/artifactregistry.reader",
+            "member": "serviceAccount:tpuflex-dev-vllm-host@acme-serving.iam.gserviceaccount.com",
+        }
+        assert grant(sections()) is None
+        assert image_grant(stack) is None
 
     def test_unknown_price(self, stack: OpenStack) -> None:
         """A price that was not read is unknown, not zero."""

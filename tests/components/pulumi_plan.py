@@ -65,6 +65,8 @@ class _Answers(mocks.Mocks):
             state["member"] = f"serviceAccount:{state['email']}"
         if args.typ == "gcp:compute/network:Network":
             identity = f"projects/{state['project']}/global/networks/{state['name']}"
+        if args.typ == "gcp:dns/managedZone:ManagedZone":
+            identity = f"projects/{state['project']}/managedZones/{state['name']}"
         if args.typ == "gcp:compute/subnetwork:Subnetwork":
             identity = (
                 f"projects/{state['project']}/regions/{state['region']}/subnetworks/{state['name']}"

@@ -25,6 +25,11 @@ CANARY = "canary-weights-missing"
     [
         ("endpoint-embedded.yaml", embedded()),
         ("network-private.yaml", embedded()),
+        ("network-internet.yaml", sections({"network": {"egress": "internet"}})),
+        (
+            "images-elsewhere.yaml",
+            sections({"serving.image": f"gcr.io/others/vllm@sha256:{'ab' * 32}"}),
+        ),
         (
             "network-open-to-clients.yaml",
             sections(
@@ -53,9 +58,14 @@ def test_a_preview_knows_the_whole_slice(deployed: Deploy) -> None:
     assert json.loads(inputs["metadata"]["tpuflex-config"])["schema"] == 1
 
 
-def test_the_slice_is_deleted_before_everything_it_depends_on(deployed: Deploy) -> None:
-    """Destroy reverses dependencies: network, NAT, firewall and grants outlive the slice."""
-    plan = deployed(sections({"network": {"allowed_cidrs": ["203.0.113.0/24"]}}))
+@pytest.mark.parametrize("egress", ["google", "internet"])
+def test_the_slice_is_deleted_before_everything_it_depends_on(
+    deployed: Deploy, egress: str
+) -> None:
+    """Destroy reverses dependencies: network, zones or NAT, firewall and grants are there before
+    the slice and outlive it."""
+    network = {"allowed_cidrs": ["203.0.113.0/24"], "egress": egress}
+    plan = deployed(sections({"network": network}))
 
     needed = {
         address
@@ -66,6 +76,8 @@ def test_the_slice_is_deleted_before_everything_it_depends_on(deployed: Deploy) 
             "gcp:compute/routerNat:RouterNat",
             "gcp:compute/subnetwork:Subnetwork",
             "gcp:compute/network:Network",
+            "gcp:dns/managedZone:ManagedZone",
+            "gcp:dns/recordSet:RecordSet",
             "gcp:projects/iAMMember:IAMMember",
             "gcp:storage/bucketIAMMember:BucketIAMMember",
             "gcp:secretmanager/secretIamMember:SecretIamMember",
@@ -145,7 +157,9 @@ def test_other_stacks_share_no_physical_name(deployed: Deploy) -> None:
     names = [
         {
             value
-            for inputs in deployed(embedded(), stack=stack).inputs.values()
+            for address, inputs in deployed(embedded(), stack=stack).inputs.items()
+            # A record set's name is within its zone, which has a name of its own.
+            if not address.startswith("gcp:dns/recordSet:")
             for key, value in inputs.items()
             if key in {"name", "secretId", "accountId", "queuedResourceIdPrefix"}
         }

@@ -151,6 +151,11 @@ IDS: dict[str, tuple[dict[str, Any], str]] = {
         {"name": "n", "region": "r", "router": "o"},
         "projects/p/regions/r/routers/o/n",
     ),
+    "gcp:dns/managedZone:ManagedZone": ({"name": "z"}, "projects/p/managedZones/z"),
+    "gcp:dns/recordSet:RecordSet": (
+        {"name": "n.", "managedZone": "z", "type": "A"},
+        "projects/p/managedZones/z/rrsets/n./A",
+    ),
     "gcp:serviceaccount/account:Account": (
         {"accountId": "a"},
         "projects/p/serviceAccounts/a@p.iam.gserviceaccount.com",
@@ -202,7 +207,7 @@ class TestTable:
                 f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:1/"
                 for api in (
                     *("TPU", "STORAGE", "SECRETMANAGER", "COMPUTE", "IAM"),
-                    *("CLOUDRESOURCEMANAGER", "SERVICEUSAGE"),
+                    *("CLOUDRESOURCEMANAGER", "SERVICEUSAGE", "DNS"),
                 )
             },
         }

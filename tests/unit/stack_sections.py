@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 CPU_IMAGE = "tpuflex/vllm-cpu@sha256:" + "ab" * 32
-TPU_IMAGE = "vllm/vllm-tpu@sha256:" + "cd" * 32
+TPU_IMAGE = "us-east5-docker.pkg.dev/acme-serving/dockerhub/vllm/vllm-tpu@sha256:" + "cd" * 32
 
 _SECTIONS: dict[str, Any] = {
     "cloud": "google",

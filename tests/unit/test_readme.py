@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 import yaml
 
 from tpuflex.settings.load import parse
+from tpuflex.settings.model import PLACEHOLDER_PROJECT
 
 ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
@@ -36,7 +38,8 @@ def test_the_stack_shown_is_a_stack() -> None:
     for block in blocks:
         config = yaml.safe_load(block)["config"]
         sections = {key.removeprefix("tpuflex:"): value for key, value in config.items()}
-        settings = parse({**sections, "project": "some-project"}, "README.md")
+        text = json.dumps(sections).replace(PLACEHOLDER_PROJECT, "some-project")
+        settings = parse(json.loads(text), "README.md")
         assert settings.slice.zones
 
 

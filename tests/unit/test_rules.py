@@ -9,6 +9,8 @@ from tpuflex.errors import Finding, SettingsError
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings
 
+DIGEST = "sha256:" + "ab" * 32
+
 
 def findings(mapping: dict[str, object]) -> tuple[Finding, ...]:
     """The findings about ``mapping``; none when it is valid."""
@@ -44,6 +46,21 @@ REFUSED = [
     ("serving.flags.tensor_parallel_size", 8, "tpuflex:serving.flags.tensor_parallel_size", "4"),
     ("serving.flags.enable_auto_tool_choice", True, "enable_auto_tool_choice", "tool_call_parser"),
     ("serving.image", CPU_IMAGE, "tpuflex:serving.image", "vllm/vllm-tpu"),
+    (
+        "serving.image",
+        f"vllm/vllm-tpu@{DIGEST}",
+        "serving.image",
+        f"/dockerhub/vllm/vllm-tpu@{DIGEST}",
+    ),
+    ("serving.image", f"ubuntu@{DIGEST}", "serving.image", f"/dockerhub/library/ubuntu@{DIGEST}"),
+    (
+        "serving.image",
+        f"ghcr.io/a/b@{DIGEST}",
+        "serving.image",
+        "--remote-docker-repo=https://ghcr.io",
+    ),
+    ("serving.image", f"gcr.io/my-project-id/x@{DIGEST}", "serving.image", "gcr.io/acme-serving/x"),
+    ("network.egress", "none", "tpuflex:network.egress", "google"),
     ("serving.image", "vllm/vllm-tpu:nightly", "tpuflex:serving.image", "@sha256:"),
     ("serving.env", {"HF_TOKEN": "x"}, "tpuflex:serving.env.HF_TOKEN", "hf_token_version"),
     ("serving.env", {"VLLM_API_KEY": "x"}, "tpuflex:serving.env.VLLM_API_KEY", "Secret Manager"),

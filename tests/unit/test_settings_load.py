@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pulumi
 import pytest
 from pulumi.runtime.config import set_all_config
 
-from tests.unit.stack_sections import sections
+from tests.unit.stack_sections import TPU_IMAGE, sections
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.settings.load import load_pulumi_config, load_stack_file, parse
 from tpuflex.settings.model import SliceSettings
@@ -26,7 +27,7 @@ config:
   tpuflex:model:
     name: google/gemma-4-E4B-it
   tpuflex:serving:
-    image: vllm/vllm-tpu@sha256:{digest}
+    image: us-east5-docker.pkg.dev/acme-serving/dockerhub/vllm/vllm-tpu@sha256:{digest}
     env:
       A: "1"
 """.format(digest="cd" * 32)
@@ -180,7 +181,7 @@ def test_engine_configuration_reads_like_the_file(tmp_path: Path) -> None:
             "tpuflex:slice": '{"accelerator_type":"v6e-4","max_run_duration":"4h",'
             '"zones":["us-east5-a"]}',
             "tpuflex:model": '{"name":"google/gemma-4-E4B-it"}',
-            "tpuflex:serving": '{"image":"vllm/vllm-tpu@sha256:%s","env":{"A":"1"}}' % ("cd" * 32),
+            "tpuflex:serving": json.dumps({"image": TPU_IMAGE, "env": {"A": "1"}}),
             "gcp:region": "us-east5",
         },
         [],

@@ -7,7 +7,7 @@ import tpuflex
 endpoint = tpuflex.VllmEndpoint(
     "chat",
     tpuflex.VllmEndpointArgs(
-        cloud="embedded",  # "google" for real chips, with a vllm/vllm-tpu image
+        cloud="embedded",  # "google" for real chips, with vllm/vllm-tpu from Artifact Registry
         project="tpuflex-dev",
         slice={"zones": ["us-east5-a"], "accelerator_type": "v6e-1", "max_run_duration": "4h"},
         model={"name": "HuggingFaceTB/SmolLM2-135M-Instruct"},

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import Output
 from tpuflex.duration import format_duration
-from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE, account_email
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition
+from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
     from tpuflex.catalog.cost import RunCost
@@ -74,6 +75,8 @@ class StackPlan:
             "max_run_duration": format_duration(settings.slice.max_run_duration),
             "usd_per_hour": number(self.cost.per_hour),
             "usd_maximum": number(self.cost.maximum),
+            "egress": settings.network.egress,
+            "to_grant": image_grant(self.stack),
             "request": self.request,
             "changes": [
                 {
@@ -95,8 +98,43 @@ class StackPlan:
         yield "slice", f"{settings.slice.accelerator_type} ({chips}), Flex-start"
         yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
         yield "price", price_text(self.cost)
+        yield "egress", egress_text(settings.network.egress, self.plan)
+        if grant := image_grant(self.stack):
+            yield (
+                "to grant",
+                f"{grant['role']} in {grant['project']} to {grant['member']} (the image is there)",
+            )
         yield "request", self.request
         yield "resources", self.changes
+
+
+def egress_text(egress: str, plan: EnginePlan) -> str:
+    """Where the hosts may connect to, and whether ``plan`` takes away what they have now."""
+    operations = {(step.type, step.operation) for step in plan.steps}
+    if egress == "internet":
+        opened = ("gcp:dns/managedZone:ManagedZone", "delete") in operations
+        return "the hosts may reach the internet, through NAT" + (
+            "; until now they reached Google's APIs only" if opened else ""
+        )
+    closed = ("gcp:compute/routerNat:RouterNat", "delete") in operations
+    return "Google's APIs only" + (
+        "; NAT, by which the hosts reached the internet until now, is deleted" if closed else ""
+    )
+
+
+def image_grant(stack: OpenStack) -> dict[str, str] | None:
+    """The role that somebody else has to grant before the hosts can pull the image: it is in a
+    registry of another project, whose policies are not ours to change. None if there is none."""
+    settings = stack.settings
+    project = registry_project(settings.serving.image)
+    if stack.embedded or project in (None, settings.project):
+        return None
+    email = account_email(stack.names.service_account_id(), settings.project)
+    return {
+        "project": str(project),
+        "role": "roles/artifactregistry.reader",
+        "member": f"serviceAccount:{email}",
+    }
 
 
 def slice_plan(plan: EnginePlan) -> str:
@@ -115,7 +153,7 @@ def price_text(cost: RunCost) -> str:
     read = f", as of {cost.price.source.date}" if cost.price else ""
     return (
         f"${cost.per_hour} per hour, at most ${cost.maximum} for the whole run{read} "
-        "(chips only: storage, NAT and traffic come on top)"
+        "(chips only: storage, DNS zones or NAT, and traffic come on top)"
     )
 
 

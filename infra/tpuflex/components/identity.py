@@ -15,6 +15,9 @@ PROJECT_ROLES = {
     "logs": "roles/logging.logWriter",
     "metrics": "roles/monitoring.metricWriter",
 }
+#: Granted only if the project's own registry has the image. It is granted on the project, because
+#: an inventory finds it there; the repository is not ours.
+IMAGES_ROLE = {"images": "roles/artifactregistry.reader"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +33,12 @@ class HostIdentityArgs:
     project: str
     """Google Cloud project id."""
 
+    reads_images: bool
+    """Whether the serving image is in a registry of the project."""
+
 
 class HostIdentity(pulumi.ComponentResource):
-    """A service account that may write logs and metrics.
+    """A service account that may write logs and metrics, and read the project's images if it must.
 
     Attributes:
         account: the service account.
@@ -62,6 +68,7 @@ class HostIdentity(pulumi.ComponentResource):
         self.email = account_email(account_id, args.project)
         # Taken from the account, so that the account exists before any grant.
         self.member = self.account.member
+        roles = {**PROJECT_ROLES, **(IMAGES_ROLE if args.reads_images else {})}
         self.grants = tuple(
             projects.IAMMember(
                 f"{name}-{what}",
@@ -70,6 +77,6 @@ class HostIdentity(pulumi.ComponentResource):
                 member=self.member,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for what, role in PROJECT_ROLES.items()
+            for what, role in roles.items()
         )
         self.register_outputs({"email": self.email})

@@ -1,13 +1,15 @@
-"""A network of the endpoint's own: nothing reaches it but what is listed here."""
+"""A network of the endpoint's own: nothing gets in or out but what is listed here."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 import pulumi
 from pulumi_gcp import compute
 
+from tpuflex.components.egress import EgressArgs, to_google, to_internet
 from tpuflex.components.marks import description, options
 from tpuflex.naming import Names
 
@@ -41,15 +43,20 @@ class NetworkArgs:
     allowed_cidrs: Sequence[str]
     """Ranges that may reach the serving port; no rule is made when there are none."""
 
+    egress: Literal["google", "internet"]
+    """Where the hosts may connect to."""
+
 
 class Network(pulumi.ComponentResource):
-    """A custom-mode VPC with one subnetwork, egress through NAT, and narrow ingress.
+    """A custom-mode VPC with one subnetwork, narrow ingress and, unless told otherwise, egress to
+    Google's APIs only.
 
     Attributes:
         network: the VPC.
         subnetwork: its subnetwork, with Private Google Access and flow logs.
         tag: the network tag that the firewall rules apply to; put it on the slice.
-        barriers: what must outlive the slice: the firewall rules, the subnetwork and NAT.
+        barriers: what must be there before the slice and outlive it: the subnetwork, the firewall
+            rules, and DNS zones or NAT.
     """
 
     network: compute.Network
@@ -74,7 +81,7 @@ class Network(pulumi.ComponentResource):
         self.subnetwork = self._subnetwork(name, args)
         self.barriers = (
             self.subnetwork,
-            self._egress(name, args),
+            *self._egress(name, args),
             *self._firewalls(name, args),
         )
         self.register_outputs(
@@ -100,28 +107,18 @@ class Network(pulumi.ComponentResource):
             opts=options("gcp:compute/subnetwork:Subnetwork", self),
         )
 
-    def _egress(self, name: str, args: NetworkArgs) -> compute.RouterNat:
-        """NAT: the serving image comes from a registry outside of Google."""
-        router = compute.Router(
-            f"{name}-router",
-            name=args.names.compute("router"),
-            project=args.project,
-            description=description(args.names, args.state_id),
-            region=args.region,
-            network=self.network.id,
-            opts=pulumi.ResourceOptions(parent=self),
-        )
-        return compute.RouterNat(
-            f"{name}-nat",
-            name=args.names.compute("nat"),
+    def _egress(self, name: str, args: NetworkArgs) -> tuple[pulumi.Resource, ...]:
+        egress = EgressArgs(
+            name=name,
+            names=args.names,
+            state_id=args.state_id,
             project=args.project,
             region=args.region,
-            router=router.name,
-            nat_ip_allocate_option="AUTO_ONLY",
-            source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
-            log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
-            opts=pulumi.ResourceOptions(parent=self),
+            network=self.network,
+            tag=self.tag,
+            parent=self,
         )
+        return to_google(egress) if args.egress == "google" else to_internet(egress)
 
     def _firewalls(self, name: str, args: NetworkArgs) -> tuple[compute.Firewall, ...]:
         rules = [("ssh", 22, [IAP_RANGE])]

@@ -12,6 +12,7 @@ from tpuflex.components.services import ApiServices, ApiServicesArgs
 from tpuflex.components.weights import WeightsBucket, WeightsBucketArgs
 from tpuflex.errors import TpuflexError
 from tpuflex.naming import Names
+from tpuflex.settings.image import registry_project
 from tpuflex.settings.model import StackSettings
 
 
@@ -48,12 +49,18 @@ class Prerequisites:
                 subnetwork_cidr=settings.network.subnetwork_cidr,
                 serving_port=settings.serving.port,
                 allowed_cidrs=settings.network.allowed_cidrs,
+                egress=settings.network.egress,
             ),
             after_services,
         )
         self.identity = HostIdentity(
             f"{name}-host",
-            HostIdentityArgs(names=names, state_id=state_id, project=project),
+            HostIdentityArgs(
+                names=names,
+                state_id=state_id,
+                project=project,
+                reads_images=registry_project(settings.serving.image) == project,
+            ),
             after_services,
         )
         self.weights = WeightsBucket(

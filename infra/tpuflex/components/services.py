@@ -7,8 +7,20 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects
 
-#: The host writes to logging and monitoring; people connect through IAP.
-SERVICES = ("compute", "iam", "iap", "logging", "monitoring", "secretmanager", "storage", "tpu")
+#: The host writes to logging and monitoring, and reads its image from Artifact Registry; people
+#: connect through IAP.
+SERVICES = (
+    "artifactregistry",
+    "compute",
+    "dns",
+    "iam",
+    "iap",
+    "logging",
+    "monitoring",
+    "secretmanager",
+    "storage",
+    "tpu",
+)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,6 +18,7 @@ from typing import Any, Literal
 from pulumi_plugin.values import UNKNOWN_STRING
 from tpuflex.naming import (
     DNS_ZONE_ROLES,
+    EGRESS_RULE_ROLES,
     QUEUED_RESOURCE,
     SECRET_ROLES,
     Names,
@@ -152,7 +153,7 @@ KINDS: tuple[Kind, ...] = (
         "firewall rule",
         "gcp:compute/firewall:Firewall",
         "global/firewalls",
-        *("ssh", "serving", "egress-google", "egress-deny", "egress-deny-v6"),
+        *("ssh", "serving", *EGRESS_RULE_ROLES),
     ),
     Kind(
         "DNS record set",

@@ -22,6 +22,9 @@ from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout,
 #: Namespace of the keys in a stack file; also the name of this repository's Pulumi project.
 NAMESPACE = "tpuflex:"
 
+#: Placeholder for your project in the stack files that come with tpuflex.
+PLACEHOLDER_PROJECT = "my-project-id"
+
 ProjectId = Annotated[str, Field(pattern=f"^{PROJECT_PATTERN}$")]
 
 
@@ -112,13 +115,17 @@ class ModelSettings(Frozen):
 
 
 class NetworkSettings(Frozen):
-    """Who may reach the endpoint."""
+    """Who may reach the endpoint, and where its hosts may connect to."""
 
     subnetwork_cidr: SubnetworkCidr = "10.128.0.0/20"
     """Address range of the slice's subnetwork."""
 
     allowed_cidrs: tuple[AllowedCidr, ...] = ()
     """Ranges that may reach the serving port; none by default (use an IAP tunnel)."""
+
+    egress: Literal["google", "internet"] = "google"
+    """Where the hosts may connect to: `google` is Google's APIs and registries and nothing else, so
+    the image has to be in Artifact Registry; `internet` is everything, through NAT."""
 
 
 class SecretsSettings(Frozen):
@@ -156,7 +163,8 @@ class StackSettings(Frozen):
     """The container that serves it: image, flags of vLLM, environment."""
 
     network: NetworkSettings = NetworkSettings()
-    """Who may reach the endpoint; by default nobody from outside the network."""
+    """Who may reach the endpoint, by default nobody from outside the network; and where its hosts
+    may connect to, by default to Google's APIs only."""
 
     secrets: SecretsSettings = SecretsSettings()
     """Pinned versions of the API key and the Hugging Face token."""

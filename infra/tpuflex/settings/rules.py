@@ -14,11 +14,8 @@ from tpuflex.catalog.zones import ZONES, accepting_zones, nearest_zones
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.request import limits
-from tpuflex.settings.model import Draft, SliceSettings, StackSettings
+from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft, SliceSettings, StackSettings
 from tpuflex.settings.serving_rules import serving_findings
-
-#: Placeholder for your project in the stack files that come with tpuflex.
-PLACEHOLDER_PROJECT = "my-project-id"
 
 
 def check(settings: StackSettings) -> tuple[Finding, ...]:

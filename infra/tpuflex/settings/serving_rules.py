@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.errors import Finding
+from tpuflex.settings.image_rules import image_findings
 from tpuflex.settings.model import Draft
 from tpuflex.settings.serving import ServingFlags, ServingSettings
 
@@ -42,7 +43,7 @@ def serving_findings(draft: Draft) -> Iterator[Finding]:
         return
     yield from _flags(draft.serving.flags)
     yield from _environment(draft.serving)
-    yield from _image(draft.cloud, draft.serving)
+    yield from _image(draft, draft.serving)
     yield from _parallelism(draft, draft.serving.flags)
 
 
@@ -95,7 +96,8 @@ def _secret_remedy(name: str) -> str:
     return "Remove it; only the API key and the Hugging Face token reach the container, as files."
 
 
-def _image(cloud: str | None, serving: ServingSettings) -> Iterator[Finding]:
+def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
+    cloud = draft.cloud
     repository = serving.image.partition("@")[0]
     if cloud == "embedded" and repository != EMBEDDED_IMAGE:
         yield Finding(
@@ -107,8 +109,10 @@ def _image(cloud: str | None, serving: ServingSettings) -> Iterator[Finding]:
         yield Finding(
             f"{_KEY}.image",
             f"{EMBEDDED_IMAGE} exists on the embedded cloud only",
-            "Write a vllm/vllm-tpu image with its digest.",
+            "Write an image of vllm/vllm-tpu in Artifact Registry, with its digest.",
         )
+    elif cloud == "google":
+        yield from image_findings(draft, serving.image)
 
 
 def _parallelism(draft: Draft, flags: ServingFlags) -> Iterator[Finding]:
