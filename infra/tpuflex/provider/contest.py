@@ -14,6 +14,7 @@ from tpuflex.provider.watch import Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
+from tpuflex.request.ownership import NO_RECORDS, Records
 from tpuflex.request.snapshot import Snapshot, rank
 
 
@@ -25,6 +26,7 @@ class Contest:
         call: the engine call.
         args: the validated inputs.
         deadlines: how long each part may take.
+        records: the requests that the state has a record of.
         attempts: one per zone, in order of preference.
         other_requests: deletions in zones that ``args`` do not name.
         stuck: what could not be deleted in this call.
@@ -33,6 +35,7 @@ class Contest:
     call: Call
     args: RequestArgs
     deadlines: Deadlines
+    records: Records = NO_RECORDS
     attempts: list[ZoneAttempt] = field(default_factory=list)
     other_requests: list[Removal] = field(default_factory=list)
     stuck: list[RequestName] = field(default_factory=list)
@@ -95,7 +98,9 @@ class Contest:
         limits = self.deadlines
         deadline = min(now + limits.deletion, max(now, self.began + limits.overall))
         where = "" if self.single and not self.other_requests else f"{name.zone}: "
-        return Removal(self.call, name, self.args.labels, deadline, where=where)
+        return Removal(
+            self.call, name, self.args.labels, deadline, where=where, records=self.records
+        )
 
     def _end(self, removal: Removal, failure: TpuflexError | None) -> None:
         if removal in self.other_requests:

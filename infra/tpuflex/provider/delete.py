@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from tpuflex.codes import Code
@@ -14,75 +13,14 @@ from tpuflex.errors import (
     NotFoundError,
 )
 from tpuflex.provider.call import HEARTBEAT, POLL_BUDGET, Call, elapsed, pause_for
+from tpuflex.provider.orphans import Orphans, orphaned
 from tpuflex.request.model import Node
-from tpuflex.request.name import Nodes, RequestName
+from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import STUCK, TABLE, Condition
+from tpuflex.request.ownership import NO_RECORDS, Records
 from tpuflex.request.snapshot import Snapshot
 
 _REFUSALS = 3
-
-
-@dataclass
-class Orphans:
-    """The deletion of nodes whose queued resource is gone: one by one, because nothing groups them
-    any more.
-
-    Attributes:
-        call: the engine call.
-        name: the queued resource that is gone.
-        operations: our delete operations by node id; empty once one has ended.
-    """
-
-    call: Call
-    name: RequestName
-    operations: dict[str, str] = field(default_factory=dict)
-
-    def left(self, nodes: Iterable[Node]) -> list[Node]:
-        """Those of ``nodes`` whose deletion is not under way."""
-        return [node for node in nodes if node.state != "DELETING" and not self._running(node.id)]
-
-    def delete(self, nodes: Iterable[Node]) -> None:
-        """Request the deletion of all that are left; a refusal does not stop the rest.
-
-        Raises:
-            AccessError, ApiError: the first refusal, after the others were requested.
-        """
-        failures = list[AccessError | ApiError]()
-        for node in nodes:
-            if node.state == "DELETING" or self.operations.get(node.id):
-                continue
-            try:
-                answer = self.call.client.delete_node(self.name.node(node.id))
-            except NotFoundError:
-                continue
-            except (AccessError, ApiError) as error:
-                failures.append(error)
-            else:
-                self.operations[node.id] = answer.name
-        if failures:
-            raise failures[0]
-
-    def _running(self, id_: str) -> bool:
-        """Whether our delete operation of the node is still running; it counts as running while
-        Google does not answer, and as ended once Google has forgotten it."""
-        operation = self.operations.get(id_)
-        if not operation:
-            return False
-        try:
-            found = self.call.client.get_operation(operation, budget=POLL_BUDGET)
-        except ApiError:
-            return True
-        if found is not None and not found.done:
-            return True
-        self.operations[id_] = ""
-        return False
-
-
-def orphaned(nodes: Nodes) -> str:
-    """The state of the nodes, in words: ``its node is DELETING``."""
-    if nodes.several:
-        return nodes.left_over()
-    return f"its node is {nodes.first.state if nodes.first is not None else ''}"
 
 
 @dataclass
@@ -96,6 +34,7 @@ class Removal:
         deadline: on the monotonic clock.
         created: `createTime` of the request to delete, if known.
         where: prefix of its progress lines, where there are several.
+        records: the requests that the state has a record of.
     """
 
     call: Call
@@ -104,6 +43,7 @@ class Removal:
     deadline: float
     created: str = ""
     where: str = ""
+    records: Records = NO_RECORDS
     operation: str = ""
     orphans: Orphans = field(init=False)
     said: str = ""
@@ -176,14 +116,14 @@ class Removal:
 
     def _done(self, seen: Snapshot) -> bool:
         if self.stood is None:
-            self.stood = seen.condition(self.labels, self.created)
+            self.stood = seen.condition(self.labels, self.created, known=self._known(seen))
         if seen.gone:
             text = TABLE[self.stood].down.text
             if self.where and self.stood is Condition.GONE:
                 text = "it is gone"  # one of several: the resource stays in the state
             self.call.report(f"{self.where or f'{self.name}: '}{text}")
             return True
-        if seen.belongs_to(self.labels):
+        if seen.belongs_to(self.labels, known=self._known(seen)):
             return False
         if seen.queued_resource is None or (seen.created and seen.created != self.created):
             # Not the request to delete: ours is gone, and somebody took the name (a node
@@ -199,6 +139,12 @@ class Removal:
             code=Code.NAME_TAKEN,
         )
 
+    def _known(self, seen: Snapshot) -> bool:
+        return self.records.know(seen.name, seen.created)
+
+    def _orphans(self, seen: Snapshot) -> tuple[Node, ...]:
+        return seen.orphans(self.labels, known=self._known(seen))
+
     def _act(self, seen: Snapshot) -> None:
         if self._in_progress(seen):
             self._report(seen)
@@ -210,7 +156,7 @@ class Removal:
                 )
                 self.operation = answer.name
             else:
-                self.orphans.delete(seen.orphans(self.labels))
+                self.orphans.delete(self._orphans(seen))
             sentence = "" if seen.queued_resource is None else f"it was {seen.state}"
             self._report(seen, "deleting", sentence)
         except NotFoundError:
@@ -233,7 +179,7 @@ class Removal:
             self.operation = ""
         if seen.queued_resource is not None:
             return seen.state == "DELETING"
-        return not self.orphans.left(seen.orphans(self.labels))
+        return not self.orphans.left(self._orphans(seen))
 
     def _operation_done(self) -> bool | None:
         """Whether our delete operation is done; None if Google has forgotten it."""

@@ -24,6 +24,7 @@ from tpuflex.request.fields import DEFAULTS, RequestArgs
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, RUN_OVER_CLEANED, RUN_OVER_LEFTOVER, UNPROTECT
 from tpuflex.request.outputs import recorded_lifecycle
+from tpuflex.request.ownership import NO_RECORDS, Records
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import Lifecycle
 
@@ -81,14 +82,14 @@ def update(
         TpuflexError: it is not ours, or could not be changed.
     """
     args = parse(new)
-    known = names_of(id_, old, outputs)
+    known, records = names_of(id_, old, outputs), Records.of(id_, outputs)
     if recorded_lifecycle(outputs) is Lifecycle.ENDED:
-        raise _after_the_run(call, args, known)
+        raise _after_the_run(call, args, known, records)
     if len(args.zones) == 1:
         seen = call.look_twice(known[0])
         if not seen.gone:
-            refuse_foreign(args, seen)
-    seen = obtain(call, args, Deadlines.of(args, timeout), known=known)
+            refuse_foreign(args, seen, records)
+    seen = obtain(call, args, Deadlines.of(args, timeout), known=known, records=records)
     return _patched(call, args, old, seen, timeout)
 
 
@@ -109,23 +110,26 @@ def delete_resource(
         AccessError: a permission is missing.
     """
     names = names_of(id_, inputs, outputs)
-    labels = labels_of(inputs)
-    refuse_deletion(call, inputs, names, labels)
+    labels, records = labels_of(inputs), Records.of(id_, outputs)
+    refuse_deletion(call, inputs, names, labels, records)
     asked = google_seconds(inputs.get("deleteTimeout"))
     limit = timeout or asked or parse_duration(DEFAULTS["deleteTimeout"]).total_seconds()
     deadline = call.timing.monotonic() + limit
     created = str(outputs.get("createTime") or "")
     removals = [
-        Removal(call, name, labels, deadline, created if str(name) == id_ else "") for name in names
+        Removal(call, name, labels, deadline, created if str(name) == id_ else "", records=records)
+        for name in names
     ]
     with call.waits:
         delete_all(removals)
 
 
-def _after_the_run(call: Call, args: RequestArgs, known: list[RequestName]) -> UnreadyError:
+def _after_the_run(
+    call: Call, args: RequestArgs, known: list[RequestName], records: Records
+) -> UnreadyError:
     """The run is over and no other was requested: at most the leftover is deleted. Either way there
     is no slice, and an `up` that succeeded would claim that there is one."""
-    left = _left(call, args, known)
+    left = _left(call, args, known, records)
     cleaned = f"{known[0]}: {RUN_OVER_CLEANED}"
     message, hint = f"{known[0]}: {RUN_OVER_LEFTOVER}" if left else cleaned, ""
     code: Code | None = Code.RUN_OVER
@@ -133,7 +137,12 @@ def _after_the_run(call: Call, args: RequestArgs, known: list[RequestName]) -> U
         call.report("the run is over: deleting what it left, which still uses quota")
         deadline = call.timing.monotonic() + Deadlines.of(args, 0).deletion
         try:
-            delete_all([Removal(call, s.name, args.labels, deadline, s.created) for s in left])
+            delete_all(
+                [
+                    Removal(call, s.name, args.labels, deadline, s.created, records=records)
+                    for s in left
+                ]
+            )
             left, message = [], cleaned
         except (TpuflexError, InterruptedByUser) as error:
             message, hint, code = error.message, error.hint, error.code
@@ -147,10 +156,17 @@ def _after_the_run(call: Call, args: RequestArgs, known: list[RequestName]) -> U
     )
 
 
-def _left(call: Call, args: RequestArgs, known: list[RequestName]) -> list[Snapshot]:
+def _left(
+    call: Call, args: RequestArgs, known: list[RequestName], records: Records
+) -> list[Snapshot]:
     """The leftovers of a run, in all of its zones."""
     looks = [call.look_twice(name) for name in known]
-    return [seen for seen in looks if not seen.gone and seen.belongs_to(args.labels)]
+    return [
+        seen
+        for seen in looks
+        if not seen.gone
+        and seen.belongs_to(args.labels, known=records.know(seen.name, seen.created))
+    ]
 
 
 def _patched(
@@ -162,7 +178,11 @@ def _patched(
 
 
 def refuse_deletion(
-    call: Call, inputs: Properties, names: Iterable[RequestName], labels: dict[str, str]
+    call: Call,
+    inputs: Properties,
+    names: Iterable[RequestName],
+    labels: dict[str, str],
+    records: Records = NO_RECORDS,
 ) -> None:
     """Check that the resource may be deleted: if it is not ACTIVE, or if another generation has
     taken over from it. The endpoint is protected, not each of its runs.
@@ -175,7 +195,8 @@ def refuse_deletion(
     every = [*names]
     for name in every:
         seen = call.look(name)
-        if seen.lifecycle is not Lifecycle.ACTIVE or not seen.belongs_to(labels):
+        known = records.know(name, seen.created)
+        if seen.lifecycle is not Lifecycle.ACTIVE or not seen.belongs_to(labels, known=known):
             continue
         if not any(_serves(call, heir, labels) for heir in _heirs(inputs, every)):
             raise ConflictError(

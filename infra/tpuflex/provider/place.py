@@ -23,7 +23,7 @@ from tpuflex.request.body import request_body, request_name, spec_hash
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Operation
 from tpuflex.request.name import RequestName
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.ownership import NO_RECORDS, Records, remedy
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import is_settled
 
@@ -42,11 +42,12 @@ class Verdict(Enum):
     REFUSE_DIFFERENT = auto()
 
 
-def verdict(args: RequestArgs, seen: Snapshot) -> Verdict:
-    """Decide what to do. Nothing is touched that does not carry our owner marker."""
+def verdict(args: RequestArgs, seen: Snapshot, records: Records = NO_RECORDS) -> Verdict:
+    """Decide what to do. Nothing is touched that does not carry our marks, or of which the state
+    has none of ``records``."""
     if seen.gone:
         return Verdict.CREATE
-    if not seen.belongs_to(args.labels):
+    if not seen.belongs_to(args.labels, known=records.know(seen.name, seen.created)):
         return Verdict.REFUSE_FOREIGN
     if seen.queued_resource is None or is_settled(seen.state):
         return Verdict.CLEAR  # a leftover of ours: an orphaned node, ended, failed or deleting
@@ -81,7 +82,7 @@ def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None
             call.report(f"found the request of an earlier run, {seen.describe()}")
             return None
         if judged in (Verdict.REFUSE_FOREIGN, Verdict.REFUSE_DIFFERENT):
-            raise refusal(seen, judged)
+            raise refusal(args, seen, judged)
         if judged is Verdict.CLEAR:
             call.report(f"clearing a leftover of an earlier run, {seen.describe()}")
             delete(call, name, args.labels, deadline=deadline)
@@ -110,14 +111,14 @@ def withdraw(call: Call, name: RequestName) -> bool:
     return True
 
 
-def refuse_foreign(args: RequestArgs, seen: Snapshot) -> None:
+def refuse_foreign(args: RequestArgs, seen: Snapshot, records: Records) -> None:
     """Check that the request found is ours.
 
     Raises:
-        AlreadyExistsError: it carries another owner marker, or none.
+        AlreadyExistsError: it carries other marks, or none, and is none of ``records``.
     """
-    if not seen.belongs_to(args.labels):
-        raise refusal(seen, Verdict.REFUSE_FOREIGN)
+    if not seen.belongs_to(args.labels, known=records.know(seen.name, seen.created)):
+        raise refusal(args, seen, Verdict.REFUSE_FOREIGN)
 
 
 def _post(call: Call, args: RequestArgs, request_id: str) -> Operation | None:
@@ -160,12 +161,12 @@ def _uncertain(seen: Snapshot) -> UnreadyError:
     )
 
 
-def refusal(seen: Snapshot, judged: Verdict) -> AlreadyExistsError:
+def refusal(args: RequestArgs, seen: Snapshot, judged: Verdict) -> AlreadyExistsError:
     """The error for a request under our name that must not be touched."""
     if judged is Verdict.REFUSE_FOREIGN:
         return AlreadyExistsError(
             f"{seen.name} belongs to {seen.owner}",
-            hint=TABLE[Condition.FOREIGN].up.text,
+            hint=remedy(args.labels, seen.marks),
             code=Code.NAME_TAKEN,
         )
     return AlreadyExistsError(

@@ -23,6 +23,7 @@ from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.name import RequestName
+from tpuflex.request.ownership import NO_RECORDS, Records
 from tpuflex.request.snapshot import Snapshot, rank
 from tpuflex.request.states import Lifecycle
 
@@ -33,6 +34,7 @@ def obtain(
     deadlines: Deadlines,
     *,
     known: Iterable[RequestName] = (),
+    records: Records = NO_RECORDS,
 ) -> Snapshot:
     """Get a slice in one of the zones of ``args``, and wait until it is active.
 
@@ -40,14 +42,15 @@ def obtain(
         call: the engine call.
         args: the validated inputs.
         deadlines: how long each part may take.
-        known: requests that the state records; those in zones not among ``args`` are deleted.
+        known: requests that the state may have; those in zones not among ``args`` are deleted.
+        records: those that it has a record of.
 
     Raises:
         UnreadyError: something exists, or may exist, and must be kept in the state.
         TpuflexError: nothing was placed.
     """
     with call.waits:
-        return Race(call, args, deadlines, known).run()
+        return Race(call, args, deadlines, known, records).run()
 
 
 class Race:
@@ -59,11 +62,12 @@ class Race:
         args: RequestArgs,
         deadlines: Deadlines,
         known: Iterable[RequestName] = (),
+        records: Records = NO_RECORDS,
     ) -> None:
         self._call = call
         self._known = frozenset(known)
         self._unchanged = False  # the recorded request is active: there is nothing to report
-        self._contest = Contest(call, args, deadlines)
+        self._contest = Contest(call, args, deadlines, records)
         self._contest.add_other_requests(self._known)
         self._ordered = args.strategy == "ordered" and not self._contest.single
         self._progress = Progress(call, self._contest)
@@ -104,7 +108,7 @@ class Race:
                 self._lose(attempt, error)
                 attempt.exists = True  # it may
                 continue
-            judged = verdict(attempt.args, seen)
+            judged = verdict(attempt.args, seen, contest.records)
             if judged is Verdict.REFUSE_DIFFERENT and attempt.name in self._known:
                 # The fingerprint is for requests that no state records. Here the diff has decided
                 # that what differs (on_boot_change, say) is changed in place.
@@ -116,7 +120,7 @@ class Race:
                 self._call.report(f"clearing a leftover of an earlier run, {where}")
                 contest.drop(attempt)
             elif judged is Verdict.REFUSE_DIFFERENT:
-                refused = refusal(seen, judged)
+                refused = refusal(attempt.args, seen, judged)
                 if contest.remains():
                     raise contest.kept(refused.message, refused.hint, code=refused.code)
                 raise refused

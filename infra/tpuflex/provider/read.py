@@ -11,6 +11,7 @@ from tpuflex.request.causes import explained
 from tpuflex.request.name import RequestName, ids_of
 from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
 from tpuflex.request.outputs import observed_inputs, outputs, recorded_lifecycle, remaining
+from tpuflex.request.ownership import Records
 from tpuflex.request.snapshot import NO_REASON, Snapshot, ranked
 from tpuflex.request.states import Lifecycle
 
@@ -43,13 +44,14 @@ def read(call: Call, id_: str, inputs: Properties, recorded: Properties) -> Read
         TpuflexError: the API refuses, or cannot be reached. Nothing is removed from the state
             then.
     """
-    labels = labels_of(inputs)
+    labels, records = labels_of(inputs), Records.of(id_, recorded)
     created = str(recorded.get("createTime") or "")
     ours: dict[RequestName, Condition] = {}
     snapshots, foreign = [], False
     for name in names_of(id_, inputs, recorded):
         seen = call.look_twice(name)
-        condition = seen.condition(labels if inputs else seen.labels, created)
+        known = records.know(name, seen.created)
+        condition = seen.condition(labels if inputs else seen.marks, created, known=known)
         if condition is Condition.FOREIGN:
             text = TABLE[condition].refresh.text
             call.report(f"{name} belongs to {seen.owner} now: {text}", warning=True)

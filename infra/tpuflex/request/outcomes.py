@@ -218,6 +218,13 @@ TABLE: Mapping[Condition, Row] = {
         Outcome("Ask its owner to delete it, or take another stack name", _ABSENT),
     ),
 }
+#: Said of what has our own names and marker, and the id of another state: a colleague's, or one
+#: that was lost.
+OTHER_STATE = (
+    "Nothing was changed. Another state of this project and stack has made it. If that is a"
+    ' colleague\'s, share the state (see "Working together" in README.md) or take another stack'
+    " name. If it was yours and is lost: `tpuflex recover --take-over`."
+)
 #: ACTIVE does not mean serving yet: what `status` says while the host boots, and once that failed.
 BOOTING = Outcome("`tpuflex up` waits until it serves", _WAIT)
 HOST_FAILED = Outcome(

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from datetime import datetime
 
 from pulumi_plugin.values import Properties, Value
-from tpuflex.naming import LABEL_SPEC
+from tpuflex.naming import LABEL_SPEC, LABEL_STATE
 from tpuflex.request.body import imported_inputs
 from tpuflex.request.fields import MAPS
 from tpuflex.request.model import Node
@@ -95,6 +95,11 @@ def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
         before, found = known.get(key), [there[key] for there in each]
         if isinstance(before, dict):
             drifted[key] = _entries(before, [map_ for map_ in found if isinstance(map_, dict)])
+    labels = known.get("labels")
+    if not each and seen.queued_resource is not None and isinstance(labels, dict):
+        # A request that was made without a state id gets one with its nodes, which it has not yet.
+        given = LABEL_STATE in seen.labels
+        drifted["labels"] = {k: v for k, v in labels.items() if given or k != LABEL_STATE}
     return drifted
 
 

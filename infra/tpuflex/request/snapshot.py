@@ -13,10 +13,10 @@ from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tpuflex.duration import google_seconds
-from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK
 from tpuflex.request.model import Node, QueuedResource, Status
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import TABLE, Condition, condition_of
+from tpuflex.request.ownership import agree, described, marks
 from tpuflex.request.rows import moment
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
 
@@ -82,19 +82,22 @@ class Snapshot:
         each = [lifecycle(state, node, cut_short=cut_short, too_early=too_early) for node in states]
         return next((where for where in _LEAST if where in each), each[0])
 
-    def condition(self, labels: dict[str, str], created: str = "") -> Condition:
+    def condition(
+        self, labels: dict[str, str], created: str = "", *, known: bool = False
+    ) -> Condition:
         """The row of the refresh table that applies.
 
         Args:
             labels: labels that say whose it should be.
             created: `createTime` of the request that is meant: unlike labels, it cannot change.
+            known: whether the state has a record of it.
         """
         same = bool(created) and created == self.created
         return condition_of(
             self.lifecycle,
             queued_resource=self.queued_resource is not None or self.known_ended,
             node=bool(self.nodes.found),
-            ours=same or self.belongs_to(labels),
+            ours=same or self.belongs_to(labels, known=known),
         )
 
     # -- time --------------------------------------------------------------------------------
@@ -133,30 +136,29 @@ class Snapshot:
         return self.nodes.first.labels if self.nodes.first is not None else {}
 
     @property
+    def marks(self) -> dict[str, str]:
+        """:attr:`labels` with the state id of its nodes, if it was made without one."""
+        return marks(self.labels, self.nodes.found if self.queued_resource is not None else ())
+
+    @property
     def owner(self) -> str:
         """Who owns it, in words for people."""
-        labels = self.labels
-        if LABEL_OWNER not in labels:
-            return "someone who does not use tpuflex (it has no owner label)"
-        return (
-            f"stack {labels.get(LABEL_STACK, '?')} of project {labels.get(LABEL_PROJECT, '?')}"
-            f" (owner {labels[LABEL_OWNER]})"
-        )
+        return described(self.marks)
 
-    def belongs_to(self, labels: dict[str, str]) -> bool:
-        """Whether its owner marker is the one in ``labels``; unmarked only fits unmarked. Of
-        nodes without a queued resource, one of ours is enough."""
+    def belongs_to(self, labels: dict[str, str], *, known: bool = False) -> bool:
+        """Whether its marks are those in ``labels``; unmarked only fits unmarked, unless the state
+        has a record of it (``known``). Of nodes without a queued resource, one of ours is
+        enough."""
         if self.queued_resource is None and self.nodes.found:
-            return bool(self.orphans(labels))
-        return self.labels.get(LABEL_OWNER) == labels.get(LABEL_OWNER)
+            return bool(self.orphans(labels, known=known))
+        return agree(labels, self.marks, known=known)
 
-    def orphans(self, labels: dict[str, str]) -> tuple[Node, ...]:
-        """The nodes that their queued resource has left behind and that carry the owner marker
-        in ``labels``."""
+    def orphans(self, labels: dict[str, str], *, known: bool = False) -> tuple[Node, ...]:
+        """The nodes that their queued resource has left behind and that carry the marks in
+        ``labels``."""
         if self.queued_resource is not None:
             return ()
-        owner = labels.get(LABEL_OWNER)
-        return tuple(n for n in self.nodes.found if n.labels.get(LABEL_OWNER) == owner)
+        return tuple(n for n in self.nodes.found if agree(labels, n.labels, known=known))
 
     # -- words -------------------------------------------------------------------------------
 
