@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -23,6 +24,7 @@ from embedded_cloud.address import ADDRESS_FILE, Address, read_address
 from embedded_cloud.environment import DEFAULT_PORT
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.private_files import private_directory
+from pulumi_plugin.peer import require_owner
 from tpuflex.errors import EmulatorError
 
 LOG_FILE = "emulator.log"
@@ -74,7 +76,8 @@ def start(
         command += ["--capacity", json.dumps(capacity)]
     if stub_hosts:
         command.append("--stub-hosts")
-    with (state_dir / LOG_FILE).open("ab") as log:
+    log_file = os.open(state_dir / LOG_FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    with os.fdopen(log_file, "ab") as log:
         process = subprocess.Popen(
             command,
             cwd=state_dir,
@@ -160,7 +163,7 @@ def wait_for_plugin(state_dir: Path, *, timeout_s: float = 15.0) -> Address:
             raise EmulatorError(
                 "the embedded cloud does not run", hint="Start it: tpuflex emulator start"
             )
-        if address.gcp_plugin_port is not None:
+        if address.gcp_plugin_port is not None and _is_ours(address.gcp_plugin_port):
             return address
         if time.monotonic() > deadline:
             raise EmulatorError(
@@ -215,6 +218,16 @@ def _await_first_line(process: subprocess.Popen[bytes], state_dir: Path, timeout
 def _did_not_come_up(state_dir: Path) -> EmulatorError:
     log = state_dir / LOG_FILE
     return EmulatorError("the embedded cloud did not come up", hint=f"Its log is {log}.")
+
+
+def _is_ours(port: int) -> bool:
+    """Whether a process of this user listens there: the engine would tell it everything."""
+    try:
+        with socket.create_connection(("127.0.0.1", port), _HEALTH_TIMEOUT_S) as connection:
+            require_owner(connection, within=_HEALTH_TIMEOUT_S)
+    except OSError:
+        return False
+    return True
 
 
 def _call(

@@ -148,7 +148,6 @@ def test_a_killed_emulator_is_replaced_and_its_leftovers_ended(state_dir: Path) 
     os.kill(first.pid, signal.SIGKILL)
     psutil.wait_procs([psutil.Process(first.pid)] if psutil.pid_exists(first.pid) else [], 5)
     assert daemon.status(state_dir) is None
-    assert any(process.is_running() for process in left)
     second = daemon.start(state_dir, port=0)
     assert second.pid != first.pid
     daemon.wait_for_plugin(state_dir)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 from pathlib import Path
 
@@ -13,7 +14,10 @@ from tpuflex.errors import EmulatorError
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Serve the stand-in; the first line on standard output is its port."""
+    """Serve the stand-in; the first line on standard output is its port.
+
+    It ends with the process that started it: its port would outlive the embedded cloud.
+    """
     parser = argparse.ArgumentParser(prog="python -m embedded_cloud.gcp_plugin")
     parser.add_argument("--base-url", required=True, help="URL of the embedded cloud")
     parser.add_argument(
@@ -24,12 +28,14 @@ def main(arguments: list[str] | None = None) -> int:
     )
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 chooses one")
     options = parser.parse_args(arguments)
+    # Read before the port is printed: from then on the emulator may be killed at any moment.
+    parent = os.getppid()
     try:
         plugin = serve(options.base_url, options.port, token=read_token(options.state_dir))
     except EmulatorError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code
-    run(plugin, end_on_signal())
+    run(plugin, end_on_signal(), orphaned=lambda: os.getppid() != parent)
     plugin.stop()
     return 0
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -151,6 +152,7 @@ class Host:
                     init.__file__,
                     str(path),
                     str(self.directory / _EXIT_CODE),
+                    str(os.getpid()),
                 ],
                 env=self.environment(),
                 cwd=self.root,

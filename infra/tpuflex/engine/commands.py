@@ -80,11 +80,13 @@ class EngineCommands:
         from pulumi.automation import LocalWorkspace, StackNotFoundError
         from pulumi.automation.errors import StackAlreadyExistsError
 
+        from tpuflex.engine.own_servers import close_to_others
         from tpuflex.engine.quiet_stack import QuietStack, StackInitMode
 
         if self._stack is not None:
             return self._stack
         target = self._target
+        close_to_others()
         workspace = LocalWorkspace(
             work_dir=str(target.root), program=self._program, pulumi_command=self._process
         )

@@ -7,6 +7,7 @@ credentials; any other host gets an error instead of a token.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Protocol
 from urllib.parse import urlsplit
@@ -16,6 +17,7 @@ from requests.adapters import HTTPAdapter
 
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
+from tpuflex.gcp.owners_adapter import OwnersAdapter
 
 if TYPE_CHECKING:
     from google.auth.credentials import Credentials
@@ -24,6 +26,7 @@ if TYPE_CHECKING:
 EMBEDDED_TOKEN = "ya29.tpuflex-embedded"  # noqa: S105 - not a token
 _SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 _TOKEN_VARIABLE = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105 - a variable's name
+_TOKEN_FILE_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"  # noqa: S105 - a variable's name
 _EMBEDDED_HINT = 'Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.'
 #: Connections kept open per host; more waits than this still work, on short connections.
 _POOL = 32
@@ -48,7 +51,8 @@ class AuthorizedSession(requests.Session):
         # Proxies from the environment must not stand between us and loopback.
         self.trust_env = not embedded
         self.auth = _HostBoundToken(tokens, embedded=embedded)
-        adapter = HTTPAdapter(pool_connections=_POOL, pool_maxsize=_POOL)
+        kind = OwnersAdapter if embedded else HTTPAdapter
+        adapter = kind(pool_connections=_POOL, pool_maxsize=_POOL)
         self.mount("https://", adapter)
         self.mount("http://", adapter)
 
@@ -78,7 +82,8 @@ def authorized_session(endpoints: Endpoints, environ: Mapping[str, str]) -> Auth
                 " API endpoints point to this machine",
                 hint=_EMBEDDED_HINT,
             )
-        return AuthorizedSession(StaticToken(given), embedded=True)
+        file = environ.get(_TOKEN_FILE_VARIABLE, "")
+        return AuthorizedSession(EmbeddedToken(given, file), embedded=True)
     if given.startswith(EMBEDDED_TOKEN):
         raise AccessError(
             f"{_TOKEN_VARIABLE} holds the embedded cloud's token, while the API endpoints are"
@@ -112,6 +117,32 @@ class StaticToken:
 
     def refresh(self) -> None:
         """Nothing to renew: the next 401 is reported."""
+
+
+class EmbeddedToken:
+    """The embedded cloud's token: another one after each of its starts.
+
+    Args:
+        token: the one that the environment gives.
+        file: where the running cloud keeps its own; empty if that is not known.
+    """
+
+    def __init__(self, token: str, file: str) -> None:
+        self._token = token
+        self._file = file
+
+    def token(self) -> str:
+        """The token."""
+        return self._token
+
+    def refresh(self) -> None:
+        """Take the one that the cloud has now; without any, the next 401 is reported."""
+        try:
+            found = Path(self._file).read_text("utf-8") if self._file else ""
+        except (OSError, UnicodeDecodeError):
+            return
+        if found.startswith(EMBEDDED_TOKEN):
+            self._token = found
 
 
 class DefaultCredentials:

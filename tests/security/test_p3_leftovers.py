@@ -1,0 +1,239 @@
+"""P3: nothing outlives its owner with an open port, and what is left behind is not believed."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import requests
+
+from embedded_cloud import daemon
+from embedded_cloud.access import read_token
+from embedded_cloud.address import ADDRESS_FILE, Address, write_address
+from embedded_cloud.environment import client_environment
+from embedded_cloud.private_files import private_directory, read_own, write_private
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import Api, flex_start
+from tests.security.strangers import STRANGER, needs_second_uid, start_as_stranger
+from tpuflex.errors import EmulatorError
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.session import authorized_session
+
+_AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
+
+#: Listens on a port, takes every connection, and prints in the end what was sent on them.
+_LISTENER = """
+import json, socket, sys, threading
+heard = []
+def take(connection):
+    connection.settimeout(1)
+    try:
+        while data := connection.recv(4096):
+            heard.append(data.decode())
+    except OSError:
+        pass
+def serve(server):
+    while True:
+        threading.Thread(target=take, args=server.accept()[:1], daemon=True).start()
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+threading.Thread(target=serve, args=(server,), daemon=True).start()
+sys.stdin.readline()
+print(json.dumps("".join(heard)))
+"""
+
+
+@contextmanager
+def _listening_stranger() -> Iterator[tuple[int, Callable[[], str]]]:
+    """A port that another user listens on, and what was sent to it in the end."""
+    with start_as_stranger(_LISTENER) as process:
+        assert process.stdout is not None
+        port = int(process.stdout.readline())
+
+        def heard() -> str:
+            printed, errors = process.communicate("go\n", timeout=30)
+            assert process.returncode == 0, errors
+            return str(json.loads(printed))
+
+        yield port, heard
+
+
+def _address(port: int) -> Address:
+    """A record of this very process, as if it were an emulator at ``port``."""
+    process = psutil.Process()
+    return Address(process.pid, process.create_time(), port, None, "", "")
+
+
+@pytest.fixture
+def state_dir(tmp_path: Path) -> Iterator[Path]:
+    """A state directory; what a test starts in it is stopped."""
+    directory = tmp_path / "home" / "emulator"
+    yield directory
+    daemon.stop(directory)
+
+
+def test_stand_in_and_hosts_end_with_a_killed_emulator(state_dir: Path) -> None:
+    """S2: after kill -9 of the emulator nothing that it started listens, or runs, any more."""
+    running = daemon.start(state_dir, port=0, capacity=_AT_ONCE)
+    address = daemon.wait_for_plugin(state_dir)
+    script = "(env -i setsid sleep 3600 &) ; sleep 3600"
+    api = Api(running.url, token=read_token(state_dir))
+    assert api.create(body=flex_start(metadata={"startup-script": script})).status_code == 200
+    emulator = psutil.Process(address.pid)
+    started = _until(lambda: _with_sleepers(emulator))
+    os.kill(address.pid, signal.SIGKILL)
+    _, alive = psutil.wait_procs(started, timeout=20)
+    assert alive == []
+    for port in (address.port, address.gcp_plugin_port):
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port), timeout=5)
+
+
+def _with_sleepers(emulator: psutil.Process) -> list[psutil.Process]:
+    """What the emulator has started, once both processes of the host are there."""
+    family = emulator.children(recursive=True)
+    names = [" ".join(process.cmdline()) for process in family]
+    return family if names.count("sleep 3600") == 2 else []
+
+
+def _until(look: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
+    deadline = time.monotonic() + 20
+    while True:
+        try:
+            if found := look():
+                return found
+        except psutil.NoSuchProcess:
+            pass
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+
+
+@needs_second_uid
+def test_the_token_is_not_sent_to_whoever_took_the_port(state_dir: Path) -> None:
+    """S8: the emulator is gone, a stranger has its port: it hears nothing, not even of a process
+    that lives."""
+    daemon.start(state_dir, port=0)
+    daemon.stop(state_dir)
+    with _listening_stranger() as (port, heard):
+        write_address(state_dir, _address(port))
+        assert daemon.status(state_dir) is None
+        (state_dir / ADDRESS_FILE).unlink()
+        assert heard() == ""
+
+
+@needs_second_uid
+def test_no_client_sends_its_token_to_whoever_took_the_port(tmp_path: Path) -> None:
+    """S8: nor do the clients of a command that is still running."""
+    private_directory(tmp_path / "emulator")
+    write_private(tmp_path / "emulator" / "token", "ya29.tpuflex-embedded.canary")
+    with _listening_stranger() as (port, heard):
+        environ = client_environment(
+            base_url=f"http://127.0.0.1:{port}", state_dir=tmp_path / "emulator"
+        )
+        endpoints = Endpoints.from_environ(environ)
+        with (
+            authorized_session(endpoints, environ) as session,
+            pytest.raises(requests.ConnectionError),
+        ):
+            session.get(f"{endpoints.tpu}/v2/x", timeout=5)
+        assert heard() == ""
+
+
+@needs_second_uid
+def test_a_strangers_stand_in_is_not_given_to_the_engine(state_dir: Path) -> None:
+    """S8: the engine tells the gcp plugin everything; a port of another user is none."""
+    running = daemon.start(state_dir, port=0)
+    address = daemon.wait_for_plugin(state_dir)
+    with _listening_stranger() as (port, heard):
+        forged = Address(**{**asdict(address), "gcp_plugin_port": port})
+        write_address(state_dir, forged)
+        with pytest.raises(EmulatorError, match="did not come up"):
+            daemon.wait_for_plugin(state_dir, timeout_s=0.1)
+        assert heard() == ""
+    assert running.pid == address.pid
+
+
+def test_a_running_client_gets_the_token_of_the_next_start(tmp_path: Path) -> None:
+    """S8: the token of the environment is refused once; then the one in the file is taken."""
+    with EmbeddedCloud(tmp_path / "a") as cloud:
+        environ = dict(cloud.environ())
+        environ["GOOGLE_OAUTH_ACCESS_TOKEN"] = "ya29.tpuflex-embedded.of-an-earlier-start"
+        endpoints = Endpoints.from_environ(environ)
+        url = f"{endpoints.tpu.rstrip('/')}/v2/projects/p/locations/us-east5-a/nodes"
+        with authorized_session(endpoints, environ) as session:
+            assert session.get(url, timeout=10).status_code == 401
+            session.refresh_token()
+            assert session.get(url, timeout=10).status_code == 200
+
+
+@needs_second_uid
+def test_a_state_directory_that_is_not_ours_alone_is_refused(tmp_path: Path) -> None:
+    """S8: another user's, one that others may write to, and a symbolic link to one of ours."""
+    theirs, shared, ours = tmp_path / "theirs", tmp_path / "shared", tmp_path / "ours"
+    theirs.mkdir()
+    os.chown(theirs, STRANGER, STRANGER)
+    shared.mkdir()
+    shared.chmod(0o777)
+    ours.mkdir()
+    link = tmp_path / "link"
+    link.symlink_to(ours)
+    for directory in (theirs, shared, link):
+        with pytest.raises(EmulatorError, match="does not keep its state") as caught:
+            private_directory(directory)
+        assert str(directory) in caught.value.message
+    private_directory(ours)
+    assert ours.stat().st_mode & 0o777 == 0o700
+
+
+def test_private_files_replace_and_refuse_links(tmp_path: Path) -> None:
+    """S8: a link where a private file belongs is replaced when writing, and refused when reading;
+    so is a pipe."""
+    victim, path = tmp_path / "victim", tmp_path / "token"
+    victim.write_text("untouched")
+    victim.chmod(0o600)
+    path.symlink_to(victim)
+    with pytest.raises(OSError, match=str(path)):
+        read_own(path, secret=True)
+    write_private(path, "x")
+    assert (victim.read_text(), path.is_symlink(), read_own(path, secret=True)) == (
+        "untouched",
+        False,
+        "x",
+    )
+    path.unlink()
+    os.mkfifo(path, 0o600)
+    with pytest.raises(OSError, match=str(path)):
+        read_own(path, secret=True)
+
+
+def test_the_state_directory_is_closed(state_dir: Path) -> None:
+    """S8: whatever the embedded cloud makes there, nobody else may read or write."""
+    before = os.umask(0)
+    try:
+        daemon.start(state_dir, port=0)
+    finally:
+        os.umask(before)
+    daemon.wait_for_plugin(state_dir)
+    found = (state_dir, *state_dir.rglob("*"))
+    assert [path.name for path in found if path.stat().st_mode & 0o077] == []
+
+
+def test_a_taken_port_says_whose_it_is(state_dir: Path) -> None:
+    """S8: whoever has the default port before the start is named, and nothing is sent there."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        with pytest.raises(EmulatorError, match=f"port {port} of 127.0.0.1 is taken"):
+            daemon.start(state_dir, port=port)
+        server.settimeout(0.05)
+        with pytest.raises(TimeoutError):
+            server.accept()
