@@ -7,8 +7,9 @@
 # keeps what is already right. Needed on the host: docker and the iptables that it needs itself,
 # curl, python3, and what every Debian and Ubuntu has (bash 5, coreutils, findutils, util-linux).
 #
-# Guest attributes, namespace `tpuflex`: phase, detail, error, timeline, isolation. The last phase is
-# READY: the host has served a completion.
+# Guest attributes, namespace `tpuflex`: phase, detail, error, timeline, isolation, and weights
+# (SHA-256 of the manifest that was fetched and checked). The last phase is READY: the host has
+# served a completion.
 #
 # Environment, all optional:
 #   TPUFLEX_ROOT       put before every absolute path; an emulated host has its own root

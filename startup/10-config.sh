@@ -50,6 +50,7 @@ TEXT = {
         "bucket": r"[a-z0-9][a-z0-9._-]+",
         "prefix": r"[^\x00-\x1f]+",
         "manifest": r"[^\x00-\x1f/]+",
+        "manifest_sha256": r"[0-9a-f]{64}",
     },
     "commands": {"weights": r"[^\x00-\x1f]*", "secrets": r"[^\x00-\x1f]*"},
 }
@@ -82,6 +83,7 @@ try:
                 sys.exit(f"tpuflex-config: {part}.{name} is not a positive number: {value!r}")
             fields[f"{part}.{name}"] = str(value)
     put_list("serving.args", config["serving"]["args"])
+    put_list("weights.formats", config["weights"]["formats"])
     environment = config["container"]["env"]
     for name in environment:
         if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
@@ -111,7 +113,7 @@ PYTHON
 
 read_config() {
     phase config
-    report error ''
+    report error '' weights ''
     metadata_config
     if ! config_fields >"$STATE_DIR/config.fields" 2>"$STATE_DIR/config.problem"; then
         fail config "$(tail --lines=1 "$STATE_DIR/config.problem")"

@@ -21,7 +21,8 @@ check_capacity() {
     phase capacity
     # A first look: without a manifest yet, there is at least room for a small model. The
     # weights phase asks again with the manifest that it uses.
-    if authorize && [[ $(get_manifest) == 200 ]] && read_manifest; then
+    if authorize && [[ $(get_manifest) == 200 ]]; then
+        use_manifest
         require_space "$(bytes_missing)"
         detail "$(human "$(manifest_bytes)") of weights fit into memory"
     else

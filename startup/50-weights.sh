@@ -13,43 +13,97 @@ weights_directories() {
     mkdir -p "$WEIGHTS_DIR" "$PARTIAL_DIR" "$CHECKED_DIR"
 }
 
+# What a host takes of a manifest: bytes, in blocks of 1024 as `ulimit` counts. Whoever writes to the
+# bucket decides how long the answer is, so the kernel ends the file.
+export MANIFEST_BLOCKS=8192
+
+# download BLOCKS COMMAND...: run COMMAND, whose files end at that many blocks of 1024 bytes: curl
+# then fails with 23. Gzip is asked for so that Cloud Storage sends objects as they are stored:
+# otherwise it unpacks those that say so (https://cloud.google.com/storage/docs/transcoding).
+download() {
+    (
+        trap '' XFSZ
+        ulimit -S -f "$1"
+        "${@:2}" --header "@$AUTHORIZATION" --header 'Accept-Encoding: gzip'
+    )
+}
+
 get_manifest() {
-    http_get "$STORAGE/$(setting weights.manifest_url)" "$STATE_DIR/manifest.json" \
-        --header "@$AUTHORIZATION"
+    download "$MANIFEST_BLOCKS" http_get "$STORAGE/$(setting weights.manifest_url)" \
+        "$STATE_DIR/manifest.json"
+}
+
+# Take the manifest that was fetched, if it is the one that the node was made for: what else lies
+# in the bucket is what somebody put there afterwards, and none of it is read.
+use_manifest() {
+    local planned found
+    planned=$(setting weights.manifest_sha256)
+    found=$(sha256sum "$STATE_DIR/manifest.json")
+    found=${found%% *}
+    [[ $found == "$planned" ]] || fail weights-changed "$(setting weights.manifest) in \
+gs://$(setting weights.bucket)/$(setting weights.prefix) has SHA-256 $found, and this node was made \
+for $planned: somebody changed the weights after \`up\`. To bring the planned ones back, run: \
+$(setting commands.weights). If the change is wanted, run \`tpuflex up\`, which says how to accept it"
+    read_manifest || fail weights-manifest "$(setting weights.manifest) cannot be used: $(tail --lines=1 "$STATE_DIR/manifest.problem")"
 }
 
 # Check the manifest and write its files as NUL-separated records: path, size, sha256, URL, and
-# a flat name. The sum of all sizes goes to another file.
+# a flat name. The sum of all sizes goes to another file. The bounds keep the arithmetic of bash
+# within 64 bits; 5 TiB is the largest object of Cloud Storage
+# (https://cloud.google.com/storage/quotas).
 read_manifest() {
+    local -a formats=()
+    setting_list weights.formats formats
     python3 -IS - "$STATE_DIR" "$(setting weights.bucket)" "$(setting weights.prefix)" \
-        2>"$STATE_DIR/manifest.problem" <<'PYTHON'
+        "${formats[@]}" 2>"$STATE_DIR/manifest.problem" <<'PYTHON'
 import json
 import re
 import sys
+from fnmatch import fnmatchcase
 from urllib.parse import quote
 
-state, bucket, prefix = sys.argv[1:]
+MAX_FILES, MAX_FILE_BYTES, MAX_NAME_BYTES = 10_000, 5 * 2**40, 255
+
+state, bucket, prefix, *formats = sys.argv[1:]
+
+
+def is_data(path):
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path if "/" in each else name, each) for each in formats)
+
+
 with open(f"{state}/manifest.json", encoding="utf-8") as file:
     try:
         manifest = json.load(file)
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         sys.exit(f"it is not JSON: {error}")
 total = 0
 records = []
+flat_names = set()
 try:
     if manifest["schema"] != 1:
         sys.exit("its schema is not known to this script (1 is known)")
+    if len(manifest["files"]) > MAX_FILES:
+        sys.exit(f"it names more than {MAX_FILES} files")
     for entry in manifest["files"]:
         path, size, sha256 = entry["path"], entry["size"], entry["sha256"]
         parts = path.split("/")
         if any(part in ("", ".", "..") for part in parts) or re.search(r"[\x00-\x1f\x7f]", path):
             sys.exit(f"it names a path that is not below the weights: {path!r}")
-        if type(size) is not int or size < 0 or not re.fullmatch(r"[0-9a-f]{64}", sha256):
-            sys.exit(f"size or sha256 of {path!r} is not valid")
+        flat = quote(path, safe="")
+        if len(flat) > MAX_NAME_BYTES or flat in flat_names:
+            sys.exit(f"a path is too long or there twice: {path[:100]!r}")
+        if not is_data(path):
+            sys.exit(f"{path!r} is no data format; tpuflex:model.weights.extra_files may allow it")
+        if type(size) is not int or not 0 <= size <= MAX_FILE_BYTES:
+            sys.exit(f"the size of {path!r} is not valid")
+        if not re.fullmatch(r"[0-9a-f]{64}", sha256):
+            sys.exit(f"the sha256 of {path!r} is not valid")
         url = f"b/{quote(bucket)}/o/{quote(f'{prefix}/{path}', safe='')}?alt=media"
-        records += [path, str(size), sha256, url, quote(path, safe="")]
+        records += [path, str(size), sha256, url, flat]
+        flat_names.add(flat)
         total += size
-except (KeyError, TypeError, AttributeError) as error:
+except (KeyError, TypeError, AttributeError, ValueError) as error:
     sys.exit(f"a part is missing or has the wrong form: {error}")
 if not records:
     sys.exit("it names no files")
@@ -104,6 +158,7 @@ fetch_weights() {
     fi
     require_all_checked
     remove_strangers
+    report weights "$(setting weights.manifest_sha256)"
     elapsed=$(($(milliseconds) - began + 1))
     fetched=$((total - before))
     if ((fetched > 0)); then
@@ -123,7 +178,7 @@ wait_for_manifest() {
         ! authorize || status=$(get_manifest)
         case $status in
         200)
-            read_manifest || fail weights-manifest "$(setting weights.manifest) cannot be used: $(tail --lines=1 "$STATE_DIR/manifest.problem")"
+            use_manifest
             return 0
             ;;
         404) problem="$(setting weights.manifest); run: $(setting commands.weights)" ;;
@@ -214,9 +269,10 @@ transfer() {
         # A file without content is not worth a request, and cannot be asked for by range.
         ((present < size)) || { : >>"$partial"; return 0; }
         code=0
-        status=$(curl --silent --show-error --fail --connect-timeout 10 --speed-limit 1024 \
-            --speed-time 60 --continue-at - --output "$partial" --write-out '%{http_code}' \
-            --header "@$AUTHORIZATION" "$STORAGE/$url") || code=$?
+        # A block more than the file has: an object that is longer is seen to be.
+        status=$(download $((size / 1024 + 1)) curl --silent --show-error --fail \
+            --connect-timeout 10 --speed-limit 1024 --speed-time 60 --continue-at - \
+            --output "$partial" --write-out '%{http_code}' "$STORAGE/$url") || code=$?
         ((code != 0)) || return 0
         log "weights: $path: curl ended with $code, HTTP $status"
         case $status in
@@ -230,8 +286,9 @@ transfer() {
         case $code in
         # The server does not continue downloads.
         33) rm -f "$partial" ;;
-        # Writing failed.
+        # Writing failed: at the limit, or because memory is full.
         23)
+            (($(stat --format=%s "$partial") <= size)) || return 0
             problem capacity "no room left in memory while fetching $path"
             return 1
             ;;
@@ -259,4 +316,4 @@ for folder, _, names in os.walk(directory):
 PYTHON
 }
 
-export -f fetch_file is_checked matches transfer problem log pause authorize http_get
+export -f download fetch_file is_checked matches transfer problem log pause authorize http_get

@@ -134,11 +134,13 @@ class Names:
         project: Pulumi project name.
         stack: Pulumi stack name (without organization).
         name: logical name of the endpoint within the program.
+        bucket_suffix: ends the bucket's name, for when another project has the name already.
     """
 
     project: str
     stack: str
     name: str
+    bucket_suffix: str = ""
 
     @property
     def prefix(self) -> str:
@@ -189,7 +191,8 @@ class Names:
 
     def bucket(self, cloud_project: str, region: str) -> str:
         """Name of the weights bucket in ``region``; bucket names are global, hence the hash."""
-        suffix = f"-{region}-{digest(cloud_project, length=6)}"
+        parts = (region, digest(cloud_project, length=6), self.bucket_suffix)
+        suffix = "".join(f"-{part}" for part in parts if part)
         head = f"{self.prefix}-weights"
         # Storage refuses names that contain "google" or begin with "goog"
         # (https://cloud.google.com/storage/docs/buckets#naming).

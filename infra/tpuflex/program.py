@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import compute, dns, projects, secretmanager, serviceaccount, storage
 
 from tpuflex.components.endpoint import VllmEndpoint
-from tpuflex.components.endpoint_args import Prepare, VllmEndpointArgs
+from tpuflex.components.endpoint_args import Preparation, VllmEndpointArgs
 from tpuflex.errors import SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.settings.load import load_pulumi_config
@@ -64,7 +64,7 @@ def deploy(
     *,
     project: str,
     stack: str,
-    prepare: Prepare | None = None,
+    prepare: Preparation | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> VllmEndpoint:
     """Register the endpoint that ``settings`` describes and export the stack's outputs.
@@ -73,13 +73,14 @@ def deploy(
         settings: what to deploy.
         project: Pulumi project name.
         stack: Pulumi stack name, without organization.
-        prepare: awaited with the bucket's name and the secrets' ids by role, after both exist
-            and before chips are requested; never in a preview. Its errors fail the update.
+        prepare: awaited after bucket and secrets exist and before chips are requested; says which
+            weights to serve. Without it the settings must pin them.
         environ: the environment that the plugins run with, checked against the cloud of the
             settings; the process's own by default.
 
     Raises:
-        pulumi.RunError: the environment points to another cloud than the settings.
+        pulumi.RunError: the environment points to another cloud than the settings, or nothing says
+            which weights to serve.
     """
     for warning in warnings(settings):
         pulumi.log.warn(str(warning))
@@ -93,7 +94,7 @@ def deploy(
             serving=settings.serving,
             network=settings.network,
             secrets=settings.secrets,
-            names=Names(project, stack, ENDPOINT_NAME),
+            names=Names(project, stack, ENDPOINT_NAME, settings.model.weights.bucket_suffix or ""),
             prepare=prepare,
             environ=environ,
         ),

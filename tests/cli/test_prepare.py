@@ -2,84 +2,162 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+import asyncio
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.boot.manifest import manifest
+from tpuflex.boot.manifest import Manifest, WeightsFile, manifest
+from tpuflex.boot.planned import PlannedWeights
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.output import Output
-from tpuflex.cli.prepare import ensure_weights
+from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.errors import WeightsError
-from tpuflex.gcp.weights_report import PushReport, StoredWeights, WeightsProblem
+from tpuflex.gcp.weights import Check
+from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck, WeightsProblem
+from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.project import open_project
 from tpuflex.settings.model import WeightsSettings
 
-MANIFEST = manifest((), model="m", revision="1", created="2026-11-21T12:00:00+00:00")
-
-
-class Bucket:
-    """A bucket with one set of weights, in which ``problems`` are found until it is pushed to."""
-
-    def __init__(self, prefix: str, *problems: WeightsProblem) -> None:
-        self.prefix = prefix
-        self.problems = problems
-        self.pushed: list[Path] = []
-
-    def list(self) -> tuple[StoredWeights, ...]:
-        return (StoredWeights(self.prefix, MANIFEST, 1, 1000),)
-
-    def verify(self, prefix: str) -> tuple[WeightsProblem, ...]:
-        assert prefix == self.prefix
-        return self.problems
-
-    def push(self, directory: Path, prefix: str, **details: object) -> PushReport:
-        assert prefix == self.prefix
-        assert details["model"]
-        self.pushed.append(directory)
-        return PushReport(MANIFEST, ("shard",), (), 1_000_000, 0.5)
-
-
-def stack_of(project: Path, source: str | None) -> OpenStack:
-    """The dev stack with another source of weights."""
-    stack = open_stack(open_project(project, {}), "dev")
-    weights = WeightsSettings(source=source)
-    model = stack.settings.model.model_copy(update={"weights": weights})
-    return replace(stack, settings=stack.settings.model_copy(update={"model": model}))
-
-
-def ensure(stack: OpenStack, *problems: WeightsProblem) -> tuple[Bucket, list[str]]:
-    """Ensure the weights in a bucket with ``problems``; what was pushed and said."""
-    bucket = Bucket(weights_prefix(stack.settings.model), *problems)
-    cloud = Cloud(stack, {})
-    vars(cloud)["weights"] = bucket
-    said: list[str] = []
-    ensure_weights(cloud, said.append, Output(json=False, verbose=False), lambda: False)
-    return bucket, said
-
-
+SHARD = WeightsFile(path="model.safetensors", size=9, crc32c="AAAAAA==", sha256="0" * 64)
+OURS = manifest((SHARD,), model="m", revision="1")
+ALTERED = manifest((SHARD.model_copy(update={"sha256": "1" * 64}),), model="m", revision="1")
 TRUNCATED = WeightsProblem("shard", "size")
 
 
-def test_complete_weights_are_left_alone(project: Path) -> None:
-    """Nothing is pushed and nothing said."""
-    bucket, said = ensure(stack_of(project, "./model"))
+@dataclass
+class Bucket:
+    """A bucket with one set of weights, and a source on the disk.
 
-    assert (bucket.pushed, said) == ([], [])
+    Attributes:
+        prefix: where the weights are.
+        there: the manifest in the bucket.
+        local: the manifest of the source.
+        problems: what is wrong in the bucket until it is pushed to.
+        pushed: the directories that were pushed.
+    """
+
+    prefix: str
+    there: Manifest | None = OURS
+    local: Manifest = OURS
+    problems: tuple[WeightsProblem, ...] = ()
+    pushed: list[Path] = field(default_factory=list)
+
+    def find(self, prefix: str) -> FoundManifest | None:
+        assert prefix == self.prefix
+        return None if self.there is None else FoundManifest(self.there.sha256, self.there)
+
+    def verify(self, prefix: str, _extra: tuple[str, ...]) -> WeightsCheck:
+        assert prefix == self.prefix
+        assert self.there is not None
+        return WeightsCheck(self.there.sha256, self.there, self.problems)
+
+    def push(self, directory: Path, prefix: str, *, check: Check, **_details: object) -> PushReport:
+        check(self.local, self.find(prefix))
+        self.pushed.append(directory)
+        self.there = self.local
+        return PushReport(self.local, ("shard",), (), 1_000_000, 0.5)
+
+
+@dataclass
+class Case:
+    """A preparation of the dev stack, and what it said."""
+
+    preparation: EndpointPreparation
+    bucket: Bucket
+    said: list[str]
+
+    def ready(self) -> str:
+        """The hash of the weights, once they are in place."""
+        return self.preparation._ensure_weights()
+
+    @property
+    def known(self) -> str | None:
+        """What the home remembers."""
+        cloud = self.preparation.cloud
+        return PushedWeights(cloud.stack.project.home).get(cloud.bucket, self.bucket.prefix)
+
+
+def case(project: Path, **weights: object) -> Case:
+    """The dev stack with these settings of its weights, on a cloud with our weights."""
+    stack = open_stack(open_project(project, {}), "dev")
+    settings = WeightsSettings.model_validate(weights)
+    model = stack.settings.model.model_copy(update={"weights": settings})
+    stack = replace(stack, settings=stack.settings.model_copy(update={"model": model}))
+    if settings.source is not None:
+        (project / "model").mkdir()
+        (project / "model" / "config.json").write_text("{}")
+    return on(stack)
+
+
+def on(stack: OpenStack) -> Case:
+    """A preparation of ``stack`` on a cloud with our weights."""
+    bucket = Bucket(weights_prefix(stack.settings.model))
+    cloud = Cloud(stack, {})
+    vars(cloud)["weights"] = bucket
+    said: list[str] = []
+    output = Output(json=False, verbose=False)
+    return Case(EndpointPreparation(cloud, said.append, output, lambda: False), bucket, said)
+
+
+def planned(case: Case, manifest: Manifest) -> None:
+    """Have the state name ``manifest`` for the slice."""
+    bucket = case.preparation.cloud.bucket
+    case.preparation.before = PlannedWeights(bucket, case.bucket.prefix, manifest.sha256)
+
+
+def test_weights_of_the_state_are_left_alone(project: Path) -> None:
+    """What the slice was made for before is served again: nothing is pushed and nothing said."""
+    stack = case(project, source="./model")
+    planned(stack, OURS)
+
+    assert stack.ready() == OURS.sha256
+    assert (stack.bucket.pushed, stack.said) == ([], [])
+
+
+def test_what_was_pushed_from_here_is_served(project: Path) -> None:
+    """After `weights push` an `up` needs no other word."""
+    first = case(project)
+    PushedWeights(project / ".tpuflex").put(
+        first.preparation.cloud.bucket, first.bucket.prefix, OURS.sha256
+    )
+
+    assert first.ready() == OURS.sha256
+
+
+def test_missing_weights_are_pushed_and_remembered(project: Path) -> None:
+    """The source is pushed, and its hash is what the host will be told."""
+    stack = case(project, source="./model")
+    stack.bucket.there = None
+
+    assert stack.ready() == OURS.sha256 == stack.known
+    assert stack.bucket.pushed == [project / "model"]
+
+
+def test_missing_weights_without_a_source_request_no_chips(project: Path) -> None:
+    """S7: nobody waits for weights with chips that are billed; the error names both commands."""
+    stack = case(project)
+    stack.bucket.there = None
+
+    with pytest.raises(WeightsError, match="nothing is billed") as caught:
+        stack.ready()
+
+    assert "tpuflex weights push DIRECTORY --stack dev" in caught.value.hint
+    assert "tpuflex up" in caught.value.hint
 
 
 def test_a_truncated_file_is_pushed_again(project: Path) -> None:
     """A file that does not match the manifest is named and pushed again before chips cost."""
-    (project / "model").mkdir()
-    (project / "model" / "config.json").write_text("{}")
+    stack = case(project, source="./model")
+    planned(stack, OURS)
+    stack.bucket.problems = (TRUNCATED,)
 
-    bucket, said = ensure(stack_of(project, "./model"), TRUNCATED)
-
-    assert bucket.pushed == [project / "model"]
-    assert said == [
+    assert stack.ready() == OURS.sha256
+    assert stack.bucket.pushed == [project / "model"]
+    assert stack.said == [
         "  warning  shard in the bucket does not match the manifest (size)",
         "  pushed   weights: 1 file, 1.0 MB in 0.5 s",
     ]
@@ -87,7 +165,76 @@ def test_a_truncated_file_is_pushed_again(project: Path) -> None:
 
 def test_a_truncated_file_without_a_source_requests_no_chips(project: Path) -> None:
     """Without a source only the user can fix it; the error names the command."""
+    stack = case(project)
+    planned(stack, OURS)
+    stack.bucket.problems = (TRUNCATED,)
+
     with pytest.raises(WeightsError, match="does not match its manifest") as caught:
-        ensure(stack_of(project, None), TRUNCATED)
+        stack.ready()
 
     assert caught.value.hint == "Run: tpuflex weights push DIRECTORY --stack dev"
+
+
+def test_a_replaced_manifest_is_refused(project: Path) -> None:
+    """S7: a manifest that is neither the state's nor pushed from here is not served; the error
+    says how to accept it."""
+    stack = case(project)
+    planned(stack, OURS)
+    stack.bucket.there = ALTERED
+
+    with pytest.raises(WeightsError, match=f"made for {OURS.sha256}") as caught:
+        stack.ready()
+
+    assert f"--accept-weights {ALTERED.sha256}" in caught.value.hint
+    stack.preparation.accepted = ALTERED.sha256
+    assert stack.ready() == ALTERED.sha256
+
+
+def test_a_replaced_manifest_is_not_the_source(project: Path) -> None:
+    """S7: where there is a source, it is what counts, and nothing is overwritten unasked."""
+    stack = case(project, source="./model")
+    stack.bucket.there = ALTERED
+
+    with pytest.raises(WeightsError, match=ALTERED.sha256):
+        stack.ready()
+
+    assert stack.bucket.pushed == []
+    stack.bucket.there = OURS
+    assert stack.ready() == OURS.sha256
+
+
+def test_a_pin_always_wins(project: Path) -> None:
+    """S7: with a hash in the stack file nothing else is served, pushed or accepted."""
+    stack = case(project, source="./model", manifest_sha256=OURS.sha256)
+    planned(stack, ALTERED)
+    stack.bucket.there = ALTERED
+    assert stack.ready() == OURS.sha256
+    assert stack.bucket.there == OURS
+
+    stack.bucket.there, stack.bucket.local, stack.bucket.pushed = None, ALTERED, []
+    with pytest.raises(WeightsError, match="Nothing was sent"):
+        stack.ready()
+    assert stack.bucket.pushed == []
+
+    stack.preparation.accepted = ALTERED.sha256
+    with pytest.raises(WeightsError, match="contradicts"):
+        stack.ready()
+
+
+def test_an_accepted_hash_must_be_the_one_that_is_there(project: Path) -> None:
+    """An option that cannot be honoured is refused, in the preview already."""
+    stack = case(project, source="./model")
+    planned(stack, OURS)
+    stack.preparation.accepted = ALTERED.sha256
+
+    with pytest.raises(WeightsError, match="cannot be honoured"):
+        asyncio.run(stack.preparation.planned("bucket"))
+
+
+def test_a_preview_shows_what_is_there(project: Path) -> None:
+    """A preview plans with the manifest in the bucket; without one the hash is not known yet."""
+    stack = case(project, source="./model")
+    assert asyncio.run(stack.preparation.planned("bucket")) == OURS.sha256
+
+    stack.bucket.there = None
+    assert asyncio.run(stack.preparation.planned("bucket")) is None

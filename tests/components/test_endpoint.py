@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 import pulumi
 import pytest
 
 import tpuflex
+from tests.components.preparation import Prepared
 from tests.components.pulumi_plan import Plan, run_program
-from tests.unit.stack_sections import embedded, sections
+from tests.unit.stack_sections import PIN, embedded, sections
 from tpuflex.errors import WeightsError
 
 Deploy = Callable[..., Plan]
@@ -18,6 +19,13 @@ Compare = Callable[[Plan, str], None]
 
 SLICE = "tpuflex:tpu:QueuedResource vllm"
 CANARY = "canary-weights-missing"
+UNPINNED = {"model.weights.manifest_sha256": None}
+
+
+def served(plan: Plan) -> str:
+    """The hash of the weights that the slice of ``plan`` may serve."""
+    config = json.loads(plan.inputs[SLICE]["metadata"]["tpuflex-config"])
+    return str(config["weights"]["manifest_sha256"])
 
 
 @pytest.mark.parametrize(
@@ -176,44 +184,48 @@ class TestPrepare:
         self, deployed: Deploy
     ) -> None:
         """Weights and key are in place before chips are requested and billed."""
-        calls: list[tuple[str, dict[str, str]]] = []
-
-        async def prepare(bucket: str, secrets: Mapping[str, str]) -> None:
-            calls.append((bucket, dict(secrets)))
+        prepare = Prepared()
 
         plan = deployed(embedded(), prepare=prepare)
 
-        assert calls == [
+        assert prepare.calls == [
             ("tpuflex-dev-vllm-weights-us-east5-a529e6", {"api-key": "tpuflex-dev-vllm-api-key"})
         ]
-        assert plan.inputs[SLICE]["metadata"]["tpuflex-config"]
+        assert served(plan) == prepare.sha256
 
-    def test_changes_nothing_about_the_slice(self, deployed: Deploy) -> None:
-        """The command line and a plain `pulumi up` register the same slice."""
-
-        async def prepare(_bucket: str, _secrets: Mapping[str, str]) -> None:
-            return None
-
-        with_it, without = deployed(embedded(), prepare=prepare), deployed(embedded())
+    def test_changes_nothing_else_about_the_slice(self, deployed: Deploy) -> None:
+        """The command line and a plain `pulumi up` with the same pin register the same slice."""
+        with_it, without = deployed(embedded(), prepare=Prepared(PIN)), deployed(embedded())
 
         assert with_it.inputs == without.inputs
+        assert served(without) == PIN
 
-    def test_never_runs_in_a_preview(self, deployed: Deploy) -> None:
-        """A preview pushes nothing."""
+    def test_a_preview_only_looks(self, deployed: Deploy) -> None:
+        """A preview pushes nothing, and plans with the hash that it finds."""
+        prepare = Prepared()
 
-        async def prepare(_bucket: str, _secrets: Mapping[str, str]) -> None:
-            raise AssertionError("prepare ran in a preview")
+        plan = deployed(embedded(UNPINNED), prepare=prepare, preview=True)
 
-        deployed(embedded(), prepare=prepare, preview=True)
+        assert prepare.calls == []
+        assert served(plan) == prepare.sha256
+
+    def test_a_pinned_hash_is_what_a_preview_shows(self, deployed: Deploy) -> None:
+        """Whatever lies in the bucket: an update goes on with the pinned weights or not at all."""
+        assert served(deployed(embedded(), prepare=Prepared(), preview=True)) == PIN
+
+    def test_without_it_a_hash_must_be_pinned(self, deployed: Deploy) -> None:
+        """A program that nobody prepares says which key to write, before it registers anything."""
+        with pytest.raises(pulumi.RunError, match=r"model\.weights\.manifest_sha256") as caught:
+            deployed(embedded(UNPINNED))
+
+        assert "tpuflex weights hash" in str(caught.value)
 
     def test_its_failure_fails_the_update_before_the_slice(self, deployed: Deploy) -> None:
         """Without weights no chips are requested; the message is the error's own."""
-
-        async def prepare(_bucket: str, _secrets: Mapping[str, str]) -> None:
-            raise WeightsError(CANARY, hint="tpuflex weights push DIRECTORY")
+        error = WeightsError(CANARY, hint="tpuflex weights push DIRECTORY")
 
         with pytest.raises(pulumi.RunError) as caught:
-            deployed(embedded(), prepare=prepare)
+            deployed(embedded(), prepare=Prepared(error=error))
 
         assert str(caught.value) == f"{CANARY}\ntpuflex weights push DIRECTORY"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,7 +15,9 @@ from pulumi import automation
 from embedded_cloud.environment import client_environment
 from embedded_cloud.gcp_plugin.server import serve
 from embedded_cloud.server import EmbeddedCloud
+from tests.components.preparation import Prepared
 from tests.engine.quick_stack import QuickStack, StackInitMode
+from tests.unit.stack_sections import pinned
 from tpuflex.engine.find import Engine, ensure
 from tpuflex.engine.process import EngineProcess
 from tpuflex.errors import WeightsError
@@ -77,7 +79,7 @@ def workplace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Workp
     manifest["plugins"]["providers"][0]["path"] = str(ROOT / "infra" / "plugin")
     del manifest["main"]
     (root / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
-    (root / "stacks" / DEV.name).write_bytes(DEV.read_bytes())
+    (root / "stacks" / DEV.name).write_text(pinned(DEV.read_text()))
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
     with EmbeddedCloud(home / "emulator", capacity={**quick}) as cloud:
         plugin = serve(cloud.url, token=cloud.token)
@@ -139,12 +141,12 @@ def test_settings_never_touch_the_providers(workplace: Workplace) -> None:
 
 def test_the_engine_leaves_the_committed_stack_file_alone(workplace: Workplace) -> None:
     """The salt for the embedded passphrase is committed, so nothing is written back."""
-    stack = workplace.stack(main)
+    stack, before = workplace.stack(main), workplace.stack_file.read_bytes()
 
     stack.up()
     stack.destroy()
 
-    assert workplace.stack_file.read_bytes() == DEV.read_bytes()
+    assert workplace.stack_file.read_bytes() == before
 
 
 def test_a_wrong_stack_file_fails_with_its_findings(workplace: Workplace) -> None:
@@ -165,11 +167,7 @@ def test_a_wrong_stack_file_fails_with_its_findings(workplace: Workplace) -> Non
 def test_failed_preparation_requests_no_chips(workplace: Workplace) -> None:
     """The bucket exists, the slice does not, and the next up continues from there."""
     settings = load_stack_file(DEV).settings
-    problems = [WeightsError("the weights are truncated", hint="tpuflex weights push")]
-
-    async def prepare(_bucket: str, _secrets: Mapping[str, str]) -> None:
-        if problems:
-            raise problems.pop()
+    prepare = Prepared(error=WeightsError("the weights are truncated", hint="tpuflex weights push"))
 
     def program() -> None:
         deploy(settings, project="tpuflex", stack="dev", prepare=prepare)
@@ -183,6 +181,7 @@ def test_failed_preparation_requests_no_chips(workplace: Workplace) -> None:
     assert "storage.buckets" in workplace.kinds()
     assert "tpu.queuedResources" not in workplace.kinds()
 
+    prepare.error = None
     assert stack.up().outputs["lifecycle"].value == "active"
     stack.destroy()
     assert workplace.kinds() == set()

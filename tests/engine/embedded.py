@@ -15,6 +15,7 @@ from embedded_cloud.gcp_plugin.server import serve
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.tpu.capacity import Capacity
+from tests.unit.stack_sections import pinned
 from tpuflex.engine.find import Engine, ensure
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
@@ -63,9 +64,8 @@ def write_project(root: Path) -> Path:
     manifest["runtime"] = {"name": "python"}
     manifest.pop("main")
     (root / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
-    (root / "stacks" / "Pulumi.dev.yaml").write_bytes(
-        (ROOT / "stacks" / "Pulumi.dev.yaml").read_bytes()
-    )
+    stack = (ROOT / "stacks" / "Pulumi.dev.yaml").read_text()
+    (root / "stacks" / "Pulumi.dev.yaml").write_text(pinned(stack))
     return root
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
 from tests.components.pulumi_plan import run_program
-from tests.engine.embedded import ROOT
+from tests.unit.stack_sections import embedded
 from tpuflex.engine.recovery.look import LookResult, Presence, best, judged
 from tpuflex.engine.state import (
     adopted,
@@ -21,7 +21,7 @@ from tpuflex.engine.state import (
 )
 from tpuflex.gcp.kinds import KINDS, Kind, of_type, places, unknown
 from tpuflex.program import deploy
-from tpuflex.settings.load import load_stack_file
+from tpuflex.settings.load import parse
 
 NETWORK = "gcp:compute/network:Network"
 BUCKET = "gcp:storage/bucket:Bucket"
@@ -211,7 +211,7 @@ class TestTable:
                 )
             },
         }
-        settings = load_stack_file(ROOT / "stacks" / "Pulumi.dev.yaml").settings
+        settings = parse(embedded(), "test")
 
         def program() -> None:
             deploy(settings, project="tpuflex", stack="s", environ=environ)

@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from tests.gcp.conftest import Clients
 
 PREFIX = "models/tiny/1"
-CREATED = "2026-01-01T00:00:00Z"
 #: Larger than one request of an upload, so that it is sent in several.
 LARGE = b"0123456789abcdef" * (18 * 1024 * 1024 // 16)
 
@@ -41,7 +40,6 @@ def push(bucket: WeightsBucket, directory: Path, **changes: object) -> PushRepor
         PREFIX,
         model="tiny",
         revision="1",
-        created=str(changes.pop("created", CREATED)),
         progress=progress,  # type: ignore[arg-type]
     )
 
@@ -61,18 +59,18 @@ def test_push_brings_files_and_manifest(clients: Clients, checkpoint: Path) -> N
         *("config.json", "model-1.safetensors", "nested/model-2.safetensors", "empty.txt"),
         "MANIFEST.json",
     }
-    assert clients.bucket().verify(PREFIX) == ()
+    assert clients.bucket().verify(PREFIX).problems == ()
     assert report.bytes_sent == report.manifest.total_bytes == 6002
-    assert report.manifest.created == CREATED
+    assert clients.bucket().verify(PREFIX).sha256 == report.manifest.sha256
 
 
 def test_second_push_sends_nothing(clients: Clients, checkpoint: Path) -> None:
-    """What is there is not sent again, and the manifest keeps its date."""
-    push(clients.bucket(), checkpoint)
-    report = push(clients.bucket(), checkpoint, created="2027-01-01T00:00:00Z")
+    """What is there is not sent again, and the manifest is the same to the byte."""
+    first = push(clients.bucket(), checkpoint)
+    report = push(clients.bucket(), checkpoint)
     assert report.sent == ()
     assert report.bytes_sent == 0
-    assert report.manifest.created == CREATED
+    assert report.manifest.sha256 == first.manifest.sha256
 
 
 def test_only_what_changed_is_sent(clients: Clients, checkpoint: Path) -> None:
@@ -81,7 +79,7 @@ def test_only_what_changed_is_sent(clients: Clients, checkpoint: Path) -> None:
     (checkpoint / "model-1.safetensors").write_bytes(b"new" * 1000)
     report = push(clients.bucket(), checkpoint)
     assert report.sent == ("model-1.safetensors",)
-    assert clients.bucket().verify(PREFIX) == ()
+    assert clients.bucket().verify(PREFIX).problems == ()
 
 
 def test_interrupted_push_goes_on_where_it_stopped(clients: Clients, checkpoint: Path) -> None:
@@ -93,7 +91,7 @@ def test_interrupted_push_goes_on_where_it_stopped(clients: Clients, checkpoint:
     assert stored.manifest is None
     report = push(clients.bucket(), checkpoint)
     assert report.sent == ("model-1.safetensors",)
-    assert clients.bucket().verify(PREFIX) == ()
+    assert clients.bucket().verify(PREFIX).problems == ()
 
 
 def test_failed_push_leaves_no_manifest(clients: Clients, checkpoint: Path) -> None:
@@ -112,7 +110,7 @@ def test_failed_push_leaves_no_manifest(clients: Clients, checkpoint: Path) -> N
         push(clients.bucket(), checkpoint, progress=progress)
     assert "MANIFEST.json" not in names(clients)
     push(clients.bucket(), checkpoint)
-    assert clients.bucket().verify(PREFIX) == ()
+    assert clients.bucket().verify(PREFIX).problems == ()
 
 
 def test_progress_counts_every_byte_once(clients: Clients, checkpoint: Path) -> None:
@@ -124,7 +122,7 @@ def test_progress_counts_every_byte_once(clients: Clients, checkpoint: Path) -> 
     assert done == sorted(done)
     assert seen[-1] == (6002 + len(LARGE), 6002 + len(LARGE))
     assert len(seen) >= 6
-    assert clients.bucket().verify(PREFIX) == ()
+    assert clients.bucket().verify(PREFIX).problems == ()
 
 
 def test_verify_names_what_is_wrong(clients: Clients, checkpoint: Path) -> None:
@@ -136,15 +134,15 @@ def test_verify_names_what_is_wrong(clients: Clients, checkpoint: Path) -> None:
     other.mkdir()
     (other / "config.json").write_text("[]")
     (other / "model-1.safetensors").write_bytes(b"short")
-    (other / "stray.bin").write_bytes(b"?")
+    (other / "stray.txt").write_bytes(b"?")
     manifest = altered._bucket.blob(f"{PREFIX}/MANIFEST.json").download_as_bytes()
     push(altered, other)
     altered._bucket.blob(f"{PREFIX}/MANIFEST.json").upload_from_string(manifest)
-    assert set(altered.verify(PREFIX)) == {
+    assert set(altered.verify(PREFIX).problems) == {
         WeightsProblem("empty.txt", "missing"),
         WeightsProblem("config.json", "checksum"),
         WeightsProblem("model-1.safetensors", "size"),
-        WeightsProblem("stray.bin", "not in the manifest"),
+        WeightsProblem("stray.txt", "not in the manifest"),
     }
 
 
@@ -166,7 +164,7 @@ def test_damaged_manifest_is_replaced(clients: Clients, checkpoint: Path) -> Non
     with pytest.raises(NotFoundError, match=r"MANIFEST\.json"):
         bucket.verify(PREFIX)
     assert push(bucket, checkpoint).sent == ()
-    assert bucket.verify(PREFIX) == ()
+    assert bucket.verify(PREFIX).problems == ()
 
 
 def test_hidden_files_stay_at_home(clients: Clients, checkpoint: Path) -> None:

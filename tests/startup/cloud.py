@@ -29,7 +29,6 @@ def manifest_of(files: dict[str, bytes]) -> dict[str, Any]:
         "schema": 1,
         "model": "tiny",
         "revision": "1",
-        "created": "2026-01-01T00:00:00Z",
         "total_bytes": sum(map(len, files.values())),
         "files": [
             {
@@ -41,6 +40,10 @@ def manifest_of(files: dict[str, bytes]) -> dict[str, Any]:
             for path, content in sorted(files.items())
         ],
     }
+
+
+def _text_of(files: dict[str, bytes]) -> bytes:
+    return json.dumps(manifest_of(files)).encode()
 
 
 @dataclass
@@ -76,8 +79,19 @@ class Cloud:
         """Put ``files`` into the bucket, by default with their manifest."""
         self.objects |= {f"{PREFIX}/{path}": content for path, content in files.items()}
         if manifest:
-            text = json.dumps(manifest_of(files)).encode()
-            self.objects[f"{PREFIX}/MANIFEST.json"] = text
+            self.objects[f"{PREFIX}/MANIFEST.json"] = _text_of(files)
+
+    def document(self) -> dict[str, Any] | None:
+        """The configuration as the host reads it: made for the manifest that lies in the bucket
+        now, unless it names another."""
+        if self.config is None:
+            return None
+        weights = self.config.get("weights")
+        if not isinstance(weights, dict):
+            return self.config
+        text = self.objects.get(f"{PREFIX}/MANIFEST.json", _text_of(FILES))
+        found = hashlib.sha256(text).hexdigest()
+        return self.config | {"weights": {"manifest_sha256": found} | weights}
 
     def asked(self, part: str) -> int:
         """The number of requests that contained ``part``."""
@@ -165,7 +179,7 @@ class Handler(BaseHTTPRequestHandler):
     def _metadata(self, key: str) -> None:
         if self.headers.get("Metadata-Flavor") != "Google":
             return self._answer(403)
-        config = self.cloud.config
+        config = self.cloud.document()
         values = {
             "instance/attributes/tpuflex-config": None if config is None else json.dumps(config),
             "instance/network-interfaces/0/ip": "127.0.0.1",

@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.startup.cloud import PREFIX, VERSION, Cloud, Handler, Server
 from tpuflex.boot.metadata import startup_script
+from tpuflex.catalog.weight_formats import allowed_patterns
 
 _DOCKER = r"""#!/bin/bash
 # Records each call as one line of %q words; a container is the file container.json.
@@ -148,6 +149,7 @@ class StartupHost:
                 "bucket": "bucket-1",
                 "prefix": PREFIX,
                 "manifest": "MANIFEST.json",
+                "formats": list(allowed_patterns()),
                 "parallelism": 3,
             },
             "secrets": [{"role": "api-key", "version": VERSION}],

@@ -6,8 +6,13 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+import yaml
+
 CPU_IMAGE = "tpuflex/vllm-cpu@sha256:" + "ab" * 32
 TPU_IMAGE = "us-east5-docker.pkg.dev/acme-serving/dockerhub/vllm/vllm-tpu@sha256:" + "cd" * 32
+
+#: The weights that a test's endpoint may serve.
+PIN = "5a" * 32
 
 _SECTIONS: dict[str, Any] = {
     "cloud": "google",
@@ -17,9 +22,16 @@ _SECTIONS: dict[str, Any] = {
         "accelerator_type": "v6e-4",
         "max_run_duration": "4h",
     },
-    "model": {"name": "google/gemma-4-E4B-it"},
+    "model": {"name": "google/gemma-4-E4B-it", "weights": {"manifest_sha256": PIN}},
     "serving": {"image": TPU_IMAGE},
 }
+
+
+def pinned(stack_file: str) -> str:
+    """The text of a stack file with its weights pinned, as a program that nobody prepares needs."""
+    document = yaml.safe_load(stack_file)
+    document["config"]["tpuflex:model"].setdefault("weights", {})["manifest_sha256"] = PIN
+    return yaml.safe_dump(document)
 
 
 def sections(changes: Mapping[str, object] | None = None) -> dict[str, Any]:

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from tpuflex.boot.config import BootConfig, SecretConfig, boot_config, serving_args, weights_prefix
 from tpuflex.boot.metadata import CONFIG_KEY, node_metadata
+from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import Names
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import ServingFlags
@@ -19,6 +20,7 @@ from tpuflex.settings.serving import ServingFlags
 IMAGE = "vllm/vllm-tpu@sha256:" + "0" * 64
 KEY = "projects/my-project/secrets/proj-dev-chat-api-key/versions/3"
 NAMES = Names("proj", "dev", "chat")
+SHA256 = "5a" * 32
 
 
 def settings(hf_token: int | None = None, **serving: Any) -> StackSettings:
@@ -42,7 +44,7 @@ def settings(hf_token: int | None = None, **serving: Any) -> StackSettings:
 
 def config(hf_token: int | None = None, **serving: Any) -> BootConfig:
     """The boot configuration of that stack."""
-    return boot_config(settings(hf_token, **serving), NAMES)
+    return boot_config(settings(hf_token, **serving), NAMES, SHA256)
 
 
 def test_document_has_the_fields_that_the_script_reads() -> None:
@@ -60,6 +62,8 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
         "bucket": NAMES.bucket("my-project", "us-east5"),
         "prefix": "models/google-gemma-4-31b-it/r2",
         "manifest": "MANIFEST.json",
+        "manifest_sha256": SHA256,
+        "formats": list(allowed_patterns()),
         "parallelism": 16,
     }
     assert document["secrets"] == [{"role": "api-key", "version": KEY}]

@@ -57,7 +57,8 @@ def test_a_good_file_is_read(tmp_path: Path) -> None:
 
     assert loaded.stack == "prod"
     assert loaded.source == path
-    assert loaded.settings == parse(sections({"serving.env": {"A": "1"}}), "test")
+    expected = sections({"serving.env": {"A": "1"}, "model.weights": None})
+    assert loaded.settings == parse(expected, "test")
 
 
 def test_everything_wrong_is_said_at_once(tmp_path: Path) -> None:

@@ -10,7 +10,14 @@ endpoint = tpuflex.VllmEndpoint(
         cloud="embedded",  # "google" for real chips, with vllm/vllm-tpu from Artifact Registry
         project="tpuflex-dev",
         slice={"zones": ["us-east5-a"], "accelerator_type": "v6e-1", "max_run_duration": "4h"},
-        model={"name": "HuggingFaceTB/SmolLM2-135M-Instruct"},
+        model={
+            "name": "HuggingFaceTB/SmolLM2-135M-Instruct",
+            # The hash that `tpuflex weights hash` prints: the host serves no others.
+            "weights": {
+                "manifest_sha256": "64483c545179cb67aabd8aade8d39dbc"
+                "aefd3d523bd1fb8befde5d450863a9c4"
+            },
+        },
         serving={
             "image": "tpuflex/vllm-cpu@sha256:"
             "82fe761a6afadfcfa20344c2fcd3f20004a0eb1ab2e51f6a009dfac30e07231f",

@@ -11,8 +11,9 @@ from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from tpuflex.boot.manifest import MANIFEST_NAME
+from tpuflex.boot.manifest import MANIFEST_NAME, SHA256_PATTERN
 from tpuflex.catalog.accelerators import accelerator
+from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import HF_TOKEN, Names, SecretRole, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import Isolation, ServingFlags
@@ -90,6 +91,10 @@ class WeightsConfig(_Frozen):
     """Prefix of all objects, without a trailing slash."""
     manifest: str
     """Name of the manifest below the prefix."""
+    manifest_sha256: str = Field(pattern=SHA256_PATTERN)
+    """SHA-256 of the one manifest that the host accepts."""
+    formats: tuple[str, ...]
+    """Shell patterns of the files that a manifest may name."""
     parallelism: int
     """Files downloaded at a time."""
 
@@ -145,8 +150,18 @@ def weights_prefix(model: ModelSettings) -> str:
     return f"models/{slug(model.name)}/{model.weights.revision}"
 
 
-def boot_config(settings: StackSettings, names: Names) -> BootConfig:
-    """The boot configuration of a stack's hosts: it follows from settings and names alone."""
+#: The hash of no manifest, which every host refuses: for a configuration that no host boots with.
+NO_MANIFEST = "0" * 64
+
+
+def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> BootConfig:
+    """The boot configuration of a stack's hosts.
+
+    Args:
+        settings: what to deploy.
+        names: physical names.
+        manifest_sha256: SHA-256 of the manifest of the weights that are to be served.
+    """
     versions = settings.secrets.versions
     row = accelerator(settings.slice.accelerator_type)
     serving = settings.serving
@@ -169,6 +184,8 @@ def boot_config(settings: StackSettings, names: Names) -> BootConfig:
             bucket=names.bucket(settings.project, settings.slice.region),
             prefix=weights_prefix(settings.model),
             manifest=MANIFEST_NAME,
+            manifest_sha256=manifest_sha256,
+            formats=allowed_patterns(settings.model.weights.extra_files),
             parallelism=PARALLELISM,
         ),
         secrets=tuple(

@@ -1,19 +1,37 @@
 """``MANIFEST.json``: which files a set of weights consists of, and how each is checked.
 
 It is written last, so that its presence means that every file in it is there; the host serves
-nothing that does not match it.
+nothing that does not match it. Its text follows from model, revision and files alone, so that the
+same files have the same SHA-256 wherever they are pushed: that hash is what the host is told.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+from collections.abc import Iterable
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
+from urllib.parse import quote
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from pulumi_plugin.printable import is_printable, printable
 
 MANIFEST_NAME = "MANIFEST.json"
+
+#: Bounds on what a manifest may say, which keep the host's arithmetic within 64 bits. The startup
+#: script has the same.
+MAX_FILES = 10_000
+#: The largest object of Cloud Storage, 5 TiB (https://cloud.google.com/storage/quotas).
+MAX_FILE_BYTES = 5 * 2**40
+#: Of a percent-encoded path, which is a file name on the host (NAME_MAX of Linux).
+MAX_NAME_BYTES = 255
+#: Of the document: 10,000 files with long names stay below it.
+MAX_MANIFEST_BYTES = 8 * 2**20
+
+#: A SHA-256 in hex.
+SHA256_PATTERN = r"^[0-9a-f]{64}$"
 
 
 def _relative(path: str) -> str:
@@ -24,6 +42,8 @@ def _relative(path: str) -> str:
         raise ValueError(f"{printable(path)} holds a control or an invisible character")
     if path == MANIFEST_NAME:
         raise ValueError(f"a manifest cannot list {MANIFEST_NAME} itself")
+    if len(quote(path, safe="")) > MAX_NAME_BYTES:
+        raise ValueError(f"{path!r} is longer than {MAX_NAME_BYTES} bytes, percent-encoded")
     return path
 
 
@@ -37,11 +57,11 @@ class WeightsFile(_Frozen):
 
     path: Annotated[str, AfterValidator(_relative)]
     """Path below the prefix, with forward slashes."""
-    size: int = Field(ge=0)
+    size: int = Field(ge=0, le=MAX_FILE_BYTES)
     """Size in bytes."""
     crc32c: str = Field(pattern=r"^[A-Za-z0-9+/]{6}==$")
     """CRC32C as Cloud Storage writes it: base64 of four bytes, most significant first."""
-    sha256: str = Field(pattern=r"^[0-9a-f]{64}$")
+    sha256: str = Field(pattern=SHA256_PATTERN)
     """SHA-256 in hex; what the host checks."""
 
 
@@ -54,27 +74,48 @@ class Manifest(_Frozen):
     """Name under which the model is served."""
     revision: str
     """Names this set of weights."""
-    created: str
-    """When it was pushed, RFC 3339 in UTC."""
     total_bytes: int = Field(ge=0)
     """Sum of all sizes."""
-    files: tuple[WeightsFile, ...]
+    files: tuple[WeightsFile, ...] = Field(max_length=MAX_FILES)
     """Every file, sorted by path."""
 
     def to_json(self) -> str:
         """The document as stored in the bucket."""
         return self.model_dump_json(by_alias=True, indent=1) + "\n"
 
+    def same_as(self, other: Manifest) -> bool:
+        """Whether both name the same files with the same content, for the same model."""
+        return (self.model, self.files) == (other.model, other.files)
 
-def manifest(
-    files: tuple[WeightsFile, ...], *, model: str, revision: str, created: str
-) -> Manifest:
-    """The manifest of ``files``, in order of their paths."""
+    @property
+    def sha256(self) -> str:
+        """SHA-256 of the document in hex."""
+        return manifest_sha256(self.to_json().encode())
+
+
+def manifest_sha256(document: bytes) -> str:
+    """SHA-256 in hex of a manifest as it is stored."""
+    return hashlib.sha256(document).hexdigest()
+
+
+def read_manifest(document: bytes) -> Manifest | None:
+    """The manifest that ``document`` is; None if it is not one that could be served."""
+    try:
+        return Manifest.model_validate(json.loads(document))
+    except (ValueError, RecursionError):
+        return None
+
+
+def manifest(files: Iterable[WeightsFile], *, model: str, revision: str) -> Manifest:
+    """The manifest of ``files``, in order of their paths.
+
+    Raises:
+        pydantic.ValidationError: there are more files than a host takes.
+    """
     ordered = tuple(sorted(files, key=lambda file: file.path))
     return Manifest(
         model=model,
         revision=revision,
-        created=created,
         total_bytes=sum(file.size for file in ordered),
         files=ordered,
     )

@@ -22,14 +22,18 @@ _DIRECTORY = Path(__file__).parents[1] / "startup"
 
 
 def node_metadata(config: BootConfig) -> dict[str, str]:
-    """The metadata of a node that boots with ``config``.
+    """The metadata of a node that boots with ``config``."""
+    return {**host_metadata(), CONFIG_KEY: config.to_json()}
+
+
+def host_metadata() -> dict[str, str]:
+    """The part of a node's metadata that is the same for every stack.
 
     The host reports through guest attributes, which need no inbound connection. SSH works only
     through OS Login, so that access ends with the IAM role that granted it.
     """
     return {
         "startup-script": startup_script(),
-        CONFIG_KEY: config.to_json(),
         "enable-guest-attributes": "TRUE",
         "enable-oslogin": "TRUE",
         "block-project-ssh-keys": "true",

@@ -54,15 +54,38 @@ class Cloud:
         """Client of Secret Manager."""
         return SecretClient(self.transport(Endpoints.from_environ(self.environ).secretmanager))
 
+    @property
+    def bucket(self) -> str:
+        """Name of the stack's weights bucket."""
+        settings = self.stack.settings
+        return self.stack.names.bucket(settings.project, settings.slice.region)
+
+    def own_bucket(self) -> bool:
+        """Whether the stack's weights bucket exists.
+
+        Raises:
+            AlreadyExistsError: it exists in somebody else's project.
+            AccessError, ApiError: it cannot be told whose it is.
+        """
+        from tpuflex.gcp.bucket_owner import require_own_bucket
+
+        clients = self.apis()
+        project = self.stack.settings.project
+        return require_own_bucket(clients.storage, clients.resourcemanager, self.bucket, project)
+
     @cached_property
     def weights(self) -> WeightsBucket:
-        """The stack's weights bucket."""
+        """The stack's weights bucket, which is not somebody else's.
+
+        Raises:
+            AlreadyExistsError: it exists in somebody else's project.
+            AccessError, ApiError: it cannot be told whose it is.
+        """
         from tpuflex.gcp.weights import weights_bucket
 
-        settings = self.stack.settings
-        region = settings.slice.region
-        name = self.stack.names.bucket(settings.project, region)
-        return weights_bucket(name, project=settings.project, environ=self.environ)
+        self.own_bucket()
+        project = self.stack.settings.project
+        return weights_bucket(self.bucket, project=project, environ=self.environ)
 
     @cached_property
     def project_number(self) -> str:

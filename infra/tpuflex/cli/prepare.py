@@ -1,52 +1,195 @@
 """What `tpuflex up` does before it requests chips: secrets and weights.
 
 Chips are billed from the moment they are granted, so everything that the host needs is put in
-place first.
+place first, and it is settled which weights the host may serve.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.errors import InterruptedByUser, NotFoundError, WeightsError
+from tpuflex.errors import InterruptedByUser, NotFoundError, TpuflexError, WeightsError
 from tpuflex.naming import API_KEY, HF_TOKEN
+from tpuflex.operate.pushed_weights import PushedWeights
+from tpuflex.operate.weights_choice import (
+    Choice,
+    Trust,
+    Weights,
+    choose,
+    not_the_source,
+    refuse_other_word,
+    unknown,
+)
 
 if TYPE_CHECKING:
+    from tpuflex.boot.manifest import Manifest
+    from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.components.endpoint_args import Prepare
-    from tpuflex.gcp.weights_report import PushReport
+    from tpuflex.gcp.weights import Check
+    from tpuflex.gcp.weights_report import FoundManifest, PushReport
 
 BUCKET = "gcp:storage/bucket:Bucket"
 
 Say = Callable[[str], None]
 
 
-def preparation(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], bool]) -> Prepare:
-    """The coroutine function that the program awaits before it requests chips.
+@dataclass
+class EndpointPreparation:
+    """What the program awaits before it requests chips.
 
-    Args:
+    Attributes:
         cloud: the stack's cloud.
         say: takes a line of progress.
         output: shows the progress of a transfer.
         cancelled: whether the user pressed Ctrl-C.
+        accepted: the hash of the weights that the user accepts by name.
+        before: the weights that the slice in the state was made for.
     """
 
-    def run() -> None:
-        ensure_secrets(cloud, say)
-        ensure_weights(cloud, say, output, cancelled)
+    cloud: Cloud
+    say: Say
+    output: Output
+    cancelled: Callable[[], bool]
+    accepted: str | None = None
+    before: PlannedWeights | None = None
 
-    async def prepare(bucket: str, secret_ids: Mapping[str, str]) -> None:
-        del bucket, secret_ids  # both follow from the stack's names, known here
-        await asyncio.to_thread(run)
+    async def planned(self, bucket: str) -> str | None:
+        """As :meth:`tpuflex.components.endpoint_args.Preparation.planned`."""
+        del bucket  # it follows from the stack's names, known here
+        return await asyncio.to_thread(self._look)
 
-    return prepare
+    async def ready(self, bucket: str, secret_ids: Mapping[str, str]) -> str:
+        """As :meth:`tpuflex.components.endpoint_args.Preparation.ready`."""
+        del bucket, secret_ids
+        return await asyncio.to_thread(self._prepare)
+
+    def check(self) -> None:
+        """Refuse what :meth:`ready` would refuse, as far as that can be seen without making
+        anything.
+
+        Raises:
+            WeightsError: nothing says that the weights in the bucket are the right ones, or there
+                are none and the stack names no source.
+            AlreadyExistsError: the bucket is somebody else's.
+        """
+        if self.cloud.own_bucket():
+            choose(*self._question())
+
+    def _look(self) -> str | None:
+        try:
+            weights, trust = self._question()
+        except TpuflexError as error:
+            # A preview shows what it can; an update would fail with this error.
+            self.say(f"  warning  the weights in the bucket cannot be looked at: {error.message}")
+            return None
+        refuse_other_word(weights, trust)
+        return weights.found
+
+    def _prepare(self) -> str:
+        ensure_secrets(self.cloud, self.say)
+        return self._ensure_weights()
+
+    def _question(self) -> tuple[Weights, Trust]:
+        """Which weights there are, and which there is a reason to trust."""
+        cloud = self.cloud
+        settings = cloud.stack.settings.model.weights
+        prefix = weights_prefix(cloud.stack.settings.model)
+        found = cloud.weights.find(prefix)
+        usable = found.sha256 if found is not None and found.manifest is not None else None
+        before = self.before
+        same_place = before is not None and (before.bucket, before.prefix) == (cloud.bucket, prefix)
+        return (
+            Weights(
+                f"gs://{cloud.bucket}/{prefix}",
+                cloud.stack.name,
+                usable,
+                settings.source is not None,
+            ),
+            Trust(
+                pinned=settings.manifest_sha256,
+                accepted=self.accepted,
+                planned=before.manifest_sha256 if before is not None and same_place else None,
+                pushed=PushedWeights(cloud.stack.project.home).get(cloud.bucket, prefix),
+            ),
+        )
+
+    def _ensure_weights(self) -> str:
+        """Have the right weights in the bucket, pushed from their source if necessary; the hash
+        of their manifest.
+
+        The bucket is compared with the manifest by size and checksum, because a truncated file
+        would keep chips waiting that are already billed.
+
+        Raises:
+            WeightsError: nothing says that the weights in the bucket are the right ones, they are
+                damaged and there is no source, or the source cannot be read.
+            InterruptedByUser: the user pressed Ctrl-C.
+        """
+        weights, trust = self._question()
+        choice = choose(weights, trust)
+        if choice is Choice.SERVE and weights.found is not None and self._complete(weights):
+            remember(self.cloud, weights.found)
+            return weights.found
+
+        def check(wanted: Manifest, found: FoundManifest | None) -> None:
+            there = None if found is None else found.manifest
+            if trust.pinned not in (None, wanted.sha256):
+                raise not_the_source(weights.place, pinned=str(trust.pinned), local=wanted.sha256)
+            if choice is Choice.COMPARE and (there is None or not there.same_as(wanted)):
+                raise unknown(weights, trust)
+
+        source = str(self.cloud.stack.settings.model.weights.source)
+        directory = weights_directory(self.cloud.stack, source, self.say)
+        report = push_weights(self.cloud, directory, self.output, self.cancelled, check)
+        if report.sent:
+            self.say(
+                f"  pushed   weights: {files_text(len(report.sent))}, "
+                f"{report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s"
+            )
+        return report.manifest.sha256
+
+    def _complete(self, weights: Weights) -> bool:
+        """Whether the bucket matches its manifest; False only where the source can mend it.
+
+        Raises:
+            WeightsError: it does not, and there is no source; or it changed meanwhile.
+        """
+        model = self.cloud.stack.settings.model
+        prefix = weights_prefix(model)
+        checked = self.cloud.weights.verify(prefix, model.weights.extra_files)
+        if checked.sha256 != weights.found:
+            raise WeightsError(
+                f"The manifest in {weights.place} was changed a moment ago.",
+                hint="Run it again when whoever pushes there is done.",
+            )
+        for problem in checked.problems:
+            self.say(
+                f"  warning  {problem.path} in the bucket does not match the manifest "
+                f"({problem.problem})"
+            )
+        if checked.problems and not weights.source:
+            raise WeightsError(
+                f"{prefix} in the bucket does not match its manifest, and the stack names no"
+                " source.",
+                hint=f"Run: tpuflex weights push DIRECTORY --stack {weights.stack}",
+            )
+        return not checked.problems
+
+
+def remember(cloud: Cloud, manifest_sha256: str) -> None:
+    """Remember that the weights with this manifest are the right ones for the stack's place in
+    its bucket."""
+    place = weights_prefix(cloud.stack.settings.model)
+    known = PushedWeights(cloud.stack.project.home)
+    if known.get(cloud.bucket, place) != manifest_sha256:
+        known.put(cloud.bucket, place, manifest_sha256)
 
 
 def ensure_secrets(cloud: Cloud, say: Say) -> None:
@@ -72,49 +215,7 @@ def ensure_secrets(cloud: Cloud, say: Say) -> None:
         )
 
 
-def ensure_weights(cloud: Cloud, say: Say, output: Output, cancelled: Callable[[], bool]) -> None:
-    """Push the model's weights from ``weights.source`` unless the bucket holds all of them.
-
-    The bucket is compared with its manifest by size and checksum, because a truncated file
-    would keep chips waiting that are already billed.
-
-    Raises:
-        WeightsError: the source is missing or cannot be read, or the weights in the bucket are
-            damaged and there is no source.
-        InterruptedByUser: the user pressed Ctrl-C.
-    """
-    model = cloud.stack.settings.model
-    prefix = weights_prefix(model)
-    stored = {weights.prefix: weights for weights in cloud.weights.list()}
-    complete = prefix in stored and stored[prefix].manifest is not None
-    problems = cloud.weights.verify(prefix) if complete else ()
-    if complete and not problems:
-        return
-    for problem in problems:
-        say(
-            f"  warning  {problem.path} in the bucket does not match the manifest "
-            f"({problem.problem})"
-        )
-    if model.weights.source is None and problems:
-        raise WeightsError(
-            f"{prefix} in the bucket does not match its manifest, and the stack names no source.",
-            hint=f"Run: tpuflex weights push DIRECTORY --stack {cloud.stack.name}",
-        )
-    if model.weights.source is None:
-        say(
-            "  warning  the bucket does not hold the weights, and the stack names no source: the "
-            f"host will wait for `tpuflex weights push DIRECTORY --stack {cloud.stack.name}`"
-        )
-        return
-    directory = weights_directory(cloud, model.weights.source, say)
-    report = push_weights(cloud, directory, output, cancelled)
-    say(
-        f"  pushed   weights: {files_text(len(report.sent))}, {report.bytes_sent / 1e6:.1f} MB "
-        f"in {report.seconds:.1f} s"
-    )
-
-
-def weights_directory(cloud: Cloud, source: str, say: Say) -> Path:
+def weights_directory(stack: OpenStack, source: str, say: Say) -> Path:
     """The directory with the weights of ``source``, downloaded and converted if necessary.
 
     Raises:
@@ -123,7 +224,7 @@ def weights_directory(cloud: Cloud, source: str, say: Say) -> Path:
     from embedded_cloud.images import embedded_image, ensure_image
     from tpuflex.operate.model_source import resolve_source
 
-    project = cloud.stack.project
+    project = stack.project
     return resolve_source(
         source,
         project_root=project.root,
@@ -153,16 +254,39 @@ def files_text(count: int) -> str:
 
 
 def push_weights(
-    cloud: Cloud, directory: Path, output: Output, cancelled: Callable[[], bool]
+    cloud: Cloud,
+    directory: Path,
+    output: Output,
+    cancelled: Callable[[], bool],
+    check: Check | None = None,
 ) -> PushReport:
-    """Push ``directory`` to the stack's bucket, showing the progress.
+    """Push ``directory`` to the stack's bucket, showing the progress, and remember what was
+    pushed.
+
+    Args:
+        cloud: the stack's cloud.
+        directory: the checkpoint.
+        output: shows the progress.
+        cancelled: whether the user pressed Ctrl-C.
+        check: called before anything is sent; raises what forbids it. By default only the stack
+            file's pin does.
 
     Raises:
-        WeightsError: the directory holds no weights, or a file cannot be read.
+        WeightsError: the directory holds no weights, a file cannot be read, or they are not the
+            pinned ones.
         NotFoundError: there is no bucket yet.
+        AlreadyExistsError: the bucket is somebody else's.
         InterruptedByUser: the user pressed Ctrl-C.
     """
     model = cloud.stack.settings.model
+    prefix = weights_prefix(model)
+
+    def pinned_only(wanted: Manifest, _found: FoundManifest | None) -> None:
+        pinned = model.weights.manifest_sha256
+        if pinned not in (None, wanted.sha256):
+            place = f"gs://{cloud.bucket}/{prefix}"
+            raise not_the_source(place, pinned=str(pinned), local=wanted.sha256)
+
     with output.transfer("  pushing  weights") as show:
 
         def progress(done: int, total: int) -> None:
@@ -170,11 +294,14 @@ def push_weights(
                 raise InterruptedByUser("Stopped while the weights were being pushed.")
             show(done, total)
 
-        return cloud.weights.push(
+        report = cloud.weights.push(
             directory,
-            weights_prefix(model),
+            prefix,
             model=model.name,
             revision=model.weights.revision,
-            created=datetime.now(UTC).isoformat(timespec="seconds"),
             progress=progress,
+            extra_files=model.weights.extra_files,
+            check=check or pinned_only,
         )
+    remember(cloud, report.manifest.sha256)
+    return report

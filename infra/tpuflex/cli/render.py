@@ -25,13 +25,15 @@ def render(invocation: Invocation, part: str) -> None:
     """Print what the host boots with: startup script and configuration.
 
     Needs no cloud. The script is the same for every stack; everything that varies is in the
-    configuration, which the host reads from the metadata key tpuflex-config.
+    configuration, which the host reads from the metadata key tpuflex-config. Where the stack file
+    pins no weights, `manifest_sha256` is all zeros here: `up` finds it out.
     """
-    from tpuflex.boot.config import boot_config
+    from tpuflex.boot.config import NO_MANIFEST, boot_config
     from tpuflex.boot.metadata import node_metadata
 
     stack = invocation.open_stack()
-    metadata = node_metadata(boot_config(stack.settings, stack.names))
+    weights = stack.settings.model.weights.manifest_sha256 or NO_MANIFEST
+    metadata = node_metadata(boot_config(stack.settings, stack.names, weights))
     config = json.dumps(json.loads(metadata["tpuflex-config"]), indent=2)
     output = invocation.output
     output.document(metadata)

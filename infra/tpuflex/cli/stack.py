@@ -30,7 +30,12 @@ class OpenStack:
     @property
     def names(self) -> Names:
         """Names of the endpoint's resources."""
-        return Names(self.project.name, self.name, ENDPOINT_NAME)
+        return Names(
+            self.project.name,
+            self.name,
+            ENDPOINT_NAME,
+            self.settings.model.weights.bucket_suffix or "",
+        )
 
     @property
     def embedded(self) -> bool:

@@ -6,22 +6,27 @@ import threading
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from tpuflex.boot.config import NO_MANIFEST
+from tpuflex.boot.planned import planned_weights
 from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.prepare import BUCKET, check_source
+from tpuflex.cli.prepare import BUCKET, EndpointPreparation, check_source
 from tpuflex.codes import Code
 from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
 from tpuflex.engine.run import EngineRun
-from tpuflex.naming import ENDPOINT_NAME
+from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 
 if TYPE_CHECKING:
+    from tpuflex.boot.planned import PlannedWeights
+    from tpuflex.components.endpoint_args import Preparation
     from tpuflex.engine.events import EnginePlan
+    from tpuflex.settings.model import StackSettings
 
 
 #: URN patterns of the secret containers and of what they depend on.
@@ -85,6 +90,7 @@ class StackRun:
         _ = self._loading
         cost = run_cost(self._stack.settings)
         preview = self.engine.preview()
+        self.preparation.before = _weights_before(preview)
         plan = StackPlan(self._stack, preview, cost, run_over=self._run_over)
         if any(step.type == BUCKET for step in plan.plan.changes):
             # A new bucket is filled from the source: report a misspelt one before consent.
@@ -131,24 +137,36 @@ class StackRun:
         with self._live(len(plan.resources)) as self._progress:
             self.engine.destroy(keep_protected=keep_protected)
 
+    @cached_property
+    def preparation(self) -> EndpointPreparation:
+        """What the program awaits before it requests chips."""
+        return EndpointPreparation(
+            self._cloud,
+            self._say,
+            self._invocation.output,
+            lambda: self.engine.cancelled,
+            self._invocation.accepted_weights or None,
+        )
+
+    @cached_property
+    def _guarded(self) -> GuardedPreparation:
+        return GuardedPreparation(self.preparation, self._failures)
+
     def _program(self) -> None:
         """The Pulumi program, run by the engine in this process."""
         import pulumi
 
         # Wait for the end: two threads that load a module of pulumi-gcp at once see half of it.
         self._loading.join()
-        from tpuflex.cli.prepare import preparation
         from tpuflex.program import deploy
 
-        prepare = preparation(
-            self._cloud, self._say, self._invocation.output, lambda: self.engine.cancelled
-        )
+        settings = self._stack.settings
         deploy(
-            self._stack.settings,
+            # Part of a stack has no chips, so there is nothing to prepare and nothing to serve.
+            _without_weights(settings) if self._partial else settings,
             project=pulumi.get_project(),
             stack=pulumi.get_stack(),
-            # Part of a stack has no chips, so there is nothing to prepare.
-            prepare=None if self._partial else self._failures.guard_async(prepare),
+            prepare=None if self._partial else self._guarded,
             environ=self._cloud.environ,
         )
 
@@ -182,6 +200,29 @@ class StackRun:
             self._progress.say(text)
         else:
             self._invocation.output.progress(text)
+
+
+class GuardedPreparation:
+    """A preparation whose errors get through the engine as they are."""
+
+    def __init__(self, preparation: Preparation, failures: ProgramFailures) -> None:
+        self.planned = failures.guard_async(preparation.planned)
+        self.ready = failures.guard_async(preparation.ready)
+
+
+def _weights_before(preview: EnginePlan) -> PlannedWeights | None:
+    """The weights that the slice in the state was made for."""
+    known = (step.before for step in preview.steps if step.type == QUEUED_RESOURCE)
+    found = (planned_weights(inputs.get("metadata")) for inputs in known)
+    return next((each for each in found if each is not None), None)
+
+
+def _without_weights(settings: StackSettings) -> StackSettings:
+    """``settings`` for a program whose slice is not touched."""
+    weights = settings.model.weights
+    pinned = weights.model_copy(update={"manifest_sha256": weights.manifest_sha256 or NO_MANIFEST})
+    model = settings.model.model_copy(update={"weights": pinned})
+    return settings.model_copy(update={"model": model})
 
 
 def _load_program() -> None:

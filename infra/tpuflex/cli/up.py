@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+import re
+
 import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
 
 
+def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
+    if value and not re.fullmatch("[0-9a-f]{64}", value):
+        raise click.BadParameter("a SHA-256 has 64 hex digits, in lower case.")
+    return value
+
+
 @click.command()
+@click.option(
+    "--accept-weights",
+    metavar="SHA256",
+    default="",
+    callback=_sha256,
+    help="Serve the weights in the bucket whose manifest has this hash, although nothing here "
+    "says that they are yours.",
+)
 @stack_name
 @as_json
 @assume_yes
 @verbose
 @pass_invocation
-def up(invocation: Invocation) -> None:
+def up(invocation: Invocation, accept_weights: str) -> None:
     """Bring the stack's endpoint up and wait until it has served a completion.
 
     Shows what will be created and what it costs, asks for consent, creates it, pushes missing
     weights, and waits through the queue and the host's boot. Safe to run again at any time: it
     continues where it stopped.
+
+    Serves only weights that it has a reason to trust: those that the stack file pins, those that
+    were pushed from here or are equal to the source, and those that the slice was made for before.
 
     \b
     Under tpuflex:slice in the stack file:
@@ -31,5 +50,6 @@ def up(invocation: Invocation) -> None:
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.up import run_up
 
+    invocation.accepted_weights = accept_weights
     stack = invocation.open_stack()
     run_up(invocation, connect(invocation, stack))

@@ -38,13 +38,63 @@ def push(invocation: Invocation, directory: Path | None) -> None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
     cloud = connect(invocation, stack)
     output = invocation.output
-    place = directory or weights_directory(cloud, str(source), output.progress)
+    place = directory or weights_directory(stack, str(source), output.progress)
     report = push_weights(cloud, place, output, lambda: False)
-    output.document({"sent": report.sent, "kept": report.kept, "bytes_sent": report.bytes_sent})
+    sha256 = report.manifest.sha256
+    output.document(
+        {
+            "sent": report.sent,
+            "kept": report.kept,
+            "bytes_sent": report.bytes_sent,
+            "manifest_sha256": sha256,
+        }
+    )
     output.result(
         f"Pushed {files_text(len(report.sent))} ({report.bytes_sent / 1e6:.1f} MB in "
         f"{report.seconds:.1f} s); {len(report.kept)} were already there."
     )
+    output.result(f"manifest_sha256: {sha256}")
+
+
+@weights.command("hash")
+@click.argument(
+    "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
+@stack_name
+@as_json
+@pass_invocation
+def hash_(invocation: Invocation, directory: Path | None) -> None:
+    """Print the SHA-256 of the manifest that a push would write; needs no cloud.
+
+    Takes DIRECTORY, or what tpuflex:model.weights.source names. Written to
+    tpuflex:model.weights.manifest_sha256, it lets the host serve these weights and no others.
+    """
+    from concurrent.futures import ThreadPoolExecutor
+
+    from tpuflex.cli.prepare import weights_directory
+    from tpuflex.gcp.weights_files import local_manifest
+
+    stack = invocation.open_stack()
+    model, output = stack.settings.model, invocation.output
+    if directory is None and model.weights.source is None:
+        raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
+    place = directory or weights_directory(stack, str(model.weights.source), output.progress)
+    with ThreadPoolExecutor() as pool:
+        found = local_manifest(
+            place,
+            pool,
+            model=model.name,
+            revision=model.weights.revision,
+            extra_files=model.weights.extra_files,
+        )
+    output.document(
+        {
+            "manifest_sha256": found.sha256,
+            "files": len(found.files),
+            "bytes": found.total_bytes,
+        }
+    )
+    output.result(f"manifest_sha256: {found.sha256}")
 
 
 @weights.command()
@@ -93,7 +143,7 @@ def verify(invocation: Invocation) -> None:
     stack = invocation.open_stack()
     cloud = connect_running(invocation, stack)
     prefix = weights_prefix(stack.settings.model)
-    problems = cloud.weights.verify(prefix)
+    problems = cloud.weights.verify(prefix, stack.settings.model.weights.extra_files).problems
     invocation.output.document({"prefix": prefix, "problems": [asdict(p) for p in problems]})
     if problems:
         lines = "\n".join(f"  {problem.path}: {problem.problem}" for problem in problems)

@@ -2,23 +2,31 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import pulumi
 import pulumi_gcp as gcp
 
 from tpuflex.boot.config import boot_config
-from tpuflex.boot.metadata import node_metadata
+from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.catalog.cost import RunCost, run_cost
 from tpuflex.components.cloud import require_matching_cloud
-from tpuflex.components.endpoint_args import VllmEndpointArgs
+from tpuflex.components.endpoint_args import Preparation, VllmEndpointArgs
 from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
 from tpuflex.naming import API_KEY, Names
 from tpuflex.settings.model import SliceSettings, StackSettings
 from tpuflex.tpu import Provider, QueuedResource, StateId
+
+#: What is wrong with an endpoint that nobody prepares and that pins no weights.
+_NO_HASH = (
+    "tpuflex:model.weights.manifest_sha256 is missing, so nothing says which weights the host may"
+    " serve.\nRun `tpuflex weights hash` (or `tpuflex weights hash DIRECTORY`) and write what it"
+    " prints there; or bring the stack up with `tpuflex up`, which finds it out."
+)
 
 
 class VllmEndpoint(pulumi.ComponentResource):
@@ -55,8 +63,15 @@ class VllmEndpoint(pulumi.ComponentResource):
     ) -> None:
         settings = args.settings
         require_matching_cloud(settings.cloud, args.environ)
+        if args.prepare is None and settings.model.weights.manifest_sha256 is None:
+            raise pulumi.RunError(_NO_HASH)
         super().__init__("tpuflex:index:VllmEndpoint", name, None, opts)
-        names = args.names or Names(pulumi.get_project(), pulumi.get_stack(), name)
+        names = args.names or Names(
+            pulumi.get_project(),
+            pulumi.get_stack(),
+            name,
+            settings.model.weights.bucket_suffix or "",
+        )
         self.model = settings.model.name
         self.cost = run_cost(settings)
 
@@ -69,14 +84,12 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.api_key_secret = names.secret_version(
             settings.project, API_KEY, settings.secrets.api_key_version
         )
-        metadata = node_metadata(boot_config(settings, names))
-        prepared = prerequisites.prepared(args.prepare)
         self.queued_resource = self._slice(
             name,
             settings,
             names,
             prerequisites,
-            metadata if prepared is None else prepared.apply(lambda _: metadata),
+            {**host_metadata(), CONFIG_KEY: _config(settings, names, prerequisites, args.prepare)},
             tpu,
         )
         self._publish(settings)
@@ -87,7 +100,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         settings: StackSettings,
         names: Names,
         prerequisites: Prerequisites,
-        metadata: pulumi.Input[dict[str, str]],
+        metadata: Mapping[str, pulumi.Input[str]],
         tpu: pulumi.ResourceOptions,
     ) -> QueuedResource:
         slice_ = settings.slice
@@ -161,6 +174,22 @@ class VllmEndpoint(pulumi.ComponentResource):
             embedded=settings.cloud == "embedded",
             opts=pulumi.ResourceOptions(parent=self),
         )
+
+
+def _config(
+    settings: StackSettings,
+    names: Names,
+    prerequisites: Prerequisites,
+    prepare: Preparation | None,
+) -> pulumi.Input[str]:
+    """The configuration that the hosts boot with, which names the weights that they may serve."""
+    pin = settings.model.weights.manifest_sha256
+    if prepare is None or (pin is not None and pulumi.runtime.is_dry_run()):
+        # Whatever lies in the bucket, an update goes on with these weights or not at all.
+        return boot_config(settings, names, str(pin)).to_json()
+    return prerequisites.prepared(prepare).apply(
+        lambda manifest_sha256: boot_config(settings, names, manifest_sha256).to_json()
+    )
 
 
 def _capacity(slice_: SliceSettings) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Callable, Mapping
-from typing import TypeAlias
+from collections.abc import Awaitable, Mapping
+from typing import Protocol
 
 import pulumi
 
@@ -20,9 +20,28 @@ from tpuflex.settings.model import (
 )
 from tpuflex.settings.serving import ServingSettings
 
-#: Called with the bucket's name and the secrets' ids by role, when both exist and before chips
-#: are requested; never in a preview. Its errors fail the update.
-Prepare: TypeAlias = Callable[[str, Mapping[str, str]], Awaitable[None]]
+
+class Preparation(Protocol):
+    """What is done after the bucket exists and before the slice is requested.
+
+    Both give the SHA-256 (hex) of the manifest of the weights that the slice is to serve. Their
+    errors fail the operation.
+    """
+
+    def planned(self, bucket: str, /) -> Awaitable[str | None]:
+        """For a preview, so only looking: the hash as far as it is known now.
+
+        Args:
+            bucket: name of the weights bucket, which exists.
+        """
+
+    def ready(self, bucket: str, secret_ids: Mapping[str, str], /) -> Awaitable[str]:
+        """For an update: the hash, once weights and secrets are there.
+
+        Args:
+            bucket: name of the weights bucket, which exists.
+            secret_ids: ids of the secrets by role, which exist.
+        """
 
 
 class VllmEndpointArgs:
@@ -37,8 +56,9 @@ class VllmEndpointArgs:
     names: Names | None
     """Physical names; by default from the Pulumi project, the stack and the component's name."""
 
-    prepare: Prepare | None
-    """What to do after the bucket exists and before the slice is requested."""
+    prepare: Preparation | None
+    """What to do after the bucket exists and before the slice is requested. Without it,
+    `manifest_sha256` of the model's weights is required."""
 
     environ: Mapping[str, str]
     """Environment of the plugins, checked against the cloud; the process's own by default."""
@@ -54,7 +74,7 @@ class VllmEndpointArgs:
         network: NetworkSettings | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
         names: Names | None = None,
-        prepare: Prepare | None = None,
+        prepare: Preparation | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         """Check the sections.

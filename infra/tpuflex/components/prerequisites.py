@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-import pulumi
+from typing import Any
 
-from tpuflex.components.endpoint_args import Prepare
+import pulumi
+from pulumi import UNKNOWN
+
+from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
 from tpuflex.components.network import Network, NetworkArgs
 from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
@@ -97,15 +100,17 @@ class Prerequisites:
             *self.secrets.grants,
         ]
 
-    def prepared(self, prepare: Prepare | None) -> pulumi.Output[None] | None:
-        """Resolves when ``prepare`` has finished; None if there is nothing to prepare."""
-        if prepare is None or pulumi.runtime.is_dry_run():
-            return None
+    def prepared(self, prepare: Preparation) -> pulumi.Output[str]:
+        """The SHA-256 of the manifest of the weights to serve, once ``prepare`` has finished; in a
+        preview as far as it is known, which it is not before the bucket exists."""
         existing = [item.id for item in (self.weights.grant, *self.secrets.grants)]
 
-        async def run(_: object) -> None:
+        async def run(_: object) -> Any:
+            bucket = self.weights.bucket_name
             try:
-                await prepare(self.weights.bucket_name, self.secrets.secret_ids)
+                if pulumi.runtime.is_dry_run():
+                    return await prepare.planned(bucket) or UNKNOWN
+                return await prepare.ready(bucket, self.secrets.secret_ids)
             except TpuflexError as error:
                 raise pulumi.RunError(str(error)) from error
 

@@ -33,6 +33,7 @@ class Step:
         custom: whether a provider makes it; components only group others.
         parent: URN of its parent, or empty.
         provider: reference of its provider (``URN::ID``), or empty.
+        before: input properties that the state has; empty for what is created.
     """
 
     operation: str
@@ -44,6 +45,7 @@ class Step:
     custom: bool = True
     parent: str = ""
     provider: str = ""
+    before: Mapping[str, object] = field(default_factory=dict)
 
     @property
     def changes(self) -> bool:
@@ -73,7 +75,8 @@ class EnginePlan:
                 merged[step.urn] = step
             elif "replace" in step.operation:
                 made = known if step.operation == "delete-replaced" else step
-                merged[step.urn] = replace(made, operation="replace")
+                before = made.before or known.before or step.before
+                merged[step.urn] = replace(made, operation="replace", before=before)
         return cls(tuple(merged.values()))
 
     @property
@@ -181,6 +184,7 @@ def _step(metadata: StepEventMetadata) -> Step:
         custom=bool(state and state.custom),
         parent=(state.parent or "") if state else "",
         provider=(state.provider or "") if state else "",
+        before=dict(metadata.old.inputs) if metadata.old and metadata.old.inputs else {},
     )
 
 

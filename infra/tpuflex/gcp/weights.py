@@ -7,21 +7,33 @@ interrupted push resumes where it stopped.
 
 from __future__ import annotations
 
-import json
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from pydantic import ValidationError
-
-from tpuflex.boot.manifest import MANIFEST_NAME, Manifest, WeightsFile, manifest
+from tpuflex.boot.manifest import (
+    MANIFEST_NAME,
+    MAX_MANIFEST_BYTES,
+    Manifest,
+    WeightsFile,
+    manifest_sha256,
+    read_manifest,
+)
+from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.gcp.checkpoint_directory import open_file
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.session import authorized_session
-from tpuflex.gcp.weights_files import WatchedFile, local_files, translated_errors
-from tpuflex.gcp.weights_report import PushReport, StoredWeights, WeightsProblem
+from tpuflex.gcp.weights_files import WatchedFile, local_manifest, translated_errors
+from tpuflex.gcp.weights_report import (
+    FoundManifest,
+    PushReport,
+    StoredWeights,
+    WeightsCheck,
+    WeightsProblem,
+)
 
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
@@ -34,6 +46,11 @@ CHUNK_BYTES = 16 * 1024 * 1024
 _TIMEOUT = (10.0, 120.0)
 
 Progress = Callable[[int, int], None]
+Check = Callable[[Manifest, FoundManifest | None], None]
+
+
+def _unchecked(_wanted: Manifest, _found: FoundManifest | None) -> None:
+    return None
 
 
 class WeightsBucket:
@@ -55,8 +72,9 @@ class WeightsBucket:
         *,
         model: str,
         revision: str,
-        created: str,
         progress: Progress,
+        extra_files: tuple[str, ...] = (),
+        check: Check = _unchecked,
         parallelism: int = PARALLELISM,
     ) -> PushReport:
         """Upload ``directory`` to ``prefix``, then write its manifest.
@@ -66,47 +84,38 @@ class WeightsBucket:
             prefix: where it goes, without a slash at the end.
             model: name under which the model is served.
             revision: names this set of weights.
-            created: the time to write into the manifest, RFC 3339 in UTC.
             progress: called with the bytes that are there and the total; from several threads,
                 one at a time.
+            extra_files: shell patterns of files to push beside the data formats.
+            check: called with the manifest to write and the one that is there, before anything is
+                sent; raises what forbids it.
             parallelism: files sent at a time.
 
         Raises:
-            WeightsError: the directory holds no files, or one cannot be read.
+            WeightsError: the directory holds no files, one cannot be read, is no data format or
+                is a link out of it.
             NotFoundError: there is no such bucket.
             AccessError: the caller may not write to it.
             ConflictError: another push to the same prefix is under way.
         """
         began = self._now()
         with ThreadPoolExecutor(max_workers=parallelism) as pool:
-            files = local_files(directory, pool)
-            wanted = manifest(tuple(files), model=model, revision=revision, created=created)
+            wanted = local_manifest(
+                directory, pool, model=model, revision=revision, extra_files=extra_files
+            )
             with translated_errors(self._name):
                 present = self._objects(prefix)
+                old = self._read(present.get(MANIFEST_NAME))
+                check(wanted, old)
                 send = [file for file in wanted.files if not _same(file, present.get(file.path))]
-                old = self._read_manifest(prefix, present)
                 tally = _Tally(wanted.total_bytes, progress)
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
-                generation = _generation(present.get(MANIFEST_NAME))
-                if old is None or old.files != wanted.files or old.model != model or send:
+                if send or old is None or old.sha256 != wanted.sha256:
                     if MANIFEST_NAME in present:
+                        generation = _generation(present[MANIFEST_NAME])
                         present[MANIFEST_NAME].delete(if_generation_match=generation)
-                    jobs = [
-                        pool.submit(
-                            self._send, directory, prefix, file, present.get(file.path), tally
-                        )
-                        for file in send
-                    ]
-                    try:
-                        for job in jobs:
-                            job.result()
-                    except BaseException:
-                        for job in jobs:
-                            job.cancel()
-                        raise
+                    self._send_all(pool, directory, prefix, send, present, tally)
                     self._write_manifest(prefix, wanted)
-                else:
-                    wanted = old
         sent = tuple(file.path for file in send)
         return PushReport(
             manifest=wanted,
@@ -115,6 +124,16 @@ class WeightsBucket:
             bytes_sent=sum(file.size for file in send),
             seconds=self._now() - began,
         )
+
+    def find(self, prefix: str) -> FoundManifest | None:
+        """The manifest at ``prefix``; None if there is none, or no such bucket."""
+        try:
+            with translated_errors(self._name):
+                return self._read(
+                    self._bucket.get_blob(f"{prefix}/{MANIFEST_NAME}", timeout=_TIMEOUT)
+                )
+        except NotFoundError:
+            return None
 
     def list(self) -> tuple[StoredWeights, ...]:
         """Every set of weights in the bucket, complete or not, by prefix.
@@ -131,40 +150,46 @@ class WeightsBucket:
             return tuple(
                 StoredWeights(
                     prefix,
-                    self._read_manifest(prefix, objects),
+                    self._manifest(objects),
                     sum(name != MANIFEST_NAME for name in objects),
                     sum(blob.size or 0 for name, blob in objects.items() if name != MANIFEST_NAME),
                 )
                 for prefix, objects in sorted(sets.items())
             )
 
-    def verify(self, prefix: str) -> tuple[WeightsProblem, ...]:
+    def verify(self, prefix: str, extra_files: tuple[str, ...] = ()) -> WeightsCheck:
         """Compare what is at ``prefix`` with its manifest, by size and by the checksum that
         Cloud Storage keeps; nothing is downloaded.
+
+        Args:
+            prefix: where the weights are, without a slash at the end.
+            extra_files: shell patterns of files that are allowed beside the data formats.
 
         Raises:
             NotFoundError: there is no manifest, or no such bucket.
         """
         with translated_errors(self._name):
             present = self._objects(prefix)
-            found = self._read_manifest(prefix, present)
-        if found is None:
+            found = self._read(present.pop(MANIFEST_NAME, None))
+        if found is None or found.manifest is None:
             raise NotFoundError(
                 f"gs://{self._name}/{prefix} has no usable {MANIFEST_NAME}",
                 hint="Run: tpuflex weights push",
             )
         problems = []
-        for file in found.files:
+        patterns = allowed_patterns(extra_files)
+        for file in found.manifest.files:
             blob = present.pop(file.path, None)
-            if blob is None:
+            if not fits(file.path, patterns):
+                problems.append(WeightsProblem(file.path, "no data format"))
+            elif blob is None:
                 problems.append(WeightsProblem(file.path, "missing"))
             elif blob.size != file.size:
                 problems.append(WeightsProblem(file.path, "size"))
             elif blob.crc32c != file.crc32c:
                 problems.append(WeightsProblem(file.path, "checksum"))
-        present.pop(MANIFEST_NAME, None)
         problems += [WeightsProblem(path, "not in the manifest") for path in sorted(present)]
-        return tuple(problems)
+        return WeightsCheck(found.sha256, found.manifest, tuple(problems))
 
     @property
     def _name(self) -> str:
@@ -177,24 +202,48 @@ class WeightsBucket:
             for blob in self._bucket.list_blobs(prefix=start, timeout=_TIMEOUT)
         }
 
-    def _read_manifest(self, prefix: str, present: Mapping[str, Blob]) -> Manifest | None:
-        """The manifest at ``prefix``; None if there is none or it is not one."""
-        if MANIFEST_NAME not in present:
+    def _manifest(self, objects: Mapping[str, Blob]) -> Manifest | None:
+        found = self._read(objects.get(MANIFEST_NAME))
+        return None if found is None else found.manifest
+
+    def _read(self, blob: Blob | None) -> FoundManifest | None:
+        """The manifest in ``blob``. Whoever may write to the bucket decides what it holds, so no
+        more is read than a manifest may have, and nothing is unpacked."""
+        if blob is None:
             return None
+        if (blob.size or 0) > MAX_MANIFEST_BYTES:
+            return FoundManifest("", None)
+        exact = self._bucket.blob(blob.name, generation=blob.generation)
+        text = exact.download_as_bytes(raw_download=True, timeout=_TIMEOUT)
+        return FoundManifest(manifest_sha256(text), read_manifest(text))
+
+    def _send_all(
+        self,
+        pool: ThreadPoolExecutor,
+        directory: Path,
+        prefix: str,
+        files: Iterable[WeightsFile],
+        present: Mapping[str, Blob],
+        tally: _Tally,
+    ) -> None:
+        jobs = [
+            pool.submit(self._send, directory, prefix, file, present.get(file.path), tally)
+            for file in files
+        ]
         try:
-            text = self._bucket.blob(f"{prefix}/{MANIFEST_NAME}").download_as_bytes(
-                timeout=_TIMEOUT
-            )
-            return Manifest.model_validate(json.loads(text))
-        except (ValidationError, ValueError):
-            return None
+            for job in jobs:
+                job.result()
+        except BaseException:
+            for job in jobs:
+                job.cancel()
+            raise
 
     def _send(
         self, directory: Path, prefix: str, file: WeightsFile, old: Blob | None, tally: _Tally
     ) -> None:
         with translated_errors(self._name):
             blob = self._bucket.blob(f"{prefix}/{file.path}", chunk_size=CHUNK_BYTES)
-            with WatchedFile(directory / file.path, tally.add) as source:
+            with WatchedFile(open_file(directory, file.path), tally.add) as source:
                 blob.upload_from_file(
                     source,
                     size=file.size,

@@ -9,55 +9,67 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 
 import google_crc32c
 import requests
 from pydantic import ValidationError
 
-from tpuflex.boot.manifest import MANIFEST_NAME, WeightsFile
+from tpuflex.boot.manifest import MAX_FILES, Manifest, WeightsFile, manifest
+from tpuflex.catalog.weight_formats import refused_files
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
+from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
 
 _BLOCK = 4 * 1024 * 1024
 
 
-def local_files(directory: Path, pool: Executor) -> list[WeightsFile]:
-    """Every file below ``directory`` with its checksums; hidden ones are left out, they are
-    caches and version control.
+def local_manifest(
+    directory: Path,
+    pool: Executor,
+    *,
+    model: str,
+    revision: str,
+    extra_files: tuple[str, ...] = (),
+) -> Manifest:
+    """The manifest that a push of ``directory`` writes; reads every file, sends nothing.
+
+    Args:
+        directory: the checkpoint.
+        pool: reads several files at a time.
+        model: name under which the model is served.
+        revision: names this set of weights.
+        extra_files: shell patterns of files that are allowed beside the data formats.
 
     Raises:
-        WeightsError: there is no such directory, it holds no files, or one cannot be read.
+        WeightsError: the directory is no checkpoint, one of its files cannot be read, is no data
+            format or no file of its own, or there are too many.
     """
-    if not directory.is_dir():
+    names = checkpoint_files(directory)
+    refused = refused_files(names, extra_files)
+    if refused:
         raise WeightsError(
-            f"{directory} is not a directory",
-            hint="Name the directory that holds config.json and the *.safetensors files.",
-        )
-    paths = sorted(
-        path
-        for path in directory.rglob("*")
-        if path.is_file()
-        and path.name != MANIFEST_NAME
-        and not any(part.startswith(".") for part in path.relative_to(directory).parts)
-    )
-    if not any(path.name == "config.json" for path in paths):
-        raise WeightsError(
-            f"{directory} is not a checkpoint: it holds no config.json",
-            hint="Name the directory that holds config.json and the *.safetensors files.",
+            f"{directory} holds files that are no data formats:\n  " + "\n  ".join(refused),
+            hint="Remove them. What the server cannot do without, allow in the stack file by a "
+            'pattern, such as tpuflex:model.weights.extra_files: ["modeling_*.py"].',
         )
     try:
-        return list(pool.map(lambda path: _checksums(directory, path), paths))
+        files = tuple(pool.map(lambda name: _checksums(directory, name), names))
+        return manifest(files, model=model, revision=revision)
     except OSError as error:
         raise WeightsError(f"{error.filename} cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise WeightsError(
+            f"{directory} holds {len(names)} files, more than the {MAX_FILES} of a manifest"
+        ) from error
 
 
-def _checksums(directory: Path, path: Path) -> WeightsFile:
+def _checksums(directory: Path, name: str) -> WeightsFile:
     sha256, crc32c, size = hashlib.sha256(), 0, 0
-    with path.open("rb") as file:
+    with open_file(directory, name) as file:
         while block := file.read(_BLOCK):
             sha256.update(block)
             crc32c = google_crc32c.extend(crc32c, block)
             size += len(block)
-    name = path.relative_to(directory).as_posix()
     try:
         return WeightsFile(
             path=name,
@@ -73,13 +85,13 @@ class WatchedFile(io.RawIOBase):
     """A file that reports how much of it was read, each byte once however often it is read.
 
     Args:
-        path: the file.
+        file: the file, opened for reading; closed with this one.
         advanced: called with the number of bytes that were read for the first time.
     """
 
-    def __init__(self, path: Path, advanced: Callable[[int], None]) -> None:
+    def __init__(self, file: BinaryIO, advanced: Callable[[int], None]) -> None:
         super().__init__()
-        self._file = path.open("rb")
+        self._file = file
         self._advanced = advanced
         self._furthest = 0
 

@@ -12,7 +12,7 @@ class PushReport:
     """What a push did.
 
     Attributes:
-        manifest: what is now in the bucket.
+        manifest: what is now in the bucket; its hash is that of the object there.
         sent: files that were sent.
         kept: files that were there already.
         bytes_sent: how much was sent.
@@ -24,6 +24,35 @@ class PushReport:
     kept: tuple[str, ...]
     bytes_sent: int
     seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class FoundManifest:
+    """A manifest in a bucket, trusted or not.
+
+    Attributes:
+        sha256: SHA-256 of the object in hex; empty if it is too long to be a manifest, and so was
+            not read.
+        manifest: what it says; None if it is not a manifest that could be served.
+    """
+
+    sha256: str
+    manifest: Manifest | None
+
+
+@dataclass(frozen=True, slots=True)
+class WeightsCheck:
+    """What is in a bucket, compared with its manifest.
+
+    Attributes:
+        sha256: SHA-256 of the manifest in hex.
+        manifest: the manifest.
+        problems: where the bucket does not match it.
+    """
+
+    sha256: str
+    manifest: Manifest
+    problems: tuple[WeightsProblem, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +78,7 @@ class WeightsProblem:
 
     Attributes:
         path: file below the prefix.
-        problem: ``missing``, ``size``, ``checksum`` or ``not in the manifest``.
+        problem: ``missing``, ``size``, ``checksum``, ``not in the manifest`` or ``no data format``.
     """
 
     path: str

@@ -110,7 +110,24 @@ def check_source(source: str) -> str:
     return source
 
 
+def check_extra_files(pattern: str) -> str:
+    """``pattern`` if it can fit a file of a checkpoint.
+
+    Raises:
+        PydanticCustomError: it can fit none.
+    """
+    parts = pattern.split("/")
+    if any(part in ("", ".", "..") for part in parts) or not pattern.isprintable():
+        raise refusal(
+            f"{pattern!r} fits no file of a checkpoint",
+            "Write a shell pattern for names such as modeling_*.py, or for paths such as "
+            "code/*.py.",
+        )
+    return pattern
+
+
 _Cidr = Annotated[str, Field(pattern=r"^\d{1,3}(\.\d{1,3}){3}/\d{1,2}$")]
 AllowedCidr = Annotated[_Cidr, AfterValidator(check_allowed)]
 SubnetworkCidr = Annotated[_Cidr, AfterValidator(check_subnetwork)]
 WeightsSource = Annotated[str, AfterValidator(check_source)]
+ExtraFiles = Annotated[str, Field(max_length=200), AfterValidator(check_extra_files)]

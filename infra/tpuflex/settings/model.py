@@ -15,7 +15,7 @@ from pydantic import Field
 from tpuflex.catalog.zones import region_of
 from tpuflex.naming import API_KEY, HF_TOKEN, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
-from tpuflex.settings.base import AllowedCidr, Frozen, SubnetworkCidr, WeightsSource
+from tpuflex.settings.base import AllowedCidr, ExtraFiles, Frozen, SubnetworkCidr, WeightsSource
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
 
@@ -103,6 +103,20 @@ class WeightsSettings(Frozen):
 
     revision: str = Field(default="1", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
     """Names this set of weights within the bucket; change it to serve other weights."""
+
+    manifest_sha256: str | None = Field(default=None, pattern=r"^[0-9a-f]{64}$")
+    """SHA-256 of the manifest of the weights, as `tpuflex weights hash` prints it. No others are
+    served then. Without it, `tpuflex up` serves what it pushed, or compared with the source, or
+    served before; plain `pulumi up` needs it."""
+
+    extra_files: tuple[ExtraFiles, ...] = ()
+    """Shell patterns of files to push and serve beside data formats (safetensors, JSON, Jinja,
+    tokenizers), such as `modeling_*.py` for `trust_remote_code`: whoever may write the source runs
+    code on the host."""
+
+    bucket_suffix: str | None = Field(default=None, pattern=r"^[0-9a-f]{6,16}$")
+    """6 to 16 hex digits at the end of the bucket's name, for when somebody else has the name
+    already. Another suffix is another bucket: the weights are pushed again."""
 
 
 class ModelSettings(Frozen):

@@ -40,6 +40,7 @@ def run_up(invocation: Invocation, cloud: Cloud) -> None:
         plan = stack_run.plan()
     plan.show(output)
     if plan.plan.changes:
+        stack_run.preparation.check()
         if not invocation.yes:
             output.confirm("Go ahead?")
         _fetch(invocation, cloud, plan)
@@ -168,4 +169,4 @@ def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
         ensure_image(stack.settings.serving.image, stack.project.home, say)
     source = stack.settings.model.weights.source
     if source is not None and BUCKET in changed:
-        weights_directory(cloud, source, say)
+        weights_directory(stack, source, say)

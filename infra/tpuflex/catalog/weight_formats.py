@@ -1,0 +1,99 @@
+"""Which files a set of weights may consist of: data that a server reads, and nothing that it runs.
+
+What a checkpoint may hold beside data is code (`*.py`, run with `trust_remote_code`) and pickles
+(`*.bin`, `*.pt`), which run code while they are read. Both are refused on push, on verify and on
+the host, unless the stack file names them. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import date
+from fnmatch import fnmatchcase
+
+from tpuflex.catalog import Source
+
+_SAFETENSORS = Source("https://huggingface.co/docs/safetensors/index", date(2026, 11, 22))
+_TRANSFORMERS = Source(
+    "https://huggingface.co/docs/transformers/fast_tokenizers", date(2026, 11, 22)
+)
+_CHAT = Source("https://huggingface.co/docs/transformers/chat_templating", date(2026, 11, 22))
+_MISTRAL = Source("https://docs.vllm.ai/en/latest/models/supported_models/", date(2026, 11, 22))
+_TIKTOKEN = Source("https://github.com/openai/tiktoken", date(2026, 11, 22))
+_CARD = Source("https://huggingface.co/docs/hub/model-cards", date(2026, 11, 22))
+_PICKLE = Source("https://docs.python.org/3/library/pickle.html", date(2026, 11, 22))
+_REMOTE = Source("https://docs.vllm.ai/en/latest/usage/security/", date(2026, 11, 22))
+_GGUF = Source("https://docs.vllm.ai/en/latest/features/quantization/gguf/", date(2026, 11, 22))
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """Files of one kind.
+
+    Attributes:
+        pattern: a shell pattern for the file's name, or for its path if it holds a slash.
+        holds: what such files hold.
+        source: where that is said.
+    """
+
+    pattern: str
+    holds: str
+    source: Source
+
+
+#: What may be pushed and served. README, licence and pictures are data that no server reads.
+DATA_FORMATS: tuple[Format, ...] = (
+    Format("*.safetensors", "tensors", _SAFETENSORS),
+    Format("*.json", "configuration, tokenizer, index of the shards", _TRANSFORMERS),
+    Format("*.jinja", "chat template, rendered in a sandbox", _CHAT),
+    Format("*.txt", "vocabulary, merges, texts", _TRANSFORMERS),
+    Format("tokenizer.model*", "SentencePiece tokenizer, also Mistral's", _MISTRAL),
+    Format("spiece.model", "SentencePiece tokenizer", _TRANSFORMERS),
+    Format("sentencepiece*.model", "SentencePiece tokenizer", _TRANSFORMERS),
+    Format("*.tiktoken", "byte pair ranks", _TIKTOKEN),
+    *(
+        Format(pattern, "documents", _CARD)
+        for pattern in ("*.md", "LICENSE*", "LICENCE*", "NOTICE*", "USE_POLICY*", "*.pdf")
+    ),
+    *(
+        Format(pattern, "pictures of a model card", _CARD)
+        for pattern in ("*.png", "*.jpg", "*.jpeg", "*.gif", "*.svg", "*.webp")
+    ),
+)
+
+#: Why some of the others are refused, for people.
+REFUSED_FORMATS: tuple[Format, ...] = (
+    Format("*.py", "code, which runs with trust_remote_code", _REMOTE),
+    *(
+        Format(pattern, "a pickle, which runs code while it is read", _PICKLE)
+        for pattern in ("*.bin", "*.pt", "*.pth", "*.pkl", "*.pickle", "*.ckpt")
+    ),
+    Format("*.gguf", "GGUF, which is not read from a directory: convert it", _GGUF),
+)
+
+
+def allowed_patterns(extra: Iterable[str] = ()) -> tuple[str, ...]:
+    """The patterns of the files that may be served, with those that the stack file adds."""
+    return (*(format_.pattern for format_ in DATA_FORMATS), *extra)
+
+
+def fits(path: str, patterns: Iterable[str]) -> bool:
+    """Whether ``path`` (below the weights, with forward slashes) fits one of ``patterns``.
+
+    A pattern without a slash is compared with the name alone. The host's script does the same.
+    """
+    name = path.rpartition("/")[2]
+    return any(fnmatchcase(path if "/" in each else name, each) for each in patterns)
+
+
+def refused_files(paths: Iterable[str], extra: Iterable[str] = ()) -> tuple[str, ...]:
+    """Those of ``paths`` that are no data format and that ``extra`` does not name, each with the
+    reason if there is a known one."""
+    patterns = allowed_patterns(extra)
+    return tuple(_with_reason(path) for path in paths if not fits(path, patterns))
+
+
+def _with_reason(path: str) -> str:
+    known = next((each for each in REFUSED_FORMATS if fits(path, (each.pattern,))), None)
+    return path if known is None else f"{path} ({known.holds})"

@@ -1,0 +1,55 @@
+"""Which weights this home has pushed, or found equal to their source: a private file.
+
+A manifest in the bucket is not trusted because it lies there. What was pushed from here is
+remembered here, so that an `up` after `weights push` needs no other word.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import tempfile
+from pathlib import Path
+
+from tpuflex.boot.manifest import SHA256_PATTERN
+
+_FILE = "pushed-weights.json"
+
+
+class PushedWeights:
+    """SHA-256 of the manifest that was last pushed, by bucket and prefix.
+
+    Args:
+        home: tpuflex's state directory.
+    """
+
+    def __init__(self, home: Path) -> None:
+        self._file = home / _FILE
+
+    def get(self, bucket: str, prefix: str) -> str | None:
+        """The hash of what was last pushed there from this home; None if nothing was."""
+        found = self._read().get(f"{bucket}/{prefix}")
+        return found if isinstance(found, str) and re.fullmatch(SHA256_PATTERN, found) else None
+
+    def put(self, bucket: str, prefix: str, sha256: str) -> None:
+        """Remember that ``sha256`` was pushed there.
+
+        Raises:
+            OSError: the file cannot be written.
+        """
+        known = {**self._read(), f"{bucket}/{prefix}": sha256}
+        self._file.parent.mkdir(parents=True, exist_ok=True)
+        # A new file, 0600, takes the place of the old one in one step.
+        handle, name = tempfile.mkstemp(dir=self._file.parent, prefix=_FILE)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(known, file, indent=1, sort_keys=True)
+        Path(name).replace(self._file)
+
+    def _read(self) -> dict[str, object]:
+        """What the file says; a file that is not readable as ours says nothing."""
+        try:
+            document = json.loads(self._file.read_text("utf-8"))
+        except (OSError, ValueError):
+            return {}
+        return document if isinstance(document, dict) else {}
