@@ -6,22 +6,27 @@ It is not part of any Google API, wants the owner's token, and is not recorded i
 from __future__ import annotations
 
 import importlib.metadata
-import json
 import os
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from aiohttp import web
 
-from embedded_cloud.clock import rfc3339
+from embedded_cloud.clock import parse_rfc3339, rfc3339
 from embedded_cloud.errors import CloudError, invalid_argument
 from embedded_cloud.faults import control as faults
 from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.request_body import parse_object, read_whole
 from embedded_cloud.tpu.capacity import Capacity
 from embedded_cloud.tpu.incidents import inflict
 
 if TYPE_CHECKING:
     from embedded_cloud.cloud import Cloud
+
+#: The time beyond which the clock is not moved: a Python date ends with the year 9999.
+LATEST = parse_rfc3339("3000-01-01T00:00:00Z")
+#: Seconds that may pass in one: a day of real time is then 27 years.
+_FASTEST = 10_000.0
 
 _Action: TypeAlias = Callable[["Cloud", web.Request], Awaitable[JsonObject]]
 
@@ -67,8 +72,10 @@ async def _move_clock(cloud: Cloud, request: web.Request) -> JsonObject:
     seconds, speed = change.get("advance", 0), change.get("speed")
     if not change or not change.keys() <= {"advance", "speed"} or not _is_number(seconds):
         raise invalid_argument('expected {"advance": seconds, "speed": factor}')
-    if seconds < 0 or (speed is not None and (not _is_number(speed) or speed < 1)):
-        raise invalid_argument("advance must not be negative, and speed at least 1")
+    if seconds < 0 or cloud.clock.now() + seconds > LATEST:
+        raise invalid_argument("advance must not be negative, nor lead past the year 2999")
+    if speed is not None and not (_is_number(speed) and 1 <= speed <= _FASTEST):
+        raise invalid_argument(f"speed must be between 1 and {_FASTEST}")
     if speed is not None:
         try:
             cloud.run_at(speed)
@@ -143,12 +150,9 @@ async def _reset(cloud: Cloud, _request: web.Request) -> JsonObject:
 
 async def _body(request: web.Request) -> JsonObject:
     try:
-        body = json.loads(await request.read() or b"{}")
+        return parse_object(await read_whole(request) or b"{}")
     except ValueError as error:
-        raise invalid_argument(f"not JSON: {error}") from None
-    if not isinstance(body, dict):
-        raise invalid_argument("expected a JSON object")
-    return body
+        raise invalid_argument(f"not a JSON object: {error}") from None
 
 
 _ACTIONS: tuple[tuple[str, str, _Action], ...] = (

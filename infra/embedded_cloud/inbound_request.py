@@ -35,12 +35,15 @@ class InboundRequest:
 
 def from_http(request: web.Request) -> InboundRequest:
     """An HTTP request."""
+    # Here: a call in process needs no HTTP server.
+    from embedded_cloud.request_body import read_whole
+
     return InboundRequest(
         method=request.method,
         path=request.rel_url.raw_path,
         query=dict(request.query),
         headers=request.headers,
-        read=request.read,
+        read=lambda: read_whole(request),
         length=request.content_length or 0,
         request=request,
     )

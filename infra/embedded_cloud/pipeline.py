@@ -8,7 +8,6 @@ over HTTP, :meth:`Pipeline.exchange` calls from within this process.
 from __future__ import annotations
 
 import inspect
-import json
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -27,10 +26,8 @@ from embedded_cloud.history import History
 from embedded_cloud.inbound_request import InboundRequest, from_http
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.peer import is_own_user
+from embedded_cloud.request_body import MAX_JSON_BYTES, parse_object, too_large
 from embedded_cloud.routing import Call, Delivery, Match, Reply, Router, Service
-
-#: A JSON body larger than this is refused (metadata of a node is at most 512 KB).
-MAX_JSON_BYTES = 16 * 1024 * 1024
 
 
 class CallFaults(Protocol):
@@ -246,17 +243,12 @@ async def _call(inbound: InboundRequest, match: Match) -> Call:
 
 async def _json_body(inbound: InboundRequest) -> JsonObject:
     if inbound.length > MAX_JSON_BYTES:
-        raise CloudError(413, "INVALID_ARGUMENT", "Request payload size exceeds the limit.")
+        raise too_large()
     payload = await inbound.read()
-    if not payload.strip():
-        return {}
     try:
-        body = json.loads(payload)
+        return parse_object(payload) if payload.strip() else {}
     except ValueError as error:
         raise invalid_argument(f"Invalid JSON payload received. {error}") from None
-    if not isinstance(body, dict):
-        raise invalid_argument("Invalid JSON payload received. Root element must be a message.")
-    return body
 
 
 def _refusal(error: CloudError) -> Reply:

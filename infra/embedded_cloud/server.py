@@ -24,6 +24,7 @@ from embedded_cloud.cloud import Cloud
 from embedded_cloud.environment import client_environment
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.peer import LOOPBACK_NAMES, owners_door
+from embedded_cloud.request_body import MAX_JSON_BYTES
 from embedded_cloud.store import Store
 from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
@@ -39,8 +40,8 @@ TICK_S = 0.2
 
 def create_app(cloud: Cloud) -> web.Application:
     """The application that serves ``cloud``, with its ticker and its hosts."""
-    # 0 lifts aiohttp's limit on bodies: weights are uploaded as streams.
-    app = web.Application(client_max_size=0, middlewares=[owners_door(LOOPBACK_NAMES)])
+    # What is read whole is bounded; weights are uploaded as streams, which this does not bound.
+    app = web.Application(client_max_size=MAX_JSON_BYTES, middlewares=[owners_door(LOOPBACK_NAMES)])
     control.add_routes(app, cloud)
     app.router.add_route("*", "/{path:.*}", cloud.pipeline.handle)
     app.cleanup_ctx.append(_ticker(cloud))

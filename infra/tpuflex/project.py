@@ -105,9 +105,12 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
 def _read_project_file(file: Path) -> dict[str, object]:
     import yaml  # here, because `tpuflex --help` does not need it
 
+    from tpuflex.settings.stack_yaml import LONGEST, RefusedYamlError, read_yaml
+
     try:
-        document = yaml.safe_load(file.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+        with file.open(encoding="utf-8") as text:
+            document = read_yaml(text.read(LONGEST + 1)).value
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RefusedYamlError) as error:
         raise SettingsError(
             str(file), (Finding("(file)", f"cannot be read: {' '.join(str(error).split())}"),)
         ) from error

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from embedded_cloud.faults.rule import Rule
 
 _KEYS = frozenset({"rules", "roles", "random"})
+#: Rules that one call may draw.
+_MOST_RULES = 1000
 
 
 def show(cloud: Cloud) -> JsonObject:
@@ -61,8 +63,10 @@ def _random(document: JsonValue) -> list[Rule]:
         raise invalid_argument("random must be an object")
     seed, count = document.get("seed"), document.get("count", 1)
     calls, names = document.get("method_ids"), document.get("names", [])
-    if not (isinstance(seed, int) and isinstance(count, int)):
-        raise invalid_argument("random: seed and count must be whole numbers")
+    if not (isinstance(seed, int) and isinstance(count, int) and count <= _MOST_RULES):
+        raise invalid_argument(
+            f"random: seed and count must be whole numbers, count at most {_MOST_RULES}"
+        )
     if not (isinstance(calls, list) and calls and isinstance(names, list)):
         raise invalid_argument("random: method_ids must be a list that is not empty")
     chosen = [str(name) for name in names]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import json
 from collections.abc import Awaitable, Callable
 
 import psutil
 
 from embedded_cloud.clock import Clock
+from embedded_cloud.errors import CloudError
 from embedded_cloud.faults import processes
 from embedded_cloud.faults.book import FaultBook
 from embedded_cloud.faults.effect import (
@@ -31,6 +31,7 @@ from embedded_cloud.history import History
 from embedded_cloud.inbound_request import InboundRequest
 from embedded_cloud.json_types import JsonValue
 from embedded_cloud.pipeline import CallFaults
+from embedded_cloud.request_body import parse_object
 from embedded_cloud.routing import Delivery, Match, Reply
 
 #: Lets that many seconds of the cloud's time pass.
@@ -209,8 +210,7 @@ async def _resource(inbound: InboundRequest) -> str:
     if inbound.path.startswith(("/upload/", "/resumable/")) or inbound.length > _BODY_LIMIT:
         return f"{inbound.path}/{inbound.query.get('name', '')}"
     try:
-        body = json.loads(await inbound.read() or b"{}")
-    except ValueError:
+        name = parse_object(await inbound.read() or b"{}").get("name")
+    except (ValueError, CloudError):  # refused later, whatever the faults do
         return inbound.path
-    name = body.get("name") if isinstance(body, dict) else None
     return f"{inbound.path}/{name}" if isinstance(name, str) else inbound.path

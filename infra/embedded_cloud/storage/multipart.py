@@ -6,8 +6,10 @@ import re
 from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
+from embedded_cloud.request_body import too_large
 from embedded_cloud.storage.errors import invalid
 
+#: Bytes before the media: the preamble, each part's headers, and the JSON part.
 _HEADER_LIMIT = 1 << 20
 
 
@@ -41,7 +43,11 @@ async def read_related(content_type: str, body: AsyncIterator[bytes]) -> Related
     reader = _Reader(boundary[1].strip().encode(), body)
     await reader.skip_preamble()
     await reader.headers()
-    metadata = b"".join([piece async for piece in reader.part()])
+    metadata = b""
+    async for piece in reader.part():
+        metadata += piece
+        if len(metadata) > _HEADER_LIMIT:
+            raise too_large()
     headers = await reader.headers()
     return Related(metadata, headers.get("content-type", ""), reader.part())
 
@@ -57,7 +63,7 @@ class _Reader:
 
     async def skip_preamble(self) -> None:
         while self._first not in self._buffer:
-            if not await self._fill():
+            if len(self._buffer) > _HEADER_LIMIT or not await self._fill():
                 raise invalid("Multipart body does not start with its boundary.")
         self._buffer = self._buffer.partition(self._first)[2]
 

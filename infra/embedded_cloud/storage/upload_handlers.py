@@ -6,13 +6,13 @@ https://cloud.google.com/storage/docs/uploads-downloads
 from __future__ import annotations
 
 import asyncio
-import json
 from collections.abc import AsyncIterator, Mapping
 from urllib.parse import urlencode
 
 from embedded_cloud.contract import Contract
 from embedded_cloud.errors import CloudError
 from embedded_cloud.json_types import JsonObject, text
+from embedded_cloud.request_body import parse_object, read_whole
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.storage.content import PIECE, Digest, PartialContent
 from embedded_cloud.storage.errors import invalid, required
@@ -75,7 +75,7 @@ class UploadHandlers:
         return await self._whole(self._open(call, metadata), related.media, call.headers)
 
     async def _resumable(self, call: Call) -> Reply:
-        metadata = _checked_metadata(await call.request.read())
+        metadata = _checked_metadata(await read_whole(call.request))
         metadata.setdefault("contentType", call.headers.get("X-Upload-Content-Type", ""))
         session = self._open(call, metadata)
         query = urlencode(
@@ -191,11 +191,9 @@ def _checked_metadata(payload: bytes) -> JsonObject:
     if not payload.strip():
         return {}
     try:
-        body = json.loads(payload)
+        body = parse_object(payload)
     except ValueError as error:
         raise invalid("Parse Error") from error
-    if not isinstance(body, dict):
-        raise invalid("Parse Error")
     return Contract.load("storage", "v1").check_body("storage.objects.insert", body)
 
 

@@ -159,6 +159,8 @@ class CapacityBook:
         )
 
 
+#: Seconds that anything may take here: ten years.
+_LONGEST = 315_360_000
 _SECONDS = ("admission_s", "grant_after_s", "provisioning_s", "suspending_s", "deleting_s")
 
 
@@ -187,7 +189,7 @@ def _with(rule: CapacityRule, key: str, value: JsonValue) -> CapacityRule:
 
 
 def _is_count(value: float) -> bool:
-    return not isinstance(value, bool) and 0 <= value < float("inf")
+    return not isinstance(value, bool) and 0 <= value <= _LONGEST
 
 
 def _quota(value: JsonValue) -> dict[str, int]:

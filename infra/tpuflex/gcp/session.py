@@ -9,13 +9,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 from threading import Lock
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
 
 from tpuflex.errors import AccessError
+from tpuflex.gcp.answers import read_whole
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
 from tpuflex.gcp.owners_adapter import OwnersAdapter
 
@@ -55,6 +56,19 @@ class AuthorizedSession(requests.Session):
         adapter = kind(pool_connections=_POOL, pool_maxsize=_POOL)
         self.mount("https://", adapter)
         self.mount("http://", adapter)
+
+    def send(
+        self, request: requests.PreparedRequest, *, stream: bool | None = None, **how: Any
+    ) -> requests.Response:
+        """Send ``request``; an answer that is not taken as a stream is read within a bound.
+
+        Raises:
+            ApiError: the answer is larger than any of Google's.
+        """
+        response = super().send(request, stream=True, **how)
+        if not stream:
+            read_whole(response)
+        return response
 
     def refresh_token(self) -> None:
         """Get a new access token for the requests to come."""

@@ -1,19 +1,28 @@
-"""Ask a running endpoint one question and stream the answer."""
+"""Ask a running endpoint one question and stream the answer.
+
+What answers may not be the server that was started: its events are checked one by one, and their
+length is bounded.
+"""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import requests
+from pydantic import BaseModel, ValidationError
 
 from tpuflex.errors import AccessError, ApiError
 
 #: Seconds to get a connection, and between two pieces of the answer (a long prompt is read
 #: before the first piece comes).
 TIMEOUT = (10.0, 300.0)
+#: Bytes of one line of the stream, which holds one token or an error, and of a whole answer.
+LONGEST_LINE = 1024 * 1024
+LONGEST_ANSWER = 64 * 1024 * 1024
+_PIECE = 512
+_SHOWN_OF_AN_ERROR = 300
+_NO_COMPLETION = "The endpoint answered something that is no chat completion."
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +122,8 @@ def ask(
             stream=True,
         ) as response:
             _check(response, url)
-            return _collect(events(response.iter_lines()), show, now, began, url)
+            received = lines(response.iter_content(_PIECE), url)
+            return _collect(events(received, url), show, now, began, url)
     except (requests.ConnectionError, requests.ConnectTimeout) as error:
         raise ApiError(
             f"{question.endpoint} cannot be reached from here.", url=url, hint=question.reach
@@ -129,15 +139,63 @@ def direct_session() -> requests.Session:
     return session
 
 
-def events(lines: Iterable[bytes]) -> Iterator[dict[str, Any]]:
-    """The JSON documents of a server-sent event stream, up to ``[DONE]``."""
-    for line in lines:
+class _Delta(BaseModel):
+    content: str | None = None
+
+
+class _Choice(BaseModel):
+    delta: _Delta | None = None
+    finish_reason: str | None = None
+
+
+class _Usage(BaseModel):
+    prompt_tokens: int = 0
+    completion_tokens: int | None = None
+
+
+class Event(BaseModel):
+    """One event of a streamed chat completion, as far as it matters here.
+
+    https://platform.openai.com/docs/api-reference/chat-streaming
+    """
+
+    choices: tuple[_Choice, ...] | None = None
+    usage: _Usage | None = None
+    error: object = None
+
+
+def lines(pieces: Iterable[bytes], url: str) -> Iterator[bytes]:
+    """The lines that ``pieces`` hold together.
+
+    Raises:
+        ApiError: one of them, or all together, are longer than any answer.
+    """
+    rest, received = b"", 0
+    for piece in pieces:
+        received += len(piece)
+        *whole, rest = (rest + piece).split(b"\n")
+        if len(rest) > LONGEST_LINE or received > LONGEST_ANSWER:
+            raise ApiError("The endpoint's answer does not end.", url=url)
+        yield from whole
+    yield rest
+
+
+def events(received: Iterable[bytes], url: str) -> Iterator[Event]:
+    """The documents of a server-sent event stream, up to ``[DONE]``.
+
+    Raises:
+        ApiError: one of them is no event of a chat completion.
+    """
+    for line in received:
         if not line.startswith(b"data:"):
             continue
         data = line[len(b"data:") :].strip()
         if data == b"[DONE]":
             return
-        yield json.loads(data)
+        try:
+            yield Event.model_validate_json(data)
+        except ValidationError as error:
+            raise ApiError(_NO_COMPLETION, url=url) from error
 
 
 def _check(response: requests.Response, url: str) -> None:
@@ -148,8 +206,9 @@ def _check(response: requests.Response, url: str) -> None:
             "The endpoint refused the API key.",
             hint="tpuflex:secrets.api_key_version must be the version that the host booted with.",
         )
+    beginning = next(response.iter_content(_SHOWN_OF_AN_ERROR), b"").decode(errors="replace")
     raise ApiError(
-        f"The endpoint answered {response.status_code}: {' '.join(response.text.split())[:300]}",
+        f"The endpoint answered {response.status_code}: {' '.join(beginning.split())}",
         status=response.status_code,
         method="POST",
         url=url,
@@ -157,7 +216,7 @@ def _check(response: requests.Response, url: str) -> None:
 
 
 def _collect(
-    stream: Iterable[dict[str, Any]],
+    stream: Iterable[Event],
     show: Callable[[str], None],
     now: Callable[[], float],
     began: float,
@@ -165,15 +224,16 @@ def _collect(
 ) -> Answer:
     pieces: list[str] = []
     first: float | None = None
-    usage: dict[str, int] = {}
+    usage = _Usage()
     reason = ""
     for event in stream:
-        if "error" in event:
-            raise ApiError(f"The endpoint broke off: {event['error']}", url=url)
-        usage = event.get("usage") or usage
-        for choice in event.get("choices") or ():
-            text = (choice.get("delta") or {}).get("content") or ""
-            reason = choice.get("finish_reason") or reason
+        if event.error is not None:
+            shown = str(event.error)[:_SHOWN_OF_AN_ERROR]
+            raise ApiError(f"The endpoint broke off: {shown}", url=url)
+        usage = event.usage or usage
+        for choice in event.choices or ():
+            text = (choice.delta and choice.delta.content) or ""
+            reason = choice.finish_reason or reason
             if text:
                 first = first if first is not None else now()
                 pieces.append(text)
@@ -185,7 +245,7 @@ def _collect(
         text="".join(pieces),
         ttft=(first if first is not None else end) - began,
         seconds=end - began,
-        prompt_tokens=usage.get("prompt_tokens", 0),
-        tokens=usage.get("completion_tokens", len(pieces)),
+        prompt_tokens=usage.prompt_tokens,
+        tokens=len(pieces) if usage.completion_tokens is None else usage.completion_tokens,
         finish_reason=reason,
     )

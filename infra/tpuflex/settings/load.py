@@ -30,7 +30,7 @@ from tpuflex.settings.findings import (
 from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
 from tpuflex.settings.plain import SECURE_REMEDY, JsonValue, make_plain
 from tpuflex.settings.rules import check_draft
-from tpuflex.settings.stack_yaml import read_yaml
+from tpuflex.settings.stack_yaml import LONGEST, RefusedYamlError, read_yaml
 
 if TYPE_CHECKING:
     import pulumi
@@ -66,7 +66,8 @@ def load_stack_file(path: Path) -> LoadedStack:
     source = path.name
     match = _STACK_FILE.fullmatch(path.name)
     try:
-        text = path.read_text(encoding="utf-8")
+        with path.open(encoding="utf-8") as file:
+            text = file.read(LONGEST + 1)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_such_stack(path) from error
     except (OSError, UnicodeDecodeError) as error:
@@ -74,7 +75,7 @@ def load_stack_file(path: Path) -> LoadedStack:
         raise SettingsError(source, (problem,)) from error
     try:
         document = read_yaml(text)
-    except (yaml.YAMLError, ValueError, RecursionError) as error:
+    except (yaml.YAMLError, RefusedYamlError) as error:
         raise SettingsError(source, (_not_yaml(source, error),)) from error
     sections, findings = _sections(document.value)
     findings = [*document.repeated, *findings]
@@ -237,6 +238,8 @@ def _not_yaml(source: str, error: Exception) -> Finding:
     if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
         line = error.problem_mark.line + 1
         return Finding(source, f"is not YAML: {error.problem} (line {line})", "Fix that line.")
+    if isinstance(error, RefusedYamlError):
+        return Finding(source, error.problem, error.remedy)
     return Finding(source, "is not YAML", "Compare it with stacks/Pulumi.dev.yaml.")
 
 

@@ -1,4 +1,9 @@
-"""YAML with the line number of each key, and the keys that occur twice."""
+"""YAML with the line number of each key, and the keys that occur twice.
+
+A checkout is not always one's own, so reading is bounded before anything is built: by the length
+of the text, and by the values that it stands for once every alias is replaced by what it names
+(ten aliases of ten aliases of ten … are a few hundred bytes and more values than memory holds).
+"""
 
 from __future__ import annotations
 
@@ -10,6 +15,27 @@ from tpuflex.errors import Finding
 from tpuflex.settings.plain import join
 
 _DEEPEST = 32
+#: Characters of a file. The stack files that come with the project have 2,000; the parser, which
+#: is written in Python, takes 2 seconds for the worst that fits.
+LONGEST = 128 * 1024
+#: Values of a file with its aliases replaced.
+MOST_VALUES = 20_000
+
+_WRITE_OUT = "Write the values out instead of using aliases."
+
+
+class RefusedYamlError(ValueError):
+    """YAML that is not read.
+
+    Attributes:
+        problem: what is wrong with it.
+        remedy: what to do.
+    """
+
+    def __init__(self, problem: str, remedy: str) -> None:
+        super().__init__(problem)
+        self.problem = problem
+        self.remedy = remedy
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,19 +58,62 @@ def read_yaml(text: str) -> Document:
 
     Raises:
         yaml.YAMLError: the text is not YAML.
-        ValueError: a scalar cannot be read, such as a date with month 13.
+        RefusedYamlError: it is too long, stands for too many values, is nested too deeply, or
+            holds a value that cannot be read, such as a date with month 13.
     """
+    if len(text) > LONGEST:
+        raise RefusedYamlError(f"is longer than {LONGEST} characters", "Write it shorter.")
     loader = yaml.SafeLoader(text)
     try:
         node = loader.get_single_node()
         if node is None:
             return Document(None)
+        _Values().count(node)
         keys = _Keys()
         keys.note(node, "", 0)
-        # A node may contain itself through an alias; the loader builds that too.
         return Document(loader.construct_document(node), keys.lines, tuple(keys.repeated))
+    except RecursionError:
+        raise RefusedYamlError("is nested too deeply", "Write it flat.") from None
+    except (ValueError, ArithmeticError, LookupError, AttributeError, TypeError) as error:
+        # The loader's own, for values that do not fit their tags: `!!bool x`, `1:1:1…1.5`.
+        if isinstance(error, RefusedYamlError):
+            raise
+        problem = "holds a value that cannot be read"
+        raise RefusedYamlError(problem, "Write it in quotes.") from error
     finally:
         loader.dispose()
+
+
+class _Values:
+    """How many values nodes stand for, each node counted once however often it is named."""
+
+    def __init__(self) -> None:
+        self._counts: dict[int, int] = {}
+        self._open: set[int] = set()
+
+    def count(self, node: yaml.Node) -> int:
+        """The values in ``node``, itself included.
+
+        Raises:
+            RefusedYamlError: there are too many, or it contains itself.
+        """
+        key, line = id(node), node.start_mark.line + 1
+        if key in self._open:
+            raise RefusedYamlError(f"contains itself through an alias (line {line})", _WRITE_OUT)
+        if key not in self._counts:
+            self._open.add(key)
+            self._counts[key] = 1 + sum(map(self.count, _children(node)))
+            self._open.remove(key)
+        if self._counts[key] > MOST_VALUES:
+            problem = f"stands for more than {MOST_VALUES} values (line {line})"
+            raise RefusedYamlError(problem, _WRITE_OUT)
+        return self._counts[key]
+
+
+def _children(node: yaml.Node) -> list[yaml.Node]:
+    if isinstance(node, yaml.MappingNode):
+        return [each for pair in node.value for each in pair]
+    return node.value if isinstance(node, yaml.SequenceNode) else []
 
 
 class _Keys:
