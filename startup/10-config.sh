@@ -22,15 +22,21 @@ setting_list() {
 
 # Turn the document into NUL-separated keys and values, or say what is wrong with it.
 config_fields() {
-    python3 -IS - "$STATE_DIR/config.json" <<'PYTHON'
+    python_source environment >"$STATE_DIR/environment.py"
+    python3 -IS - "$STATE_DIR" <<'PYTHON'
 import hashlib
 import json
 import re
 import sys
 from urllib.parse import quote
 
+# Only root can write there.
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from environment import refusals
+
 try:
-    with open(sys.argv[1], encoding="utf-8") as file:
+    with open(f"{sys.argv[1]}/config.json", encoding="utf-8") as file:
         config = json.load(file)
 except ValueError as error:
     sys.exit(f"tpuflex-config is not JSON: {error}")
@@ -88,6 +94,8 @@ try:
     for name in environment:
         if not re.fullmatch(r"[A-Z_][A-Z0-9_]*", name):
             sys.exit(f"tpuflex-config: container.env has an invalid name: {name!r}")
+    for name, reason in refusals(environment):
+        sys.exit(f"tpuflex-config: container.env.{name} is refused: it {reason}")
     put_list("container.env", [f"{name}={value}" for name, value in environment.items()])
     secrets = config["secrets"]
     for secret in secrets:

@@ -56,7 +56,7 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
     assert document["serving"] == {
         "model_name": "google/gemma-4-31B-it",
         "port": 8000,
-        "args": ["--tensor-parallel-size", "4"],
+        "args": ["--tensor-parallel-size", "4", "--allowed-media-domains", "none.invalid"],
     }
     assert document["weights"] == {
         "bucket": NAMES.bucket("my-project", "us-east5"),
@@ -129,6 +129,9 @@ def test_every_flag_reaches_the_command_line() -> None:
         "dtype": "auto",
         "kv_cache_dtype": "fp8",
         "safetensors_load_strategy": "prefetch",
+        "load_format": "safetensors",
+        "tool_call_parser": "x",
+        "reasoning_parser": "x",
         "speculative_config": {"a": 1},
         "additional_config": {"a": {"b": [1]}},
         "limit_mm_per_prompt": {"image": 1},

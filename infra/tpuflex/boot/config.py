@@ -37,6 +37,10 @@ DEFAULT_ENVIRONMENT: dict[str, str] = {
 }
 
 
+#: Where no media may be fetched from: vLLM takes an empty list for permission to fetch from
+#: everywhere, and this name is nobody's (https://www.rfc-editor.org/rfc/rfc6761#section-6.4).
+NO_MEDIA_DOMAIN = ("none.invalid",)
+
 #: Without a token, weights come from the bucket alone: vLLM must not download others.
 OFFLINE = {"HF_HUB_OFFLINE": "1"}
 
@@ -178,7 +182,10 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         serving=ServingConfig(
             model_name=settings.model.name,
             port=serving.port,
-            args=serving_args(serving.flags, row.chips if row else 1),
+            args=(
+                *serving_args(serving.flags, row.chips if row else 1),
+                *("--allowed-media-domains", *(serving.media_domains or NO_MEDIA_DOMAIN)),
+            ),
         ),
         weights=WeightsConfig(
             bucket=names.bucket(settings.project, settings.slice.region),

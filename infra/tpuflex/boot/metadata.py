@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 
 from tpuflex.boot.config import BootConfig
+from tpuflex.catalog import environment
 from tpuflex.errors import BootError
 
 CONFIG_KEY = "tpuflex-config"
@@ -15,6 +16,8 @@ CONFIG_KEY = "tpuflex-config"
 #: the rest is for the other keys of a node's metadata.
 LIMIT_BYTES = 200 * 1024
 
+#: The table of refused variables, which the host goes by as well.
+_ENVIRONMENT = Path(environment.__file__)
 #: Ends a Python file within the script.
 _END = "END_OF_PYTHON_FILE"
 
@@ -57,7 +60,7 @@ def startup_script() -> str:
             hint="Install tpuflex again.",
         )
     parts = [file.read_text(encoding="utf-8").rstrip() for file in files]
-    parts.insert(1, python_source({file.stem: file for file in sorted(_DIRECTORY.glob("*.py"))}))
+    parts.insert(1, python_source((*sorted(_DIRECTORY.glob("*.py")), _ENVIRONMENT)))
     script = "".join(f"{part}\n\n" for part in parts)
     if len(script.encode()) > LIMIT_BYTES:
         raise BootError(
@@ -66,18 +69,18 @@ def startup_script() -> str:
     return script
 
 
-def python_source(files: Mapping[str, Path]) -> str:
+def python_source(files: Iterable[Path]) -> str:
     """The shell function ``python_source NAME``, which prints one of the Python files.
 
     They travel within the script, because a host has nothing else of ours when it boots.
     """
     cases = []
-    for name, file in files.items():
+    for file in files:
         text = file.read_text(encoding="utf-8").rstrip()
         if _END in text:
             raise BootError(f"{file} holds {_END}, which ends it in the startup script")
-        cases.append(f"    {name})\n        cat <<'{_END}'\n{text}\n{_END}\n        ;;\n")
+        cases.append(f"    {file.stem})\n        cat <<'{_END}'\n{text}\n{_END}\n        ;;\n")
     return (
-        "# python_source NAME: print the Python file startup/NAME.py.\n"
+        "# python_source NAME: print the Python file NAME.py.\n"
         f"python_source() {{\n    case $1 in\n{''.join(cases)}    *) return 1 ;;\n    esac\n}}"
     )

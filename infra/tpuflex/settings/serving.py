@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
-from tpuflex.settings.base import Frozen
+from tpuflex.settings.base import Frozen, refusal
 
 #: A container image pinned by digest: a tag can be moved under a running stack.
 ImageDigest = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$")]
@@ -14,6 +15,63 @@ EnvironmentName = Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")]
 #: Whether the serving container runs without the rights and the network of its host.
 Isolation = Literal["required", "preferred", "none"]
 JsonObject = dict[str, str | int | float | bool]
+#: A name that becomes the value of a flag; it cannot be taken for another flag.
+FlagName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+#: Formats of `--load-format` that hold data only (`vllm/model_executor/model_loader` of 0.32.0,
+#: 2026-11-22). `pt` and `npcache` unpickle, `tensorizer`, `ipc_cache` and `modelexpress` read from
+#: elsewhere, and others come with plugins.
+LoadFormat = Literal[
+    "auto",
+    "hf",
+    "safetensors",
+    "fastsafetensors",
+    "instanttensor",
+    "mistral",
+    "dummy",
+    "sharded_state",
+    "runai_streamer",
+    "runai_streamer_sharded",
+]
+#: Method of speculative decoding that loads a Python class.
+CODE_METHOD = "custom_class"
+
+_HOST_NAME = re.compile(
+    r"(?=.{4,253}$)(?:[a-z0-9](?:[a-z0-9-]{0,61}[a-z0-9])?\.)+[a-z](?:[a-z0-9-]{0,61}[a-z0-9])"
+)
+#: Names that mean something within a network only (RFC 6761, 6762 and 8375; ICANN's .internal).
+_PRIVATE_NAMES = re.compile(
+    r".*\.(internal|local|localhost|localdomain|arpa|lan|home|corp|intranet|private|test|invalid)"
+)
+
+
+def check_media_domain(name: str) -> str:
+    """``name`` if it may be the host of a media URL: a public host name, as vLLM compares it.
+
+    Raises:
+        PydanticCustomError: it is no host name, or one of a private network.
+    """
+    if not _HOST_NAME.fullmatch(name):
+        raise refusal(
+            f"{name!r} is not a host name in lower-case letters",
+            "Write a whole one, such as upload.wikimedia.org: no address, no port, no wildcard.",
+        )
+    if _PRIVATE_NAMES.fullmatch(name):
+        raise refusal(
+            f"{name} is a name of private networks, which a model's users must not reach",
+            "Write a public host name, such as upload.wikimedia.org.",
+        )
+    return name
+
+
+MediaDomain = Annotated[str, AfterValidator(check_media_domain)]
+
+
+def is_import_path(value: object) -> bool:
+    """Whether vLLM takes ``value``, a speculative model, for the name of a Python class."""
+    if not isinstance(value, str) or "/" in value:
+        return False
+    parts = value.split(".")
+    return len(parts) > 1 and all(part.isidentifier() for part in parts)
 
 
 class ServingFlags(Frozen):
@@ -38,10 +96,10 @@ class ServingFlags(Frozen):
     enforce_eager: bool | None = None
     trust_remote_code: bool | None = None
     safetensors_load_strategy: Literal["lazy", "eager", "prefetch", "torchao"] | None = None
-    load_format: str | None = None
+    load_format: LoadFormat | None = None
     enable_auto_tool_choice: bool | None = None
-    tool_call_parser: str | None = None
-    reasoning_parser: str | None = None
+    tool_call_parser: FlagName | None = None
+    reasoning_parser: FlagName | None = None
     shutdown_timeout: int | None = Field(default=None, ge=0)
     """Seconds that running requests get on SIGTERM before they are aborted."""
 
@@ -54,6 +112,9 @@ class ServingSettings(Frozen):
     flags: ServingFlags = ServingFlags()
     env: dict[EnvironmentName, str] = {}
     """Environment of the container. Never a secret: it is readable in the node's metadata."""
+    media_domains: tuple[MediaDomain, ...] = ()
+    """Hosts whose images, audio and video a request may name by URL; the server fetches them. None
+    by default: media then come within the request, as `data:` URLs."""
     port: int = Field(default=8000, ge=1024, le=65535)
     """Port on which the endpoint listens."""
     shm_size: str = Field(default="16g", pattern=r"^\d+[mg]$")

@@ -1,40 +1,20 @@
-"""Rules about the serving container: flags that exclude each other, environment, image."""
+"""Rules about the serving container: flags that exclude each other, image, parallelism."""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.errors import Finding
+from tpuflex.settings.environment_rules import environment_findings
 from tpuflex.settings.image_rules import image_findings
 from tpuflex.settings.model import Draft
-from tpuflex.settings.serving import ServingFlags, ServingSettings
+from tpuflex.settings.serving import CODE_METHOD, ServingFlags, ServingSettings, is_import_path
 
 _KEY = "tpuflex:serving"
 
 #: Repository of the image on the embedded cloud's hosts.
 EMBEDDED_IMAGE = "tpuflex/vllm-cpu"
-
-_SECRET_NAME = re.compile(r"(TOKEN|KEY|SECRET|PASSWORD|PASSWD|PASSPHRASE|CREDENTIALS?)$")
-_SECRET_VALUE = re.compile(r"^(hf_|sk-|ghp_|github_pat_|AIza|ya29\.|glpat-|xox[abp]-|-----BEGIN )")
-#: Set by the startup script or the image; a second value would conflict with it.
-_RESERVED_NAMES = frozenset(
-    {
-        "DISABLE_VLLM_SERVER",
-        "GCE_METADATA_HOST",
-        "HOME",
-        "LD_LIBRARY_PATH",
-        "LD_PRELOAD",
-        "PATH",
-        "PYTHONPATH",
-        "STORAGE_EMULATOR_HOST",
-        "VLLM_ARGS",
-        "VLLM_HOST_IP",
-        "VLLM_PORT",
-    }
-)
-_RESERVED_PREFIXES = ("CLOUDSDK_", "TPUFLEX_")
 
 
 def serving_findings(draft: Draft) -> Iterator[Finding]:
@@ -42,14 +22,21 @@ def serving_findings(draft: Draft) -> Iterator[Finding]:
     if draft.serving is None:
         return
     yield from _flags(draft.serving.flags)
-    yield from _environment(draft.serving)
+    yield from environment_findings(draft.serving.env)
     yield from _image(draft, draft.serving)
     yield from _parallelism(draft, draft.serving.flags)
 
 
 def _flags(flags: ServingFlags) -> Iterator[Finding]:
     key = f"{_KEY}.flags"
-    method = (flags.speculative_config or {}).get("method")
+    speculative = flags.speculative_config or {}
+    method, draft = speculative.get("method"), speculative.get("model")
+    if method == CODE_METHOD or (method is None and is_import_path(draft)):
+        yield Finding(
+            f"{key}.speculative_config",
+            f"names a Python class ({draft}) that vLLM would load and run",
+            "Write another method, such as ngram.",
+        )
     if flags.async_scheduling and method == "ngram":
         yield Finding(
             f"{key}.async_scheduling",
@@ -69,31 +56,6 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
             f"{batched} is less than max_num_seqs ({sequences}), and vLLM refuses to start",
             f"Write {sequences} or more.",
         )
-
-
-def _environment(serving: ServingSettings) -> Iterator[Finding]:
-    for name, value in serving.env.items():
-        key = f"{_KEY}.env.{name}"
-        if _SECRET_NAME.search(name) or _SECRET_VALUE.match(value):
-            # The value stays out of the message: it may well be the secret.
-            yield Finding(
-                key,
-                "looks like a secret, and the container's environment is readable in the "
-                "node's metadata",
-                _secret_remedy(name),
-            )
-        elif name in _RESERVED_NAMES or name.startswith(_RESERVED_PREFIXES):
-            yield Finding(key, "is set by tpuflex itself", "Remove it.")
-        elif "\0" in value or "\n" in value:
-            yield Finding(key, "has a line break", "Write the value on one line.")
-
-
-def _secret_remedy(name: str) -> str:
-    if name == "VLLM_API_KEY":
-        return "Remove it: `tpuflex up` makes the key and keeps it in Secret Manager."
-    if name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        return "Remove it and write hf_token_version in tpuflex:secrets."
-    return "Remove it; only the API key and the Hugging Face token reach the container, as files."
 
 
 def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
