@@ -14,7 +14,7 @@ from tpuflex.settings.rules import check
 
 def arguments(changes: dict[str, object] | None = None) -> list[str]:
     """The server's arguments for a stack."""
-    config = boot_config(parse(sections(changes), "test"), Names("p", "s", "e"))
+    config = boot_config(parse(sections(changes), "test"), Names("p", "s", "e"), "0" * 64)
     return list(config.serving.args)
 
 
