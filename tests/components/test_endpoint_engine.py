@@ -125,6 +125,28 @@ def test_the_whole_life_of_the_dev_stack(workplace: Workplace) -> None:
     assert workplace.kinds() == set()
 
 
+def test_a_stack_of_an_earlier_version_gets_the_closed_network(workplace: Workplace) -> None:
+    """What was made with NAT loses it and gets rules and zones; nothing is replaced, the slice goes
+    on as it is, and the way back is as short."""
+    workplace.edit("network", "egress", "internet")
+    stack = workplace.stack(main)
+    stack.up()
+    assert "compute.routers" in workplace.kinds()
+
+    workplace.edit("network", "egress", "google")
+    assert changes(stack.preview()) == {"create": 12, "delete": 2}
+    stack.up()
+
+    assert "compute.routers" not in workplace.kinds()
+    assert "dns.managedZones" in workplace.kinds()
+    assert changes(stack.preview()) == {}
+    assert set(stack.refresh().summary.resource_changes or {}) == {"same"}
+    workplace.edit("network", "egress", "internet")
+    assert changes(stack.preview()) == {"create": 2, "delete": 12}
+    stack.destroy()
+    assert workplace.kinds() == set()
+
+
 def test_settings_never_touch_the_providers(workplace: Workplace) -> None:
     """The engine passes every key of the namespace to providers of that name; ours ignore them."""
     stack = workplace.stack(main)

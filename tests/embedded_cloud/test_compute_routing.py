@@ -66,6 +66,7 @@ def test_a_firewall_rule_is_filled_in(net: Api) -> None:
 @pytest.mark.parametrize(
     "change",
     [
+        {"sourceRanges": ["10.0.0.0/8", "fd00::/8"]},
         {"allowed": []},
         {"denied": [{"IPProtocol": "all"}]},
         {"sourceRanges": ["1.2.3.4/8"]},
@@ -77,7 +78,7 @@ def test_a_firewall_rule_is_filled_in(net: Api) -> None:
     ],
 )
 def test_firewall_rules_that_google_refuses(net: Api, change: dict[str, Any]) -> None:
-    """Exactly one action, real ranges and ports, tags or accounts but not both."""
+    """Exactly one action, real ranges of one IP version, ports, tags or accounts but not both."""
     answer = net.call("POST", f"{GLOBAL}/firewalls", body={**FIREWALL, **change})
     assert refusal(answer) == (400, "invalid")
 

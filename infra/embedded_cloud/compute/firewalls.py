@@ -72,6 +72,13 @@ def _check_sources(asked: JsonObject, direction: str) -> None:
                 raise invalid(
                     f"resource.{field}", cidr, f"Must be a CIDR range: {error}."
                 ) from error
+        versions = {ipaddress.ip_network(cidr).version for cidr in texts(asked, field)}
+        if len(versions) > 1:
+            raise invalid(
+                f"resource.{field}",
+                ", ".join(texts(asked, field)),
+                "IPv4 and IPv6 ranges cannot be mixed in one rule.",
+            )
     ingress_only = ("sourceRanges", "sourceTags", "sourceServiceAccounts")
     wrong = ingress_only[1:] if direction == "EGRESS" else ()
     for field in wrong:
