@@ -9,7 +9,7 @@ import pulumi
 from pulumi_gcp import compute, dns, projects, secretmanager, serviceaccount, storage
 
 from tpuflex.components.endpoint import VllmEndpoint
-from tpuflex.components.endpoint_args import Preparation, VllmEndpointArgs
+from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.errors import SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.settings.load import load_pulumi_config
@@ -65,6 +65,7 @@ def deploy(
     project: str,
     stack: str,
     prepare: Preparation | None = None,
+    state_seen: StateSeen | None = None,
     environ: Mapping[str, str] | None = None,
 ) -> VllmEndpoint:
     """Register the endpoint that ``settings`` describes and export the stack's outputs.
@@ -75,6 +76,7 @@ def deploy(
         stack: Pulumi stack name, without organization.
         prepare: awaited after bucket and secrets exist and before chips are requested; says which
             weights to serve. Without it the settings must pin them.
+        state_seen: told the state's id before anything that carries it is made.
         environ: the environment that the plugins run with, checked against the cloud of the
             settings; the process's own by default.
 
@@ -96,6 +98,7 @@ def deploy(
             secrets=settings.secrets,
             names=Names(project, stack, ENDPOINT_NAME, settings.model.weights.bucket_suffix or ""),
             prepare=prepare,
+            state_seen=state_seen,
             environ=environ,
         ),
     )

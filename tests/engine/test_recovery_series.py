@@ -8,13 +8,13 @@ from typing import Any, ClassVar
 import pytest
 
 from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
-from tests.operate.marked_things import NAMES, STRANGER, ZONE, Api, clients, labelled
+from tests.operate.marked_things import NAMES, STATE, STRANGER, ZONE, Api, clients, labelled
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.recovery.look import CloudLook, LookResult, Presence
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.state import pending, resources
 from tpuflex.errors import AccessError, ApiError
-from tpuflex.gcp.kinds import places
+from tpuflex.gcp.places import places
 from tpuflex.gcp.timing import Timing
 
 TYPE = "tpuflex:tpu:QueuedResource"
@@ -217,7 +217,7 @@ class TestListed:
         "zones": ["z"],
         "queuedResourceIdPrefix": NAMES.prefix,
         "queuedResourceId": NAMES.queued_resource_id(1),
-        "labels": NAMES.labels(),
+        "labels": NAMES.labels(STATE),
     }
 
     def found(self, asked: dict[str, Any], **answers: Any) -> list[str]:
@@ -234,7 +234,7 @@ class TestListed:
             asked,
             **{
                 "z/queuedResources": {"queuedResources": [*map(labelled, names)]},
-                "z/nodes": {"nodes": [{**each, "labels": NAMES.labels()} for each in held]},
+                "z/nodes": {"nodes": [{**each, "labels": NAMES.labels(STATE)} for each in held]},
             },
         )
 

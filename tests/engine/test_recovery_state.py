@@ -19,7 +19,10 @@ from tpuflex.engine.state import (
     state_ids,
     without_pending,
 )
-from tpuflex.gcp.kinds import KINDS, Kind, of_type, places, unknown
+from tpuflex.gcp.kinds import KINDS, Kind, of_type
+from tpuflex.gcp.places import places, unknown
+from tpuflex.gcp.transport import JsonObject
+from tpuflex.naming import Names
 from tpuflex.program import deploy
 from tpuflex.settings.load import parse
 
@@ -227,13 +230,17 @@ class TestTable:
         assert not unknown({"a": ["b"], "c": 1})
 
 
+OURS, THEIRS = (Names("p", stack, "vllm").description("0" * 20) for stack in ("ours", "theirs"))
+
+
 class TestJudged:
     @pytest.mark.parametrize(
         ("asked", "has", "presence"),
         [
-            ("ours", "ours", Presence.OURS),
-            ("ours", "theirs", Presence.FOREIGN),
-            ("ours", "", Presence.FOREIGN),
+            (OURS, OURS, Presence.OURS),
+            (OURS, THEIRS, Presence.FOREIGN),
+            (OURS, f"not {OURS}", Presence.FOREIGN),
+            (OURS, "", Presence.FOREIGN),
             ("", "", Presence.UNKNOWN),
         ],
     )
@@ -241,7 +248,8 @@ class TestJudged:
         """Only what carries the marker that was asked for is ours."""
         (place,) = places(NETWORK, {"project": "p", "name": "n"})
 
-        found = judged(kind_of(NETWORK), {"description": asked}, {"description": has}, place)
+        answer: JsonObject = {"name": "n", "description": has}
+        found = judged(kind_of(NETWORK), {"description": asked}, answer, place, "", ())
 
         assert found.presence is presence
 
@@ -249,12 +257,11 @@ class TestJudged:
         """A queued resource carries its marker in the node that it asks for."""
         inputs = {"project": "p", "queuedResourceId": "q", "zones": ["z"]}
         labels = {"tpuflex-owner": "me"}
-        several = {"nodeCount": 2}
-        answered = {"tpu": {"nodeSpec": [{"multiNodeParams": several, "node": {"labels": labels}}]}}
+        spec: JsonObject = {"multiNodeParams": {"nodeCount": 2}, "node": {"labels": {**labels}}}
+        (place,) = places(SLICE, inputs)
+        answered: JsonObject = {"name": place.id, "tpu": {"nodeSpec": [spec]}}
 
-        found = judged(
-            kind_of(SLICE), {**inputs, "labels": labels}, answered, places(SLICE, inputs)[0]
-        )
+        found = judged(kind_of(SLICE), {**inputs, "labels": labels}, answered, place, "", ())
 
         assert found.presence is Presence.OURS
 

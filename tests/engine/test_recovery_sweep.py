@@ -17,13 +17,21 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.sweep import run_sweep
 from tpuflex.errors import IncompleteTeardownError
+from tpuflex.naming import ENDPOINT_NAME, Names
+from tpuflex.operate.sweep import Chosen
 from tpuflex.project import open_project
+
+#: The stack's first slice.
+FIRST = Names("tpuflex", "dev", ENDPOINT_NAME).queued_resource_id()
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
 
 
 def sweep(
-    embedded: Embedded, capsys: pytest.CaptureFixture[str], *, yes: bool = False
+    embedded: Embedded,
+    capsys: pytest.CaptureFixture[str],
+    *slices: str,
+    yes: bool = False,
 ) -> dict[str, object]:
     """`tpuflex sweep --json`."""
     project = open_project(embedded.root, embedded.environ)
@@ -31,7 +39,7 @@ def sweep(
     path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     invocation = Invocation(environ={**embedded.environ, "PATH": path}, json=True, yes=yes)
     capsys.readouterr()
-    run_sweep(invocation, Cloud(stack, embedded.environ), all_stacks=False)
+    run_sweep(invocation, Cloud(stack, embedded.environ), Chosen(frozenset(slices)))
     document = json.loads(capsys.readouterr().out)
     assert isinstance(document, dict)
     return document
@@ -45,8 +53,8 @@ def found(document: dict[str, object]) -> list[str]:
 
 def test_orphans(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None:
     """While the state stands nothing is left over; once it is lost everything of the stack is,
-    is only listed without --yes, and is gone with it. What is not ours stays. A zone that does
-    not answer makes the list incomplete."""
+    is only listed without --yes, and is gone with it once the slice that runs is named. What is not
+    ours stays. A zone that does not answer makes the list incomplete."""
     stack_run(embedded.root, embedded.engine, embedded.environ).up()
     token = embedded.environ["GOOGLE_OAUTH_ACCESS_TOKEN"]
     requests.post(
@@ -60,6 +68,7 @@ def test_orphans(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None
     shutil.rmtree(embedded.root / ".tpuflex" / "backend")
     (embedded.root / ".tpuflex" / "backend").mkdir()
     listed = sweep(embedded, capsys)
+    spared = sweep(embedded, capsys, yes=True)
     kept = set(embedded.remaining())
     refusal = Answer(status=403, message="The caller does not have permission")
     rule = Rule(id="refuse", where=Where(path="/us-east5-b/nodes"), times=0, effect=refusal)
@@ -67,11 +76,11 @@ def test_orphans(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None
     with pytest.raises(IncompleteTeardownError) as incomplete:
         sweep(embedded, capsys)
     embedded.cloud.cloud.faults.book.remove()
-    swept = sweep(embedded, capsys, yes=True)
+    swept = sweep(embedded, capsys, FIRST, yes=True)
     again = sweep(embedded, capsys, yes=True)
 
     assert found(standing) == []
-    assert found(listed) == found(swept)
+    assert found(listed) == found(spared) == found(swept)
     assert {"queued resource", "bucket", "secret", "network", "project role"} <= set(found(listed))
     assert "node" not in found(listed)
     assert "queuedResources" in kept

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from tests.operate.marked_things import NAMES, Api, clients
+from tests.operate.marked_things import NAMES, STATE, Api, clients, maker
 from tpuflex.gcp.kinds import of_type
-from tpuflex.gcp.listing import list_marked
+from tpuflex.gcp.listing import list_all
 from tpuflex.gcp.removal import remove
+from tpuflex.naming import DNS_ZONE_ROLES
 
-ZONE = "/dns/v1/projects/p/managedZones/z"
+NAME = NAMES.compute(DNS_ZONE_ROLES[0])
+ZONE = f"/dns/v1/projects/p/managedZones/{NAME}"
 
 
 def test_a_zone_is_emptied_before_it_is_deleted() -> None:
     """Google refuses to delete a zone with records; its own NS and SOA cannot be deleted."""
-    zone = {"name": "z", "dnsName": "gcr.io.", "labels": {**NAMES.labels()}}
+    zone = {"name": NAME, "dnsName": "gcr.io.", "labels": {**NAMES.labels(STATE)}}
     records = [
         {"name": "gcr.io.", "type": "NS"},
         {"name": "gcr.io.", "type": "SOA"},
@@ -28,10 +30,10 @@ def test_a_zone_is_emptied_before_it_is_deleted() -> None:
         }
     )
     apis = clients(dns=dns)
-    (found,) = list_marked(apis, "p", (), {}).resources
+    (found,) = list_all(apis, "p", ()).resources
     assert found.kind is of_type("gcp:dns/managedZone:ManagedZone")
 
-    remove(found, apis)
+    remove(found, maker(), apis, lambda _: "")
 
     assert [call for call in dns.calls if call.startswith("DELETE")] == [
         f"DELETE {ZONE}/rrsets/gcr.io./A",

@@ -6,14 +6,17 @@ from typing import Any
 
 import pytest
 
-from tests.operate.marked_things import NAMES, Api, clients
+from tests.operate.marked_things import NAMES, STATE, Api, clients, here
 from tpuflex.engine.recovery.look import CloudLook, Presence
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp import kinds
+from tpuflex.gcp.cloud_resource import CloudResource
 from tpuflex.gcp.inventory import Item, Scope, take_inventory
 from tpuflex.gcp.kinds import KINDS, Kind
-from tpuflex.gcp.listing import Apis, CloudResource, list_marked
-from tpuflex.operate.sweep import Disposition, Here, delete, leftovers
+from tpuflex.gcp.listing import Apis, list_all
+from tpuflex.gcp.markers import Marker
+from tpuflex.operate.sweep import Chosen, Disposition, leftovers
+from tpuflex.operate.sweep_deletion import delete
 
 TYPE = "gcp:compute/disk:Disk"
 DISK = "projects/p/zones/z/disks/d"
@@ -23,6 +26,7 @@ ROW = Kind(
     TYPE,
     root="/compute/v1/",
     location="zone",
+    names=lambda names, _project, _region: ("d",) if names == NAMES else (),
 )
 
 
@@ -30,7 +34,7 @@ ROW = Kind(
 def compute(monkeypatch: pytest.MonkeyPatch) -> Api:
     """Compute Engine with one disk of ours; the table has a row for disks."""
     monkeypatch.setattr(kinds, "KINDS", (*KINDS, ROW))
-    disk: dict[str, Any] = {"name": "d", "labels": {**NAMES.labels()}}
+    disk: dict[str, Any] = {"name": "d", "labels": {**NAMES.labels(STATE)}}
     return Api(
         {
             "GET /compute/v1/projects/p/zones/z/disks": {"items": [disk]},
@@ -40,14 +44,15 @@ def compute(monkeypatch: pytest.MonkeyPatch) -> Api:
 
 
 def swept(apis: Apis, *known: str) -> list[tuple[str, Disposition]]:
-    here = Here("shop", "p", ("dev",), frozenset(known))
-    found = leftovers(list_marked(apis, "p", ("z",), {}), here)
+    found = leftovers(list_all(apis, "p", ("z",)), here(*known), Chosen())
     return [(leftover.resource.id, leftover.disposition) for leftover in found]
 
 
 def test_a_made_up_row_is_listed_by_a_teardown(compute: Api) -> None:
     """The inventory that proves a teardown holds it."""
-    found = take_inventory(Scope("p", ("z",), NAMES), clients(compute=compute))
+    scope = Scope("p", ("z",), NAMES, frozenset({STATE}))
+
+    found = take_inventory(scope, clients(compute=compute))
 
     assert found.items == (Item("disk", "d", "z"),)
 
@@ -58,8 +63,7 @@ def test_a_made_up_row_is_swept(compute: Api) -> None:
     assert swept(apis, DISK) == []
     assert swept(apis) == [(DISK, Disposition.ORPHAN)]
 
-    here = Here("shop", "p", ("dev",), frozenset())
-    (leftover,) = leftovers(list_marked(apis, "p", ("z",), {}), here)
+    (leftover,) = leftovers(list_all(apis, "p", ("z",)), here(), Chosen())
     compute.answers[f"GET /compute/v1/{DISK}"] = [
         compute.answers[f"GET /compute/v1/{DISK}"],
         NotFoundError("gone"),
@@ -73,7 +77,7 @@ def test_a_made_up_row_is_swept(compute: Api) -> None:
 def test_a_made_up_row_is_recovered(compute: Api) -> None:
     """A recovery finds what was begun by its inputs, and tells whose it is."""
     look = CloudLook(clients(compute=compute))
-    inputs = {"project": "p", "zone": "z", "name": "d", "labels": NAMES.labels()}
+    inputs = {"project": "p", "zone": "z", "name": "d", "labels": NAMES.labels(STATE)}
 
     assert (look(TYPE, inputs).presence, look(TYPE, inputs).id) == (Presence.OURS, DISK)
     assert look(TYPE, {**inputs, "name": "other"}).presence is Presence.ABSENT
@@ -87,12 +91,10 @@ def test_what_tpuflex_does_not_make_is_shown_and_never_swept() -> None:
     apis = clients(
         compute=Api({"GET /compute/v1/projects/p/regions/us-east5/addresses": {"items": [address]}})
     )
-    here = Here("shop", "p", ("dev",), frozenset())
 
-    assert take_inventory(Scope("p", ("us-east5-a",), NAMES), apis).items == (
-        Item("address", "mine", "us-east5"),
-    )
-    assert leftovers(list_marked(apis, "p", ("us-east5-a",), {}), here) == ()
+    (item,) = take_inventory(Scope("p", ("us-east5-a",), NAMES), apis).foreign
+    assert (item.kind, item.name, item.location) == ("address", "mine", "us-east5")
+    assert leftovers(list_all(apis, "p", ("us-east5-a",)), here(), Chosen()) == ()
 
 
 def test_a_node_without_labels_is_found_by_its_description() -> None:
@@ -100,9 +102,9 @@ def test_a_node_without_labels_is_found_by_its_description() -> None:
     node = {"name": "projects/p/locations/z/nodes/n", "description": NAMES.description()}
     tpu = Api({"GET /v2alpha1/projects/p/locations/z/nodes": {"nodes": [node]}})
 
-    (found,) = list_marked(clients(tpu=tpu), "p", ("z",), {}).resources
+    (found,) = list_all(clients(tpu=tpu), "p", ("z",)).resources
 
-    assert (found.name, found.owner) == ("n", NAMES.owner)
+    assert (found.name, found.marker.owner) == ("n", NAMES.owner)
 
 
 @pytest.mark.parametrize("zones", [("us-east5-a",), ()])
@@ -115,7 +117,8 @@ def test_a_name_of_ours_counts_for_every_kind(zones: tuple[str, ...]) -> None:
     bucket = next(kind for kind in KINDS if kind.name == "bucket")
 
     def owns(kind: Kind, owner: str) -> bool:
-        return scope.owns(CloudResource(kind, name, "global", name, f"/{name}", owner))
+        there = CloudResource(kind, name, "global", name, f"/{name}", Marker(owner))
+        return scope.lists(there)
 
     assert owns(network, "")
     assert owns(network, "somebody else")

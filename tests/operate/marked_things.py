@@ -6,8 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.gcp.cloud_resource import CloudResource
 from tpuflex.gcp.kinds import NODE, Kind, of_type
-from tpuflex.gcp.listing import Apis, CloudResource
+from tpuflex.gcp.listing import Apis
+from tpuflex.gcp.markers import Marker
+from tpuflex.gcp.ownership import Maker
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE, Names
 from tpuflex.operate.sweep import Here
@@ -16,10 +19,18 @@ NAMES = Names("shop", "dev", ENDPOINT_NAME)
 STRANGER = Names("shop", "alice", ENDPOINT_NAME)
 OTHER = Names("elsewhere", "dev", ENDPOINT_NAME)
 ZONE = "projects/p/locations/z"
+STATE = "0123456789abcdef0123"
+NUMBER = "123456789012"
+#: The name of the endpoint's first slice.
+FIRST = NAMES.queued_resource_id()
 
 
 def here(*known: str) -> Here:
-    return Here("shop", "p", ("dev",), frozenset(known))
+    return Here("shop", "p", NUMBER, ("dev",), frozenset(known), {"dev": frozenset({STATE})})
+
+
+def maker(names: Names = NAMES) -> Maker:
+    return Maker(names, "p", NUMBER, frozenset({STATE}))
 
 
 def kind_of(type_: str) -> Kind:
@@ -28,15 +39,23 @@ def kind_of(type_: str) -> Kind:
     return kind
 
 
-def request(id_: str = "q", state: str = "ACTIVE", names: Names = NAMES) -> CloudResource:
-    return _resource(kind_of(QUEUED_RESOURCE), f"queuedResources/{id_}", state, names)
+def request(
+    id_: str = "",
+    state: str = "WAITING_FOR_RESOURCES",
+    names: Names = NAMES,
+    state_id: str = STATE,
+) -> CloudResource:
+    path = f"queuedResources/{id_ or names.queued_resource_id()}"
+    return _resource(kind_of(QUEUED_RESOURCE), path, state, names, state_id)
 
 
-def node(id_: str = "q", holder: str = "") -> CloudResource:
-    return _resource(NODE, f"nodes/{id_}", "READY", NAMES, holder)
+def node(id_: str = FIRST, holder: str = "", state: str = "STOPPED") -> CloudResource:
+    return _resource(NODE, f"nodes/{id_}", state, NAMES, STATE, holder)
 
 
-def _resource(kind: Kind, path: str, state: str, names: Names, holder: str = "") -> CloudResource:
+def _resource(
+    kind: Kind, path: str, state: str, names: Names, state_id: str, holder: str = ""
+) -> CloudResource:
     labels = names.labels()
     return CloudResource(
         kind=kind,
@@ -44,9 +63,7 @@ def _resource(kind: Kind, path: str, state: str, names: Names, holder: str = "")
         location="z",
         id=f"{ZONE}/{path}",
         path=f"/v2alpha1/{ZONE}/{path}",
-        owner=names.owner,
-        project=labels["tpuflex-project"],
-        stack=labels["tpuflex-stack"],
+        marker=Marker(names.owner, labels["tpuflex-project"], labels["tpuflex-stack"], state_id),
         state=state,
         holder=holder,
     )
@@ -88,11 +105,11 @@ def clients(**given: Api) -> Apis:
     return Apis(**{name: given.get(name, Api()) for name in names})
 
 
-def labelled(id_: str, names: Names = NAMES) -> JsonObject:
+def labelled(id_: str, names: Names = NAMES, state_id: str = STATE) -> JsonObject:
     """A queued resource as the API lists it."""
-    spec: JsonObject = {"node": {"labels": {**names.labels()}}}
+    spec: JsonObject = {"node": {"labels": {**names.labels(state_id)}}}
     return {
         "name": f"projects/123/locations/z/queuedResources/{id_}",
-        "state": {"state": "ACTIVE"},
+        "state": {"state": "WAITING_FOR_RESOURCES"},
         "tpu": {"nodeSpec": [spec]},
     }

@@ -1,12 +1,16 @@
-"""What is left behind is found by marker, and judged by what states know."""
+"""What is left behind is judged by its marks and by what states know."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import pytest
 
 from tests.operate.marked_things import (
+    FIRST,
     NAMES,
     OTHER,
+    STATE,
     STRANGER,
     ZONE,
     Api,
@@ -17,23 +21,46 @@ from tests.operate.marked_things import (
     request,
 )
 from tpuflex.errors import AccessError
-from tpuflex.gcp.listing import CloudResource, Listing, list_marked, list_slices
+from tpuflex.gcp.cloud_resource import CloudResource
+from tpuflex.gcp.kinds import KINDS
+from tpuflex.gcp.listing import Listing, list_all, list_slices
+from tpuflex.gcp.markers import Marker
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.operate.sweep import Disposition, leftovers
+from tpuflex.naming import SECRET_ROLES
+from tpuflex.operate.sweep import Chosen, Disposition, Leftover, leftovers
+
+HELD = f"projects/123/locations/z/queuedResources/{FIRST}"
+ELSEWHERE = "fedcba98765432100000"
 
 
-def judged(*items: CloudResource, known: tuple[str, ...] = ()) -> list[tuple[str, str]]:
-    """(name, disposition) of what stands out among ``items``."""
-    found = leftovers(Listing(items, ()), here(*known))
+def found(
+    *items: CloudResource, known: tuple[str, ...] = (), chosen: Chosen | None = None
+) -> tuple[Leftover, ...]:
+    return leftovers(Listing(items, ()), here(*known), chosen or Chosen())
+
+
+def judged(
+    *items: CloudResource, known: tuple[str, ...] = (), chosen: Chosen | None = None
+) -> list[tuple[str, str]]:
+    """(what, disposition) of what stands out among ``items``."""
     return [
-        (f"{one.resource.kind.name} {one.resource.name}", one.disposition.value) for one in found
+        (one.resource.told, one.disposition.value)
+        for one in found(*items, known=known, chosen=chosen)
     ]
+
+
+def secret(state_id: str = STATE) -> CloudResource:
+    kind = next(kind for kind in KINDS if kind.name == "secret")
+    name = NAMES.secret(SECRET_ROLES[0])
+    path = f"projects/p/secrets/{name}"
+    marker = Marker(NAMES.owner, "shop", "dev", state_id)
+    return CloudResource(kind, name, "global", path, f"/v1/{path}", marker)
 
 
 class TestJudgement:
     def test_orphan(self) -> None:
-        """What no state knows is an orphan."""
-        assert judged(request()) == [("queued resource q", "orphan")]
+        """What is ours and no state knows is an orphan."""
+        assert judged(request()) == [(f"queued resource {FIRST}", "orphan")]
 
     def test_known(self) -> None:
         """What any state knows is not listed."""
@@ -43,58 +70,145 @@ class TestJudgement:
     def test_quota_only(self, state: str) -> None:
         """A leftover that only uses quota is listed with its reason, though a state knows it."""
         item = request(state=state)
-        (found,) = leftovers(Listing((item,), ()), here(item.id))
+        (one,) = found(item, known=(item.id,))
 
-        assert found.disposition is Disposition.QUOTA_ONLY
-        assert "uses quota" in found.reason
-        assert "tpuflex down --stack dev" in found.reason
+        assert one.disposition is Disposition.QUOTA_ONLY
+        assert "uses quota" in one.reason
+        assert "tpuflex down --stack dev" in one.reason
 
     def test_stack_that_is_not_known(self) -> None:
-        """A colleague's stack has its state elsewhere: listed, but not taken for an orphan."""
-        assert judged(request(names=STRANGER)) == [("queued resource q", "unknown stack")]
+        """S5: a colleague's stack has its state elsewhere: listed with its stack, never deleted."""
+        (one,) = found(request(names=STRANGER, state_id=ELSEWHERE))
+
+        assert one.disposition is Disposition.FOREIGN
+        assert one.stack == "alice"
+        assert ELSEWHERE in one.reason
+
+    def test_the_same_stack_with_another_state(self) -> None:
+        """S5: a colleague's clone of the project has the same stack and another state."""
+        (one,) = found(request(state_id=ELSEWHERE))
+
+        assert one.disposition is Disposition.FOREIGN
+        assert one.reason == f"it was made by another state ({ELSEWHERE})"
 
     def test_other_project(self) -> None:
         """Another Pulumi project's resources are not even listed."""
-        assert judged(request(names=OTHER)) == []
+        assert judged(request(names=OTHER, state_id=ELSEWHERE)) == []
+
+    def test_what_says_nothing(self) -> None:
+        """What has no mark of ours is not listed, also while everything may be taken over."""
+        strange = replace(request("somebody-elses"), marker=Marker())
+
+        assert judged(strange, chosen=Chosen(take_over=frozenset({"", ELSEWHERE}))) == []
+
+    def test_our_name_alone(self) -> None:
+        """What has our name and nothing else is listed, and is not ours."""
+        (one,) = found(replace(request(), marker=Marker()))
+
+        assert one.disposition is Disposition.FOREIGN
+        assert one.reason.startswith("it has no owner marker")
 
     def test_nodes(self) -> None:
         """A node goes with its queued resource; one that none holds is an orphan of its own,
         whether Google names the project by id or by number."""
-        held = node(holder="projects/123/locations/z/queuedResources/q")
+        held = node(holder=HELD)
 
-        assert judged(request(), held) == [("queued resource q", "orphan")]
+        assert judged(request(), held) == [(f"queued resource {FIRST}", "orphan")]
         assert judged(held, known=(request().id,)) == []
-        assert judged(held) == [("node q", "orphan")]
-        assert judged(node()) == [("node q", "orphan")]
+        assert judged(held) == [(f"node {FIRST}", "orphan")]
+        assert judged(node()) == [(f"node {FIRST}", "orphan")]
 
     def test_several_nodes(self) -> None:
         """All nodes of one request go with it; without it, each is an orphan of its own."""
-        nodes = [node(f"q-{n}", "projects/p/locations/z/queuedResources/q") for n in range(3)]
+        nodes = [node(f"{FIRST}-{n}", HELD) for n in range(3)]
 
-        assert judged(request(), *nodes) == [("queued resource q", "orphan")]
-        assert judged(*nodes) == [(f"node q-{n}", "orphan") for n in range(3)]
+        assert judged(request(), *nodes) == [(f"queued resource {FIRST}", "orphan")]
+        assert judged(*nodes) == [(f"node {FIRST}-{n}", "orphan") for n in range(3)]
+
+    def test_a_state_of_an_older_version(self) -> None:
+        """What no state knows and carries no id is not ours without a word."""
+        item = request(state_id="")
+        (one,) = found(item)
+
+        assert one.disposition is Disposition.FOREIGN
+        assert "older version, or by hand" in one.reason
+        assert judged(item, known=(item.id,)) == []
+
+
+class TestWhatRuns:
+    def test_is_spared(self) -> None:
+        """S5: a slice that runs is not swept without its name, and neither is what it needs."""
+        running = found(request(state="ACTIVE"), secret())
+
+        assert {one.disposition for one in running} == {Disposition.RUNNING}
+        assert f"--slice {FIRST}" in running[0].reason
+        assert FIRST in running[1].reason
+
+    def test_may_be_named(self) -> None:
+        """Its name gives it free, and what it needs."""
+        chosen = Chosen(slices=frozenset({FIRST}))
+
+        named = found(request(state="ACTIVE"), secret(), chosen=chosen)
+
+        assert {one.disposition for one in named} == {Disposition.ORPHAN}
+
+    def test_a_node_runs_by_itself(self) -> None:
+        """A node that no request holds may serve all the same."""
+        (one,) = found(node(state="READY"))
+
+        assert one.disposition is Disposition.RUNNING
+
+    def test_a_foreign_slice_is_not_named_into_ours(self) -> None:
+        """The name of a slice that runs does not make it ours, and it needs the rest."""
+        chosen = Chosen(slices=frozenset({FIRST}))
+
+        assert judged(request(state="ACTIVE", state_id=ELSEWHERE), secret(), chosen=chosen) == [
+            (f"queued resource {FIRST}", "foreign"),
+            (secret().told, "running"),
+        ]
+
+    def test_has_become_active_meanwhile(self) -> None:
+        """What was in the queue when it was listed and runs now is spared."""
+        (one,) = found(request())
+
+        assert one.objection(request()) == ""
+        assert "it runs" in one.objection(request(state="ACTIVE"))
+
+
+class TestTakingOver:
+    def test_only_that_state(self) -> None:
+        """One state's leftovers are taken over, and no other's."""
+        chosen = Chosen(take_over=frozenset({ELSEWHERE}))
+        items = (request(state_id=ELSEWHERE), secret("0" * 20))
+
+        assert [one for _, one in judged(*items, chosen=chosen)] == ["orphan", "foreign"]
+
+    def test_what_carries_no_id(self) -> None:
+        """What an older version has left behind is taken over by a word of its own."""
+        chosen = Chosen(take_over=frozenset({""}))
+        items = (request(state_id=""), secret(ELSEWHERE))
+
+        assert [one for _, one in judged(*items, chosen=chosen)] == ["orphan", "foreign"]
 
 
 class TestListing:
-    def test_pages_and_markers(self) -> None:
-        """All pages are read; what carries no marker is not listed."""
+    def test_pages(self) -> None:
+        """All pages are read."""
         path = f"GET /v2alpha1/{ZONE}/queuedResources"
-        unmarked: JsonObject = {"name": f"{ZONE}/queuedResources/foreign"}
         tpu = Api(
             {
-                path: {"queuedResources": [labelled("a"), unmarked], "nextPageToken": "2"},
+                path: {"queuedResources": [labelled("a")], "nextPageToken": "2"},
                 f"{path}#2": {"queuedResources": [labelled("b")]},
             }
         )
 
-        found = list_marked(clients(tpu=tpu), "p", ("z",), {})
+        listing = list_all(clients(tpu=tpu), "p", ("z",))
 
-        assert [(item.name, item.owner, item.stack) for item in found.resources] == [
-            ("a", NAMES.owner, "dev"),
-            ("b", NAMES.owner, "dev"),
+        assert [(item.name, item.marker) for item in listing.resources] == [
+            (name, Marker(NAMES.owner, "shop", "dev", STATE)) for name in ("a", "b")
         ]
-        assert found.resources[0].id == f"{ZONE}/queuedResources/a"
-        assert found.unseen == ()
+        assert listing.resources[0].id == f"{ZONE}/queuedResources/a"
+        assert listing.unseen == ()
 
     def test_other_zones(self) -> None:
         """What is in none of the zones is listed beside, in its own; a refusal adds nothing."""
@@ -108,16 +222,16 @@ class TestListing:
             }
         )
 
-        for found in (
-            list_marked(clients(tpu=tpu), "p", ("z",), {}),
+        for listing in (
+            list_all(clients(tpu=tpu), "p", ("z",)),
             list_slices(clients(tpu=tpu), "p", ("z",)),
         ):
-            assert [item.id for item in found.resources] == [
+            assert [item.id for item in listing.resources] == [
                 f"{ZONE}/queuedResources/a",
                 there["name"],
             ]
-            assert [item.location for item in found.resources] == ["z", "y"]
-            assert found.unseen == ()
+            assert [item.location for item in listing.resources] == ["z", "y"]
+            assert listing.unseen == ()
 
     def test_what_did_not_answer(self) -> None:
         """A refused zone and an unreachable location are named; the rest is listed."""
@@ -129,39 +243,46 @@ class TestListing:
             }
         )
 
-        found = list_marked(clients(tpu=tpu), "p", ("z",), {})
+        listing = list_all(clients(tpu=tpu), "p", ("z",))
 
-        assert set(found.unseen) == {
+        assert set(listing.unseen) == {
             "queued resources: y is unreachable",
             "nodes in z: no permission",
         }
 
-    def test_descriptions_and_roles(self) -> None:
-        """Networks are known by their description, roles by the account's name."""
-        compute = Api(
+    def test_roles(self) -> None:
+        """Roles are listed of accounts that carry a marker and of those that are named; they carry
+        what their account carries."""
+        email = "host@p.iam.gserviceaccount.com"
+        iam = Api(
             {
-                "GET /compute/v1/projects/p/global/networks": {
-                    "items": [
-                        {"name": "n", "description": NAMES.description()},
-                        {"name": "default", "description": "Default network"},
+                "GET /v1/projects/p/serviceAccounts": {
+                    "accounts": [
+                        {"email": email, "description": NAMES.description(STATE)},
+                        {"email": "strange@p.iam.gserviceaccount.com"},
                     ]
                 }
             }
         )
-        member = "serviceAccount:host@p.iam.gserviceaccount.com"
-        bindings: JsonObject = {
-            "bindings": [{"role": "roles/x", "members": [member, "user:somebody"]}]
-        }
-        policy = Api({"POST /v1/projects/p:getIamPolicy": bindings})
-
-        found = list_marked(
-            clients(compute=compute, resourcemanager=policy),
-            "p",
-            ("z",),
-            {"host@p.iam.gserviceaccount.com": NAMES.owner},
+        members = [
+            f"serviceAccount:{email}",
+            "user:somebody",
+            "serviceAccount:strange@p.iam.gserviceaccount.com",
+            "deleted:serviceAccount:gone@p.iam.gserviceaccount.com?uid=1",
+        ]
+        policy = Api(
+            {"POST /v1/projects/p:getIamPolicy": {"bindings": [{"role": "r", "members": members}]}}
         )
 
-        assert {(item.kind.name, item.id) for item in found.resources} == {
-            ("network", "projects/p/global/networks/n"),
-            ("project role", f"p/roles/x/{member}"),
-        }
+        listing = list_all(
+            clients(iam=iam, resourcemanager=policy),
+            "p",
+            ("z",),
+            ("gone@p.iam.gserviceaccount.com",),
+        )
+
+        roles = [item for item in listing.resources if item.member]
+        assert [(item.id, item.marker.state_id) for item in roles] == [
+            (f"p/r/{members[0]}", STATE),
+            (f"p/r/{members[3]}", ""),
+        ]

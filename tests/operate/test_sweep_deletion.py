@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from tests.operate.marked_things import (
+    FIRST,
     OTHER,
     ZONE,
     Api,
     clients,
     labelled,
+    maker,
     node,
     request,
 )
 from tpuflex.errors import ApiError, ConflictError, NotFoundError
-from tpuflex.gcp.listing import CloudResource
-from tpuflex.operate.sweep import Disposition, Leftover, delete
+from tpuflex.gcp.cloud_resource import CloudResource
+from tpuflex.operate.sweep import Disposition, Leftover
+from tpuflex.operate.sweep_deletion import delete
 
 
 class Clock:
@@ -30,7 +33,7 @@ class Clock:
 
 
 def orphan(item: CloudResource) -> Leftover:
-    return Leftover(item, "dev", Disposition.ORPHAN, "no state knows it")
+    return Leftover(item, maker(), Disposition.ORPHAN, "no state knows it")
 
 
 def deletion(api: Api, *items: CloudResource) -> list[str]:
@@ -46,13 +49,13 @@ def deletion(api: Api, *items: CloudResource) -> list[str]:
     return [one.problem for one in found]
 
 
-PATH = f"/v2alpha1/{ZONE}/queuedResources/q"
+PATH = f"/v2alpha1/{ZONE}/queuedResources/{FIRST}"
 
 
 class TestDeletion:
     def test_waits_until_it_is_gone(self) -> None:
         """A deletion counts when the thing is gone, and is asked for once."""
-        api = Api({f"GET {PATH}": [labelled("q"), labelled("q"), NotFoundError("gone")]})
+        api = Api({f"GET {PATH}": [labelled(FIRST), labelled(FIRST), NotFoundError("gone")]})
 
         assert deletion(api, request()) == [""]
         assert api.calls.count(f"DELETE {PATH}") == 1
@@ -62,7 +65,7 @@ class TestDeletion:
         busy = ConflictError("being provisioned", status=400)
         api = Api(
             {
-                f"GET {PATH}": [labelled("q")] * 3 + [NotFoundError("gone")],
+                f"GET {PATH}": [labelled(FIRST)] * 3 + [NotFoundError("gone")],
                 f"DELETE {PATH}": [busy, {}],
             }
         )
@@ -72,25 +75,25 @@ class TestDeletion:
 
     def test_another_marker_by_now(self) -> None:
         """What carries another marker by now is not touched."""
-        api = Api({f"GET {PATH}": labelled("q", OTHER)})
+        api = Api({f"GET {PATH}": labelled(FIRST, OTHER)})
 
         (problem,) = deletion(api, request())
 
-        assert "another marker" in problem
+        assert "not ours any more" in problem
         assert not [call for call in api.calls if call.startswith("DELETE")]
 
     def test_one_failure_does_not_stop_the_others(self) -> None:
         """Each thing is tried; what is still there in the end is said."""
         api = Api(
             {
-                f"GET {PATH}": labelled("q"),
+                f"GET {PATH}": labelled(FIRST),
                 f"DELETE {PATH}": ApiError("no", status=500),
-                f"GET /v2alpha1/{ZONE}/nodes/n": NotFoundError("gone"),
+                f"GET /v2alpha1/{ZONE}/nodes/{FIRST}": NotFoundError("gone"),
             }
         )
 
-        assert deletion(api, request(), node("n")) == ["no", ""]
+        assert deletion(api, request(), node()) == ["no", ""]
 
     def test_stuck(self) -> None:
         """Patience ends, and what is left is not called gone."""
-        assert deletion(Api({f"GET {PATH}": labelled("q")}), request()) == ["it is still there"]
+        assert deletion(Api({f"GET {PATH}": labelled(FIRST)}), request()) == ["it is still there"]

@@ -6,7 +6,7 @@ For a stack on the embedded cloud, the emulator is started if it is not running.
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
@@ -110,11 +111,28 @@ class Cloud:
         """Wait ``seconds``, on the cloud's clock."""
         self.timing.pause(seconds)
 
-    def inventory(self) -> Inventory:
-        """Everything in the cloud that belongs to the stack."""
+    def inventory(self, states: Collection[str] = (), known: Collection[str] = ()) -> Inventory:
+        """Everything in the cloud that belongs to the stack, or has its names.
+
+        Args:
+            states: ids of the states that are ours.
+            known: ids of what the state knows, which is ours.
+        """
         settings = self.stack.settings
-        scope = Scope(settings.project, settings.slice.zones, self.stack.names)
+        scope = Scope(
+            settings.project,
+            settings.slice.zones,
+            self.stack.names,
+            frozenset(states),
+            frozenset(known),
+        )
         return take_inventory(scope, self.apis())
+
+    @cached_property
+    def seen_states(self) -> SeenStates:
+        """The ids of the states that this home has seen."""
+        project = self.stack.project
+        return SeenStates(project.home, project.name)
 
     def apis(self) -> Apis:
         """A client of each service that a stack uses."""

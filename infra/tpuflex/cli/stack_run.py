@@ -167,6 +167,7 @@ class StackRun:
             project=pulumi.get_project(),
             stack=pulumi.get_stack(),
             prepare=None if self._partial else self._guarded,
+            state_seen=lambda id_: self._cloud.seen_states.remember(self._stack.name, [id_]),
             environ=self._cloud.environ,
         )
 

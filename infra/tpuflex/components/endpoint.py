@@ -13,7 +13,7 @@ from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.catalog.cost import RunCost, run_cost
 from tpuflex.components.cloud import require_matching_cloud
-from tpuflex.components.endpoint_args import Preparation, VllmEndpointArgs
+from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
@@ -76,7 +76,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.cost = run_cost(settings)
 
         tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, settings))
-        self.state_id = StateId(f"{name}-state", tpu).value
+        self.state_id = _told(StateId(f"{name}-state", tpu).value, args.state_seen)
         prerequisites = Prerequisites(
             name, settings, names, self.state_id, self._with_gcp(name, settings)
         )
@@ -190,6 +190,18 @@ def _config(
     return prerequisites.prepared(prepare).apply(
         lambda manifest_sha256: boot_config(settings, names, manifest_sha256).to_json()
     )
+
+
+def _told(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.Output[str]:
+    """``state_id``, which ``seen`` is told before anybody else."""
+    if seen is None:
+        return state_id
+
+    def tell(id_: str) -> str:
+        seen(id_)
+        return id_
+
+    return state_id.apply(tell)
 
 
 def _capacity(slice_: SliceSettings) -> dict[str, Any]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Awaitable, Mapping
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol, TypeAlias
 
 import pulumi
 
@@ -19,6 +19,10 @@ from tpuflex.settings.model import (
     StackSettings,
 )
 from tpuflex.settings.serving import ServingSettings
+
+#: Called with the state's id once it is known and before anything that carries it is made; never in
+#: a preview before the first update.
+StateSeen: TypeAlias = Callable[[str], None]
 
 
 class Preparation(Protocol):
@@ -60,6 +64,9 @@ class VllmEndpointArgs:
     """What to do after the bucket exists and before the slice is requested. Without it,
     `manifest_sha256` of the model's weights is required."""
 
+    state_seen: StateSeen | None
+    """Told the state's id, by which its leftovers can be proved ours when the state is gone."""
+
     environ: Mapping[str, str]
     """Environment of the plugins, checked against the cloud; the process's own by default."""
 
@@ -75,6 +82,7 @@ class VllmEndpointArgs:
         secrets: SecretsSettings | Mapping[str, object] | None = None,
         names: Names | None = None,
         prepare: Preparation | None = None,
+        state_seen: StateSeen | None = None,
         environ: Mapping[str, str] | None = None,
     ) -> None:
         """Check the sections.
@@ -97,4 +105,5 @@ class VllmEndpointArgs:
             raise pulumi.RunError(str(error)) from error
         self.names = names
         self.prepare = prepare
+        self.state_seen = state_seen
         self.environ = os.environ if environ is None else environ

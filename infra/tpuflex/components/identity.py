@@ -8,16 +8,8 @@ import pulumi
 from pulumi_gcp import projects, serviceaccount
 
 from tpuflex.components.marks import description
+from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.naming import Names, account_email
-
-#: Granted on the project; everything else is granted on a single bucket or secret.
-PROJECT_ROLES = {
-    "logs": "roles/logging.logWriter",
-    "metrics": "roles/monitoring.metricWriter",
-}
-#: Granted only if the project's own registry has the image. It is granted on the project, because
-#: an inventory finds it there; the repository is not ours.
-IMAGES_ROLE = {"images": "roles/artifactregistry.reader"}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tpuflex.gcp.kinds import places
+from tpuflex.gcp.places import places
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID, is_state_id
 
 #: A resource, an operation or a whole deployment, as the engine stores them.

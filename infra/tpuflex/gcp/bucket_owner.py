@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError
+from tpuflex.gcp.project_number import project_number
 
 if TYPE_CHECKING:
     from tpuflex.gcp.transport import Api
@@ -20,26 +21,6 @@ if TYPE_CHECKING:
 #: Setting that ends the bucket's name in digits of the user's own.
 SUFFIX_KEY = "tpuflex:model.weights.bucket_suffix"
 _SUFFIX_BYTES = 4
-
-
-def project_number(resourcemanager: Api, project: str) -> str:
-    """The number of the project with the id ``project``.
-
-    https://cloud.google.com/resource-manager/reference/rest/v1/projects/get
-
-    Raises:
-        AccessError: the caller may not read the project (or there is none).
-        ApiError: Resource Manager failed, or gave no number.
-    """
-    try:
-        answer = resourcemanager.call("GET", f"/v1/projects/{project}")
-    except AccessError as error:
-        raise AccessError(
-            f"The number of project {project}, which tells whether a bucket is yours, cannot be"
-            f" read: {error.message}",
-            hint="It needs resourcemanager.projects.get, which the role Browser has.",
-        ) from error
-    return str(answer.get("projectNumber") or "")
 
 
 def lies_in(bucket: Mapping[str, Any], number: str) -> bool:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import quote
 
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.listing import objects, pages
+from tpuflex.gcp.paging import objects, pages
 
 if TYPE_CHECKING:
     from tpuflex.gcp.transport import Api

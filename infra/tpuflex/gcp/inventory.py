@@ -1,17 +1,27 @@
-"""Everything in the cloud that belongs to one endpoint, by owner marker and by name.
+"""Everything in the cloud that belongs to one endpoint, or has its name.
 
-Teardown is proved with this list, so it asks every service itself and does not look into
-Pulumi's state. What could not be looked at is reported, never taken for empty.
+Teardown is proved with this list, so it asks every service itself. What could not be looked at is
+reported, never taken for empty; and what merely has a name of the endpoint is listed, too, but told
+apart: nothing proves that it is ours, so that it is never deleted.
 """
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
+from tpuflex.errors import TpuflexError
 from tpuflex.gcp import kinds
-from tpuflex.gcp.listing import Apis, CloudResource, list_all
+from tpuflex.gcp.listing import Apis, list_all
+from tpuflex.gcp.ownership import NO_STATE_ID, Maker, differences, reason
+from tpuflex.gcp.project_number import project_number
+from tpuflex.gcp.project_policy import account_of
 from tpuflex.naming import Names, account_email
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.cloud_resource import CloudResource
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,12 +33,14 @@ class Item:
         name: its name or email.
         location: zone, region or ``global``.
         detail: its state or size, if that says something.
+        foreign: why it is not proved to be ours; empty for what is.
     """
 
     kind: str
     name: str
     location: str
     detail: str = ""
+    foreign: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,12 +48,22 @@ class Inventory:
     """What exists, and what could not be looked at.
 
     Attributes:
-        items: everything of the endpoint that exists, in the order of deletion.
+        items: everything of the endpoint that exists, or has its name, in the order of deletion.
         unseen: places that did not answer, each with the reason.
     """
 
     items: tuple[Item, ...]
     unseen: tuple[str, ...] = ()
+
+    @property
+    def ours(self) -> tuple[Item, ...]:
+        """What is proved to be ours."""
+        return tuple(item for item in self.items if not item.foreign)
+
+    @property
+    def foreign(self) -> tuple[Item, ...]:
+        """What is not proved to be ours."""
+        return tuple(item for item in self.items if item.foreign)
 
     @property
     def empty(self) -> bool:
@@ -57,11 +79,16 @@ class Scope:
         project: Google Cloud project id.
         zones: every zone in which the stack asks for capacity.
         names: names and owner marker of the endpoint.
+        states: ids of the states that are ours, :data:`~tpuflex.gcp.ownership.NO_STATE_ID` among
+            them for a state of a version that gave none.
+        known: ids of what the state knows: that is ours, whatever it carries.
     """
 
     project: str
     zones: tuple[str, ...]
     names: Names
+    states: frozenset[str] = frozenset({NO_STATE_ID})
+    known: frozenset[str] = frozenset()
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -73,16 +100,25 @@ class Scope:
         """Email of the hosts' service account."""
         return account_email(self.names.service_account_id(), self.project)
 
-    def owns(self, resource: CloudResource) -> bool:
-        """Whether ``resource`` is the endpoint's: by its marker, or by a name that only the
+    def lists(self, resource: CloudResource) -> bool:
+        """Whether ``resource`` belongs into the list: by its marker, or by a name that only the
         endpoint gives. Of what is marked by a description, which anyone may write, the name counts
         even beside a foreign marker: this list proves that nothing is left."""
-        if resource.owner == self.names.owner:
+        if resource.member:
+            return account_of(resource.member) == self.service_account
+        if resource.marker.owner == self.names.owner:
             return True
-        if resource.owner and resource.kind.marker != "description":
+        if resource.marker.owner and resource.kind.marker != "description":
             return False
         given = (self.names, self.project, self.regions)
         return any(kind.named(resource.name, *given) for kind in kinds.KINDS)
+
+    def foreign(self, resource: CloudResource, number: str) -> str:
+        """Why ``resource`` is not proved to be ours, in a project of that ``number``; empty if it
+        is."""
+        if resource.id in self.known:
+            return ""
+        return reason(differences(resource, Maker(self.names, self.project, number, self.states)))
 
 
 def take_inventory(scope: Scope, apis: Apis) -> Inventory:
@@ -90,11 +126,20 @@ def take_inventory(scope: Scope, apis: Apis) -> Inventory:
 
     A service that refuses does not end the listing: it is in ``unseen``.
     """
-    accounts = {scope.service_account: scope.names.owner}
-    listing = list_all(apis, scope.project, scope.zones, accounts)
+    listing = list_all(apis, scope.project, scope.zones, (scope.service_account,))
+    listed = [resource for resource in listing.resources if scope.lists(resource)]
+    number = ""
+    if any(resource.kind.shared_names for resource in listed):
+        with suppress(TpuflexError):  # then nothing proves that they are ours
+            number = project_number(apis.resourcemanager, scope.project)
     items = (
-        Item(resource.kind.name, resource.name, resource.location, resource.state)
-        for resource in listing.resources
-        if scope.owns(resource)
+        Item(
+            resource.kind.name,
+            resource.name,
+            resource.location,
+            resource.state,
+            scope.foreign(resource, number),
+        )
+        for resource in listed
     )
     return Inventory(tuple(items), listing.unseen)

@@ -11,11 +11,11 @@ discovery documents of the APIs.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
-from pulumi_plugin.values import UNKNOWN_STRING
 from tpuflex.naming import (
     DNS_ZONE_ROLES,
     EGRESS_RULE_ROLES,
@@ -28,6 +28,20 @@ from tpuflex.naming import (
 
 Inputs = Mapping[str, Any]
 Service = Literal["tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager", "dns"]
+#: `tpuflex:model.weights.bucket_suffix`.
+_SUFFIX = re.compile(r"[0-9a-f]{6,16}")
+_NUMBERED = re.compile(r"(.+)-(?:0|[1-9]\d*)", re.ASCII)
+
+
+#: What tpuflex grants the hosts' account on the whole project; all else is granted on one bucket or
+#: secret.
+PROJECT_ROLES = {
+    "logs": "roles/logging.logWriter",
+    "metrics": "roles/monitoring.metricWriter",
+}
+#: Granted only if the project's own registry has the image. It is granted on the project, because
+#: an inventory finds it there; the repository is not ours.
+IMAGES_ROLE = {"images": "roles/artifactregistry.reader"}
 
 
 def _no_names(_names: Names, _project: str, _region: str) -> tuple[str, ...]:
@@ -54,10 +68,16 @@ class Kind:
         last: the last part of the id (``{name}`` in it), over the resource's inputs.
         marker: where its owner marker is: in its labels, in those of the ``node`` that is asked
             for, or in its description.
-        names: the names that the components give it in one region, for one that lost its marker.
+        names: the names that the components give it in one region.
         by_generation: whether its name is that of a generation of the slice.
-        shared_names: whether the name may be taken in a project that we may not read.
+        numbered: whether a number may follow that name, as with several nodes of one request.
+        shared_names: whether all projects share one space of names, so that the name alone does
+            not say in which project it is; a stack file may then end it with a suffix.
         deletion: query of the deletion.
+        conditions: queries of the deletion that hold it back if the resource is not any more what
+            was read, each with the field of that answer.
+        unique_id: field of the answer with an id that a resource made anew under the name would not
+            have, and by which the API deletes, too; empty if it has none.
         holds_objects: whether objects have to be deleted before it is.
         holds_record_sets: whether record sets have to be deleted before it is.
         optional_api: whether there are endpoints that were made without its API: in a project where
@@ -78,8 +98,11 @@ class Kind:
     marker: Literal["labels", "node labels", "description"] = "labels"
     names: Callable[[Names, str, str], tuple[str, ...]] = _no_names
     by_generation: bool = False
+    numbered: bool = False
     shared_names: bool = False
     deletion: Mapping[str, str] = field(default_factory=dict)
+    conditions: Mapping[str, str] = field(default_factory=dict)
+    unique_id: str = ""
     holds_objects: bool = False
     holds_record_sets: bool = False
     optional_api: bool = False
@@ -98,8 +121,17 @@ class Kind:
     def named(self, name: str, names: Names, project: str, regions: tuple[str, ...]) -> bool:
         """Whether ``name`` is one that the endpoint of ``names`` gives to this kind."""
         if self.by_generation:
-            return generation_of(names.prefix, name) is not None
-        return any(name in self.names(names, project, region) for region in regions or ("",))
+            numbered = _NUMBERED.fullmatch(name) if self.numbered else None
+            ids = (name, numbered[1]) if numbered else (name,)
+            return any(generation_of(names.prefix, id_) is not None for id_ in ids)
+        spelled = [names]
+        if self.shared_names and (ending := _SUFFIX.fullmatch(name.rpartition("-")[2])):
+            spelled.append(replace(names, bucket_suffix=ending[0]))
+        return any(
+            name in self.names(each, project, region)
+            for each in spelled
+            for region in regions or ("",)
+        )
 
 
 def _tpu(name: str, collection: str, **more: Any) -> Kind:
@@ -136,7 +168,19 @@ SLICE = _tpu(
     marker="node labels",
     deletion={"force": "true"},
 )
-NODE = _tpu("node", "nodes")
+NODE = _tpu("node", "nodes", numbered=True)
+ACCOUNT = Kind(
+    "service account",
+    "projects/{project}/serviceAccounts/{name}",
+    "gcp:serviceaccount/account:Account",
+    service="iam",
+    root="/v1/",
+    items="accounts",
+    last=account_email("{accountId}", "{project}"),
+    marker="description",
+    names=lambda names, project, _: (account_email(names.service_account_id(), project),),
+    unique_id="uniqueId",
+)
 
 KINDS: tuple[Kind, ...] = (
     SLICE,
@@ -148,6 +192,10 @@ KINDS: tuple[Kind, ...] = (
         found_by="policy",
         service="resourcemanager",
         root="/v1/",
+        names=lambda _names, _project, _region: (
+            *PROJECT_ROLES.values(),
+            *IMAGES_ROLE.values(),
+        ),
     ),
     _compute(
         "firewall rule",
@@ -185,17 +233,7 @@ KINDS: tuple[Kind, ...] = (
         "subnetwork", "gcp:compute/subnetwork:Subnetwork", "regions/{region}/subnetworks", "subnet"
     ),
     _compute("network", "gcp:compute/network:Network", "global/networks", "net"),
-    Kind(
-        "service account",
-        "projects/{project}/serviceAccounts/{name}",
-        "gcp:serviceaccount/account:Account",
-        service="iam",
-        root="/v1/",
-        items="accounts",
-        last=account_email("{accountId}", "{project}"),
-        marker="description",
-        names=lambda names, project, _: (account_email(names.service_account_id(), project),),
-    ),
+    ACCOUNT,
     Kind(
         "role on a bucket",
         "b/{bucket} {role} {member}",
@@ -211,6 +249,7 @@ KINDS: tuple[Kind, ...] = (
         query="project",
         names=lambda names, project, region: (names.bucket(project, region),),
         shared_names=True,
+        conditions={"ifMetagenerationMatch": "metageneration"},
         holds_objects=True,
     ),
     Kind(
@@ -228,6 +267,7 @@ KINDS: tuple[Kind, ...] = (
         items="secrets",
         last="{secretId}",
         names=lambda names, _project, _region: tuple(map(names.secret, SECRET_ROLES)),
+        conditions={"etag": "etag"},
     ),
     Kind(
         "API",
@@ -246,50 +286,3 @@ def of_type(type_: str) -> Kind | None:
 def deletion_rank(kind: Kind) -> int:
     """Where ``kind`` comes in the order of deletion."""
     return KINDS.index(kind)
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where one resource is, if it is anywhere.
-
-    Attributes:
-        id: its id.
-        path: where its API is asked for it.
-    """
-
-    id: str
-    path: str
-
-
-def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
-    """Where a resource of ``type_`` with ``inputs`` would be: one place, or one for each zone.
-
-    Empty for a type that is not in the table, and while part of the name is not known.
-    """
-    kind = of_type(type_)
-    if kind is None:
-        return ()
-    zones = inputs.get("zones")
-    per_zone = [{"zone": zone} for zone in zones] if isinstance(zones, list) else [{}]
-    found = []
-    for zone in per_zone:
-        values = {**inputs, **zone}
-        try:
-            if "{name}" in kind.id:
-                values["name"] = kind.last.format_map(values)
-            place = Place(kind.id.format_map(values), kind.path.format_map(values))
-        except KeyError:
-            return ()
-        if unknown(place.id):
-            return ()
-        found.append(place)
-    return tuple(found)
-
-
-def unknown(value: object) -> bool:
-    """Whether a value holds something that is not known yet, or was blanked as a secret."""
-    if isinstance(value, str):
-        return UNKNOWN_STRING in value or value == "[secret]"
-    if isinstance(value, Mapping):
-        return any(unknown(item) for item in value.values())
-    return isinstance(value, list | tuple) and any(unknown(item) for item in value)

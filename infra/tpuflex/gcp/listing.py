@@ -5,21 +5,21 @@ What could not be looked at is reported, never taken for empty.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.gcp import kinds
+from tpuflex.gcp.cloud_resource import CloudResource, described, short_name
 from tpuflex.gcp.kinds import Kind
-from tpuflex.gcp.markers import marker_of
-from tpuflex.gcp.timing import DEFAULT_BUDGET
+from tpuflex.gcp.markers import Marker
+from tpuflex.gcp.paging import entries, objects, pages
+from tpuflex.gcp.project_policy import POLICY, account_of, deleted_account
 
 if TYPE_CHECKING:
-    from pydantic import JsonValue
-
     from tpuflex.gcp.endpoints import Endpoints
     from tpuflex.gcp.transport import Api, JsonObject
 
@@ -63,37 +63,6 @@ def apis(endpoints: Endpoints, connect: Callable[[str], Api]) -> Apis:
 
 
 @dataclass(frozen=True, slots=True)
-class CloudResource:
-    """One resource in the cloud.
-
-    Attributes:
-        kind: its row in the table.
-        name: its short name or email; of a project role, the role.
-        location: zone, region or ``global``.
-        id: its id as a state spells it.
-        path: its path in its API.
-        owner: owner marker; empty where it carries none.
-        project: Pulumi project by its label; empty where it has no labels.
-        stack: stack by its label; empty where it has no labels.
-        state: its state, if it has one.
-        holder: of a node, the queued resource that made it.
-        member: of a project role, who has it.
-    """
-
-    kind: Kind
-    name: str
-    location: str
-    id: str
-    path: str
-    owner: str
-    project: str = ""
-    stack: str = ""
-    state: str = ""
-    holder: str = ""
-    member: str = ""
-
-
-@dataclass(frozen=True, slots=True)
 class Listing:
     """What exists, and the places that did not answer, each with the reason."""
 
@@ -102,7 +71,7 @@ class Listing:
 
 
 def list_all(
-    apis: Apis, project: str, zones: tuple[str, ...], accounts: Mapping[str, str]
+    apis: Apis, project: str, zones: tuple[str, ...], accounts: Collection[str] = ()
 ) -> Listing:
     """Everything that exists of each kind, ours or not, in the order of deletion.
 
@@ -111,8 +80,9 @@ def list_all(
         project: Google Cloud project id.
         zones: those that must be looked into, and their regions; elsewhere as for
             :data:`ANY_ZONE`, because an earlier program may have asked there.
-        accounts: owner marker by service account email, for the roles in the project's policy:
-            a binding carries no marker but the account's name. Other roles are not listed.
+        accounts: emails of service accounts whose roles in the project's policy are listed, beside
+            those of every account that carries a marker: a binding carries nothing but the
+            account's name. Other roles are not listed.
 
     A service that refuses does not end the listing: it is in ``unseen``.
     """
@@ -120,37 +90,29 @@ def list_all(
     def in_api(look: tuple[Kind, str]) -> Listing:
         return _listed(apis, *look, project, zones)
 
-    def in_policy(kind: Kind) -> Listing:
-        return _until_refused("project policy", _roles(apis, kind, project, accounts))
-
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        listings = [
-            *pool.map(in_api, _looks(_found_by("api"), zones)),
-            *pool.map(in_policy, _found_by("policy")),
-        ]
-    found = _joined(listings)
-    ordered = sorted(found.resources, key=lambda resource: kinds.deletion_rank(resource.kind))
-    return Listing(tuple(ordered), found.unseen)
-
-
-def list_marked(
-    apis: Apis, project: str, zones: tuple[str, ...], accounts: Mapping[str, str]
-) -> Listing:
-    """Every resource that tpuflex made for any stack, by its owner marker; as :func:`list_all`
-    else."""
-    listing = _marked(list_all(apis, project, zones, accounts))
-    return Listing(tuple(each for each in listing.resources if each.kind.made), listing.unseen)
+        found = _joined(pool.map(in_api, _looks(_found_by("api"), zones)))
+    there = {each.name: each.marker for each in found.resources if each.kind == kinds.ACCOUNT}
+    marked = {email for email, marker in there.items() if marker.owner}
+    roles = _joined(
+        _until_refused("project policy", _roles(apis, kind, project, {*accounts, *marked}, there))
+        for kind in _found_by("policy")
+    )
+    every = (*found.resources, *roles.resources)
+    ordered = sorted(every, key=lambda resource: kinds.deletion_rank(resource.kind))
+    return Listing(tuple(ordered), (*found.unseen, *roles.unseen))
 
 
 def list_slices(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:
     """The queued resources and nodes with an owner marker: those of ``zones`` first, then those
     elsewhere; ``zones`` and ``unseen`` as for :func:`list_all`."""
     tpu = [kind for kind in _found_by("api") if kind.service == "tpu"]
-    return _marked(_joined(_listed(apis, *look, project, zones) for look in _looks(tpu, zones)))
+    found = _joined(_listed(apis, *look, project, zones) for look in _looks(tpu, zones))
+    return Listing(tuple(each for each in found.resources if each.marker.owner), found.unseen)
 
 
-def owner_now(apis: Apis, resource: CloudResource) -> str | None:
-    """The owner marker that ``resource`` carries now; None if it is gone.
+def read_again(apis: Apis, resource: CloudResource) -> CloudResource | None:
+    """``resource`` as it is now; None if it is gone. Not for a project role.
 
     Raises:
         AccessError, ApiError: it cannot be read.
@@ -159,38 +121,13 @@ def owner_now(apis: Apis, resource: CloudResource) -> str | None:
         answer = apis.of(resource.kind).call("GET", resource.path)
     except NotFoundError:
         return None
-    return marker_of(resource.kind, answer).owner
-
-
-def pages(
-    api: Api, path: str, query: Mapping[str, str] | None = None, *, budget: float = DEFAULT_BUDGET
-) -> Iterator[JsonObject]:
-    """Every page of the list at ``path``."""
-    token = ""
-    while True:
-        paging = {"pageToken": token} if token else {}
-        page = api.call("GET", path, query={**(query or {}), **paging}, budget=budget)
-        yield page
-        token = str(page.get("nextPageToken") or "")
-        if not token:
-            return
-
-
-def entries(page: JsonObject, key: str) -> list[JsonValue]:
-    """The list under ``key``; empty if there is none."""
-    listed = page.get(key)
-    return listed if isinstance(listed, list) else []
-
-
-def objects(page: JsonObject, key: str) -> Iterator[JsonObject]:
-    """The objects of the list under ``key``."""
-    return (entry for entry in entries(page, key) if isinstance(entry, dict))
-
-
-def state_of(answer: Mapping[str, Any]) -> str:
-    """The state that an API's answer about a resource names; empty if it names none."""
-    state = answer.get("state", "")
-    return str(state.get("state", "") if isinstance(state, dict) else state)
+    return described(
+        resource.kind,
+        answer,
+        name=short_name(answer),
+        place=resource.location,
+        id_=resource.id,
+    )
 
 
 def _found_by(how: str) -> list[Kind]:
@@ -238,43 +175,34 @@ def _if_enabled(kind: Kind, listed: Iterator[JsonObject]) -> Iterator[JsonObject
 
 
 def _resource(kind: Kind, entry: JsonObject, where: Mapping[str, str]) -> CloudResource:
-    name = str(entry.get("email") or str(entry.get("name", "")).rpartition("/")[2])
+    name = short_name(entry)
     values = {**where, "name": name}
     if values.get("zone") == ANY_ZONE:  # the full name, projects/P/locations/Z/…, tells which
         values["zone"] = (str(entry.get("name")).split("/") + [""] * 4)[3]
     place = "global" if kind.location == "project" else values[kind.location]
-    marker = marker_of(kind, entry)
-    return CloudResource(
-        kind=kind,
-        name=name,
-        location=str(entry.get("location") or place).lower(),
-        id=kind.id.format_map(values),
-        path=kind.path.format_map(values),
-        owner=marker.owner,
-        project=marker.project,
-        stack=marker.stack,
-        state=state_of(entry),
-        holder=str(entry.get("queuedResource") or ""),
-    )
+    return described(kind, entry, name=name, place=place, id_=kind.id.format_map(values))
 
 
-def _roles(apis: Apis, kind: Kind, project: str, accounts: Mapping[str, str]) -> Iterator[Listing]:
+def _roles(
+    apis: Apis, kind: Kind, project: str, accounts: Collection[str], there: Mapping[str, Marker]
+) -> Iterator[Listing]:
+    """The roles of ``accounts`` in the project's policy; ``there`` has the markers of the accounts
+    that exist."""
     path = f"{kind.root}projects/{project}"
-    policy = apis.of(kind).call("POST", f"{path}:getIamPolicy", body={})
+    policy = apis.of(kind).call("POST", f"{path}:getIamPolicy", body=POLICY)
     for binding in objects(policy, "bindings"):
         role = str(binding.get("role"))
         for member in map(str, entries(binding, "members")):
-            # A deleted account's roles stay, as deleted:serviceAccount:EMAIL?uid=…
-            email = member.partition("serviceAccount:")[2].partition("?")[0]
-            if email in accounts:
+            if account_of(member) in accounts:
                 found = CloudResource(
                     kind=kind,
-                    name=role,
+                    # tpuflex grants nothing on conditions, so this one is not its own.
+                    name=f"{role} on a condition" if binding.get("condition") else role,
                     location="global",
                     id=f"{project}/{role}/{member}",
                     path=path,
-                    owner=accounts[email],
-                    state="of a deleted account" if member.startswith("deleted:") else "",
+                    marker=there.get(account_of(member), Marker()),
+                    state="of a deleted account" if deleted_account(member) else "",
                     member=member,
                 )
                 yield Listing((found,))
@@ -298,7 +226,3 @@ def _joined(listings: Iterable[Listing]) -> Listing:
         tuple(resource for listing in every for resource in listing.resources),
         tuple(place for listing in every for place in listing.unseen),
     )
-
-
-def _marked(listing: Listing) -> Listing:
-    return Listing(tuple(each for each in listing.resources if each.owner), listing.unseen)

@@ -1,7 +1,8 @@
-"""Whose a resource is, by the marker that it carries. Pure.
+"""Whose a resource says it is, by the marker that it carries. Pure.
 
-Labels where the API has them (``tpuflex-owner``, ``-project``, ``-stack``), the description
-elsewhere: the table of kinds says which.
+Labels where the API has them (``tpuflex-owner``, ``-project``, ``-stack``, ``-state``), the
+description elsewhere: the table of kinds says which. A marker is a claim, which everybody who may
+label can make: what is ours is decided by :mod:`tpuflex.gcp.ownership`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuflex.gcp.kinds import Inputs, Kind
-from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, owner_in
+from tpuflex.naming import (
+    LABEL_OWNER,
+    LABEL_PROJECT,
+    LABEL_STACK,
+    LABEL_STATE,
+    owner_in,
+    state_in,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,44 +30,39 @@ class Marker:
         owner: owner marker.
         project: Pulumi project by its label.
         stack: stack by its label.
+        state_id: id of the state that made it.
     """
 
     owner: str = ""
     project: str = ""
     stack: str = ""
+    state_id: str = ""
 
 
 def marker_of(kind: Kind, answer: Mapping[str, Any]) -> Marker:
     """The marker in an API's ``answer`` about a resource of ``kind``: in its labels, else in its
-    description. A node that lost its labels is still ours, and billed."""
-    labels = _labels(kind, answer)
-    if LABEL_OWNER not in labels:
-        return Marker(owner_in(str(answer.get("description") or "")))
-    keys = (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK)
+    description. A node that lost its labels is still billed, and its description may tell."""
+    return _marker(_labels(kind, answer), answer.get("description"))
+
+
+def marker_asked(kind: Kind, inputs: Inputs) -> Marker:
+    """The marker that a program asked for with ``inputs`` of a resource of ``kind``."""
+    described = kind.marker == "description"
+    labels = {} if described else inputs.get("labels")
+    return _marker(labels, inputs.get("description") if described else None)
+
+
+def _marker(labels: object, description: object) -> Marker:
+    if not isinstance(labels, Mapping) or LABEL_OWNER not in labels:
+        text = description if isinstance(description, str) else ""
+        return Marker(owner_in(text), state_id=state_in(text))
+    keys = (LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE)
     return Marker(*(str(labels.get(key) or "") for key in keys))
 
 
-def mark_asked(kind: Kind, inputs: Inputs) -> str:
-    """What marks a resource of ``kind`` as the program's that gave ``inputs``; empty if nothing."""
-    key = "description" if kind.marker == "description" else "labels"
-    return _mark(kind, inputs, inputs.get(key))
-
-
-def mark_found(kind: Kind, answer: Mapping[str, Any]) -> str:
-    """What marks the resource that its API answered with, to be compared with what was asked."""
-    return _mark(kind, answer, _labels(kind, answer))
-
-
-def _mark(kind: Kind, values: Mapping[str, Any], labels: object) -> str:
-    if kind.marker == "description":
-        return str(values.get("description") or "")
-    return str(labels.get(LABEL_OWNER) or "") if isinstance(labels, Mapping) else ""
-
-
-def _labels(kind: Kind, answer: Mapping[str, Any]) -> Mapping[str, Any]:
+def _labels(kind: Kind, answer: Mapping[str, Any]) -> object:
     """The labels that count: a queued resource has none of its own, but its node spec has."""
-    labels = answer.get("labels")
-    if kind.marker == "node labels":
-        specs = (answer.get("tpu") or {}).get("nodeSpec") or [{}]
-        labels = (specs[0].get("node") or {}).get("labels")
-    return labels if isinstance(labels, Mapping) else {}
+    if kind.marker != "node labels":
+        return answer.get("labels")
+    specs = (answer.get("tpu") or {}).get("nodeSpec") or [{}]
+    return (specs[0].get("node") or {}).get("labels")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from tpuflex.errors import ApiError, NotFoundError
-from tpuflex.gcp.listing import pages
+from tpuflex.gcp.paging import pages
 from tpuflex.gcp.timing import DEFAULT_BUDGET
 from tpuflex.request.model import (
     GuestAttributesAnswer,

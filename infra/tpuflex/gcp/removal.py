@@ -1,65 +1,83 @@
-"""Deletion of one resource of any kind, after its owner marker was read once more."""
+"""Deletion of one resource of any kind, after all of its marks were read once more."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING
 from urllib.parse import quote
 
-from pydantic import JsonValue
-
-from tpuflex.errors import AlreadyExistsError, NotFoundError
+from tpuflex.errors import ApiError, ConflictError, NotFoundError
+from tpuflex.gcp.cloud_resource import account_resource
 from tpuflex.gcp.dns_records import delete_record_sets
-from tpuflex.gcp.listing import Apis, CloudResource, entries, objects, owner_now
-from tpuflex.gcp.transport import Api, JsonObject
+from tpuflex.gcp.listing import Apis, read_again
+from tpuflex.gcp.ownership import Maker, differences, reason
+from tpuflex.gcp.paging import objects
+from tpuflex.gcp.project_policy import POLICY, account_of, deleted_account, grants, without
 
-#: Version 3 keeps conditions (https://cloud.google.com/iam/docs/policies).
-_POLICY: JsonObject = {"options": {"requestedPolicyVersion": 3}}
+if TYPE_CHECKING:
+    from tpuflex.gcp.cloud_resource import CloudResource
+    from tpuflex.gcp.transport import JsonObject
+
+#: Says why a resource as it is now may not be deleted, whosever it is; empty if it may.
+Objection = Callable[["CloudResource"], str]
 
 
-def remove(resource: CloudResource, apis: Apis) -> None:
+def remove(resource: CloudResource, maker: Maker, apis: Apis, objection: Objection) -> None:
     """Ask for the deletion of ``resource``; it is over when :func:`gone`.
 
-    The marker is read first: what carries another one by now, or none, is not touched.
+    It is read first, and only deleted if it is still the one that was listed and still
+    ``maker``'s by every mark. Where the API has a precondition, it makes sure that nothing was
+    changed in between.
 
     Raises:
         NotFoundError: it is gone already.
         ConflictError: not possible in its present state; perhaps later.
         AccessError, ApiError: the API refuses, or it is not ours any more.
     """
-    api = apis.of(resource.kind)
     if resource.kind.found_by == "policy":
-        _remove_role(resource, api)
+        _remove_role(resource, maker, apis)
         return
-    owner = owner_now(apis, resource)
-    if owner is None:
-        raise NotFoundError(f"{resource.kind.name} {resource.name} is gone")
-    if owner != resource.owner:
-        raise AlreadyExistsError(f"it carries another marker by now ({owner or 'none'})")
+    now = _still_ours(resource, maker, apis)
+    if objected := objection(now):
+        raise ApiError(objected)
+    api = apis.of(resource.kind)
     if resource.kind.holds_objects:
-        _empty(resource, api)
+        _empty(resource, maker, apis)
     if resource.kind.holds_record_sets:
         delete_record_sets(resource.path, api)
-    api.call("DELETE", resource.path, query=resource.kind.deletion or None)
+    path = resource.path
+    if now.unique_id:
+        path = f"{path.rpartition('/')[0]}/{now.unique_id}"
+    api.call("DELETE", path, query={**resource.kind.deletion, **now.conditions} or None)
 
 
 def gone(resource: CloudResource, apis: Apis) -> bool:
-    """Whether ``resource`` is not there any more.
+    """Whether ``resource`` is not there any more; what was made anew under its name is another.
 
     Raises:
         AccessError, ApiError: it cannot be told.
     """
-    if resource.kind.found_by != "policy":
-        return owner_now(apis, resource) is None
-    policy = apis.of(resource.kind).call("POST", f"{resource.path}:getIamPolicy", body=_POLICY)
-    return not any(_grants(binding, resource) for binding in objects(policy, "bindings"))
+    if resource.kind.found_by == "policy":
+        policy = apis.of(resource.kind).call("POST", f"{resource.path}:getIamPolicy", body=POLICY)
+        return not grants(policy, resource.name, resource.member)
+    now = read_again(apis, resource)
+    return now is None or resource.made_anew(now)
 
 
-def _empty(resource: CloudResource, api: Api) -> None:
-    """Delete every version of every object of a bucket."""
+def _empty(resource: CloudResource, maker: Maker, apis: Apis) -> None:
+    """Delete every version of every object of a bucket. That may take long, so it is asked for each
+    page whose the bucket is; an object is named with its generation, which another would not
+    have."""
+    api = apis.of(resource.kind)
     while True:
         page = api.call(
             "GET", f"{resource.path}/o", query={"versions": "true", "maxResults": "500"}
         )
         found = list(objects(page, "items"))
+        if not found:
+            return
+        _still_ours(resource, maker, apis)
         for entry in found:
             name = quote(str(entry.get("name")), safe="")
             generation = str(entry.get("generation"))
@@ -67,23 +85,32 @@ def _empty(resource: CloudResource, api: Api) -> None:
                 api.call("DELETE", f"{resource.path}/o/{name}", query={"generation": generation})
             except NotFoundError:
                 continue
-        if not found:
-            return
 
 
-def _remove_role(resource: CloudResource, api: Api) -> None:
-    """Take one member out of one role; the policy's etag keeps others' changes."""
-    policy = api.call("POST", f"{resource.path}:getIamPolicy", body=_POLICY)
-    bindings: list[JsonValue] = []
-    for binding in objects(policy, "bindings"):
-        members = entries(binding, "members")
-        if _grants(binding, resource):
-            members = [member for member in members if member != resource.member]
-        if members:
-            bindings.append({**binding, "members": members})
-    body: JsonObject = {"policy": {**policy, "bindings": bindings}}
+def _remove_role(resource: CloudResource, maker: Maker, apis: Apis) -> None:
+    """Take one member out of one role, if its account is still ours, or gone; the policy's etag
+    keeps others' changes."""
+    api = apis.of(resource.kind)
+    policy = api.call("POST", f"{resource.path}:getIamPolicy", body=POLICY)
+    if not grants(policy, resource.name, resource.member):
+        raise NotFoundError(f"{resource.told} is gone")
+    if not deleted_account(resource.member):
+        account = read_again(apis, account_resource(account_of(resource.member), maker.project))
+        if account is None:
+            raise ConflictError("its account is gone, and the policy does not say so yet")
+        _require_ours(replace(resource, marker=account.marker), maker)
+    body: JsonObject = {"policy": without(policy, resource.name, resource.member)}
     api.call("POST", f"{resource.path}:setIamPolicy", body=body)
 
 
-def _grants(binding: JsonObject, resource: CloudResource) -> bool:
-    return binding.get("role") == resource.name and resource.member in entries(binding, "members")
+def _still_ours(resource: CloudResource, maker: Maker, apis: Apis) -> CloudResource:
+    now = read_again(apis, resource)
+    if now is None or resource.made_anew(now):
+        raise NotFoundError(f"{resource.told} is gone")
+    _require_ours(now, maker)
+    return now
+
+
+def _require_ours(resource: CloudResource, maker: Maker) -> None:
+    if found := differences(resource, maker):
+        raise ApiError(f"it is not ours any more: {reason(found)}")

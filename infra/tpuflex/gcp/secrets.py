@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import google_crc32c
 
 from tpuflex.errors import ApiError, ConflictError, Finding, NotFoundError, SettingsError
-from tpuflex.gcp.listing import objects, pages
+from tpuflex.gcp.paging import objects, pages
 from tpuflex.gcp.transport import Api, JsonObject
 
 ENABLED = "ENABLED"

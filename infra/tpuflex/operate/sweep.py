@@ -1,38 +1,38 @@
-"""What stacks have left behind in a cloud project: found by marker, known by no state.
+"""What stacks have left behind in a cloud project, whose it is, and what to do with it. Pure.
 
-Three things keep it from deleting what is in use: what any state knows (or has pending) is
-left alone; so is what belongs to a Pulumi project, or a stack, that is not known here; and the
-marker of each resource is read once more right before it is deleted.
+Only what four marks prove to be ours may be deleted (:mod:`tpuflex.gcp.ownership`), and of that
+only what no state knows or has pending. A slice that runs is spared unless it is named, and with it
+all that it needs. Everything else that has our marker or our name is listed with the reason.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import TYPE_CHECKING
 
-from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.gcp import kinds
-from tpuflex.gcp.listing import Apis, CloudResource, Listing
-from tpuflex.gcp.removal import gone, remove
+from tpuflex.gcp.ownership import Maker, claims, differences, reason
 from tpuflex.naming import ENDPOINT_NAME, Names, account_email, fit, slug
 from tpuflex.request.states import Lifecycle, describe, lifecycle
 
-#: Seconds that the deletion of one kind may take: a queued resource that is being provisioned
-#: cannot be deleted for a while, so it is asked for again.
-_PATIENCE = 600.0
-_SHORTEST_POLL = 0.2
-_LONGEST_POLL = 15.0
-_POLL_GROWTH = 0.1
+if TYPE_CHECKING:
+    from tpuflex.gcp.cloud_resource import CloudResource
+    from tpuflex.gcp.listing import Listing
+
 _OVER = (Lifecycle.ENDED, Lifecycle.FAILED)
+#: States of what computes and is billed: of a queued resource, and of a node.
+_SLICE_RUNS, _NODE_RUNS = "ACTIVE", "READY"
 
 
 class Disposition(StrEnum):
-    """What may be done with something that carries our marker."""
+    """What may be done with something that has our marker or our name."""
 
-    ORPHAN = "orphan"  #: no state knows it: it can be deleted
+    ORPHAN = "orphan"  #: ours, and no state knows it: it can be deleted
+    RUNNING = "running"  #: the same, but it runs, or a slice that runs needs it
     QUOTA_ONLY = "quota only"  #: a state knows it, but it only uses quota
-    UNKNOWN_STACK = "unknown stack"  #: of a stack that is not known here
+    FOREIGN = "foreign"  #: not proved to be ours
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,15 +41,42 @@ class Leftover:
 
     Attributes:
         resource: the resource.
-        stack: the stack that it belongs to, as far as known.
+        maker: the endpoint that it belongs to, or that it looks like.
         disposition: what may be done with it.
         reason: why it is listed, in a few words.
+        named: whether the user has named this slice, so that it may be deleted while it runs.
     """
 
     resource: CloudResource
-    stack: str
+    maker: Maker
     disposition: Disposition
     reason: str
+    named: bool = False
+
+    @property
+    def stack(self) -> str:
+        """The stack that it belongs to, or looks like."""
+        return self.maker.names.stack
+
+    def objection(self, now: CloudResource) -> str:
+        """Why it may not be deleted as it is ``now``; empty if it may."""
+        if runs(now) and not self.named:
+            return f"it runs: to delete it, name it: --slice {now.name}"
+        return ""
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What the user has named.
+
+    Attributes:
+        slices: names of queued resources and nodes that may be deleted while they run.
+        take_over: ids of foreign states whose leftovers are to be treated as ours;
+            :data:`~tpuflex.gcp.ownership.NO_STATE_ID` for what carries none.
+    """
+
+    slices: frozenset[str] = frozenset()
+    take_over: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,62 +86,131 @@ class Here:
     Attributes:
         project: Pulumi project.
         cloud_project: Google Cloud project id.
-        stacks: stacks with a stack file or a state.
+        number: number of that project; empty if it could not be told.
+        stacks: stacks with a stack file, a state, or an id that was seen here.
         known: ids of everything that any state has, or has pending.
+        states: by stack, the ids of its states, present ones and earlier ones.
     """
 
     project: str
     cloud_project: str
+    number: str
     stacks: tuple[str, ...]
     known: frozenset[str]
+    states: Mapping[str, frozenset[str]] = field(default_factory=dict)
 
     @property
-    def owners(self) -> Mapping[str, str]:
-        """Stack by owner marker."""
-        return {Names(self.project, s, ENDPOINT_NAME).owner: s for s in self.stacks}
+    def accounts(self) -> tuple[str, ...]:
+        """Emails of the stacks' service accounts."""
+        ids = (self.names(stack).service_account_id() for stack in self.stacks)
+        return tuple(account_email(id_, self.cloud_project) for id_ in ids)
 
-    @property
-    def accounts(self) -> Mapping[str, str]:
-        """Owner marker by the email of the stack's service account."""
-        names = [Names(self.project, stack, ENDPOINT_NAME) for stack in self.stacks]
-        return {account_email(n.service_account_id(), self.cloud_project): n.owner for n in names}
+    def names(self, stack: str) -> Names:
+        """The names of the endpoint of ``stack``."""
+        return Names(self.project, stack, ENDPOINT_NAME)
 
 
-def leftovers(listing: Listing, here: Here) -> tuple[Leftover, ...]:
+def leftovers(listing: Listing, here: Here, chosen: Chosen) -> tuple[Leftover, ...]:
     """What of ``listing`` is left behind, in the order of deletion."""
-    ids = (*here.known, *(resource.id for resource in listing.resources))
-    holders = {_without_project(id_) for id_ in ids}
-    judged = (_judge(resource, here, holders) for resource in listing.resources)
-    found = [leftover for leftover in judged if leftover is not None]
+    judge = _Judge(listing, here, chosen)
+    judged = (judge.of(resource) for resource in listing.resources)
+    found = _sparing([leftover for leftover in judged if leftover is not None])
     return tuple(sorted(found, key=_rank))
+
+
+def runs(resource: CloudResource) -> bool:
+    """Whether ``resource`` is a slice that runs, or a node of one."""
+    if resource.kind == kinds.NODE:
+        return resource.state == _NODE_RUNS
+    return resource.kind == kinds.SLICE and resource.state == _SLICE_RUNS
 
 
 def _rank(leftover: Leftover) -> tuple[int, str]:
     return kinds.deletion_rank(leftover.resource.kind), leftover.resource.name
 
 
-def _judge(resource: CloudResource, here: Here, holders: Collection[str]) -> Leftover | None:
-    stack = here.owners.get(resource.owner, "")
-    if not stack and resource.project != fit(slug(here.project), 63):
-        return None  # another project's, or it cannot be told whose
-    stack = stack or resource.stack
-    if resource.id in here.known:
-        return _quota_only(resource, stack)
-    if resource.holder and _without_project(resource.holder) in holders:
-        return None  # held by a queued resource that is listed, or known, itself
-    if resource.member and _role_known(resource, here):
-        return None
-    if stack not in here.stacks and not _stack_by_label(stack, here):
-        reason = f"stack {stack} has neither a stack file nor a state here"
-        return Leftover(resource, stack, Disposition.UNKNOWN_STACK, reason)
-    return Leftover(resource, stack, Disposition.ORPHAN, _reason(resource))
+class _Judge:
+    """Judges the resources of one listing, one by one."""
+
+    def __init__(self, listing: Listing, here: Here, chosen: Chosen) -> None:
+        self._here = here
+        self._chosen = chosen
+        ids = (*here.known, *(resource.id for resource in listing.resources))
+        self._holders = {_without_project(id_) for id_ in ids}
+        stacks = dict.fromkeys((*here.stacks, *_labelled(listing, here)))
+        self._makers = [self._maker(stack) for stack in stacks]
+        self._project_label = fit(slug(here.project), 63)
+
+    def of(self, resource: CloudResource) -> Leftover | None:
+        """What may be done with ``resource``; None for what is none of ours or in use."""
+        maker = self._claimed(resource)
+        if maker is None:
+            return None
+        if resource.id in self._here.known:
+            return _quota_only(resource, maker)
+        if resource.holder and _without_project(resource.holder) in self._holders:
+            return None  # held by a queued resource that is listed, or known, itself
+        if resource.member and _role_known(resource, self._here):
+            return None
+        if foreign := differences(resource, maker):
+            return Leftover(resource, maker, Disposition.FOREIGN, reason(foreign))
+        named = resource.name in self._chosen.slices
+        return Leftover(resource, maker, Disposition.ORPHAN, _reason(resource), named)
+
+    def _claimed(self, resource: CloudResource) -> Maker | None:
+        """The endpoint that ``resource`` has most marks of; None if it has none, or is of a kind
+        that tpuflex never makes."""
+        if not resource.kind.made:
+            return None
+        claimed = [maker for maker in self._makers if claims(resource, maker)]
+        if not claimed and resource.marker.project == self._project_label:
+            return self._maker(resource.marker.stack)
+        return min(claimed, key=lambda maker: len(differences(resource, maker)), default=None)
+
+    def _maker(self, stack: str) -> Maker:
+        here = self._here
+        states = here.states.get(stack, frozenset()) | self._chosen.take_over
+        return Maker(here.names(stack), here.cloud_project, here.number, states)
 
 
-def _quota_only(resource: CloudResource, stack: str) -> Leftover | None:
+def _labelled(listing: Listing, here: Here) -> Iterator[str]:
+    """The stacks of this project that labels name: the owner marker proves the spelling."""
+    for resource in listing.resources:
+        stack = resource.marker.stack
+        if stack and resource.marker.owner == here.names(stack).owner:
+            yield stack
+
+
+def _sparing(found: list[Leftover]) -> list[Leftover]:
+    """``found`` with every slice spared that runs and is not named, and with it all that belongs to
+    the same endpoint: without its key, its weights or its network it would not serve."""
+    running = {
+        each.maker.names.owner: each.resource.name
+        for each in found
+        if runs(each.resource) and not (each.named and each.disposition is Disposition.ORPHAN)
+    }
+
+    def spared(leftover: Leftover) -> Leftover:
+        name = running.get(leftover.maker.names.owner)
+        if leftover.disposition is not Disposition.ORPHAN or name is None:
+            return leftover
+        if runs(leftover.resource):
+            if leftover.named:
+                return leftover
+            text = f"{leftover.reason}; to delete it while it runs: --slice {name}"
+        else:
+            text = f"{name} needs it, which runs"
+        return replace(leftover, disposition=Disposition.RUNNING, reason=text)
+
+    return [spared(leftover) for leftover in found]
+
+
+def _quota_only(resource: CloudResource, maker: Maker) -> Leftover | None:
     if resource.kind != kinds.SLICE or lifecycle(resource.state, None) not in _OVER:
         return None
-    reason = f"{describe(resource.state)}; stack {stack} knows it: tpuflex down --stack {stack}"
-    return Leftover(resource, stack, Disposition.QUOTA_ONLY, reason)
+    stack = maker.names.stack
+    text = f"{describe(resource.state)}; stack {stack} knows it: tpuflex down --stack {stack}"
+    return Leftover(resource, maker, Disposition.QUOTA_ONLY, text)
 
 
 def _reason(resource: CloudResource) -> str:
@@ -132,93 +228,3 @@ def _without_project(id_: str) -> str:
 
 def _role_known(resource: CloudResource, here: Here) -> bool:
     return resource.id.replace("deleted:", "").partition("?")[0] in here.known
-
-
-def _stack_by_label(stack: str, here: Here) -> bool:
-    return stack in {fit(slug(known), 63) for known in here.stacks}
-
-
-@dataclass(frozen=True, slots=True)
-class Deleted:
-    """What became of one leftover: gone if ``problem`` is empty."""
-
-    leftover: Leftover
-    problem: str = ""
-
-
-def delete(
-    to_delete: Iterable[Leftover],
-    apis: Apis,
-    *,
-    say: Callable[[str], None],
-    now: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> tuple[Deleted, ...]:
-    """Delete and wait until each is gone; one that cannot be deleted does not stop the others.
-
-    Args:
-        to_delete: what to delete, in whatever order.
-        apis: clients.
-        say: takes a line of progress.
-        now: a monotonic clock in seconds.
-        sleep: waits that many seconds.
-    """
-    waiting = list(to_delete)
-    done: list[Deleted] = []
-    for kind in kinds.KINDS:
-        group = [leftover for leftover in waiting if leftover.resource.kind == kind]
-        done += _delete_group(group, apis, say, now, sleep)
-    return tuple(done)
-
-
-def _delete_group(
-    group: list[Leftover],
-    apis: Apis,
-    say: Callable[[str], None],
-    now: Callable[[], float],
-    sleep: Callable[[float], None],
-) -> list[Deleted]:
-    """Delete resources of one kind side by side."""
-    started = now()
-    deletions = [_Deletion(leftover) for leftover in group]
-    while True:
-        for deletion in deletions:
-            if not deletion.over:
-                deletion.step(apis, say)
-        passed = now() - started
-        if all(deletion.over for deletion in deletions) or passed >= _PATIENCE:
-            return [Deleted(deletion.leftover, deletion.result) for deletion in deletions]
-        sleep(min(_LONGEST_POLL, max(_SHORTEST_POLL, passed * _POLL_GROWTH)))
-
-
-@dataclass
-class _Deletion:
-    """The deletion of one resource."""
-
-    leftover: Leftover
-    accepted: bool = False
-    over: bool = False
-    problem: str = ""
-
-    @property
-    def result(self) -> str:
-        """What went wrong; empty when it is gone."""
-        return self.problem or ("" if self.over else "it is still there")
-
-    def step(self, apis: Apis, say: Callable[[str], None]) -> None:
-        """Ask for the deletion until it is accepted, then look until it is gone."""
-        resource = self.leftover.resource
-        try:
-            if not self.accepted:
-                remove(resource, apis)
-                self.accepted, self.problem = True, ""
-            self.over = gone(resource, apis)
-        except NotFoundError:
-            self.over, self.problem = True, ""
-        except ConflictError as error:
-            self.problem = error.message  # perhaps later
-        except (AccessError, ApiError) as error:
-            self.over, self.problem = True, error.message
-            return
-        if self.over:
-            say(f"  gone     {resource.kind.name} {resource.name}")

@@ -95,7 +95,7 @@ def prove_empty(
     project: str,
     kept: tuple[Kept, ...] = (),
 ) -> Inventory:
-    """Take the inventory until it is empty, and give the last one.
+    """Take the inventory until nothing of ours is in it, and give the last one.
 
     Args:
         take: asks the cloud.
@@ -104,16 +104,18 @@ def prove_empty(
         project: Google Cloud project id, for the error's hint.
         kept: what was not deleted, on request.
 
+    What is not proved to be ours is not waited for: :func:`refuse_foreign` tells it.
+
     Raises:
-        IncompleteTeardownError: after half a minute something is still there, or part of the
-            cloud could not be looked at.
+        IncompleteTeardownError: after half a minute something of ours is still there, or part of
+            the cloud could not be looked at.
     """
     deadline = now() + (_SETTLE_BESIDE_KEPT_SECONDS if kept else _SETTLE_SECONDS)
     inventory = take()
-    while inventory.items and now() < deadline:
+    while inventory.ours and now() < deadline:
         sleep(_POLL_SECONDS)
         inventory = take()
-    if inventory.empty:
+    if not inventory.ours and not inventory.unseen:
         return inventory
     if kept:
         raise IncompleteTeardownError(
@@ -123,18 +125,42 @@ def prove_empty(
     raise IncompleteTeardownError(_what(inventory), hint=_how(inventory, project))
 
 
+def refuse_foreign(inventory: Inventory) -> None:
+    """Check that nothing has our names that is not proved to be ours.
+
+    Raises:
+        IncompleteTeardownError: something has; nobody can tell that it is not billed to us.
+    """
+    if not inventory.foreign:
+        return
+    head = "Nothing of this state is left, but something has its names and is not proved its own:"
+    raise IncompleteTeardownError(
+        "\n".join((head, *foreign_lines(inventory))),
+        hint="Whose it is, and how to share or take over its state: tpuflex sweep",
+    )
+
+
+def foreign_lines(inventory: Inventory) -> list[str]:
+    """A line for each thing that is not proved to be ours."""
+    return [
+        f"  not ours: {item.kind} {item.name} ({item.location}): {item.foreign}"
+        for item in inventory.foreign
+    ]
+
+
 def _what(inventory: Inventory, title: str = "") -> str:
     lines = [
-        *(f"  left: {item.kind} {item.name} ({item.location})" for item in inventory.items),
+        *(f"  left: {item.kind} {item.name} ({item.location})" for item in inventory.ours),
+        *foreign_lines(inventory),
         *(f"  not looked at: {place}" for place in inventory.unseen),
     ]
-    head = "Something is left:" if inventory.items else "It is not proved that nothing is left:"
+    head = "Something is left:" if inventory.ours else "It is not proved that nothing is left:"
     head = title or head
     return "\n".join((head, *lines))
 
 
 def _how(inventory: Inventory, project: str) -> str:
-    if not inventory.items:
+    if not inventory.ours:
         return "Run `tpuflex down` again; it lists everything once more."
     return (
         "After a run that was killed: tpuflex recover, then `tpuflex down` again. What no state "

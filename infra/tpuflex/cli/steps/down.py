@@ -9,10 +9,18 @@ from typing import TYPE_CHECKING
 
 from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.ours import what_is_ours
 from tpuflex.engine.events import EnginePlan
 from tpuflex.errors import ConflictError, EngineError, NotFoundError
 from tpuflex.operate.status import slice_status
-from tpuflex.operate.teardown import Keeper, Kept, kept, prove_empty
+from tpuflex.operate.teardown import (
+    Keeper,
+    Kept,
+    foreign_lines,
+    kept,
+    prove_empty,
+    refuse_foreign,
+)
 from tpuflex.request.outcomes import PROTECTED
 
 if TYPE_CHECKING:
@@ -32,27 +40,34 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     output, stack = invocation.output, cloud.stack
     stack_run = StackRun(invocation, cloud)
     has_state = stack_run.engine.exists()
-    not_deleted = kept(stack_run.engine.resources()) if has_state else ()
+    deployment = stack_run.engine.deployment() if has_state else {}
+    mine = what_is_ours(cloud, deployment)
+    not_deleted = kept(mine.deployment.get("resources") or ())
     protected = any(each.keeper is Keeper.PROTECT for each in not_deleted)
     if not dry_run:
         _refuse_protected(not_deleted)
     plan = EnginePlan(())
     if has_state:
         plan = stack_run.engine.preview_destroy(keep_protected=protected)
-    before = cloud.inventory()
+        plan = EnginePlan(tuple(step for step in plan.steps if step.urn not in mine.foreign))
+    before = mine.inventory(cloud)
     show_planned(invocation, cloud, plan, before)
+    for line in mine.told():
+        output.result(line)
     for each in not_deleted:
         output.result(f"Not deleted: {each}")
     if dry_run:
         output.document({"stack": stack.name, "destroyed": False, **_document(plan, before)})
         return
-    if plan.changes or before.items:
+    if plan.changes or before.ours:
         if not invocation.yes:
             output.confirm(f"Type the stack's name ({stack.name}) to go ahead", expected=stack.name)
+        if mine.foreign:
+            stack_run.engine.replace(mine.deployment)
         if has_state:
             has_state = _destroyed(stack_run, plan, not_deleted, output.progress)
     left = prove_empty(
-        cloud.inventory,
+        lambda: mine.inventory(cloud),
         now=cloud.timing.monotonic,
         sleep=cloud.sleep,
         project=stack.settings.project,
@@ -61,6 +76,7 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     if has_state and not protected:
         with suppress(NotFoundError):
             stack_run.engine.remove()
+    refuse_foreign(left)
     output.document({"stack": stack.name, "destroyed": True, **_document(plan, left)})
     if plan.changes or before.items:
         kinds = dict.fromkeys(item.kind for item in before.items)
@@ -105,14 +121,16 @@ def _refuse_protected(not_deleted: tuple[Kept, ...]) -> None:
 def show_planned(invocation: Invocation, cloud: Cloud, plan: EnginePlan, before: Inventory) -> None:
     """List what will be destroyed, and what it has cost."""
     output, stack = invocation.output, cloud.stack
-    if not plan.changes and not before.items:
+    for line in foreign_lines(before):
+        output.result(line)
+    if not plan.changes and not before.ours:
         output.result(f"Stack {stack.name} is not up: there is nothing to destroy.")
         return
     output.heading(f"To be destroyed: stack {stack.name}")
     output.table(
         # The long column last: on a narrow terminal only that one wraps.
         ("KIND", "LOCATION", "STATE", "NAME"),
-        [(item.kind, item.location, item.detail, item.name) for item in before.items],
+        [(item.kind, item.location, item.detail, item.name) for item in before.ours],
     )
     output.facts((("cost so far", _cost(cloud, invocation.now())),))
     output.result()
@@ -143,6 +161,7 @@ def _document(plan: EnginePlan, inventory: Inventory) -> dict[str, object]:
                 "name": item.name,
                 "location": item.location,
                 "detail": item.detail,
+                "foreign": item.foreign or None,
             }
             for item in inventory.items
         ],

@@ -2,27 +2,30 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import ZONES
+from tpuflex.cli.steps.sweep_report import show
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
-from tpuflex.engine.state import known_ids
-from tpuflex.errors import IncompleteTeardownError
-from tpuflex.gcp.listing import Listing, list_marked
-from tpuflex.operate.sweep import Deleted, Disposition, Here, Leftover, delete, leftovers
+from tpuflex.engine.state import known_ids, state_ids
+from tpuflex.errors import IncompleteTeardownError, NotFoundError, TpuflexError
+from tpuflex.gcp.listing import Listing, list_all
+from tpuflex.operate.sweep import Chosen, Disposition, Here, Leftover, leftovers
+from tpuflex.operate.sweep_deletion import Deleted, delete
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.cli.output import Output
 
 
-def run_sweep(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None:
-    """List the resources that are in no stack's state, and with ``--yes`` delete them.
+def run_sweep(invocation: Invocation, cloud: Cloud, chosen: Chosen) -> None:
+    """List the resources that are in no stack's state, and with ``--yes`` delete what is ours.
 
     Raises:
+        NotFoundError: a slice was named that is not left behind.
         IncompleteTeardownError: something could not be deleted, or could not be listed.
         TpuflexError: a state could not be read; nothing was deleted.
     """
@@ -30,12 +33,11 @@ def run_sweep(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None
     here = known_here(invocation, cloud)
     zones = tuple(dict.fromkeys((*settings.slice.zones, *ZONES)))
     output.progress(f"Asking every service of {settings.project} in {len(zones)} zones …")
-    listing = list_marked(cloud.apis(), settings.project, zones, here.accounts)
-    left = leftovers(listing, here)
-    chosen = (
-        (Disposition.ORPHAN, Disposition.UNKNOWN_STACK) if all_stacks else (Disposition.ORPHAN,)
-    )
-    to_delete = [leftover for leftover in left if leftover.disposition in chosen]
+    listing = list_all(cloud.apis(), settings.project, zones, here.accounts)
+    here, listing = _numbered(here, listing, cloud)
+    left = leftovers(listing, here, chosen)
+    _require_slices(chosen, left)
+    to_delete = [each for each in left if each.disposition is Disposition.ORPHAN]
     deleted: tuple[Deleted, ...] = ()
     if to_delete and invocation.yes:
         deleted = delete(
@@ -45,7 +47,7 @@ def run_sweep(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None
             now=cloud.timing.monotonic,
             sleep=cloud.sleep,
         )
-    show(output, settings.project, left, deleted, listing)
+    show(output, here, left, deleted, listing)
     if to_delete and not invocation.yes:
         output.result()
         output.result("Nothing was deleted. To delete the orphans: tpuflex sweep --yes")
@@ -53,67 +55,43 @@ def run_sweep(invocation: Invocation, cloud: Cloud, *, all_stacks: bool) -> None
 
 
 def known_here(invocation: Invocation, cloud: Cloud) -> Here:
-    """What is in the state of any stack of the backend.
+    """What is in the state of any stack of the backend, and the states that were seen here before.
 
     Raises:
         EngineError: a state cannot be read; its resources would look orphaned without it.
+        AccessError: others may write what this home remembers.
     """
-    project = cloud.stack.project
+    project, seen = cloud.stack.project, cloud.seen_states
     engine = ensure(project.home, invocation.environ, invocation.output.progress)
     target = Target(project.root, cloud.stack.name, engine, cloud.environ)
-    stored = stack_names(target)
-    known = frozenset(id_ for stack in stored for id_ in known_ids(stored_state(target, stack)))
-    stacks = tuple(dict.fromkeys((*project.stack_names(), *stored)))
-    return Here(project.name, cloud.stack.settings.project, stacks, known)
+    states = {stack: stored_state(target, stack) for stack in stack_names(target)}
+    for stack, deployment in states.items():
+        seen.remember(stack, state_ids(deployment))
+    known = frozenset(id_ for deployment in states.values() for id_ in known_ids(deployment))
+    by_stack = seen.by_stack()
+    stacks = tuple(dict.fromkeys((*project.stack_names(), *states, *by_stack)))
+    return Here(project.name, cloud.stack.settings.project, "", stacks, known, by_stack)
 
 
-def show(
-    output: Output,
-    project: str,
-    left: tuple[Leftover, ...],
-    deleted: tuple[Deleted, ...],
-    listing: Listing,
-) -> None:
-    """Print the leftovers, and what became of each."""
-    problems = {id(item.leftover): item.problem for item in deleted}
-    output.document(
-        {
-            "project": project,
-            "complete": not listing.unseen,
-            "unseen": list(listing.unseen),
-            "leftovers": [
-                {
-                    "kind": leftover.resource.kind.name,
-                    "name": leftover.resource.name,
-                    "location": leftover.resource.location,
-                    "stack": leftover.stack,
-                    "state": leftover.resource.state or None,
-                    "standing": leftover.disposition.value,
-                    "reason": leftover.reason,
-                    "deleted": problems.get(id(leftover)) == "",
-                    "problem": problems.get(id(leftover)) or None,
-                }
-                for leftover in left
-            ],
-        }
-    )
-    if left:
-        output.table(
-            ("KIND", "NAME", "LOCATION", "STATE", "STACK", "WHY"),
-            [
-                (
-                    leftover.resource.kind.name,
-                    leftover.resource.name,
-                    leftover.resource.location,
-                    leftover.resource.state,
-                    leftover.stack,
-                    problems.get(id(leftover), leftover.reason) or "deleted",
-                )
-                for leftover in left
-            ],
+def _numbered(here: Here, listing: Listing, cloud: Cloud) -> tuple[Here, Listing]:
+    """Both with the project's number, if there is anything that it tells about; if it cannot be
+    told, the list is incomplete."""
+    if not any(resource.kind.shared_names for resource in listing.resources):
+        return here, listing
+    try:
+        return replace(here, number=cloud.project_number), listing
+    except TpuflexError as error:
+        return here, Listing(listing.resources, (*listing.unseen, error.message))
+
+
+def _require_slices(chosen: Chosen, left: tuple[Leftover, ...]) -> None:
+    """Check that every named slice is among what is left, so that a slip is not overlooked."""
+    unknown = sorted(chosen.slices - {each.resource.name for each in left})
+    if unknown:
+        raise NotFoundError(
+            f"--slice {unknown[0]}: nothing of that name is left behind; nothing was deleted.",
+            hint="See what is: tpuflex sweep",
         )
-    elif not listing.unseen:
-        output.result(f"Nothing is left behind in {project}: every service was asked.")
 
 
 def require_complete(listing: Listing, deleted: tuple[Deleted, ...]) -> None:
@@ -126,10 +104,7 @@ def require_complete(listing: Listing, deleted: tuple[Deleted, ...]) -> None:
     if not failed and not listing.unseen:
         return
     lines = [
-        *(
-            f"  left: {d.leftover.resource.kind.name} {d.leftover.resource.name}: {d.problem}"
-            for d in failed
-        ),
+        *(f"  left: {d.leftover.resource.told}: {d.problem}" for d in failed),
         *(f"  not listed: {place}" for place in listing.unseen),
     ]
     head = "Something is left:" if failed else "The list is incomplete:"

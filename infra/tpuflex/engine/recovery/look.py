@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.gcp.cloud_resource import described, short_name
 from tpuflex.gcp.kinds import (
     NODE,
     SLICE,
     Inputs,
     Kind,
-    Place,
     of_type,
-    places,
 )
-from tpuflex.gcp.listing import list_slices, state_of
-from tpuflex.gcp.markers import mark_asked, mark_found
+from tpuflex.gcp.listing import list_slices
+from tpuflex.gcp.markers import marker_asked
+from tpuflex.gcp.ownership import not_as_asked, reason
+from tpuflex.gcp.places import Place, places
+from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.slices import take_snapshot
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
@@ -27,7 +29,9 @@ from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import ranked
 
 if TYPE_CHECKING:
-    from tpuflex.gcp.listing import Apis, CloudResource
+    from tpuflex.gcp.cloud_resource import CloudResource
+    from tpuflex.gcp.listing import Apis
+    from tpuflex.gcp.transport import JsonObject
 
 
 class Presence(StrEnum):
@@ -49,12 +53,14 @@ class LookResult:
         id: the id under which it is (or would be) known to the plugin.
         detail: why, for people.
         being_deleted: whether it is being deleted.
+        described: whether its API has said what it is, and not only refused to.
     """
 
     presence: Presence
     id: str = ""
     detail: str = ""
     being_deleted: bool = False
+    described: bool = True
 
 
 class Look(Protocol):
@@ -76,8 +82,14 @@ class Look(Protocol):
 class CloudLook:
     """Looks with our own clients, so that what is not ours never gets near the state."""
 
-    def __init__(self, apis: Apis) -> None:
+    def __init__(self, apis: Apis, states: Collection[str] = ()) -> None:
+        """Args:
+        apis: clients.
+        states: ids of states whose resources are ours, beside the id that was asked for.
+        """
         self._apis = apis
+        self._states = frozenset(states)
+        self._numbers: dict[str, str] = {}
 
     def __call__(self, type_: str, inputs: Inputs) -> LookResult:
         """What there is of a resource of ``type_`` that was asked for with ``inputs``."""
@@ -97,8 +109,8 @@ class CloudLook:
 
     def generations(self, inputs: Inputs) -> tuple[LookResult, ...]:
         """As :meth:`Look.generations`."""
-        owner = mark_asked(SLICE, inputs)
-        if not (owner and places(QUEUED_RESOURCE, inputs)):
+        asked = marker_asked(SLICE, inputs)
+        if not (asked.owner and places(QUEUED_RESOURCE, inputs)):
             return ()
         listing = list_slices(self._apis, inputs["project"], tuple(inputs["zones"]))
         if listing.unseen:
@@ -107,7 +119,9 @@ class CloudLook:
         for resource in listing.resources:
             id_ = _request_of(resource, inputs)
             generation = _generation(id_, inputs)
-            if resource.owner == owner and generation is not None:
+            # Its name is right if it is a generation.
+            foreign = not_as_asked(resource, asked, resource.name, "", self._states)
+            if generation is not None and not foreign:
                 here = {**inputs, "zones": [resource.location], "queuedResourceId": id_}
                 (place,) = places(QUEUED_RESOURCE, here)
                 results.setdefault((generation, place.id), LookResult(Presence.OURS, place.id))
@@ -128,27 +142,54 @@ class CloudLook:
         except AccessError as error:
             if kind.shared_names:
                 detail = "the name is taken in another project"
-                return LookResult(Presence.FOREIGN, place.id, detail)
+                return LookResult(Presence.FOREIGN, place.id, detail, described=False)
             return LookResult(Presence.UNKNOWN, place.id, error.message)
         except ApiError as error:
             return LookResult(Presence.UNKNOWN, place.id, error.message)
-        return judged(kind, inputs, answer, place)
+        try:
+            number = self._number(kind, inputs)
+        except TpuflexError as error:
+            return LookResult(Presence.UNKNOWN, place.id, error.message)
+        return judged(kind, inputs, answer, place, number, self._states)
+
+    def _number(self, kind: Kind, inputs: Inputs) -> str:
+        """Number of the project of ``inputs``; empty where it does not matter."""
+        project = str(inputs.get("project") or "")
+        if not kind.shared_names:
+            return ""
+        if project not in self._numbers:
+            self._numbers[project] = project_number(self._apis.resourcemanager, project)
+        return self._numbers[project]
 
 
-def judged(kind: Kind, inputs: Inputs, answer: Mapping[str, Any], place: Place) -> LookResult:
-    """Whether ``answer`` is what was asked for with ``inputs``: it carries the same marker."""
-    asked, has = mark_asked(kind, inputs), mark_found(kind, answer)
-    if not asked:
+def judged(
+    kind: Kind,
+    inputs: Inputs,
+    answer: JsonObject,
+    place: Place,
+    number: str,
+    states: Collection[str],
+) -> LookResult:
+    """Whether ``answer`` is what was asked for with ``inputs``: all of its marks agree.
+
+    Args:
+        kind: its kind.
+        inputs: the program's inputs.
+        answer: what its API says of it.
+        place: where it was asked for.
+        number: number of the project of ``inputs``.
+        states: ids of states that count beside the one in ``inputs``.
+    """
+    asked = marker_asked(kind, inputs)
+    if not asked.owner:
         return LookResult(
             Presence.UNKNOWN, place.id, "it exists, but nothing was asked for that marks it as ours"
         )
-    if asked != has:
-        return LookResult(
-            Presence.FOREIGN,
-            place.id,
-            f"it is marked {has!r}" if has else "it carries no mark of ours",
-        )
-    return LookResult(Presence.OURS, place.id, being_deleted=state_of(answer) == "DELETING")
+    there = described(kind, answer, name=short_name(answer), place="", id_=place.id)
+    name = place.id.rpartition("/")[2]
+    if foreign := not_as_asked(there, asked, name, number, states):
+        return LookResult(Presence.FOREIGN, place.id, reason(foreign))
+    return LookResult(Presence.OURS, place.id, being_deleted=there.state == "DELETING")
 
 
 def _request_of(resource: CloudResource, inputs: Inputs) -> str:

@@ -15,7 +15,7 @@ from typing import Any
 
 from tpuflex.engine.recovery.look import Look, LookResult
 from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
-from tpuflex.gcp.kinds import places
+from tpuflex.gcp.places import places
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.request.name import RequestName
 

@@ -30,7 +30,8 @@ from tpuflex.engine.state import (
     resources,
     with_pending,
 )
-from tpuflex.gcp.kinds import Inputs, of_type, unknown
+from tpuflex.gcp.kinds import Inputs, of_type
+from tpuflex.gcp.places import unknown
 from tpuflex.naming import QUEUED_RESOURCE
 
 if TYPE_CHECKING:

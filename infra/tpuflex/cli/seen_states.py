@@ -1,0 +1,110 @@
+"""The ids of the states that this home has seen, kept in its private files.
+
+What a state made is ours by the state's id, and the state is gone after a `tpuflex down`, or lost.
+Then this memory tells that what is left in the cloud was ours. A home that has not seen a state
+takes its resources for somebody else's, so nothing is lost with these files but the right to sweep.
+
+One file for each id and stack, so that two commands that run at once cannot lose each other's.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import NamedTemporaryFile
+
+from tpuflex.errors import AccessError, EngineError
+from tpuflex.naming import digest, is_state_id
+
+_DIRECTORY = "state-ids"
+#: Bits that let others write.
+_OTHERS_MAY_WRITE = 0o022
+
+
+@dataclass(frozen=True, slots=True)
+class SeenStates:
+    """The ids of the states of one Pulumi project that a home has seen.
+
+    Attributes:
+        home: state directory of tpuflex.
+        project: Pulumi project.
+    """
+
+    home: Path
+    project: str
+
+    def remember(self, stack: str, ids: Iterable[str]) -> None:
+        """Note that ``ids`` are those of states of ``stack``."""
+        for id_ in ids:
+            if not is_state_id(id_):
+                raise ValueError(f"{id_!r} is no state id")
+            file = self._directory / f"{id_}-{digest(self.project, stack, length=8)}.json"
+            if not file.exists():
+                self._write(file, {"id": id_, "project": self.project, "stack": stack})
+
+    def by_stack(self) -> Mapping[str, frozenset[str]]:
+        """The ids by stack.
+
+        Raises:
+            EngineError: a file is damaged.
+            AccessError: a file belongs to another user, or others may write it.
+        """
+        found: defaultdict[str, set[str]] = defaultdict(set)
+        for file in sorted(self._directory.glob("*.json")):
+            _require_private(file)
+            entry = _read(file)
+            if entry["project"] == self.project:
+                found[entry["stack"]].add(entry["id"])
+        return {stack: frozenset(ids) for stack, ids in found.items()}
+
+    def of(self, stack: str) -> frozenset[str]:
+        """The ids of ``stack``; raises as :meth:`by_stack`."""
+        return self.by_stack().get(stack, frozenset())
+
+    @property
+    def _directory(self) -> Path:
+        return self.home / _DIRECTORY
+
+    def _write(self, file: Path, entry: Mapping[str, str]) -> None:
+        """Write ``entry`` so that ``file`` is whole, or not there."""
+        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        # A temporary file is made with mode 0600.
+        with NamedTemporaryFile(
+            "w", dir=self._directory, suffix=".tmp", encoding="utf-8", delete=False
+        ) as temporary:
+            json.dump(entry, temporary)
+        Path(temporary.name).replace(file)
+
+
+def _require_private(file: Path) -> None:
+    found = file.stat()
+    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
+        raise AccessError(
+            f"{file} belongs to another user, or others may write it; it says whose resources are "
+            "ours to delete.",
+            hint=f"If you trust it: chown $(id -u) {file} && chmod 600 {file}. Else delete it.",
+        )
+
+
+def _read(file: Path) -> Mapping[str, str]:
+    try:
+        entry = json.loads(file.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise _damaged(file) from error
+    texts = ("id", "project", "stack")
+    if not isinstance(entry, dict) or not all(isinstance(entry.get(key), str) for key in texts):
+        raise _damaged(file)
+    if not is_state_id(entry["id"]):
+        raise _damaged(file)
+    return entry
+
+
+def _damaged(file: Path) -> EngineError:
+    return EngineError(
+        f"{file} is damaged.",
+        hint="Delete it. What that state has left behind is then listed as foreign: tpuflex sweep.",
+    )

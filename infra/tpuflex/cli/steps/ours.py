@@ -1,0 +1,57 @@
+"""What of a stack's state, and of the cloud, a `tpuflex down` may delete."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.engine.events import name_of
+from tpuflex.engine.foreign import foreign_in, forgotten
+from tpuflex.engine.recovery.look import CloudLook
+from tpuflex.engine.state import Stored, known_ids, state_ids
+from tpuflex.gcp.ownership import NO_STATE_ID
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.gcp.inventory import Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class Ours:
+    """What is ours.
+
+    Attributes:
+        deployment: the state, without what is somebody else's by now.
+        foreign: why that is not ours, by URN.
+        states: ids of the states that are ours.
+    """
+
+    deployment: Stored
+    foreign: Mapping[str, str]
+    states: frozenset[str]
+
+    def inventory(self, cloud: Cloud) -> Inventory:
+        """Everything in the cloud that has the stack's names; what is proved ours is told apart."""
+        return cloud.inventory(self.states, known_ids(self.deployment))
+
+    def told(self) -> Iterator[str]:
+        """A line for each thing in the state that is not ours any more."""
+        for urn, why in self.foreign.items():
+            yield f"Not deleted: {name_of(urn)} is in the state, but not ours any more: {why}"
+
+
+def what_is_ours(cloud: Cloud, deployment: Stored) -> Ours:
+    """What of ``deployment``, empty if there is none, and of the cloud is ours; its state ids are
+    remembered, so that what a teardown leaves can still be proved ours.
+
+    Raises:
+        EngineError, AccessError: what this home remembers is damaged, or others may write it.
+    """
+    stack, seen = cloud.stack.name, cloud.seen_states
+    own = state_ids(deployment)
+    seen.remember(stack, own)
+    # A state of a version that gave no ids has made things without one.
+    without = frozenset() if own or not deployment else frozenset({NO_STATE_ID})
+    foreign = foreign_in(deployment, CloudLook(cloud.apis(), own))
+    return Ours(forgotten(deployment, foreign), foreign, own | seen.of(stack) | without)

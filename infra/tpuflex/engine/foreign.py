@@ -1,0 +1,93 @@
+"""What a state knows and the cloud has from somebody else by now, and the state without it.
+
+A state knows a resource by its name. When its resource was deleted behind its back, and another
+state has made one under that name, the plugin of the first would delete it: it asks for no marks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING
+
+from tpuflex.engine.recovery.look import Presence
+from tpuflex.engine.state import Stored, is_cloud, pending, resources
+from tpuflex.gcp.kinds import of_type
+from tpuflex.naming import QUEUED_RESOURCE
+
+if TYPE_CHECKING:
+    from tpuflex.engine.recovery.look import Look, LookResult
+
+#: Looks under way at once.
+_AT_ONCE = 8
+
+
+def foreign_in(deployment: Stored, look: Look) -> Mapping[str, str]:
+    """What of ``deployment`` is not ours in the cloud any more: why, by URN.
+
+    Only what the cloud has described; what cannot be read is not told apart. Slices are left out:
+    their provider deletes nothing whose marks are not those that it was given.
+    """
+    asked = [one for one in resources(deployment) if _has_marks(one)]
+
+    def seen(resource: Stored) -> LookResult:
+        return look(resource["type"], resource.get("inputs") or {})
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        looked = list(zip(asked, pool.map(seen, asked), strict=True))
+    found = {
+        one["urn"]: result.detail
+        for one, result in looked
+        if result.presence is Presence.FOREIGN and result.described
+    }
+    within = {
+        one["urn"]: "it belongs to something that is not ours"
+        for one in resources(deployment)
+        if _has_no_marks(one) and found.keys() & {*_dependencies(one)}
+    }
+    return {**within, **found}
+
+
+def forgotten(deployment: Stored, urns: Collection[str]) -> Stored:
+    """``deployment`` without the resources ``urns``, so that the engine never touches them."""
+
+    def free(resource: Stored) -> Stored:
+        """``resource``, depending on none of them."""
+        named = resource.get("propertyDependencies") or {}
+        changed = {
+            "dependencies": _without(resource.get("dependencies"), urns),
+            "propertyDependencies": {key: _without(of, urns) for key, of in named.items()},
+            "deletedWith": ""
+            if resource.get("deletedWith") in urns
+            else resource.get("deletedWith"),
+        }
+        return {**resource, **{key: value for key, value in changed.items() if key in resource}}
+
+    kept = [free(one) for one in resources(deployment) if one["urn"] not in urns]
+    operations = [op for op in pending(deployment) if op["resource"]["urn"] not in urns]
+    return {
+        **deployment,
+        "resources": kept,
+        **({"pending_operations": operations} if "pending_operations" in deployment else {}),
+    }
+
+
+def _has_marks(resource: Stored) -> bool:
+    kind = of_type(resource["type"])
+    asked = kind is not None and kind.found_by == "api" and resource["type"] != QUEUED_RESOURCE
+    return asked and is_cloud(resource)
+
+
+def _has_no_marks(resource: Stored) -> bool:
+    kind = of_type(resource["type"])
+    return kind is not None and kind.found_by != "api" and is_cloud(resource)
+
+
+def _dependencies(resource: Stored) -> Iterator[str]:
+    yield from resource.get("dependencies") or ()
+    for urns in (resource.get("propertyDependencies") or {}).values():
+        yield from urns or ()
+
+
+def _without(urns: Collection[str] | None, gone: Collection[str]) -> list[str]:
+    return [urn for urn in urns or () if urn not in gone]
