@@ -30,9 +30,9 @@ STATE_ID = "tpuflex:tpu:StateId"
 STATE_ID_BYTES = 10
 
 #: What a secret of the endpoint is for: part of its name, and the name of its file on the host.
-SecretRole = Literal["api-key", "hf-token"]
+SecretRole = Literal["api-key", "hf-token", "metrics-key"]
 SECRET_ROLES: tuple[SecretRole, ...] = get_args(SecretRole)
-API_KEY, HF_TOKEN = SECRET_ROLES
+API_KEY, HF_TOKEN, METRICS_KEY = SECRET_ROLES
 
 #: Logical name of the endpoint that the project's own program deploys. The command line
 #: finds the endpoint's bucket, secrets and slice by ``Names(project, stack, ENDPOINT_NAME)``.

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.errors import InterruptedByUser, NotFoundError, TpuflexError, WeightsError
-from tpuflex.naming import API_KEY, HF_TOKEN
+from tpuflex.naming import API_KEY, HF_TOKEN, METRICS_KEY
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
     Choice,
@@ -201,10 +201,14 @@ def ensure_secrets(cloud: Cloud, say: Say) -> None:
         TpuflexError: Secret Manager refused.
     """
     pinned = cloud.stack.settings.secrets
-    before = {version.number for version in cloud.secrets.list_versions(cloud.secret(API_KEY))}
-    version = cloud.secrets.ensure_api_key(cloud.secret(API_KEY), pinned.api_key_version)
-    if version.number not in before:
-        say(f"  created  API key, version {version.number} of {cloud.stack.names.secret(API_KEY)}")
+    for role, what in {API_KEY: "API key", METRICS_KEY: "metrics key"}.items():
+        number = pinned.versions.get(role)
+        if number is None:
+            continue
+        before = {version.number for version in cloud.secrets.list_versions(cloud.secret(role))}
+        version = cloud.secrets.ensure_api_key(cloud.secret(role), number)
+        if version.number not in before:
+            say(f"  created  {what}, version {version.number} of {cloud.stack.names.secret(role)}")
     if pinned.hf_token_version is None:
         return
     numbers = {version.number for version in cloud.secrets.list_versions(cloud.secret(HF_TOKEN))}

@@ -6,7 +6,8 @@ import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
-from tpuflex.naming import API_KEY, HF_TOKEN, SECRET_ROLES, SecretRole
+from tpuflex.naming import SECRET_ROLES, SecretRole
+from tpuflex.settings.model import version_setting
 
 
 @click.group(cls=Commands)
@@ -21,7 +22,7 @@ def secrets() -> None:
 @stack_name
 @pass_invocation
 def ensure(invocation: Invocation) -> None:
-    """Create the API key of the pinned version if it does not exist."""
+    """Create the API key and the metrics key of the pinned versions if they do not exist."""
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.prepare import ensure_secrets
     from tpuflex.cli.steps.secrets import ensure_containers
@@ -40,7 +41,8 @@ def ensure(invocation: Invocation) -> None:
 def put(invocation: Invocation, role: SecretRole) -> None:
     """Add a version of a secret; the value is read from standard input.
 
-    On a terminal the value is prompted for without echo. Works before the first `up`: Pulumi
+    On a terminal the value is prompted for without echo. An api-key may have several lines, a key
+    for a client on each; tpuflex itself uses the first. Works before the first `up`: Pulumi
     then creates the secret's container, with everything that it needs.
     """
     from tpuflex.cli.cloud import connect
@@ -53,10 +55,9 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     ensure_containers(invocation, cloud)
     version = cloud.secrets.add_version(cloud.secret(role), value)
     invocation.output.document({"name": version.name, "version": version.number})
-    key = {API_KEY: "api_key_version", HF_TOKEN: "hf_token_version"}[role]
     invocation.output.result(
         f"Added version {version.number} of {role}. The stack file chooses it with "
-        f"tpuflex:secrets.{key}: {version.number}"
+        f"tpuflex:secrets.{version_setting(role)}: {version.number}"
     )
 
 

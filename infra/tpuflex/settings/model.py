@@ -13,7 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from tpuflex.catalog.zones import region_of
-from tpuflex.naming import API_KEY, HF_TOKEN, SecretRole
+from tpuflex.naming import SECRET_ROLES, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import AllowedCidr, ExtraFiles, Frozen, SubnetworkCidr, WeightsSource
 from tpuflex.settings.serving import ServingSettings
@@ -142,19 +142,28 @@ class NetworkSettings(Frozen):
     the image has to be in Artifact Registry; `internet` is everything, through NAT."""
 
 
+def version_setting(role: SecretRole) -> str:
+    """Name of the setting that pins the version of the secret for ``role``."""
+    return f"{role.replace('-', '_')}_version"
+
+
 class SecretsSettings(Frozen):
     """Pinned Secret Manager versions; the values never pass through Pulumi."""
 
     api_key_version: int = Field(default=1, ge=1)
-    """Version of the serving API key. To rotate, add a version and raise this number."""
+    """Version of the serving API key. To rotate, add a version and raise this number. Its value may
+    hold several keys, one per line, for clients that have a key each."""
 
     hf_token_version: int | None = Field(default=None, ge=1)
     """Version of the Hugging Face token that the container gets as a file; none by default."""
 
+    metrics_key_version: int | None = Field(default=None, ge=1)
+    """Version of a key that reads `/metrics` and nothing else, for collectors; none by default."""
+
     @property
     def versions(self) -> dict[SecretRole, int]:
         """The pinned version of each secret that the stack uses, by its role."""
-        pinned = {API_KEY: self.api_key_version, HF_TOKEN: self.hf_token_version}
+        pinned = {role: getattr(self, version_setting(role)) for role in SECRET_ROLES}
         return {role: number for role, number in pinned.items() if number is not None}
 
 
@@ -181,7 +190,7 @@ class StackSettings(Frozen):
     may connect to, by default to Google's APIs only."""
 
     secrets: SecretsSettings = SecretsSettings()
-    """Pinned versions of the API key and the Hugging Face token."""
+    """Pinned versions of the API key, the Hugging Face token and the metrics key."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -70,7 +70,7 @@ def reach(cloud: Cloud, status: SliceStatus) -> str:
 
 
 def api_key(cloud: Cloud) -> str:
-    """The serving API key, from Secret Manager.
+    """The serving API key, from Secret Manager: the first one, where clients have a key each.
 
     Raises:
         NotFoundError: the pinned version does not exist.
@@ -78,7 +78,8 @@ def api_key(cloud: Cloud) -> str:
     """
     settings, names = cloud.stack.settings, cloud.stack.names
     number = settings.secrets.api_key_version
-    return cloud.secrets.access(names.secret_version(settings.project, API_KEY, number))
+    value = cloud.secrets.access(names.secret_version(settings.project, API_KEY, number))
+    return value.strip().partition("\n")[0].strip()
 
 
 def summary(answer: Answer) -> str:

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 import click
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.naming import HF_TOKEN, SecretRole
+from tpuflex.settings.model import version_setting
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -33,7 +35,7 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
         StackRun(invocation, cloud).up_secrets()
 
 
-def require_role(stack: OpenStack, role: str) -> None:
+def require_role(stack: OpenStack, role: SecretRole) -> None:
     """Refuse a secret that the stack does not use: it has no container.
 
     Raises:
@@ -41,24 +43,28 @@ def require_role(stack: OpenStack, role: str) -> None:
     """
     if role not in stack.settings.secrets.versions:
         finding = Finding(
-            "tpuflex:secrets.hf_token_version",
+            f"tpuflex:secrets.{version_setting(role)}",
             "is not set, so the stack has no such secret",
-            "Write hf_token_version: 1.",
+            f"Write {version_setting(role)}: 1.",
         )
         raise SettingsError(stack.file.name, (finding,))
 
 
-def read_value(role: str) -> str:
+def read_value(role: SecretRole) -> str:
     """The value of a secret: prompted for without echo, or read from standard input.
 
+    An API key may have several lines, a key on each.
+
     Raises:
-        click.UsageError: the value is empty, or has more than one line.
+        click.UsageError: the value is empty, has characters that no key has, or too many lines.
     """
     if sys.stdin.isatty():
         value = click.prompt(f"Value of {role}", hide_input=True, err=True)
     else:
         value = sys.stdin.read()
-    text = str(value).removesuffix("\n")
-    if not text or "\n" in text:
+    lines = str(value).removesuffix("\n").split("\n")
+    if not all(lines) or (len(lines) > 1 and role == HF_TOKEN):
         raise click.UsageError("The value must be one line that is not empty.")
-    return text
+    if not all("!" <= letter <= "~" for line in lines for letter in line):
+        raise click.UsageError("The value may have visible ASCII characters only, and no spaces.")
+    return "\n".join(lines)

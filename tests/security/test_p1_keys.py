@@ -1,0 +1,101 @@
+"""P1: keys of clients and collectors, from the command line to the host's configuration."""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import cast
+
+import click
+import pytest
+
+from tests.unit.stack_sections import sections
+from tpuflex.boot.config import boot_config
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.prepare import ensure_secrets
+from tpuflex.cli.steps.ask import api_key
+from tpuflex.cli.steps.secrets import read_value
+from tpuflex.gcp.secrets import SecretVersion
+from tpuflex.naming import API_KEY, HF_TOKEN, METRICS_KEY, Names, SecretRole
+from tpuflex.settings.load import parse
+
+NAMES = Names("p", "s", "e")
+
+
+@dataclass
+class Secrets:
+    """Secret Manager with one value for everything."""
+
+    value: str = "key"
+    made: list[str] = field(default_factory=list)
+
+    def access(self, _version: str) -> str:
+        return self.value
+
+    def list_versions(self, _secret: str) -> tuple[SecretVersion, ...]:
+        return ()
+
+    def ensure_api_key(self, secret: str, number: int) -> SecretVersion:
+        self.made.append(secret)
+        return SecretVersion(secret, number, "ENABLED")
+
+
+def cloud(secrets: Secrets, **pinned: int) -> Cloud:
+    """A cloud that is its secrets only."""
+    settings = parse(sections({"secrets": pinned}), "test")
+    stack = SimpleNamespace(settings=settings, names=NAMES, name="s")
+    double = SimpleNamespace(stack=stack, secrets=secrets, secret=NAMES.secret)
+    return cast("Cloud", double)
+
+
+def test_metrics_key_is_made_on_demand() -> None:
+    """A collector's key is made when the stack file pins a version of it, and not before."""
+    without, with_ = Secrets(), Secrets()
+    ensure_secrets(cloud(without), lambda _line: None)
+    ensure_secrets(cloud(with_, metrics_key_version=1), lambda _line: None)
+    assert without.made == [NAMES.secret(API_KEY)]
+    assert with_.made == [NAMES.secret(API_KEY), NAMES.secret(METRICS_KEY)]
+
+
+def test_host_is_told_of_the_metrics_key() -> None:
+    """The pinned version of the metrics key reaches the host's configuration, by its role."""
+    settings = parse(sections({"secrets": {"metrics_key_version": 2}}), "test")
+    secrets = boot_config(settings, NAMES, "0" * 64).secrets
+    assert [secret.role for secret in secrets] == [API_KEY, METRICS_KEY]
+    assert secrets[1].version.endswith(f"/secrets/{NAMES.secret(METRICS_KEY)}/versions/2")
+
+
+@pytest.mark.parametrize("value", ["first", "first\nsecond", " first \r\nsecond\n", "\nfirst\n"])
+def test_tpuflex_asks_with_the_first_key(value: str) -> None:
+    """Where clients have a key each, tpuflex uses the first one."""
+    assert api_key(cloud(Secrets(value))) == "first"
+
+
+@pytest.mark.parametrize(
+    ("role", "typed", "value"),
+    [
+        (API_KEY, "one\n", "one"),
+        (API_KEY, "one\ntwo\n", "one\ntwo"),
+        (METRICS_KEY, "one\ntwo", "one\ntwo"),
+        (HF_TOKEN, "hf_1\n", "hf_1"),
+        (HF_TOKEN, "hf_1\nhf_2\n", None),
+        (API_KEY, "", None),
+        (API_KEY, "\n", None),
+        (API_KEY, "one\n\ntwo\n", None),
+        (API_KEY, "with space\n", None),
+        (API_KEY, "one\r\n", None),
+        (API_KEY, "ключ\n", None),
+        (API_KEY, "\x1b[31mred\n", None),
+    ],
+)
+def test_only_keys_are_accepted(
+    monkeypatch: pytest.MonkeyPatch, role: SecretRole, typed: str, value: str | None
+) -> None:
+    """A value that the host would refuse is refused before it is stored."""
+    monkeypatch.setattr("sys.stdin", io.StringIO(typed))
+    if value is None:
+        with pytest.raises(click.UsageError):
+            read_value(role)
+    else:
+        assert read_value(role) == value
