@@ -12,22 +12,30 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 @stack_name
 @as_json
 @verbose
+@click.option(
+    "--take-over",
+    is_flag=True,
+    help="Also adopt what another state of this stack has made: one that is lost.",
+)
 @pass_invocation
-def recover(invocation: Invocation) -> None:
+def recover(invocation: Invocation, take_over: bool) -> None:
     """Repair the stack's state after a run was killed.
 
     Breaks the state's lock if the process that holds it is dead, and looks in the cloud for
     everything that the killed run had begun: what exists is adopted into the state, what does
-    not is cleared. A lost state is rebuilt from what exists. The cloud itself is not changed.
+    not is cleared. The cloud itself is not changed. A lost state is rebuilt from what exists with
+    --take-over: without it, what another state has made is listed and left to that state.
     Exit code 0: the state is complete, and `tpuflex up` or `tpuflex down` can go on; 8:
     something has to be decided by hand.
 
     \b
     After a crash or kill -9:
       tpuflex recover && tpuflex up
+    After the state itself was lost:
+      tpuflex recover --take-over
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.recover import run_recover
 
     stack = invocation.open_stack()
-    run_recover(invocation, connect(invocation, stack))
+    run_recover(invocation, connect(invocation, stack), take_over=take_over)

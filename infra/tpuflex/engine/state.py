@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
+from tpuflex.gcp.kinds import FIXED_DESCRIPTION
 from tpuflex.gcp.places import places
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID, is_state_id
 
@@ -68,8 +69,9 @@ def state_ids(deployment: Stored) -> frozenset[str]:
 
 
 def is_cloud(resource: Stored) -> bool:
-    """Whether a provider makes ``resource``: no component, no provider."""
-    return bool(resource.get("custom")) and not is_provider(resource)
+    """Whether ``resource`` is something in the cloud: no component, no provider, no state id."""
+    made = bool(resource.get("custom")) and not is_provider(resource)
+    return made and resource.get("type") != STATE_ID
 
 
 def is_provider(resource: Stored) -> bool:
@@ -135,7 +137,10 @@ def settled(deployment: Stored, asked: Mapping[str, Mapping[str, Any]]) -> Store
             return resource
         said = {key: value for key, value in inputs.items() if key in CLIENT_SIDE}
         outputs = {**resource["outputs"], **said}
-        return {**resource, "inputs": {**inputs}, "outputs": outputs}
+        kept = {}
+        if resource["type"] in FIXED_DESCRIPTION and "description" in outputs:
+            kept = {"description": outputs["description"]}  # and no change is planned
+        return {**resource, "inputs": {**inputs, **kept}, "outputs": outputs}
 
     return {**deployment, "resources": [settle(r) for r in resources(deployment)]}
 

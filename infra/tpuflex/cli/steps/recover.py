@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.first_up import refusal
 from tpuflex.engine.backend import backend_url
 from tpuflex.engine.recovery.lock import sole_recovery
 from tpuflex.engine.recovery.look import CloudLook
+from tpuflex.engine.recovery.owners import taken
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.recovery.report import Recovery, Settlement, counted
+from tpuflex.engine.recovery.take_over import TakeOver
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import Lock, ThisMachine, break_locks, locks
 from tpuflex.errors import EngineError
+from tpuflex.gcp.ownership import NO_STATE_ID
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -37,22 +42,29 @@ class Cleared:
     files: tuple[Path, ...] = ()
 
 
-def run_recover(invocation: Invocation, cloud: Cloud) -> None:
+def run_recover(invocation: Invocation, cloud: Cloud, *, take_over: bool = False) -> None:
     """Repair the state of the stack of ``cloud`` and report what was done.
+
+    Args:
+        invocation: the command.
+        cloud: the stack's cloud.
+        take_over: whether to adopt what another state of the stack has made.
 
     Raises:
         EngineError: the lock's owner is alive, another recovery is running, or something could
-            not be settled.
+            not be settled; or another state has made what is there.
         TpuflexError: the cloud or the engine failed; nothing was lost.
     """
     stack = cloud.stack
     stack_run = StackRun(invocation, cloud)
     directory = file_backend(backend_url(stack_run.target)) or stack.project.home
     with sole_recovery(directory, stack.project.name, stack.name):
-        _recover_alone(invocation, cloud, stack_run)
+        _recover_alone(invocation, cloud, stack_run, take_over)
 
 
-def _recover_alone(invocation: Invocation, cloud: Cloud, stack_run: StackRun) -> None:
+def _recover_alone(
+    invocation: Invocation, cloud: Cloud, stack_run: StackRun, take_over: bool
+) -> None:
     output, stack = invocation.output, cloud.stack
     cleared = clear_state(stack_run, stack, output)
     if not stack_run.engine.exists():
@@ -60,9 +72,14 @@ def _recover_alone(invocation: Invocation, cloud: Cloud, stack_run: StackRun) ->
             show(output, stack, cleared, Recovery())
             return
         stack_run.engine.create()  # its state was lost, but not its resources
-    look = CloudLook(cloud.apis())
+    apis = cloud.apis()
+    adoption = TakeOver(functools.partial(taken, apis), stack.names.owner) if take_over else None
+    # Marks that cannot be changed later are missing from what an older version has made.
+    look = CloudLook(apis, (NO_STATE_ID,) if take_over else ())
     try:
-        recovery = recover(stack_run.engine, look, output.progress, timing=cloud.timing)
+        recovery = recover(
+            stack_run.engine, look, output.progress, timing=cloud.timing, first=adoption
+        )
     except EngineError as error:
         if not error.locked:
             raise
@@ -73,6 +90,9 @@ def _recover_alone(invocation: Invocation, cloud: Cloud, stack_run: StackRun) ->
     show(output, stack, cleared, recovery)
     if recovery.unfinished is not None:
         raise recovery.unfinished
+    others = taken(apis, recovery.foreign)
+    if any(each.marker.owner == stack.names.owner for each in others):
+        raise refusal(cloud, others)
     if recovery.left:
         raise EngineError(
             f"{counted(recovery.left, 'resource')} could not be settled: see above.",

@@ -11,6 +11,7 @@ from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.status import expiry_text
 from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
@@ -38,6 +39,7 @@ def run_up(invocation: Invocation, cloud: Cloud) -> None:
         output.progress("The slice is in the stack's state but not in the cloud: refreshing …")
         stack_run.refresh()
         plan = stack_run.plan()
+    require_free_names(cloud, stack_run, plan.plan)
     plan.show(output)
     if plan.plan.changes:
         stack_run.preparation.check()

@@ -77,7 +77,7 @@ class ProgramComparison:
             if not existing or not (progress or ours):
                 return
             before = len(context.report.settled)
-            self._import(existing, creations)
+            self.import_found(existing, creations)
             progress = len(context.report.settled) > before
 
     def _existing(self, creations: list[Step]) -> Existing:
@@ -92,6 +92,7 @@ class ProgramComparison:
                     existing.append((replace(step, inputs=inputs), seen))
                 elif seen.presence is Presence.FOREIGN:
                     self._skipped.add(step.urn)
+                    self._context.report.foreign.append(step)
                     self._context.say(f"  warning  {seen.id} is taken and not ours: {seen.detail}")
         existing = [(step, seen) for step, seen in existing if step.urn not in self._skipped]
         return [pair for pair in existing if not unknown(pair[0].inputs)] or existing
@@ -109,7 +110,9 @@ class ProgramComparison:
             for id_, seen in series.items()
         ]
 
-    def _import(self, existing: Existing, creations: list[Step]) -> None:
+    def import_found(self, existing: Existing, creations: list[Step]) -> None:
+        """Import what was found of ``creations``, with the components and providers that it
+        needs."""
         context = self._context
         latest = {step.urn: seen.id for step, seen in existing}
         imported = [_entry(s, f.id) for s, f in existing if latest[s.urn] == f.id]

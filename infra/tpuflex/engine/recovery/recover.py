@@ -57,6 +57,7 @@ def recover(
     *,
     timing: Timing,
     new_id: Callable[[], str] = lambda: str(uuid.uuid4()),
+    first: Callable[[Context, Callable[[], str]], None] | None = None,
 ) -> Recovery:
     """Settle everything that a killed run has left behind.
 
@@ -66,6 +67,7 @@ def recover(
         say: takes a line of progress.
         timing: clocks and pauses, for what is being deleted.
         new_id: makes the id of a provider that has to be put into the state.
+        first: what is done before: :class:`tpuflex.engine.recovery.take_over.TakeOver`.
 
     Raises:
         TpuflexError: the pending operations could not be settled; nothing was lost, and they
@@ -73,6 +75,8 @@ def recover(
     """
     report = Recovery()
     context = Context(RememberedStack(stack), look, say, timing, report)
+    if first is not None:
+        first(context, new_id)
     creations: list[Stored] = []
     try:
         creations = _import_missing(context)

@@ -1,0 +1,52 @@
+"""A first `up`, before it makes anything: are the names free, or does another state hold them?"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from tpuflex.engine.recovery.owners import Taken, taken
+from tpuflex.engine.recovery.report import counted
+from tpuflex.engine.state import known_ids
+from tpuflex.errors import AlreadyExistsError
+from tpuflex.naming import STATE_ID
+from tpuflex.request.outcomes import OTHER_STATE
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.stack_run import StackRun
+    from tpuflex.engine.events import EnginePlan
+
+_NOT_OURS = "Nothing was changed. Delete it if it is nobody's, or take another stack name."
+
+
+def require_free_names(cloud: Cloud, stack_run: StackRun, plan: EnginePlan) -> None:
+    """Check that nothing exists of what a new state would create.
+
+    Only a first `up` asks: a state that has its id made (or took over) what it knows.
+
+    Raises:
+        AlreadyExistsError: another state has made it, or somebody else; says who.
+    """
+    if not any(step.type == STATE_ID and step.operation == "create" for step in plan.steps):
+        return
+    found = taken(cloud.apis(), plan.steps)
+    if found:
+        # What a killed run of an older version has begun is not somebody else's.
+        known = known_ids(stack_run.engine.deployment())
+        found = tuple(each for each in found if each.id not in known)
+    if found:
+        raise refusal(cloud, found)
+
+
+def refusal(cloud: Cloud, found: Sequence[Taken]) -> AlreadyExistsError:
+    """The error for what was ``found`` under the stack's names and its state does not know."""
+    stack = cloud.stack
+    lines = "\n".join(f"  {each}" for each in found)
+    ours = any(each.marker.owner == stack.names.owner for each in found)
+    return AlreadyExistsError(
+        f"{counted(found, 'resource')} of stack {stack.name} of project {stack.project.name}"
+        f" already in Google Cloud project {stack.settings.project}, and not in this state:\n"
+        + lines,
+        hint=OTHER_STATE if ours else _NOT_OURS,
+    )
