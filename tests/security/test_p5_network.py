@@ -42,7 +42,8 @@ def planned(mapping: dict[str, Any]) -> Plan:
 @cache
 def rules(egress: str = "google") -> tuple[dict[str, Any], ...]:
     """The firewall rules of a stack."""
-    plan = planned(embedded({"network": {"egress": egress}}))
+    changes = {} if egress == "google" else {"network": {"egress": egress}}
+    plan = planned(embedded(changes))
     return tuple(of_type(plan, "gcp:compute/firewall:Firewall"))
 
 
