@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.ownership import require_trusted
 
 PULUMI_FILE = "Pulumi.yaml"
 HOME_VARIABLE = "TPUFLEX_HOME"
@@ -83,6 +84,7 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
 
     Raises:
         NotFoundError: no ``Pulumi.yaml`` at ``start`` or above it.
+        AccessError: others could change what is run from the project.
         SettingsError: ``Pulumi.yaml`` cannot be read as a project file.
     """
     root = project_root(start)
@@ -92,14 +94,46 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
             f"There is no {PULUMI_FILE} in {root} or in any directory above it.",
             hint="Change to the project's directory, or name it: tpuflex -C DIRECTORY …",
         )
+    for place in (root, file):
+        require_trusted(place, "the project", environ)
     document = _read_project_file(file)
     folder = document.get("stackConfigDir")
-    return Project(
+    project = Project(
         name=str(document["name"]),
         root=root,
         stacks=root / str(folder) if folder else root,
-        home=home(root, environ),
+        home=trusted_home(root, environ),
     )
+    for place in (project.stacks, *_run_from(root, document)):
+        require_trusted(place, "the project's", environ)
+    return project
+
+
+def trusted_home(root: Path, environ: Mapping[str, str]) -> Path:
+    """:func:`home`, if nobody else could change what is run from it.
+
+    Raises:
+        AccessError: others could.
+    """
+    place = home(root, environ)
+    for part in (place, place / "engine"):
+        require_trusted(part, "the state directory", environ)
+    return place
+
+
+def _run_from(root: Path, document: Mapping[str, object]) -> Iterator[Path]:
+    """Where the engine runs programs from, as ``Pulumi.yaml`` says."""
+    yield root / str(document.get("main") or "")
+    runtime = document.get("runtime")
+    options = runtime.get("options") if isinstance(runtime, dict) else None
+    virtualenv = options.get("virtualenv") if isinstance(options, dict) else None
+    if virtualenv:
+        yield root / str(virtualenv)
+    plugins = document.get("plugins")
+    for kind in plugins.values() if isinstance(plugins, dict) else ():
+        for plugin in kind if isinstance(kind, list) else ():
+            if isinstance(plugin, dict) and plugin.get("path"):
+                yield root / str(plugin["path"])
 
 
 def _read_project_file(file: Path) -> dict[str, object]:

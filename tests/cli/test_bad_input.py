@@ -240,7 +240,7 @@ class TestEmulator:
 
         typed = type_in("emulator", "start")
 
-        assert typed.code == 1
+        assert typed.code == 9
         assert typed.err == f"Error: File exists: {project / '.tpuflex' / 'emulator'}\n"
 
     def test_port_in_use(self, type_in: TypeIn) -> None:

@@ -31,6 +31,7 @@ RANKS: dict[str, int] = {
     "boot": 2,
     "settings.load": 2,
     "project": 2,
+    "ownership": 2,
     "catalog": 1,
     "settings": 1,
     "naming": 1,

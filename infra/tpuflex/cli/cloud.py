@@ -25,6 +25,7 @@ from tpuflex.gcp.secrets import SecretClient
 from tpuflex.gcp.session import authorized_session, require_credentials
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
+from tpuflex.ownership import require_trusted, trusted_path
 
 if TYPE_CHECKING:
     from tpuflex.gcp.weights import WeightsBucket
@@ -149,9 +150,11 @@ def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
     if stack.embedded:
         return _embedded_cloud(invocation, stack, start=True)
     environ = google_environment(invocation.environ, stack.project.home)
+    for part in (_pulumi_home(environ), _pulumi_home(environ) / "plugins"):
+        require_trusted(part, "Pulumi's directory", environ)
     # Checked here, before the engine fetches plugins and fails with a message of its own.
     require_credentials(Endpoints.from_environ(environ), environ)
-    return Cloud(stack, environ)
+    return Cloud(stack, _with_trusted_path(invocation, environ))
 
 
 def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:
@@ -190,8 +193,13 @@ def _embedded(key: str, environ: Mapping[str, str]) -> bool:
 def _logged_in(environ: Mapping[str, str]) -> bool:
     if "PULUMI_ACCESS_TOKEN" in environ:
         return True
+    return (_pulumi_home(environ) / "credentials.json").is_file()
+
+
+def _pulumi_home(environ: Mapping[str, str]) -> Path:
+    """Where Pulumi keeps its login, and the plugins that it runs."""
     default = Path(environ.get("HOME", "/")) / ".pulumi"
-    return (Path(environ.get("PULUMI_HOME", default)) / "credentials.json").is_file()
+    return Path(environ.get("PULUMI_HOME", default))
 
 
 def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) -> Cloud:
@@ -201,7 +209,15 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
     environ = _embedded_environment(stack, invocation.environ, daemon)
     # Its clock can be moved and sped up, so run times and times left are read from it.
     invocation.now = daemon.now
-    return Cloud(stack, environ)
+    return Cloud(stack, _with_trusted_path(invocation, environ))
+
+
+def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` for the engine, which runs plugins and interpreters that it finds on PATH."""
+    path, left_out = trusted_path(environ)
+    for entry in left_out:
+        invocation.output.progress(f"Left out of PATH: {entry}.")
+    return {**environ, "PATH": path}
 
 
 def _embedded_environment(

@@ -67,10 +67,14 @@ class Invocation:
 
     @cached_property
     def home(self) -> Path:
-        """The state directory."""
-        from tpuflex.project import home, project_root
+        """The state directory.
 
-        return home(project_root(self.directory), self.environ)
+        Raises:
+            AccessError: others could change what is run from it.
+        """
+        from tpuflex.project import project_root, trusted_home
+
+        return trusted_home(project_root(self.directory), self.environ)
 
     def open_stack(self) -> OpenStack:
         """Read the stack file.

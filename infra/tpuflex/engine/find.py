@@ -1,6 +1,7 @@
 """Which Pulumi engine runs: from PATH, our cache, a build from its Go module, or the SDK.
 
-Looking (:func:`search`) changes nothing; :func:`ensure` makes sure that there is an engine.
+Looking (:func:`search`) installs nothing; :func:`ensure` makes sure that there is an engine. None
+is run that others could have put there, or that is not what was installed here.
 """
 
 from __future__ import annotations
@@ -21,7 +22,9 @@ from tpuflex.engine.build import (
     parse_version,
     show_version,
 )
+from tpuflex.engine.seal import broken_seal, seal
 from tpuflex.errors import EngineError
+from tpuflex.ownership import distrust
 
 WAYS_OUT = (
     f"Install Pulumi {show_version(MINIMUM_ENGINE)} or newer so that `pulumi` is on PATH "
@@ -119,6 +122,9 @@ def ensure(
     found = search(home, environ)
     if found.engine is not None:
         return found.engine
+    for candidate in found.candidates:
+        if candidate.reason.startswith(_NOT_RUN):
+            progress(f"{candidate.location} is {candidate.reason}")
     with _one_at_a_time(home, progress):
         again = search(home, environ)  # another process may just have built it
         if again.engine is not None:
@@ -133,6 +139,7 @@ def build_engine(home: Path, environ: Mapping[str, str], progress: Callable[[str
     """Build the engine from its Go module into the cache."""
     target = cached_engine(home)
     build.build(home / "engine" / "build", target, environ, progress)
+    seal(target)
     return Engine(target, ENGINE_VERSION, "build")
 
 
@@ -148,6 +155,8 @@ def install_with_sdk(
         command = PulumiCommand.install(root=str(sdk_root(home)))
     except (OSError, subprocess.SubprocessError, ValueError) as error:
         raise EngineError(f"The SDK could not download the engine: {_one_line(error)}.") from error
+    for executable in (sdk_root(home) / "bin").glob("pulumi*"):
+        seal(executable)
     return Engine(Path(command.command), str(command.version), "sdk")
 
 
@@ -173,6 +182,8 @@ def _install(
 
 
 Look = tuple[Engine | None, Candidate]
+#: What the reason for an engine that is not to be trusted begins with.
+_NOT_RUN = "not run: "
 
 
 def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
@@ -180,6 +191,8 @@ def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
     found = shutil.which("pulumi", path=environ.get("PATH", ""))
     if found is None:
         return None, Candidate("path", "pulumi", "", False, "not on PATH")
+    if (why := distrust(Path(found), environ)) is not None:
+        return None, Candidate("path", found, "", False, f"{_NOT_RUN}{why}")
     version = _asked_version(Path(found), environ)
     if version is None:
         return None, Candidate("path", found, "", False, "`pulumi version` does not answer")
@@ -193,19 +206,29 @@ def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
 
 
 def _cached(home: Path, environ: Mapping[str, str]) -> Look:
-    del environ
     path = cached_engine(home)
     if not os.access(path, os.X_OK):
         return None, Candidate("cache", str(path), "", False, "not built yet")
+    if (why := distrust(path, environ) or broken_seal(path)) is not None:
+        return None, Candidate("cache", str(path), "", False, f"{_NOT_RUN}{why}")
     return Engine(path, ENGINE_VERSION, "cache"), Candidate(
         "cache", str(path), ENGINE_VERSION, True, "built here earlier"
     )
+
+
+def _broken_seals(directory: Path) -> str | None:
+    """What is wrong with the engine, or with a language host beside it, which it starts."""
+    executables = (path for path in directory.glob("pulumi*") if path.suffix != ".json")
+    problems = ((path, broken_seal(path)) for path in sorted(executables))
+    return next((f"{path.name}: {problem}" for path, problem in problems if problem), None)
 
 
 def _installed_by_sdk(home: Path, environ: Mapping[str, str]) -> Look:
     path = sdk_root(home) / "bin" / "pulumi"
     if not os.access(path, os.X_OK):
         return None, Candidate("sdk", str(path), "", False, "not downloaded; the last resort")
+    if (why := distrust(path, environ) or _broken_seals(path.parent)) is not None:
+        return None, Candidate("sdk", str(path), "", False, f"{_NOT_RUN}{why}")
     version = _asked_version(path, environ)
     if version is None:
         return None, Candidate("sdk", str(path), "", False, "`pulumi version` does not answer")

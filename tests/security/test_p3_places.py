@@ -1,0 +1,262 @@
+"""P3: nothing is run that others could have put there."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.security.strangers import STRANGER, needs_second_uid
+from tpuflex import ownership
+from tpuflex.cli.cloud import connect
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.main import run
+from tpuflex.engine.find import Engine, cached_engine, ensure, sdk_root, search
+from tpuflex.engine.seal import broken_seal, seal
+from tpuflex.errors import AccessError, EngineError
+from tpuflex.ownership import TRUSTED_UID_VARIABLE, distrust, trusted_path
+from tpuflex.project import open_project, trusted_home
+
+_PROJECT = """\
+name: demo
+runtime: {name: python, options: {virtualenv: .venv}}
+main: infra/
+stackConfigDir: stacks
+plugins: {providers: [{name: demo, path: ./plugin}]}
+"""
+Spoil = Callable[[Path], None]
+
+
+def _theirs(path: Path) -> None:
+    os.chown(path, STRANGER, STRANGER)
+
+
+def _everybodys(path: Path) -> None:
+    path.chmod(path.stat().st_mode | 0o002)
+
+
+def _a_groups(path: Path) -> None:
+    os.chown(path, -1, 54_321)
+    path.chmod(path.stat().st_mode | 0o020)
+
+
+_SPOILT = [_theirs, _everybodys, _a_groups]
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """A project with everything that is run from it."""
+    root = tmp_path / "project"
+    for folder in (".venv", "infra", "stacks", "plugin", ".tpuflex/engine"):
+        (root / folder).mkdir(parents=True)
+    (root / "Pulumi.yaml").write_text(_PROJECT)
+    return root
+
+
+def _engine(path: Path) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("#!/bin/sh\necho v3.256.0\n")
+    path.chmod(0o755)
+    return path
+
+
+@needs_second_uid
+@pytest.mark.parametrize("spoil", _SPOILT)
+@pytest.mark.parametrize(
+    "place",
+    [".", "Pulumi.yaml", "stacks", ".venv", "infra", "plugin", ".tpuflex", ".tpuflex/engine", ".."],
+)
+def test_a_project_that_others_may_change_is_refused(
+    project: Path, place: str, spoil: Spoil
+) -> None:
+    """S4: its root, what is run from it, its state directory, and the directories above."""
+    assert open_project(project / "infra", {}).root == project
+    spoil((project / place).resolve())
+    with pytest.raises(AccessError, match="Refused to run anything") as caught:
+        open_project(project / "infra", {})
+    assert str((project / place).resolve()) in caught.value.message
+    assert caught.value.hint
+
+
+@needs_second_uid
+def test_a_planted_project_runs_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """S4: in a directory like /tmp, a stranger puts a project with an engine above the user."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    planted = _engine(cached_engine(shared / ".tpuflex"))
+    canary = tmp_path / "ran"
+    planted.write_text(f"#!/bin/sh\necho v3.256.0\ntouch {canary}\n")
+    (shared / "Pulumi.yaml").write_text(_PROJECT)
+    for path in (*shared.rglob("*"), shared / "Pulumi.yaml"):
+        os.chown(path, STRANGER, STRANGER)
+    mine = shared / "mine"
+    mine.mkdir()
+    monkeypatch.chdir(mine)
+    for words in (["preview"], ["engine"], ["engine", "--install"], ["emulator", "start"]):
+        invocation = Invocation(environ={"PATH": ""})
+        assert run(words, invocation) == AccessError.exit_code, words
+        assert "Refused to run anything" in capsys.readouterr().err
+    assert not canary.exists()
+
+
+@needs_second_uid
+@pytest.mark.parametrize("spoil", _SPOILT)
+def test_a_chosen_state_directory_is_looked_at_too(tmp_path: Path, spoil: Spoil) -> None:
+    """S4: TPUFLEX_HOME, also through a symbolic link, and if it is not there yet."""
+    chosen, link, shared = tmp_path / "chosen", tmp_path / "link", tmp_path / "shared"
+    chosen.mkdir()
+    link.symlink_to(chosen)
+    environ = {"TPUFLEX_HOME": str(link)}
+    assert trusted_home(tmp_path, environ) == chosen
+    spoil(chosen)
+    with pytest.raises(AccessError):
+        trusted_home(tmp_path, environ)
+    shared.mkdir()
+    shared.chmod(0o1777)
+    with pytest.raises(AccessError) as caught:
+        trusted_home(tmp_path, {"TPUFLEX_HOME": str(shared / "new")})
+    assert caught.value.hint == f"Run: mkdir -m 700 {shared / 'new'}"
+
+
+@needs_second_uid
+def test_what_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S4: below a sticky directory; with umask 002 and a group of one's own; another owner whom
+    the user names."""
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    shared.chmod(0o1777)
+    mine = shared / "mine"
+    mine.mkdir()
+    assert distrust(mine, {}) is None
+    mine.chmod(0o775)
+    os.chown(mine, -1, 54_321)
+    assert distrust(mine, {}) is not None
+    monkeypatch.setattr(ownership, "_is_own_group", lambda *_: True)
+    assert distrust(mine, {}) is None
+    monkeypatch.setattr(ownership, "_has_list", lambda _: True)
+    assert distrust(mine, {}) is not None
+    mine.chmod(0o755)
+    os.chown(mine, STRANGER, STRANGER)
+    assert distrust(mine, {}) is not None
+    assert distrust(mine, {TRUSTED_UID_VARIABLE: str(STRANGER)}) is None
+    with pytest.raises(AccessError, match="no user id"):
+        distrust(mine, {TRUSTED_UID_VARIABLE: "me"})
+
+
+def test_whose_group_it_is() -> None:
+    """S4: a group of nobody else passes; one that is unknown, or has other members, does not."""
+    import grp
+    import pwd
+
+    me, root = os.geteuid(), pwd.getpwuid(0)
+    assert ownership._is_own_group(root.pw_gid, frozenset({0, me})) or me != 0
+    assert not ownership._is_own_group(54_321, frozenset({0, me}))
+    others = [g.gr_gid for g in grp.getgrall() if set(g.gr_mem) - {root.pw_name}]
+    assert not any(ownership._is_own_group(gid, frozenset({0})) for gid in others)
+
+
+@needs_second_uid
+def test_a_link_of_another_user_is_one_too(tmp_path: Path) -> None:
+    """S4: a stranger's link to a directory of ours may point elsewhere tomorrow; links that go in
+    circles end."""
+    target, link, circle = tmp_path / "target", tmp_path / "link", tmp_path / "circle"
+    target.mkdir()
+    link.symlink_to(target)
+    assert distrust(link / "x", {}) is None
+    os.chown(link, STRANGER, STRANGER, follow_symlinks=False)
+    found = distrust(link / "x", {})
+    assert found is not None
+    assert found.place == link
+    circle.symlink_to(circle)
+    distrust(circle / "x", {})
+
+
+@needs_second_uid
+@pytest.mark.parametrize("spoil", _SPOILT)
+def test_no_engine_on_path_that_others_may_change(tmp_path: Path, spoil: Spoil) -> None:
+    """S4: the candidate is refused with the reason, and not even asked for its version."""
+    canary = tmp_path / "ran"
+    engine = _engine(tmp_path / "bin" / "pulumi")
+    engine.write_text(f"#!/bin/sh\necho v3.256.0\ntouch {canary}\n")
+    environ = {"PATH": f"{tmp_path / 'bin'}:/usr/bin:/bin"}
+    spoil(tmp_path / "bin")
+    found = search(tmp_path / "home", environ)
+    assert found.engine is None
+    assert found.candidates[0].reason.startswith("not run: ")
+    assert str(tmp_path / "bin") in found.candidates[0].reason
+    assert not canary.exists()
+
+
+@pytest.mark.parametrize("place", [cached_engine, lambda home: sdk_root(home) / "bin" / "pulumi"])
+def test_an_engine_that_was_changed_is_not_run(
+    tmp_path: Path, place: Callable[[Path], Path]
+) -> None:
+    """S4: its SHA-256 is recorded when it is installed, or first seen, and checked before it
+    runs."""
+    home, canary, said = tmp_path / "home", tmp_path / "ran", list[str]()
+    engine = _engine(place(home))
+    environ = {"PATH": "/usr/bin:/bin"}
+    assert search(home, environ).engine is not None
+    engine.write_text(f"#!/bin/sh\necho v3.256.0\ntouch {canary}\n")
+    assert search(home, environ).engine is None
+
+    def none(*_: object) -> Engine:
+        raise EngineError("nothing is installed in a test")
+
+    with pytest.raises(EngineError, match="nothing is installed in a test"):
+        ensure(home, environ, said.append, installers=(none,))
+    assert any("not run" in line and "SHA-256" in line for line in said)
+    assert not canary.exists()
+
+
+def test_a_seal_is_of_the_content(tmp_path: Path) -> None:
+    """S4: a copy with other times passes and is hashed once; a broken record does not pass."""
+    engine = _engine(tmp_path / "pulumi")
+    seal(engine)
+    os.utime(engine, (1, 1))
+    assert broken_seal(engine) is None
+    record = tmp_path / "pulumi.sha256.json"
+    assert json.loads(record.read_text())["stamp"][2] == 1_000_000_000
+    record.write_text("{}")
+    assert "not a record" in str(broken_seal(engine))
+
+
+@needs_second_uid
+@pytest.mark.parametrize("spoil", _SPOILT)
+def test_the_engine_finds_no_program_of_others(tmp_path: Path, spoil: Spoil) -> None:
+    """S4: it runs language hosts, plugins and interpreters from PATH: without the directories that
+    others may write to, relative ones and empty entries (the current directory)."""
+    good, bad = tmp_path / "good", tmp_path / "bad"
+    good.mkdir()
+    bad.mkdir()
+    spoil(bad)
+    path, left_out = trusted_path({"PATH": f"{bad}:{good}::bin:/nonexistent/bin"})
+    assert path == f"{good}:/nonexistent/bin"
+    assert [entry.split(":")[0] for entry in left_out] == [str(bad), "bin"]
+
+
+@needs_second_uid
+@pytest.mark.parametrize("place", [".pulumi", ".pulumi/plugins"])
+def test_no_plugin_of_others(tmp_path: Path, place: str) -> None:
+    """S4: the gcp plugin that holds the credentials is run from PULUMI_HOME."""
+    (tmp_path / ".pulumi" / "plugins").mkdir(parents=True)
+    _theirs(tmp_path / place)
+    project = _PROJECT.replace(" plugins", "")
+    (tmp_path / "Pulumi.yaml").write_text(project.partition("plugins:")[0])
+    (tmp_path / "infra").mkdir()
+    (tmp_path / ".venv").mkdir()
+    stacks = tmp_path / "stacks"
+    stacks.mkdir()
+    source = Path(__file__).parents[2] / "stacks" / "Pulumi.gemma-4-e4b-v6e-1.yaml"
+    text = source.read_text().replace("my-project-id", "shop-project")
+    (stacks / "Pulumi.dev.yaml").write_text(text)
+    environ = {"HOME": str(tmp_path), "PATH": "", "GOOGLE_OAUTH_ACCESS_TOKEN": "x"}
+    invocation = Invocation(environ=environ, directory=tmp_path)
+    with pytest.raises(AccessError, match="Pulumi's directory"):
+        connect(invocation, invocation.open_stack())
