@@ -241,7 +241,7 @@ class TestEmulator:
         typed = type_in("emulator", "start")
 
         assert typed.code == 9
-        assert typed.err == f"Error: File exists: {project / '.tpuflex' / 'emulator'}\n"
+        assert f"{project / '.tpuflex' / 'emulator'}: it is no directory" in typed.err
 
     def test_port_in_use(self, type_in: TypeIn) -> None:
         """The error names a port that is in use."""

@@ -30,7 +30,7 @@ RANKS: dict[str, int] = {
     "embedded_cloud": 3,
     "boot": 2,
     "settings.load": 2,
-    "project": 2,
+    "project": 3,
     "ownership": 2,
     "catalog": 1,
     "settings": 1,
