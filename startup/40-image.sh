@@ -13,13 +13,45 @@ fetch_image() {
     fi
     detail "pulling $image"
     for delay in 5 10 20 40 0; do
-        if docker pull "$image" >/dev/null 2>"$STATE_DIR/pull.problem"; then
+        if pull_image "$image" >/dev/null 2>"$STATE_DIR/pull.problem"; then
             return 0
         fi
         detail "pulling $image failed: $(tail --bytes=300 "$STATE_DIR/pull.problem")"
         pause "$delay"
     done
     fail image "docker cannot pull $image: $(tail --bytes=600 "$STATE_DIR/pull.problem")"
+}
+
+# pull_image IMAGE: with the host's own token where Google keeps it. The token is in no argument and
+# on no disk: docker reads it from a directory in memory that is gone afterwards.
+pull_image() {
+    local image=$1 registry=${1%%/*} credentials="$MEMORY_DIR/registry" status=0
+    case $registry in
+    *.pkg.dev | gcr.io | *.gcr.io) ;;
+    *)
+        docker pull "$image"
+        return
+        ;;
+    esac
+    authorize || return 1
+    rm -rf "$credentials"
+    mkdir "$credentials"
+    python3 -IS - "$AUTHORIZATION" "$registry" "$credentials/config.json" <<'PYTHON' || return 1
+import base64
+import json
+import sys
+
+header, registry, target = sys.argv[1:]
+with open(header, encoding="ascii") as file:
+    token = file.read().split()[-1]
+# https://cloud.google.com/artifact-registry/docs/docker/authentication#token
+auth = base64.b64encode(f"oauth2accesstoken:{token}".encode()).decode()
+with open(target, "w", encoding="ascii") as file:
+    json.dump({"auths": {registry: {"auth": auth}}}, file)
+PYTHON
+    DOCKER_CONFIG=$credentials docker pull "$image" || status=$?
+    rm -rf "$credentials"
+    return "$status"
 }
 
 wait_for_docker() {

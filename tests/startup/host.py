@@ -29,6 +29,7 @@ info)
     ;;
 image) [[ -e $here/image ]] ;;
 pull)
+    [[ -z ${DOCKER_CONFIG:-} ]] || cp "$DOCKER_CONFIG/config.json" "$here/pull.config"
     [[ ! -e $here/registry-down ]] && : >"$here/image" && exit
     echo 'no route to registry' >&2
     exit 1
