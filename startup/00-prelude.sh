@@ -5,7 +5,8 @@
 # same for every stack: what varies comes as JSON from the metadata key `tpuflex-config` and is
 # only ever data. The script runs at every boot, and may be run again at any time: each phase
 # keeps what is already right. Needed on the host: docker and the iptables that it needs itself,
-# curl, python3, and what every Debian and Ubuntu has (bash 5, coreutils, findutils, util-linux).
+# curl, python3, with a certificate openssl, and what every Debian and Ubuntu has (bash 5, coreutils,
+# findutils, util-linux).
 #
 # Guest attributes, namespace `tpuflex`: phase, detail, error, timeline, isolation, and weights
 # (SHA-256 of the manifest that was fetched and checked). The last phase is READY: the host has

@@ -99,7 +99,7 @@ try:
     put_list("container.env", [f"{name}={value}" for name, value in environment.items()])
     secrets = config["secrets"]
     for secret in secrets:
-        if secret["role"] not in ("api-key", "hf-token", "metrics-key"):
+        if secret["role"] not in ("api-key", "tls-certificate", "metrics-key"):
             sys.exit(f"tpuflex-config: unknown role of a secret: {secret['role']!r}")
         if not re.fullmatch(r"projects/[^/\s]+/secrets/[\w-]+/versions/\d+", secret["version"]):
             sys.exit(f"tpuflex-config: not a pinned version: {secret['version']!r}")

@@ -6,11 +6,15 @@ set -Eeuo pipefail
 fetch_secrets() {
     phase secrets
     local -a roles=() versions=()
-    local index
+    local index file
     setting_list secrets.roles roles
     setting_list secrets.versions versions
     mkdir -p "$SECRETS_DIR"
     chmod 0700 "$SECRETS_DIR"
+    # What an earlier configuration named is needed no more.
+    for file in "$SECRETS_DIR"/*; do
+        [[ " ${roles[*]} " == *" ${file##*/} "* ]] || rm -f "$file"
+    done
     for ((index = 0; index < ${#roles[@]}; index++)); do
         fetch_secret "${roles[index]}" "${versions[index]}"
     done
@@ -61,19 +65,19 @@ import sys
 
 answer, target, role = sys.argv[1:]
 with open(answer, encoding="utf-8") as file:
-    values = base64.b64decode(json.load(file)["payload"]["data"]).splitlines()
+    value = base64.b64decode(json.load(file)["payload"]["data"])
 os.unlink(answer)
-values = [value.strip() for value in values if value.strip()]
-# They become HTTP headers. Clients may have a key each; the first one is tpuflex's own.
-if not values or not all(33 <= byte < 127 for value in values for byte in value):
-    sys.exit("its value is empty or has spaces or characters that are not ASCII")
-if len(values) > 1 and role == "hf-token":
-    sys.exit("its value has more than one line")
+if role != "tls-certificate":
+    keys = [key.strip() for key in value.splitlines() if key.strip()]
+    # They become HTTP headers. Clients may have a key each; the first one is tpuflex's own.
+    if not keys or not all(33 <= byte < 127 for key in keys for byte in key):
+        sys.exit("its value is empty or has spaces or characters that are not ASCII")
+    value = b"\n".join(keys)
 partial = target + ".partial"
 if os.path.exists(partial):
     os.unlink(partial)
 handle = os.open(partial, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o400)
-os.write(handle, b"\n".join(values))
+os.write(handle, value)
 os.close(handle)
 os.rename(partial, target)
 PYTHON

@@ -45,9 +45,10 @@ header, registry, target = sys.argv[1:]
 with open(header, encoding="ascii") as file:
     token = file.read().split()[-1]
 # https://cloud.google.com/artifact-registry/docs/docker/authentication#token
-auth = base64.b64encode(f"oauth2accesstoken:{token}".encode()).decode()
+login = {"auth": base64.b64encode(f"oauth2accesstoken:{token}".encode()).decode()}
 with open(target, "w", encoding="ascii") as file:
-    json.dump({"auths": {registry: {"auth": auth}}}, file)
+    auths = {registry: login}
+    json.dump({"auths": auths}, file)
 PYTHON
     DOCKER_CONFIG=$credentials docker pull "$image" || status=$?
     rm -rf "$credentials"

@@ -43,14 +43,10 @@ write_entrypoint() {
 #!/bin/bash
 set -euo pipefail
 guard=$1
-secrets=$2
-shift 2
+shift
 export PYTHONPATH="$guard${PYTHONPATH:+:$PYTHONPATH}"
 VLLM_API_KEY=$(python3 -c 'import tpuflex_guard; print(tpuflex_guard.new_inner_key())')
 export VLLM_API_KEY
-if [[ -r $secrets/hf-token ]]; then
-    export HF_TOKEN_PATH="$secrets/hf-token"
-fi
 exec python3 -m vllm.entrypoints.openai.api_server "$@" --middleware tpuflex_guard.Guard
 SCRIPT
 }
@@ -109,8 +105,9 @@ run_container() {
     for entry in "${env[@]}"; do
         options+=(--env "$entry")
     done
-    if [[ -e $SECRETS_DIR/hf-token ]]; then
-        options+=(--mount "type=bind,source=$SECRETS_DIR/hf-token,target=$SECRETS_DIR/hf-token,readonly")
+    if has_tls; then
+        options+=(--mount "type=bind,source=$TLS_DIR,target=$TLS_DIR,readonly")
+        args+=(--ssl-certfile "$TLS_DIR/certificate.pem" --ssl-keyfile "$TLS_DIR/key.pem")
     fi
     # --mount, not --volume: it refuses a source that is not there instead of making a directory
     # of it, which docker would otherwise do after a reboot, before this script has run.
@@ -121,7 +118,7 @@ run_container() {
         --mount "type=bind,source=$WEIGHTS_DIR,target=$WEIGHTS_DIR,readonly" \
         --mount "type=bind,source=$GUARD_DIR,target=$GUARD_DIR,readonly" \
         "${options[@]}" --entrypoint /bin/bash "$(setting container.image)" \
-        "$GUARD_DIR/entrypoint.sh" "$GUARD_DIR" "$SECRETS_DIR" \
+        "$GUARD_DIR/entrypoint.sh" "$GUARD_DIR" \
         --model "$WEIGHTS_DIR" --served-model-name "$(setting serving.model_name)" \
         --host "$address" --port "$(setting serving.port)" "${args[@]}" \
         >/dev/null 2>"$STATE_DIR/run.problem"

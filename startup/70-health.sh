@@ -7,7 +7,9 @@ set -Eeuo pipefail
 export RESTARTS_ALLOWED=1
 
 server_url() {
-    printf 'http://%s:%s' "$(<"$STATE_DIR/address")" "$(setting serving.port)"
+    local scheme=http
+    ! has_tls || scheme=https
+    printf '%s://%s:%s' "$scheme" "$(<"$STATE_DIR/address")" "$(setting serving.port)"
 }
 
 wait_for_health() {
@@ -17,7 +19,7 @@ wait_for_health() {
     detail 'the server is starting'
     wait_begin
     while :; do
-        status=$(http_get "$(server_url)/health" /dev/null --max-time 5)
+        status=$(server_get /health /dev/null --max-time 5)
         [[ $status != 200 ]] || return 0
         ((polls % 5 != 0)) || require_container
         polls=$((polls + 1))

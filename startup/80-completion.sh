@@ -32,7 +32,8 @@ PYTHON
 require_closed() {
     local refused
     python_source routes >"$STATE_DIR/routes.py"
-    if ! refused=$(python3 -IS "$STATE_DIR/routes.py" "$(server_url)" <"$SECRETS_DIR/api-key" \
+    if ! refused=$(python3 -IS "$STATE_DIR/routes.py" "$(server_url)" "$TLS_DIR/certificate.pem" \
+        <"$SECRETS_DIR/api-key" \
         2>"$STATE_DIR/routes.problem"); then
         fail server-open "$(tail --lines=1 "$STATE_DIR/routes.problem")"
     fi
@@ -57,6 +58,6 @@ with open(path, "w", encoding="utf-8") as file:
     json.dump(request, file)
 ' "$request" "$1" "$(setting serving.model_name)"
     # The first completion may compile programs for minutes.
-    http_get "$(server_url)/v1/$1" "$2" --max-time 900 --header "@$3" \
+    server_get "/v1/$1" "$2" --max-time 900 --header "@$3" \
         --header 'Content-Type: application/json' --data-binary "@$request"
 }

@@ -15,6 +15,7 @@ main() {
     read_config
     check_capacity
     fetch_secrets
+    prepare_tls
     fetch_image
     fetch_weights
     start_container

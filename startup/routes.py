@@ -1,8 +1,8 @@
 """Ask a server on every route that it has whether it answers without the key: none may.
 
-Run by the startup script before READY: ``routes.py URL``, with the key on standard input. Prints
-how many questions were refused; ends with a message if one was answered, or if the routes cannot
-be found out.
+Run by the startup script before READY: ``routes.py URL CERTIFICATE``, with the key on standard
+input; an https URL needs the file with the server's certificate. Prints how many questions were
+refused; ends with a message if one was answered, or if the routes cannot be found out.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ import http.client
 import json
 import re
 import secrets
+import ssl
 import sys
 import time
 from collections.abc import Iterator
@@ -51,9 +52,19 @@ _UPGRADE = {
 class Server:
     """One server, asked over one connection as long as it keeps it open."""
 
-    def __init__(self, url: str) -> None:
+    def __init__(self, url: str, certificate: str = "") -> None:
         parts = urlsplit(url)
-        self._connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=20)
+        host = parts.hostname or ""
+        if parts.scheme == "https":
+            context = ssl.create_default_context(cafile=certificate)
+            # It names what clients call the server. Whoever has its key is the server.
+            context.check_hostname = False
+            context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
+            self._connection: http.client.HTTPConnection = http.client.HTTPSConnection(
+                host, parts.port, timeout=20, context=context
+            )
+        else:
+            self._connection = http.client.HTTPConnection(host, parts.port, timeout=20)
         self._end = time.monotonic() + SECONDS
 
     def ask(self, method: str, path: str, headers: dict[str, str]) -> tuple[int, bytes]:
@@ -122,7 +133,7 @@ def open_routes(server: Server, document: object) -> tuple[int, list[str]]:
 
 def main() -> int:
     """See above."""
-    server = Server(sys.argv[1])
+    server = Server(*sys.argv[1:3])
     key = sys.stdin.readline().strip()
     try:
         status, text = server.ask("GET", "/openapi.json", {"Authorization": f"Bearer {key}"})

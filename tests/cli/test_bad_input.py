@@ -190,10 +190,10 @@ class TestUsage:
 
     def test_secret_that_the_stack_does_not_use(self, type_in: TypeIn) -> None:
         """For a token without a pinned version, the error names the key to write."""
-        typed = type_in("secrets", "put", "hf-token")
+        typed = type_in("secrets", "put", "tls-certificate")
 
         assert typed.code == 5
-        assert "Write hf_token_version: 1." in typed.err
+        assert "Write tls_certificate_version: 1." in typed.err
 
     def test_no_source_of_weights(self, project: Path, type_in: TypeIn) -> None:
         """Without a directory and a source in the stack file, the error names both."""

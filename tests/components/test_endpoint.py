@@ -47,7 +47,7 @@ def served(plan: Plan) -> str:
                 }
             ),
         ),
-        ("identity.yaml", sections({"secrets": {"hf_token_version": 2}})),
+        ("identity.yaml", sections({"secrets": {"tls_certificate_version": 2}})),
         ("weights-bucket.yaml", sections({"slice.zones": ["europe-west4-a"]})),
     ],
 )

@@ -22,7 +22,6 @@ import pytest
 import yaml
 
 ROOT = Path(__file__).parents[2]
-HF_CANARY = "hf_Canary7Xq2LmZ0aPw9"
 KEY_CANARY = "sk-Canary+4TnB/8vRkE3s"
 QUESTION = "In one sentence, what is the capital of France?"
 
@@ -66,7 +65,7 @@ class Shell:
 
 @pytest.fixture(scope="module")
 def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A project outside the tree, with the dev stack and a Hugging Face token pinned."""
+    """A project outside the tree, with the dev stack."""
     base = tmp_path_factory.mktemp("e2e")
     project, home = base / "project", base / "project" / ".tpuflex"
     (project / "stacks").mkdir(parents=True)
@@ -76,7 +75,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     manifest.pop("main")  # the program runs inline; there is no infra/ in this project
     (project / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
     stack = yaml.safe_load((ROOT / "stacks" / "Pulumi.dev.yaml").read_text())
-    stack["config"]["tpuflex:secrets"] = {"api_key_version": 1, "hf_token_version": 1}
+    stack["config"]["tpuflex:secrets"] = {"api_key_version": 1}
     (project / "stacks" / "Pulumi.dev.yaml").write_text(yaml.safe_dump(stack))
     for cache in ("engine", "vllm", "models"):
         shared = ROOT / ".tpuflex" / cache
@@ -101,8 +100,7 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
 
 @pytest.fixture(scope="module")
 def running(shell: Shell) -> dict[str, object]:
-    """The dev stack, up and READY, with canaries for both secrets."""
-    shell.run("secrets", "put", "hf-token", stdin=HF_CANARY)
+    """The dev stack, up and READY, with a canary for the key."""
     shell.run("secrets", "put", "api-key", stdin=KEY_CANARY)
     return shell.json("up", "--yes")
 
@@ -165,7 +163,7 @@ def test_secrets_are_nowhere_but_where_they_belong(
     shell.run("ask", QUESTION)
     allowed = {"store.sqlite", "store.sqlite-wal", "store.sqlite-shm"}
     shared = {(shell.home / name).resolve() for name in ("engine", "vllm", "models")}
-    needles = spellings(HF_CANARY) | spellings(KEY_CANARY)
+    needles = spellings(KEY_CANARY)
     holders: list[Path] = []
     leaks: list[Path] = []
     for directory, folders, files in os.walk(shell.project.parent):
@@ -181,7 +179,7 @@ def test_secrets_are_nowhere_but_where_they_belong(
     ]
 
     assert {path.name for path in leaks} <= allowed
-    assert {path.name for path in holders} == {"api-key", "hf-token"}
+    assert {path.name for path in holders} == {"api-key"}
     assert {oct(path.stat().st_mode & 0o777) for path in holders} == {"0o400"}
     assert not [c for c in commands if any(n in c for n in needles)]
 
@@ -194,7 +192,7 @@ def test_no_service_but_secret_manager_stores_a_secret(
     database = sqlite3.connect(f"file:{shell.home}/emulator/store.sqlite?mode=ro", uri=True)
     with closing(database):
         rows = database.execute("SELECT collection, key, value FROM documents").fetchall()
-    needles = spellings(HF_CANARY) | spellings(KEY_CANARY)
+    needles = spellings(KEY_CANARY)
     holders = {row[0] for row in rows if any(n in str(row[2]).encode() for n in needles)}
 
     assert any("startup-script" in str(row[2]) for row in rows)

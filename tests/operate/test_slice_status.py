@@ -98,7 +98,7 @@ class TestStatus:
         found = look(settings, tpu)
 
         assert found.ready
-        assert found.endpoint(8000) == "http://10.0.0.2:8000/v1"
+        assert found.address == "10.0.0.2"
         assert found.expires == datetime(2026, 11, 21, 15, 0, 0, 123456, tzinfo=UTC)
         assert found.host == HostReport("READY")
 
@@ -116,7 +116,7 @@ class TestStatus:
         assert found.lifecycle is Lifecycle.WAITING
         assert found.state == "WAITING_FOR_RESOURCES"
         assert found.sentence.startswith("in the queue")
-        assert found.endpoint(8000) == ""
+        assert found.address == ""
 
     def test_host_that_has_not_reported(self, settings: StackSettings) -> None:
         """Before the first phase there is no report, and that is no error."""

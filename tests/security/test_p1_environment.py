@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tests.startup.cloud import FILES
 from tests.startup.host import StartupHost
 from tests.unit.stack_sections import sections
-from tpuflex.boot.config import DEFAULT_ENVIRONMENT, OFFLINE
+from tpuflex.boot.config import DEFAULT_ENVIRONMENT
 from tpuflex.catalog.environment import REFUSED, Refused, refusals
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.settings.load import parse
@@ -74,7 +74,7 @@ def test_variable_that_opens_the_server_is_refused(name: str) -> None:
 def test_usual_environment_is_accepted() -> None:
     """What recipes and tpuflex itself set passes, and so does what turns things off."""
     assert findings({"serving.env": USUAL}) == ()
-    assert list(refusals({**DEFAULT_ENVIRONMENT, **OFFLINE, **USUAL})) == []
+    assert list(refusals({**DEFAULT_ENVIRONMENT, **USUAL})) == []
 
 
 @pytest.mark.parametrize("row", REFUSED, ids=lambda row: row.names[:40])

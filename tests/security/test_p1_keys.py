@@ -13,11 +13,11 @@ import pytest
 from tests.unit.stack_sections import sections
 from tpuflex.boot.config import boot_config
 from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.prepare import ensure_secrets
+from tpuflex.cli.prepare_secrets import ensure_secrets
 from tpuflex.cli.steps.ask import api_key
 from tpuflex.cli.steps.secrets import read_value
 from tpuflex.gcp.secrets import SecretVersion
-from tpuflex.naming import API_KEY, HF_TOKEN, METRICS_KEY, Names, SecretRole
+from tpuflex.naming import API_KEY, METRICS_KEY, Names, SecretRole
 from tpuflex.settings.load import parse
 
 NAMES = Names("p", "s", "e")
@@ -78,8 +78,6 @@ def test_tpuflex_asks_with_the_first_key(value: str) -> None:
         (API_KEY, "one\n", "one"),
         (API_KEY, "one\ntwo\n", "one\ntwo"),
         (METRICS_KEY, "one\ntwo", "one\ntwo"),
-        (HF_TOKEN, "hf_1\n", "hf_1"),
-        (HF_TOKEN, "hf_1\nhf_2\n", None),
         (API_KEY, "", None),
         (API_KEY, "\n", None),
         (API_KEY, "one\n\ntwo\n", None),

@@ -23,7 +23,7 @@ NAMES = Names("proj", "dev", "chat")
 SHA256 = "5a" * 32
 
 
-def settings(hf_token: int | None = None, **serving: Any) -> StackSettings:
+def settings(certificate: int | None = None, **serving: Any) -> StackSettings:
     """Settings of a stack on four chips."""
     return StackSettings.model_validate(
         {
@@ -37,14 +37,14 @@ def settings(hf_token: int | None = None, **serving: Any) -> StackSettings:
             },
             "model": {"name": "google/gemma-4-31B-it", "weights": {"revision": "r2"}},
             "serving": {"image": IMAGE, **serving},
-            "secrets": {"api_key_version": 3, "hf_token_version": hf_token},
+            "secrets": {"api_key_version": 3, "tls_certificate_version": certificate},
         }
     )
 
 
-def config(hf_token: int | None = None, **serving: Any) -> BootConfig:
+def config(certificate: int | None = None, **serving: Any) -> BootConfig:
     """The boot configuration of that stack."""
-    return boot_config(settings(hf_token, **serving), NAMES, SHA256)
+    return boot_config(settings(certificate, **serving), NAMES, SHA256)
 
 
 def test_document_has_the_fields_that_the_script_reads() -> None:
@@ -84,12 +84,19 @@ def test_stack_environment_wins() -> None:
     assert config().container.env["VLLM_MAX_N_SEQUENCES"] == "128"
 
 
-def test_hub_is_offline_unless_a_token_is_given() -> None:
-    """Without a token nothing may be downloaded from the hub; with one it may."""
+def test_the_server_is_always_offline() -> None:
+    """S13: weights come from the bucket, so nothing is downloaded, and no token is needed."""
     assert config().container.env["HF_HUB_OFFLINE"] == "1"
-    with_token = config(hf_token=1)
-    assert "HF_HUB_OFFLINE" not in with_token.container.env
-    assert [secret.role for secret in with_token.secrets] == ["api-key", "hf-token"]
+    assert [secret.role for secret in config().secrets] == ["api-key"]
+
+
+def test_a_certificate_is_one_of_the_hosts_secrets() -> None:
+    """The pinned version is named, and the URL says https."""
+    roles = [secret.role for secret in config(certificate=2).secrets]
+    assert roles == ["api-key", "tls-certificate"]
+    assert settings(certificate=2).url("10.0.0.2") == "https://10.0.0.2:8000/v1"
+    assert settings().url("10.0.0.2") == "http://10.0.0.2:8000/v1"
+    assert settings().url("") == ""
 
 
 @pytest.mark.parametrize("version", ["projects/p/secrets/s/versions/latest", "key", KEY + "x"])

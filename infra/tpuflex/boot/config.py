@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tpuflex.boot.manifest import MANIFEST_NAME, SHA256_PATTERN
 from tpuflex.catalog.accelerators import accelerator
 from tpuflex.catalog.weight_formats import allowed_patterns
-from tpuflex.naming import HF_TOKEN, Names, SecretRole, slug
+from tpuflex.naming import Names, SecretRole, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import Isolation, ServingFlags
 
@@ -34,15 +34,14 @@ DEFAULT_ENVIRONMENT: dict[str, str] = {
     # vLLM's security guide: no redirects of media URLs, a limit on answers per request.
     "VLLM_MEDIA_URL_ALLOW_REDIRECTS": "0",
     "VLLM_MAX_N_SEQUENCES": "128",
+    # Weights come from the bucket alone, and the container has neither a token nor a way out.
+    "HF_HUB_OFFLINE": "1",
 }
 
 
 #: Where no media may be fetched from: vLLM takes an empty list for permission to fetch from
 #: everywhere, and this name is nobody's (https://www.rfc-editor.org/rfc/rfc6761#section-6.4).
 NO_MEDIA_DOMAIN = ("none.invalid",)
-
-#: Without a token, weights come from the bucket alone: vLLM must not download others.
-OFFLINE = {"HF_HUB_OFFLINE": "1"}
 
 
 class _Frozen(BaseModel):
@@ -169,7 +168,6 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
     versions = settings.secrets.versions
     row = accelerator(settings.slice.accelerator_type)
     serving = settings.serving
-    offline = {} if HF_TOKEN in versions else OFFLINE
     return BootConfig(
         endpoint=EndpointIdentity(project=names.project, stack=names.stack, name=names.name),
         container=ContainerConfig(
@@ -177,7 +175,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             image=serving.image,
             shm_size=serving.shm_size,
             isolation=serving.isolation,
-            env={**DEFAULT_ENVIRONMENT, **offline, **serving.env},
+            env={**DEFAULT_ENVIRONMENT, **serving.env},
         ),
         serving=ServingConfig(
             model_name=settings.model.name,

@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.errors import InterruptedByUser, NotFoundError, TpuflexError, WeightsError
-from tpuflex.naming import API_KEY, HF_TOKEN, METRICS_KEY
+from tpuflex.cli.prepare_secrets import ensure_secrets
+from tpuflex.errors import InterruptedByUser, TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
     Choice,
@@ -190,33 +190,6 @@ def remember(cloud: Cloud, manifest_sha256: str) -> None:
     known = PushedWeights(cloud.stack.project.home)
     if known.get(cloud.bucket, place) != manifest_sha256:
         known.put(cloud.bucket, place, manifest_sha256)
-
-
-def ensure_secrets(cloud: Cloud, say: Say) -> None:
-    """Make sure that every secret version that the host fetches exists.
-
-    Raises:
-        NotFoundError: the pinned version of the Hugging Face token, which only the user can
-            add, does not exist.
-        TpuflexError: Secret Manager refused.
-    """
-    pinned = cloud.stack.settings.secrets
-    for role, what in {API_KEY: "API key", METRICS_KEY: "metrics key"}.items():
-        number = pinned.versions.get(role)
-        if number is None:
-            continue
-        before = {version.number for version in cloud.secrets.list_versions(cloud.secret(role))}
-        version = cloud.secrets.ensure_api_key(cloud.secret(role), number)
-        if version.number not in before:
-            say(f"  created  {what}, version {version.number} of {cloud.stack.names.secret(role)}")
-    if pinned.hf_token_version is None:
-        return
-    numbers = {version.number for version in cloud.secrets.list_versions(cloud.secret(HF_TOKEN))}
-    if pinned.hf_token_version not in numbers:
-        raise NotFoundError(
-            f"Version {pinned.hf_token_version} of the Hugging Face token does not exist.",
-            hint=f"Add it: tpuflex secrets put {HF_TOKEN} --stack {cloud.stack.name}",
-        )
 
 
 def weights_directory(stack: OpenStack, source: str, say: Say) -> Path:

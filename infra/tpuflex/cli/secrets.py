@@ -6,7 +6,7 @@ import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
-from tpuflex.naming import SECRET_ROLES, SecretRole
+from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE, SecretRole
 from tpuflex.settings.model import version_setting
 
 
@@ -24,7 +24,7 @@ def secrets() -> None:
 def ensure(invocation: Invocation) -> None:
     """Create the API key and the metrics key of the pinned versions if they do not exist."""
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.prepare import ensure_secrets
+    from tpuflex.cli.prepare_secrets import ensure_secrets
     from tpuflex.cli.steps.secrets import ensure_containers
 
     cloud = connect(invocation, invocation.open_stack())
@@ -44,13 +44,19 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     On a terminal the value is prompted for without echo. An api-key may have several lines, a key
     for a client on each; tpuflex itself uses the first. Works before the first `up`: Pulumi
     then creates the secret's container, with everything that it needs.
+    A certificate is one PEM text with its private key, and is checked.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.steps.secrets import ensure_containers, read_value, require_role
+    from tpuflex.cli.steps.secrets import (
+        ensure_containers,
+        read_certificate_text,
+        read_value,
+        require_role,
+    )
 
     stack = invocation.open_stack()
     require_role(stack, role)
-    value = read_value(role)
+    value = read_certificate_text(invocation) if role == TLS_CERTIFICATE else read_value(role)
     cloud = connect(invocation, stack)
     ensure_containers(invocation, cloud)
     version = cloud.secrets.add_version(cloud.secret(role), value)

@@ -128,13 +128,12 @@ class VllmEndpoint(pulumi.ComponentResource):
         )
 
     def _publish(self, settings: StackSettings) -> None:
-        port = settings.serving.port
         self.zone = self.queued_resource.zone
         self.state = self.queued_resource.state
         self.lifecycle = self.queued_resource.lifecycle
         self.expires = self.queued_resource.expire_time
         self.url = self.queued_resource.ip_addresses.apply(
-            lambda addresses: f"http://{addresses[0]}:{port}/v1" if addresses else ""
+            lambda addresses: settings.url(addresses[0]) if addresses else ""
         )
         self.register_outputs(
             {

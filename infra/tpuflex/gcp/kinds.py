@@ -19,6 +19,7 @@ from typing import Any, Literal
 from tpuflex.naming import (
     DNS_ZONE_ROLES,
     EGRESS_RULE_ROLES,
+    FORMER_SECRET_ROLES,
     QUEUED_RESOURCE,
     SECRET_ROLES,
     Names,
@@ -266,7 +267,9 @@ KINDS: tuple[Kind, ...] = (
         root="/v1/",
         items="secrets",
         last="{secretId}",
-        names=lambda names, _project, _region: tuple(map(names.secret, SECRET_ROLES)),
+        names=lambda names, _project, _region: tuple(
+            map(names.secret, (*SECRET_ROLES, *FORMER_SECRET_ROLES))
+        ),
         conditions={"etag": "etag"},
     ),
     Kind(

@@ -99,10 +99,6 @@ class SliceStatus:
         """Whether it serves."""
         return self.lifecycle is Lifecycle.ACTIVE and self.host is not None and self.host.ready
 
-    def endpoint(self, port: int) -> str:
-        """Base URL of the endpoint, or empty while there is no address."""
-        return f"http://{self.address}:{port}/v1" if self.address else ""
-
     def cost(self, per_hour: Decimal | None, now: datetime) -> Decimal | None:
         """US dollars since the node was made; None when the price is not known."""
         if per_hour is None:

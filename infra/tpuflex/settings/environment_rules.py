@@ -52,5 +52,5 @@ def _secret_remedy(name: str) -> str:
     if name == "VLLM_API_KEY":
         return "Remove it: `tpuflex up` makes the key and keeps it in Secret Manager."
     if name in ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN"):
-        return "Remove it and write hf_token_version in tpuflex:secrets."
-    return "Remove it; only the API key and the Hugging Face token reach the container, as files."
+        return "Remove it: the server reads its weights from the bucket and needs no token."
+    return "Remove it; no secret of yours reaches the container."

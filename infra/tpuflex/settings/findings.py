@@ -34,6 +34,8 @@ _MOVED: Mapping[str, str] = {
     "tpuflex:serving.flags.host": "Remove it: the endpoint listens on the host's own address.",
     "tpuflex:serving.flags.port": "Write port in tpuflex:serving.",
     "tpuflex:serving.flags.api_key": "Remove it: `tpuflex up` makes the key.",
+    "tpuflex:secrets.hf_token_version": "Remove it: weights come from the bucket, and the"
+    " server cannot reach the Hub. The next `up` deletes the secret.",
     "tpuflex:serving.flags.swap_space": "Remove it: vLLM removed this flag and will not start.",
 }
 _KINDS = {

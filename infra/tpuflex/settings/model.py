@@ -154,8 +154,9 @@ class SecretsSettings(Frozen):
     """Version of the serving API key. To rotate, add a version and raise this number. Its value may
     hold several keys, one per line, for clients that have a key each."""
 
-    hf_token_version: int | None = Field(default=None, ge=1)
-    """Version of the Hugging Face token that the container gets as a file; none by default."""
+    tls_certificate_version: int | None = Field(default=None, ge=1)
+    """Version of the certificate, with its key, with which the server speaks TLS. Without it,
+    keys, questions and answers cross the network in clear."""
 
     metrics_key_version: int | None = Field(default=None, ge=1)
     """Version of a key that reads `/metrics` and nothing else, for collectors; none by default."""
@@ -190,7 +191,12 @@ class StackSettings(Frozen):
     may connect to, by default to Google's APIs only."""
 
     secrets: SecretsSettings = SecretsSettings()
-    """Pinned versions of the API key, the Hugging Face token and the metrics key."""
+    """Pinned versions of the API key, the TLS certificate and the metrics key."""
+
+    def url(self, address: str) -> str:
+        """Base URL of the API of a server at ``address``; empty while there is none."""
+        scheme = "http" if self.secrets.tls_certificate_version is None else "https"
+        return f"{scheme}://{address}:{self.serving.port}/v1" if address else ""
 
 
 @dataclass(frozen=True, slots=True)

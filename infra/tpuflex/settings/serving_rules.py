@@ -49,6 +49,13 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
             "true, but tool_call_parser is not set and vLLM refuses to start without it",
             "Write tool_call_parser, such as gemma4.",
         )
+    draft = (flags.speculative_config or {}).get("model")
+    if isinstance(draft, str) and not draft.startswith("/"):
+        yield Finding(
+            f"{key}.speculative_config",
+            f"names the model {draft} on the Hub, from which the server can download nothing",
+            "Write a method that needs no other model, such as ngram.",
+        )
     batched, sequences = flags.max_num_batched_tokens, flags.max_num_seqs
     if batched is not None and sequences is not None and batched < sequences:
         yield Finding(

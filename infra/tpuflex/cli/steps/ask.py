@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
+import click
+
+from tpuflex.boot.certificate import read_certificate
 from tpuflex.cli.output import for_stack
 from tpuflex.errors import NotFoundError
-from tpuflex.naming import API_KEY
-from tpuflex.operate.ask import Answer, Question, ask
+from tpuflex.naming import API_KEY, TLS_CERTIFICATE
+from tpuflex.operate.ask import Answer, Question, ask, direct_session
+from tpuflex.operate.pinned import pinned_session
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 
 if TYPE_CHECKING:
+    import requests
+
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
 
@@ -24,7 +31,13 @@ def run_ask(invocation: Invocation, cloud: Cloud, question: Question) -> None:
         TpuflexError: there is no API key, or the endpoint did not answer.
     """
     output = invocation.output
-    answer = ask(question, api_key(cloud), show=output.piece, now=time.perf_counter)
+    answer = ask(
+        question,
+        api_key(cloud),
+        show=output.piece,
+        now=time.perf_counter,
+        session=session(cloud, question.endpoint),
+    )
     output.result()
     output.document(answer.to_json())
     output.progress(summary(answer))
@@ -43,7 +56,7 @@ def addressed(
     if endpoint:
         return Question(endpoint.rstrip("/"), model, text, max_tokens, temperature)
     status = slice_status(stack.settings, stack.names, cloud.tpu)
-    url = status.endpoint(stack.settings.serving.port)
+    url = stack.settings.url(status.address)
     if not url:
         raise NotFoundError(
             f"Stack {stack.name} has no endpoint: {status.queued_resource} is {status.state}, "
@@ -64,7 +77,7 @@ def reach(cloud: Cloud, status: SliceStatus) -> str:
         "tpuflex:network.allowed_cidrs, or open a tunnel and ask through it:\n"
         f"  gcloud compute tpus tpu-vm ssh {status.node.rpartition('/')[2]} --zone {status.zone} "
         f"--tunnel-through-iap -- -N -L {port}:{status.address}:{port}\n"
-        f"  tpuflex ask --endpoint http://127.0.0.1:{port}/v1 …"
+        f"  tpuflex ask --endpoint {cloud.stack.settings.url('127.0.0.1')} …"
     )
     return for_stack(text, cloud.stack.name)
 
@@ -80,6 +93,26 @@ def api_key(cloud: Cloud) -> str:
     number = settings.secrets.api_key_version
     value = cloud.secrets.access(names.secret_version(settings.project, API_KEY, number))
     return value.strip().partition("\n")[0].strip()
+
+
+def session(cloud: Cloud, endpoint: str) -> requests.Session:
+    """Connections to ``endpoint``: over TLS, to the holder of the stack's certificate alone.
+
+    Raises:
+        UsageError: the stack has a certificate, and the key would be sent in clear.
+        TpuflexError: the certificate cannot be had, or used.
+    """
+    settings, names = cloud.stack.settings, cloud.stack.names
+    version = settings.secrets.tls_certificate_version
+    if version is None:
+        return direct_session()
+    if not endpoint.startswith("https://"):
+        raise click.UsageError(
+            f"{endpoint} would take the API key over the network in clear, and the stack has a"
+            " certificate: write https://."
+        )
+    pem = cloud.secrets.access(names.secret_version(settings.project, TLS_CERTIFICATE, version))
+    return pinned_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
 
 
 def summary(answer: Answer) -> str:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.naming import HF_TOKEN, SecretRole
+from tpuflex.naming import SecretRole
 from tpuflex.settings.model import version_setting
 
 if TYPE_CHECKING:
@@ -63,8 +63,24 @@ def read_value(role: SecretRole) -> str:
     else:
         value = sys.stdin.read()
     lines = str(value).removesuffix("\n").split("\n")
-    if not all(lines) or (len(lines) > 1 and role == HF_TOKEN):
-        raise click.UsageError("The value must be one line that is not empty.")
+    if not all(lines):
+        raise click.UsageError("The value must have lines that are not empty.")
     if not all("!" <= letter <= "~" for line in lines for letter in line):
         raise click.UsageError("The value may have visible ASCII characters only, and no spaces.")
     return "\n".join(lines)
+
+
+def read_certificate_text(invocation: Invocation) -> str:
+    """A certificate with its key, from standard input.
+
+    Raises:
+        SettingsError: a server could not use it.
+        click.UsageError: standard input is a terminal.
+    """
+    from tpuflex.boot.certificate import read_certificate
+
+    if sys.stdin.isatty():
+        raise click.UsageError("Give the PEM text on standard input: … < FILE")
+    pem = sys.stdin.read()
+    read_certificate(pem, invocation.now())
+    return pem

@@ -40,7 +40,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
     output = invocation.output
     per_hour = run_cost(stack.settings).per_hour
     spent = status.cost(per_hour, invocation.now())
-    endpoint = status.endpoint(stack.settings.serving.port)
+    endpoint = stack.settings.url(status.address)
     output.document(
         {
             "stack": stack.name,

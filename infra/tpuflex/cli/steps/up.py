@@ -127,7 +127,7 @@ def host_log(cloud: Cloud, status: SliceStatus) -> str:
 def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: SliceStatus) -> None:
     """Print the endpoint and the commands to use it with."""
     stack, output = cloud.stack, invocation.output
-    endpoint = status.endpoint(stack.settings.serving.port)
+    endpoint = stack.settings.url(status.address)
     timeline = status.host.seconds_by_phase() if status.host else {}
     output.document(
         {
