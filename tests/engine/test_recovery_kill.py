@@ -28,7 +28,9 @@ def dev(embedded: Embedded) -> EngineRun:
     return stack_run(embedded.root, embedded.engine, embedded.environ)
 
 
-def recovered(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> dict[str, str]:
+def recovered(
+    embedded: Embedded, capsys: pytest.CaptureFixture[str], *, take_over: bool = False
+) -> dict[str, str]:
     """`tpuflex recover --json`: what became of each resource, by type."""
     project = open_project(embedded.root, embedded.environ)
     file = project.stack_file("dev")
@@ -37,7 +39,7 @@ def recovered(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> dict[st
     home = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     invocation = Invocation(environ={**embedded.environ, "PATH": home}, json=True)
     capsys.readouterr()
-    run_recover(invocation, Cloud(stack, embedded.environ))
+    run_recover(invocation, Cloud(stack, embedded.environ), take_over=take_over)
     document = json.loads(capsys.readouterr().out)
     assert document["clean"] is True
     assert pending(dev(embedded).deployment()) == []
@@ -116,8 +118,9 @@ def test_bucket_that_was_not_made_and_one_that_was(
 def test_what_no_operation_is_pending_for(
     embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """What exists though no state knows of it is imported as well, by its marker: the gcp
-    plugin's create of it would fail with 409. What is not ours is left to its owner."""
+    """What an older version made and no state knows of is imported by its marker, on the explicit
+    word: the gcp plugin's create of it would fail with 409. What is not ours is left to its
+    owner."""
     names = Names("tpuflex", "dev", ENDPOINT_NAME)
     network = {
         "name": names.compute("net"),
@@ -130,7 +133,7 @@ def test_what_no_operation_is_pending_for(
     secrets = "/v1/projects/tpuflex-dev/secrets"
     call(embedded, f"{secrets}?secretId={names.secret('api-key')}", secret)
 
-    found = recovered(embedded, capsys)
+    found = recovered(embedded, capsys, take_over=True)
     taken = refused(embedded, "up")
     dev(embedded).destroy()
 
