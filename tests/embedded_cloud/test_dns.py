@@ -70,6 +70,20 @@ def test_a_zone_comes_with_its_own_record_sets_and_goes_with_them(zone: Api) -> 
     assert "managedZones" not in zone.call("GET", ZONES).json()
 
 
+def test_a_zone_is_named_by_its_id_too(zone: Api) -> None:
+    """What was made anew under the name has another id, and is not meant."""
+    made = zone.call("GET", ZONE).json()
+    by_id = f"{ZONES}/{made['id']}"
+    zone.call("POST", f"{by_id}/changes", body={"additions": [ADDRESSES]})
+
+    assert zone.call("GET", by_id).json() == made
+    assert len(zone.call("GET", f"{by_id}/rrsets").json()["rrsets"]) == 3
+    assert refusal(zone.call("DELETE", by_id)) == (400, "containerNotEmpty")
+    zone.call("POST", f"{by_id}/changes", body={"deletions": [ADDRESSES]})
+    assert zone.call("DELETE", by_id).status_code == 204
+    assert zone.call("GET", ZONE).status_code == 404
+
+
 def test_a_zone_with_records_is_not_deleted(zone: Api) -> None:
     """Whoever deletes a zone has to delete what is in it first."""
     change(zone, additions=[ADDRESSES])

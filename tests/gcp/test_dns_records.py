@@ -9,12 +9,14 @@ from tpuflex.gcp.removal import remove
 from tpuflex.naming import DNS_ZONE_ROLES
 
 NAME = NAMES.compute(DNS_ZONE_ROLES[0])
-ZONE = f"/dns/v1/projects/p/managedZones/{NAME}"
+ZONES = "/dns/v1/projects/p/managedZones"
+#: By its id, which a zone made anew under the name would not have.
+ZONE = f"{ZONES}/123"
 
 
 def test_a_zone_is_emptied_before_it_is_deleted() -> None:
     """Google refuses to delete a zone with records; its own NS and SOA cannot be deleted."""
-    zone = {"name": NAME, "dnsName": "gcr.io.", "labels": {**NAMES.labels(STATE)}}
+    zone = {"id": "123", "name": NAME, "dnsName": "gcr.io.", "labels": {**NAMES.labels(STATE)}}
     records = [
         {"name": "gcr.io.", "type": "NS"},
         {"name": "gcr.io.", "type": "SOA"},
@@ -24,7 +26,8 @@ def test_a_zone_is_emptied_before_it_is_deleted() -> None:
     ]
     dns = Api(
         {
-            "GET /dns/v1/projects/p/managedZones": {"managedZones": [zone]},
+            f"GET {ZONES}": {"managedZones": [zone]},
+            f"GET {ZONES}/{NAME}": zone,
             f"GET {ZONE}": zone,
             f"GET {ZONE}/rrsets": {"rrsets": records},
         }

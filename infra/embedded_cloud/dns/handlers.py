@@ -54,8 +54,7 @@ class ZoneHandlers:
 
     def operation(self, call: Call) -> Reply:
         """GET …/managedZones/{managedZone}/operations/{operation}: of a change of the zone."""
-        self._zone(call)
-        place = call.params["project"], call.params["managedZone"]
+        place = self._zones.named(call.params["project"], call.params["managedZone"])
         return Reply(body=self._zones.operation(*place, call.params["operation"]))
 
     def delete(self, call: Call) -> Reply:

@@ -29,8 +29,7 @@ class RecordSetHandlers:
 
     def list(self, call: Call) -> Reply:
         """GET …/rrsets."""
-        project, zone = _place(call)
-        self._zones.require(project, zone)
+        project, zone = self._zones.named(*_place(call))
         wanted = {key: call.query[key] for key in ("name", "type") if call.query.get(key)}
         found = [
             each
@@ -57,8 +56,7 @@ class RecordSetHandlers:
         return self._get(call, call.params["name"], call.params["type"])
 
     def _get(self, call: Call, name: str, type_: str) -> JsonObject:
-        project, zone = _place(call)
-        self._zones.require(project, zone)
+        project, zone = self._zones.named(*_place(call))
         return self._zones.record_set(project, zone, name, type_)
 
 
@@ -95,8 +93,7 @@ class ChangeHandlers:
         )
 
     def _all(self, call: Call) -> Sequence[JsonObject]:
-        project, zone = _place(call)
-        self._zones.require(project, zone)
+        project, zone = self._zones.named(*_place(call))
         return self._zones.changes(project, zone)
 
 

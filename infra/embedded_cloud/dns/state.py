@@ -47,11 +47,17 @@ class Zones:
         return [value for _, value in self._store.list(ZONES, f"{project}/")]
 
     def require(self, project: str, name: str) -> JsonObject:
-        """The zone. Raises CloudError 404."""
+        """The zone with that name or id. Raises CloudError 404."""
         zone = self._store.get(ZONES, f"{project}/{name}")
+        if zone is None and name.isdecimal():
+            zone = next((each for each in self.all(project) if each["id"] == name), None)
         if zone is None:
             raise not_found("parameters.managedZone", name)
         return zone
+
+    def named(self, project: str, name: str) -> tuple[str, str]:
+        """Project and name of the zone with that name or id. Raises CloudError 404."""
+        return project, text(self.require(project, name), "name")
 
     def create(self, project: str, asked: JsonObject) -> JsonObject:
         """A new zone with its NS and SOA record sets.
@@ -128,6 +134,7 @@ class Zones:
     def delete(self, project: str, name: str) -> None:
         """Delete a zone. Raises CloudError: 404; 400 while it has record sets."""
         zone = self.require(project, name)
+        name = text(zone, "name")
         if any(not _is_own(zone, each) for each in self.record_sets(project, name)):
             raise not_empty(name)
         for collection in (RECORD_SETS, CHANGES, OPERATIONS):
@@ -160,6 +167,7 @@ class Zones:
                 there, or has another content; 409, what is to be added exists.
         """
         zone = self.require(project, name)
+        name = text(zone, "name")
         if not additions and not deletions:
             raise required("entity.change")
         present = {_key(each): each for each in self.record_sets(project, name)}

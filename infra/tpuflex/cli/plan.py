@@ -102,7 +102,8 @@ class StackPlan:
         if grant := image_grant(self.stack):
             yield (
                 "to grant",
-                f"{grant['role']} in {grant['project']} to {grant['member']} (the image is there)",
+                f"{grant['role']} in {grant['project']} to {grant['member']}, "
+                "unless everybody may read that image",
             )
         yield "request", self.request
         yield "resources", self.changes

@@ -218,6 +218,7 @@ KINDS: tuple[Kind, ...] = (
         root="/dns/v1/",
         items="managedZones",
         names=lambda names, _project, _region: tuple(map(names.compute, DNS_ZONE_ROLES)),
+        unique_id="id",
         holds_record_sets=True,
         optional_api=True,
     ),

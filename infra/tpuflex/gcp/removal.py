@@ -44,11 +44,11 @@ def remove(resource: CloudResource, maker: Maker, apis: Apis, objection: Objecti
     api = apis.of(resource.kind)
     if resource.kind.holds_objects:
         _empty(resource, maker, apis)
-    if resource.kind.holds_record_sets:
-        delete_record_sets(resource.path, api)
     path = resource.path
     if now.unique_id:
         path = f"{path.rpartition('/')[0]}/{now.unique_id}"
+    if resource.kind.holds_record_sets:
+        delete_record_sets(path, api)
     api.call("DELETE", path, query={**resource.kind.deletion, **now.conditions} or None)
 
 
