@@ -11,6 +11,10 @@ from tpuflex.naming import Names
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import check
 
+#: What it takes on Google for a server to reach anything.
+REACHES = {"serving.isolation": "none", "network.egress": "internet"}
+ALL_REMEDIES = ["isolation: none", "egress: internet"]
+
 
 def arguments(changes: dict[str, object] | None = None) -> list[str]:
     """The server's arguments for a stack."""
@@ -18,12 +22,17 @@ def arguments(changes: dict[str, object] | None = None) -> list[str]:
     return list(config.serving.args)
 
 
-def findings(domains: object) -> tuple[Finding, ...]:
-    """What the settings refuse in these domains."""
+def problems(content: dict[str, object]) -> tuple[Finding, ...]:
+    """What the settings refuse in a stack file."""
     try:
-        return check(parse(sections({"serving.media_domains": domains}), "test"))
+        return check(parse(content, "test"))
     except SettingsError as error:
         return error.findings
+
+
+def findings(domains: object) -> tuple[Finding, ...]:
+    """What the settings refuse in these domains."""
+    return problems(sections({"serving.media_domains": domains, **REACHES}))
 
 
 def test_no_domain_is_allowed_by_default() -> None:
@@ -34,10 +43,9 @@ def test_no_domain_is_allowed_by_default() -> None:
 
 def test_named_domains_are_allowed() -> None:
     """The domains of the stack file reach the server, and only they."""
-    given = arguments({"serving.media_domains": ["a.example.com", "upload.wikimedia.org"]})
-    assert given[given.index("--allowed-media-domains") + 1 :] == [
-        *("a.example.com", "upload.wikimedia.org")
-    ]
+    domains = ["a.example.com", "upload.wikimedia.org"]
+    given = arguments({"serving.media_domains": domains, **REACHES})
+    assert given[given.index("--allowed-media-domains") + 1 :] == domains
 
 
 @pytest.mark.parametrize(
@@ -67,6 +75,28 @@ def test_no_private_name_or_address_is_accepted(domain: str) -> None:
     (finding,) = findings([domain])
     assert finding.key == "tpuflex:serving.media_domains[0]"
     assert "upload.wikimedia.org" in finding.remedy
+
+
+@pytest.mark.parametrize(
+    ("changes", "remedies"),
+    [
+        ({}, ["isolation: none", "egress: internet"]),
+        ({"serving.isolation": "none"}, ["egress: internet"]),
+        ({"network.egress": "internet"}, ["isolation: none"]),
+        (REACHES, []),
+        (
+            {"serving.media_domains": ["storage.googleapis.com"], "serving.isolation": "none"},
+            [],
+        ),
+    ],
+)
+def test_domain_that_cannot_be_reached_is_refused(
+    changes: dict[str, object], remedies: list[str]
+) -> None:
+    """A domain that the network or the isolation keeps from the server is not silently ignored."""
+    found = problems(sections({"serving.media_domains": ["a.example.com"], **changes}))
+    assert [item.key for item in found] == ["tpuflex:serving.media_domains"][: len(remedies)]
+    assert [text for text in ALL_REMEDIES if any(text in item.remedy for item in found)] == remedies
 
 
 @pytest.mark.parametrize("value", ["example.com", {"a": "b"}, [1]])

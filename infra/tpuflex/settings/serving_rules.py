@@ -8,6 +8,7 @@ from tpuflex.catalog.accelerators import accelerator
 from tpuflex.errors import Finding
 from tpuflex.settings.environment_rules import environment_findings
 from tpuflex.settings.image_rules import image_findings
+from tpuflex.settings.media_rules import media_findings
 from tpuflex.settings.model import Draft
 from tpuflex.settings.serving import CODE_METHOD, ServingFlags, ServingSettings, is_import_path
 
@@ -23,6 +24,7 @@ def serving_findings(draft: Draft) -> Iterator[Finding]:
         return
     yield from _flags(draft.serving.flags)
     yield from environment_findings(draft.serving.env)
+    yield from media_findings(draft, draft.serving)
     yield from _image(draft, draft.serving)
     yield from _parallelism(draft, draft.serving.flags)
 
