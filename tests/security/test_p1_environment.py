@@ -141,10 +141,7 @@ def test_flag_that_loads_code_or_opens_the_server_is_refused(flag: str, value: o
     assert [finding.key for finding in found] == [f"tpuflex:serving.flags.{flag}"]
 
 
-@pytest.mark.parametrize(
-    "config",
-    [{"method": "ngram", "model": "a.b"}, {"model": "org/draft.model"}, {"model": "draft"}],
-)
-def test_other_speculative_models_are_accepted(config: dict[str, object]) -> None:
-    """A model is no class, though its name may have a dot."""
+def test_speculative_decoding_without_code_is_accepted() -> None:
+    """A method that needs no model is accepted."""
+    config = {"method": "ngram", "num_speculative_tokens": 4}
     assert findings({"serving.flags.speculative_config": config}) == ()

@@ -39,6 +39,12 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
             f"names a Python class ({draft}) that vLLM would load and run",
             "Write another method, such as ngram.",
         )
+    elif isinstance(draft, str) and not draft.startswith("/"):
+        yield Finding(
+            f"{key}.speculative_config",
+            f"names the model {draft} on the Hub, from which the server can download nothing",
+            "Write a method that needs no other model, such as ngram.",
+        )
     if flags.async_scheduling and method == "ngram":
         yield Finding(
             f"{key}.async_scheduling",
@@ -50,13 +56,6 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
             f"{key}.enable_auto_tool_choice",
             "true, but tool_call_parser is not set and vLLM refuses to start without it",
             "Write tool_call_parser, such as gemma4.",
-        )
-    draft = (flags.speculative_config or {}).get("model")
-    if isinstance(draft, str) and not draft.startswith("/"):
-        yield Finding(
-            f"{key}.speculative_config",
-            f"names the model {draft} on the Hub, from which the server can download nothing",
-            "Write a method that needs no other model, such as ngram.",
         )
     batched, sequences = flags.max_num_batched_tokens, flags.max_num_seqs
     if batched is not None and sequences is not None and batched < sequences:
