@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tpuflex.errors import Finding
-from tpuflex.settings.image import on_docker_hub, registry_project
+from tpuflex.settings.image import in_google_registry, on_docker_hub, registry_project
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft
 
 _KEY = "tpuflex:serving.image"
@@ -22,7 +22,7 @@ def image_findings(draft: Draft, image: str) -> Iterator[Finding]:
             f"Write {image.replace(PLACEHOLDER_PROJECT, draft.project or 'your project')}.",
         )
     egress = draft.network.egress if draft.network is not None else None
-    if project is None and egress == "google":
+    if egress == "google" and not in_google_registry(image):
         yield Finding(
             _KEY,
             f"{image.partition('@')[0]} is not in Artifact Registry, and the hosts reach nothing "
