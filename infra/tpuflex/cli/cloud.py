@@ -71,9 +71,10 @@ class Cloud:
         """
         from tpuflex.gcp.bucket_owner import require_own_bucket
 
-        clients = self.apis()
         project = self.stack.settings.project
-        return require_own_bucket(clients.storage, clients.resourcemanager, self.bucket, project)
+        return require_own_bucket(
+            self.apis().storage, self.bucket, project, lambda: self.project_number
+        )
 
     @cached_property
     def weights(self) -> WeightsBucket:

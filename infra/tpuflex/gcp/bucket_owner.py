@@ -1,36 +1,32 @@
-"""Whose a bucket is, by the number of the project that it lies in.
+"""Whether the bucket with our name is ours, by the number of the project that it lies in.
 
-Bucket names are one namespace for the whole world and ours can be computed, so that anybody may
-have made a bucket of that name first, with our labels on it. The project's number cannot be
-forged: nothing is pushed into, adopted, served from or deleted of a bucket whose number is
-another one's.
+Why the number: :mod:`tpuflex.gcp.project_number`. Nothing is pushed into, and no node is made that
+reads from, a bucket of another project.
 """
 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError
-from tpuflex.gcp.project_number import project_number
 
 if TYPE_CHECKING:
     from tpuflex.gcp.transport import Api
 
-#: Setting that ends the bucket's name in digits of the user's own.
-SUFFIX_KEY = "tpuflex:model.weights.bucket_suffix"
+#: Bytes of a suggested ``bucket_suffix``.
 _SUFFIX_BYTES = 4
 
 
-def lies_in(bucket: Mapping[str, Any], number: str) -> bool:
-    """Whether ``bucket``, as its API describes it, lies in the project with this number; what is
-    not known is another one's."""
-    return bool(number) and str(bucket.get("projectNumber") or "") == number
-
-
-def require_own_bucket(storage: Api, resourcemanager: Api, name: str, project: str) -> bool:
+def require_own_bucket(storage: Api, name: str, project: str, number: Callable[[], str]) -> bool:
     """Check that the bucket ``name``, if there is one, lies in ``project``; whether there is one.
+
+    Args:
+        storage: client of Cloud Storage.
+        name: bucket name.
+        project: project id, for the error.
+        number: asks for the project's number.
 
     Raises:
         AlreadyExistsError: somebody else has it; the hint names the setting for another name.
@@ -41,8 +37,8 @@ def require_own_bucket(storage: Api, resourcemanager: Api, name: str, project: s
     except NotFoundError:
         return False
     except AccessError as error:
-        raise taken(name, project, f"and you may not read it: {error.message}") from error
-    if not lies_in(bucket, project_number(resourcemanager, project)):
+        raise taken(name, project, f"and you may not read it ({error.message})") from error
+    if str(bucket.get("projectNumber") or "") != number():
         raise taken(name, project, "in another project")
     return True
 
@@ -50,10 +46,17 @@ def require_own_bucket(storage: Api, resourcemanager: Api, name: str, project: s
 def taken(name: str, project: str, how: str) -> AlreadyExistsError:
     """The error for a bucket that is not in ``project``."""
     return AlreadyExistsError(
-        f"The bucket gs://{name} exists already, {how}. It does not belong to project {project};"
-        " whoever made it may have meant to get your weights. Nothing was sent.",
+        f"The bucket gs://{name} exists already, {how}: it is not project {project}'s. Nothing was"
+        " sent.",
         status=409,
-        hint="Take another name. Write to the stack file, for example:\n"
-        f"  {SUFFIX_KEY.partition('.')[0]}:\n    weights:\n"
-        f'      bucket_suffix: "{secrets.token_hex(_SUFFIX_BYTES)}"',
+        hint=another_name(),
+    )
+
+
+def another_name() -> str:
+    """How to give the bucket another name, with a fresh example."""
+    return (
+        "Bucket names are shared by the whole world. Give yours an ending of your own in the stack"
+        " file, for example\n"
+        f'tpuflex:model.weights.bucket_suffix: "{secrets.token_hex(_SUFFIX_BYTES)}"'
     )
