@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.steps.status import headline
+from tpuflex.cli.steps.status import headline, weights_text
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.naming import ENDPOINT_NAME, Names
@@ -101,6 +102,38 @@ class TestStatus:
         assert found.address == "10.0.0.2"
         assert found.expires == datetime(2026, 11, 21, 15, 0, 0, 123456, tzinfo=UTC)
         assert found.host == HostReport("READY")
+
+    def test_weights_planned_and_served(self, settings: StackSettings) -> None:
+        """S7: the hash that the node was made for, the one that the host fetched, and whether they
+        differ, which they do after a change in place until the host boots again."""
+        config = {"weights": {"bucket": "b", "prefix": "p", "manifest_sha256": "a1" * 32}}
+        made = node(metadata={"tpuflex-config": json.dumps(config)})
+        reported = {"phase": "READY", "weights": "a1" * 32}
+        tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": made}, reported)
+
+        same = look(settings, tpu)
+        assert same.weights == same.to_json()["weights"] == "a1" * 32
+        assert not same.other_weights
+        assert weights_text(same) == "a1" * 32
+
+        reported["weights"] = "b2" * 32
+        other = look(settings, tpu)
+        assert other.other_weights
+        assert weights_text(other).splitlines() == [
+            "b2" * 32,
+            f"OTHERS are planned: {'a1' * 32}, from the host's next boot on",
+        ]
+
+        reported["weights"] = ""
+        assert weights_text(look(settings, tpu)) == f"{'a1' * 32} (not fetched yet)"
+
+    @pytest.mark.parametrize("text", ["", "[]", "{}", '{"weights": 3}', "[" * 100_000])
+    def test_of_a_node_that_names_no_weights(self, settings: StackSettings, text: str) -> None:
+        """What is not our configuration says nothing, and breaks nothing."""
+        made = node(metadata={"tpuflex-config": text})
+        tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": made}, {"phase": "READY"})
+
+        assert look(settings, tpu).weights == ""
 
     def test_googles_own_expiry(self, settings: StackSettings) -> None:
         """When Google says when the run ends, that counts."""

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from pathlib import Path
 
 import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
+
+checkpoint = click.argument(
+    "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
+)
 
 
 @click.group(cls=Commands)
@@ -17,9 +20,7 @@ def weights() -> None:
 
 
 @weights.command()
-@click.argument(
-    "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+@checkpoint
 @stack_name
 @as_json
 @pass_invocation
@@ -57,9 +58,7 @@ def push(invocation: Invocation, directory: Path | None) -> None:
 
 
 @weights.command("hash")
-@click.argument(
-    "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
-)
+@checkpoint
 @stack_name
 @as_json
 @pass_invocation
@@ -69,32 +68,12 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
     Takes DIRECTORY, or what tpuflex:model.weights.source names. Written to
     tpuflex:model.weights.manifest_sha256, it lets the host serve these weights and no others.
     """
-    from concurrent.futures import ThreadPoolExecutor
+    from tpuflex.cli.steps.weights import local_weights, show_hash
 
-    from tpuflex.cli.prepare import weights_directory
-    from tpuflex.gcp.weights_files import local_manifest
-
-    stack = invocation.open_stack()
-    model, output = stack.settings.model, invocation.output
-    if directory is None and model.weights.source is None:
+    found = local_weights(invocation.open_stack(), directory, invocation.output)
+    if found is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
-    place = directory or weights_directory(stack, str(model.weights.source), output.progress)
-    with ThreadPoolExecutor() as pool:
-        found = local_manifest(
-            place,
-            pool,
-            model=model.name,
-            revision=model.weights.revision,
-            extra_files=model.weights.extra_files,
-        )
-    output.document(
-        {
-            "manifest_sha256": found.sha256,
-            "files": len(found.files),
-            "bytes": found.total_bytes,
-        }
-    )
-    output.result(f"manifest_sha256: {found.sha256}")
+    show_hash(found, invocation.output)
 
 
 @weights.command()
@@ -131,26 +110,22 @@ def ls(invocation: Invocation) -> None:
 
 
 @weights.command()
+@checkpoint
 @stack_name
 @as_json
 @pass_invocation
-def verify(invocation: Invocation) -> None:
-    """Compare the weights in the bucket with their manifest, by size and checksum."""
-    from tpuflex.boot.config import weights_prefix
-    from tpuflex.cli.cloud import connect_running
-    from tpuflex.errors import WeightsError
+def verify(invocation: Invocation, directory: Path | None) -> None:
+    """Compare the weights in the bucket with their manifest, by size and checksum.
 
-    stack = invocation.open_stack()
-    cloud = connect_running(invocation, stack)
-    prefix = weights_prefix(stack.settings.model)
-    problems = cloud.weights.verify(prefix, stack.settings.model.weights.extra_files).problems
-    invocation.output.document({"prefix": prefix, "problems": [asdict(p) for p in problems]})
-    if problems:
-        lines = "\n".join(f"  {problem.path}: {problem.problem}" for problem in problems)
-        raise WeightsError(
-            f"{prefix} does not match its manifest:\n{lines}", hint="Run: tpuflex weights push"
-        )
-    invocation.output.result(f"{prefix} matches its manifest.")
+    The manifest itself is compared with what says which weights they should be: the hash that the
+    stack file pins; DIRECTORY, or what tpuflex:model.weights.source names; else what was pushed
+    from here.
+    """
+    from tpuflex.cli.cloud import connect_running
+    from tpuflex.cli.steps.weights import run_verify
+
+    cloud = connect_running(invocation, invocation.open_stack())
+    run_verify(cloud, directory, invocation.output)
 
 
 def _written(manifest: object) -> str:

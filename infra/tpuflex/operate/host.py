@@ -54,6 +54,8 @@ class HostReport:
         error: empty, or ``<code>: text`` when the boot failed.
         timeline: when each phase began, in seconds since the epoch.
         isolation: ``isolated``, or ``privileged: why``; empty before the container starts.
+        weights: SHA-256 of the manifest of the weights that it has fetched and checked; empty
+            before that.
     """
 
     phase: str = ""
@@ -61,6 +63,7 @@ class HostReport:
     error: str = ""
     timeline: Mapping[str, float] = field(default_factory=dict)
     isolation: str = ""
+    weights: str = ""
 
     @property
     def ready(self) -> bool:
@@ -92,6 +95,7 @@ class HostReport:
             "error": self.error,
             "timeline": dict(self.timeline),
             "isolation": self.isolation,
+            "weights": self.weights,
         }
 
 
@@ -108,7 +112,8 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         detail=printable(attributes.get("detail", "")),
         error=printable(attributes.get("error", ""), lines=True),
         timeline=_timeline(attributes.get("timeline", "")),
-        isolation=attributes.get("isolation", ""),
+        isolation=printable(attributes.get("isolation", "")),
+        weights=printable(attributes.get("weights", "")),
     )
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
 
+from tpuflex.boot.planned import planned_weights
 from tpuflex.operate.host import HostReport
 from tpuflex.request.causes import explained
 from tpuflex.request.outcomes import BOOTING, HOST_FAILED, TABLE, Condition, Outcome, condition_of
@@ -36,6 +37,7 @@ class SliceStatus:
         expires: when Google ends the run.
         host: the host's own report, or None before its first.
         others: further requests of the endpoint, a line each.
+        weights: SHA-256 of the manifest of the weights that the node was made for, or empty.
     """
 
     queued_resource: str
@@ -53,12 +55,14 @@ class SliceStatus:
     expires: datetime | None = None
     host: HostReport | None = None
     others: tuple[str, ...] = ()
+    weights: str = ""
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, others: tuple[str, ...] = ()) -> SliceStatus:
         """What ``snapshot`` shows of the slice; ``others`` as the attribute of that name."""
         name, nodes, failure = snapshot.name, snapshot.nodes, snapshot.failure
         endpoints = nodes.first.network_endpoints if nodes.first is not None else ()
+        planned = planned_weights(nodes.first.metadata) if nodes.first is not None else None
         return cls(
             queued_resource=name.id,
             zone=name.zone,
@@ -74,6 +78,7 @@ class SliceStatus:
             active_since=parse_time(snapshot.active_since),
             expires=snapshot.expires,
             others=others,
+            weights=planned.manifest_sha256 if planned is not None else "",
         )
 
     @property
@@ -98,6 +103,13 @@ class SliceStatus:
     def ready(self) -> bool:
         """Whether it serves."""
         return self.lifecycle is Lifecycle.ACTIVE and self.host is not None and self.host.ready
+
+    @property
+    def other_weights(self) -> bool:
+        """Whether the host serves other weights than the node is made for by now. A change in
+        place (``on_boot_change: update``) takes effect when the host boots the next time."""
+        served = self.host.weights if self.host is not None else ""
+        return bool(served and self.weights and served != self.weights)
 
     def cost(self, per_hour: Decimal | None, now: datetime) -> Decimal | None:
         """US dollars since the node was made; None when the price is not known."""
@@ -126,6 +138,7 @@ class SliceStatus:
             "expires": _iso(self.expires),
             "host": None if self.host is None else self.host.to_json(),
             "others": list(self.others),
+            "weights": self.weights,
             "advice": self.advice,
         }
 

@@ -19,7 +19,9 @@ STATUS_FIELDS: Mapping[str, str] = {
     "address": "the first host's internal address; or empty",
     "active_since": "when its node was made (RFC 3339); or null",
     "expires": "when Google ends the run (RFC 3339); null while it is not known",
-    "host": "the host's own report (phase, detail, error, timeline); null before the first",
+    "host": "the host's own report (phase, detail, error, timeline, isolation, and"
+    " weights: SHA-256 of the manifest that it fetched and checked); null before the first",
+    "weights": "SHA-256 of the manifest of the weights that its node was made for; or empty",
     "others": "further requests of the endpoint, a line of text each",
     "advice": "what to do, as in the table above",
 }

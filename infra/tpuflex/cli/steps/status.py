@@ -66,6 +66,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             ("error", status.host.reason if status.host else ""),
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
+            ("weights", weights_text(status)),
             ("expires", expiry_text(status, invocation.now())),
             ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
             ("next", for_stack(status.advice, stack.name)),
@@ -95,6 +96,14 @@ def host_text(status: SliceStatus) -> str:
         return "has reported nothing yet" if status.node_state else ""
     detail = f": {status.host.detail}" if status.host.detail else ""
     return f"{status.host.phase}{detail}"
+
+
+def weights_text(status: SliceStatus) -> str:
+    """The hash of the weights that the host serves, and the planned one where it is another."""
+    served = status.host.weights if status.host is not None else ""
+    if status.other_weights:
+        return f"{served}\nOTHERS are planned: {status.weights}, from the host's next boot on"
+    return served or (f"{status.weights} (not fetched yet)" if status.weights else "")
 
 
 def expiry_text(status: SliceStatus, now: datetime) -> str:

@@ -1,0 +1,116 @@
+"""The steps of `tpuflex weights hash` and `weights verify`: what the weights here and there are."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.prepare import weights_directory
+from tpuflex.errors import WeightsError
+from tpuflex.operate.pushed_weights import PushedWeights
+from tpuflex.operate.weights_choice import PIN_KEY
+
+if TYPE_CHECKING:
+    from tpuflex.boot.manifest import Manifest
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.output import Output
+    from tpuflex.cli.stack import OpenStack
+    from tpuflex.gcp.weights_report import WeightsCheck
+
+
+def local_weights(stack: OpenStack, directory: Path | None, output: Output) -> Manifest | None:
+    """The manifest that a push of ``directory`` would write, or of the stack's source; None where
+    there is neither.
+
+    Raises:
+        WeightsError: it is no checkpoint, or cannot be read.
+    """
+    from tpuflex.gcp.weights_files import local_manifest
+
+    model = stack.settings.model
+    if directory is None and model.weights.source is not None:
+        directory = weights_directory(stack, model.weights.source, output.progress)
+    if directory is None:
+        return None
+    with ThreadPoolExecutor() as pool:
+        return local_manifest(
+            directory,
+            pool,
+            model=model.name,
+            revision=model.weights.revision,
+            extra_files=model.weights.extra_files,
+        )
+
+
+def show_hash(found: Manifest, output: Output) -> None:
+    """Print the hash of ``found``."""
+    output.document(
+        {
+            "manifest_sha256": found.sha256,
+            "files": len(found.files),
+            "bytes": found.total_bytes,
+        }
+    )
+    output.result(f"manifest_sha256: {found.sha256}")
+
+
+def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
+    """Compare the weights in the bucket with their manifest, and that with whatever else says
+    which weights they should be; print the result.
+
+    Raises:
+        WeightsError: they differ.
+        NotFoundError: there are none.
+    """
+    stack = cloud.stack
+    model = stack.settings.model
+    prefix = weights_prefix(model)
+    check = cloud.weights.verify(prefix, model.weights.extra_files)
+    local = local_weights(stack, directory, output)
+    pushed = PushedWeights(stack.project.home).get(cloud.bucket, prefix)
+    compared = dict(_comparisons(check, model.weights.manifest_sha256, local, pushed))
+    output.document(
+        {
+            "prefix": prefix,
+            "manifest_sha256": check.sha256,
+            "problems": [asdict(problem) for problem in check.problems],
+            "equals": compared,
+        }
+    )
+    lines = [f"  {problem.path}: {problem.problem}" for problem in check.problems]
+    lines += [f"  {MANIFEST_IS_NOT} {what}" for what, equal in compared.items() if not equal]
+    if lines:
+        raise WeightsError(
+            f"gs://{cloud.bucket}/{prefix} is not as it should be (the manifest there has the"
+            f" SHA-256 {check.sha256}):\n" + "\n".join(lines),
+            hint="To bring the right weights back, run: tpuflex weights push",
+        )
+    output.result(f"{prefix} matches its manifest.\nmanifest_sha256: {check.sha256}")
+    if compared:
+        output.result(f"The manifest is {' and '.join(compared)}.")
+    else:
+        output.result(
+            "Whether that is the right one, nothing here says: name the DIRECTORY that it was"
+            f" pushed from, or write the hash to {PIN_KEY}."
+        )
+
+
+#: Of a manifest that is not one that it should be.
+MANIFEST_IS_NOT = "the manifest is not"
+
+
+def _comparisons(
+    check: WeightsCheck, pinned: str | None, local: Manifest | None, pushed: str | None
+) -> Iterator[tuple[str, bool]]:
+    """What says which weights they should be, and whether they are."""
+    if pinned is not None:
+        yield f"the pinned one ({pinned})", check.sha256 == pinned
+    if local is not None:
+        yield f"that of the source ({local.sha256})", check.manifest.same_as(local)
+    # A pin or a source says more than what was once pushed.
+    elif pushed is not None and pinned is None:
+        yield f"the one pushed from here ({pushed})", check.sha256 == pushed
