@@ -50,6 +50,7 @@ TEXT = {
         "image": r"[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}",
         "shm_size": r"\d+[bkmg]?",
         "isolation": r"required|preferred|none",
+        "egress": r"none|internet",
     },
     "serving": {"model_name": r"[^\x00-\x1f]+"},
     "weights": {

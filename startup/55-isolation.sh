@@ -61,7 +61,9 @@ run_isolated() {
     # https://github.com/marin-community/marin/issues/2478 (flags of a run on v5e to v6e).
     # 192.0.2.0/24 is nobody's (RFC 5737): docker's own resolver would otherwise carry questions
     # out of the container, and questions can carry anything.
-    run_container 0.0.0.0 --network "$NETWORK" --dns 192.0.2.53 \
+    local resolver=192.0.2.53
+    [[ $(setting container.egress) == none ]] || resolver=8.8.8.8
+    run_container 0.0.0.0 --network "$NETWORK" --dns "$resolver" \
         --publish "$(<"$STATE_DIR/address"):$(setting serving.port):$(setting serving.port)" \
         --cap-drop ALL --cap-add SYS_RESOURCE --security-opt no-new-privileges \
         --pids-limit 16384 --ulimit memlock=-1:-1 \
@@ -70,20 +72,33 @@ run_isolated() {
 
 # close_network: the bridge, and the rules that let nothing begin from it: not towards other
 # machines, the metadata server among them, and not towards the host. What answers a client passes.
+# A server that fetches media may reach public addresses, as far as the network's own rules let it.
 # They are gone after a reboot, and so is every directory that the container needs to start.
 close_network() {
     docker network inspect "$NETWORK" >/dev/null 2>&1 ||
         docker network create --driver bridge \
             --opt "com.docker.network.bridge.name=$BRIDGE" "$NETWORK" >/dev/null || return 1
-    local chain
-    local -a begun=(--in-interface "$BRIDGE" --match conntrack !
-        --ctstate "ESTABLISHED,RELATED" --jump DROP)
+    drop INPUT || return 1
     # Docker never touches the rules in DOCKER-USER, and asks them first:
     # https://docs.docker.com/engine/network/packet-filtering-firewalls/
-    for chain in DOCKER-USER INPUT; do
-        iptables --wait 30 --check "$chain" "${begun[@]}" 2>/dev/null ||
-            iptables --wait 30 --insert "$chain" 1 "${begun[@]}" || return 1
+    if [[ $(setting container.egress) == none ]]; then
+        drop DOCKER-USER
+        return
+    fi
+    # What the server may fetch is public. Everything else stays out of its reach.
+    local range
+    for range in 169.254.0.0/16 10.0.0.0/8 172.16.0.0/12 192.168.0.0/16 100.64.0.0/10 \
+        199.36.153.0/24 240.0.0.0/4; do
+        drop DOCKER-USER --destination "$range" || return 1
     done
+}
+
+# drop CHAIN [MATCH...]: drop what begins on the bridge and matches.
+drop() {
+    local -a rule=("$1" --in-interface "$BRIDGE" "${@:2}" --match conntrack !
+        --ctstate "ESTABLISHED,RELATED" --jump DROP)
+    iptables --wait 30 --check "${rule[@]}" 2>/dev/null ||
+        iptables --wait 30 --insert "${rule[0]}" 1 "${rule[@]:1}"
 }
 
 # tpu_environment: what libtpu would ask the metadata server, as variables, in tpu.env. Empty when

@@ -17,7 +17,7 @@ from tpuflex.settings.load import parse
 from tpuflex.settings.rules import check
 
 #: What it takes on Google for a server to reach anything.
-REACHES = {"serving.isolation": "none", "network.egress": "internet"}
+REACHES = {"network.egress": "internet"}
 ALL_REMEDIES = ["isolation: none", "egress: internet"]
 
 
@@ -85,9 +85,10 @@ def test_no_private_name_or_address_is_accepted(domain: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "remedies"),
     [
-        ({}, ["isolation: none", "egress: internet"]),
+        ({}, ["egress: internet"]),
         ({"serving.isolation": "none"}, ["egress: internet"]),
-        ({"network.egress": "internet"}, ["isolation: none"]),
+        ({"network.egress": "internet"}, []),
+        ({"serving.media_domains": ["storage.googleapis.com"]}, ["egress: internet"]),
         (REACHES, []),
         (
             {"serving.media_domains": ["storage.googleapis.com"], "serving.isolation": "none"},

@@ -139,6 +139,7 @@ class StartupHost:
                 "image": "registry/vllm@sha256:" + "ab" * 32,
                 "shm_size": "1g",
                 "isolation": "preferred",
+                "egress": "none",
                 "env": {"PLAIN": "two words; $(touch injected) 'quoted'"},
             },
             "serving": {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import shlex
 
 import pytest
@@ -62,11 +63,26 @@ def test_nothing_begins_on_the_containers_bridge(host: StartupHost) -> None:
     host.run()
     rules = (host.directory / "iptables.calls").read_text().splitlines()
     match = "--in-interface tpuflex0 --match conntrack ! --ctstate ESTABLISHED,RELATED --jump DROP"
-    assert rules == [f"--insert DOCKER-USER 1 {match}", f"--insert INPUT 1 {match}"]
+    assert rules == [f"--insert INPUT 1 {match}", f"--insert DOCKER-USER 1 {match}"]
     (created,) = (call for call in host.docker_calls("network") if "create" in call)
     assert "com.docker.network.bridge.name=tpuflex0" in created
     # A name server that is nobody's: names carry data out, too.
     assert values(runs(host)[0], "--dns") == ["192.0.2.53"]
+
+
+def test_a_server_that_fetches_media_reaches_public_addresses_only(host: StartupHost) -> None:
+    """S13: metadata server, host and private networks stay out of reach of a server with media."""
+    container = host.config()["container"] | {"egress": "internet"}
+    host.cloud.config = host.config(container=container)
+    assert host.run().status == 0
+    dropped = (host.directory / "iptables.calls").read_text().splitlines()
+    ranges = [line.split("--destination ")[1].split()[0] for line in dropped if "--dest" in line]
+    closed = [ipaddress.ip_network(each) for each in ranges]
+    for address in ("169.254.169.254", "10.128.0.9", "172.17.0.1", "192.168.0.1", "199.36.153.9"):
+        assert any(ipaddress.ip_address(address) in each for each in closed), address
+    assert not any(ipaddress.ip_address("93.184.216.34") in each for each in closed)
+    assert any(line.startswith("--insert INPUT 1 --in-interface tpuflex0") for line in dropped)
+    assert values(runs(host)[0], "--dns") == ["8.8.8.8"]
 
 
 def test_libtpu_need_not_ask_the_metadata_server(host: StartupHost) -> None:

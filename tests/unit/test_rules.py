@@ -75,6 +75,7 @@ REFUSED = [
         "tpuflex:serving.flags.speculative_config",
         "needs no other model",
     ),
+    ("serving.media_domains", ["example.org"], "tpuflex:serving.media_domains", "egress: internet"),
     ("serving.env", {"VLLM_API_KEY": "x"}, "tpuflex:serving.env.VLLM_API_KEY", "Secret Manager"),
     ("serving.env", {"DB_PASSWORD": "x"}, "tpuflex:serving.env.DB_PASSWORD", "Remove it"),
     ("serving.env", {"OPTION": "hf_abcdef"}, "tpuflex:serving.env.OPTION", "Remove it"),

@@ -70,6 +70,8 @@ class ContainerConfig(_Frozen):
     """Shared memory, as docker writes it."""
     isolation: Isolation
     """Whether it runs without the host's rights and network."""
+    egress: Literal["none", "internet"]
+    """What an isolated one may connect to: nothing, or public addresses."""
     env: dict[str, str]
     """Its environment, none of it secret."""
 
@@ -175,6 +177,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             image=serving.image,
             shm_size=serving.shm_size,
             isolation=serving.isolation,
+            egress="internet" if serving.media_domains else "none",
             env={**DEFAULT_ENVIRONMENT, **serving.env},
         ),
         serving=ServingConfig(

@@ -17,18 +17,15 @@ def media_findings(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
         return
     egress = draft.network.egress if draft.network is not None else None
     beyond = [name for name in serving.media_domains if not name.endswith(_GOOGLE)]
-    reasons, needed = [], []
-    if serving.isolation != "none":
-        reasons.append("isolated from its host it connects to nothing")
-        needed.append("isolation: none in tpuflex:serving, which gives it all rights on the host,")
-    if egress == "google" and beyond:
-        reasons.append("the hosts connect to Google's APIs only")
-        needed.append("egress: internet in tpuflex:network")
-    if reasons:
+    if egress == "google" and (beyond or serving.isolation != "none"):
         name = (beyond or serving.media_domains)[0]
+        why = (
+            "the hosts connect to Google's APIs only"
+            if beyond
+            else "an isolated container does not connect to Google's private range"
+        )
         yield Finding(
             "tpuflex:serving.media_domains",
-            f"the server cannot fetch from {name}: {', and '.join(reasons)}",
-            "Remove it and send media as data: URLs, or write "
-            f"{' and '.join(needed).removesuffix(',')}.",
+            f"the server cannot fetch from {name}: {why}",
+            "Remove it and send media as data: URLs, or write egress: internet in tpuflex:network.",
         )
