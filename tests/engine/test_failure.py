@@ -190,6 +190,15 @@ class TestKind:
         assert found.message == "net: Error 409: already exists"
         assert "tpuflex recover" in found.hint
 
+    def test_a_bucket_name_that_somebody_has(self) -> None:
+        """S6: a name that was taken after the plan is told with the way to another one."""
+        text = "googleapi: Error 409: The requested bucket name is not available., conflict"
+
+        found = failure("up", [error(text, "vllm-weights")], "")
+
+        assert isinstance(found, AlreadyExistsError)
+        assert "tpuflex:model.weights.bucket_suffix" in found.hint
+
     def test_state_that_was_cut_short(self) -> None:
         """So does a state that a kill left unreadable."""
         found = failure("stack select", [], "error: failed to load checkpoint: EOF")

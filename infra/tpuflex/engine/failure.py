@@ -26,6 +26,7 @@ from tpuflex.errors import (
     QuotaError,
     TpuflexError,
 )
+from tpuflex.gcp.bucket_owner import another_name
 from tpuflex.request.outcomes import TABLE, Condition
 
 P = ParamSpec("P")
@@ -52,6 +53,9 @@ _TORN = re.compile(r"failed to load checkpoint|snapshot integrity failure")
 _PENDING = re.compile(r"pending operations? from previous deployment")
 #: What the engine says of a stack that its backend does not hold any more.
 _REMOVED = re.compile(r"no stack named '([^']+)' found")
+#: Cloud Storage's words for a bucket name that another project has
+#: (https://cloud.google.com/storage/docs/json_api/v1/status-codes#409-conflict).
+_BUCKET_TAKEN = re.compile(r"bucket name(?: \S+)? is not available")
 _RECOVER = "An earlier run was killed. Repair its state first: tpuflex recover"
 #: What the engine says when a plugin has died under it, and what that had printed.
 _DIED = re.compile(
@@ -153,6 +157,8 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     if died is not None:
         return _death(operation, died["plugin"], died["printed"].strip())
     text = "\n".join(map(str, problems))
+    if _BUCKET_TAKEN.search(text):
+        return AlreadyExistsError(text, status=409, hint=another_name())
     code = deciding(problem.code for problem in problems)
     if operation == "destroy" and code is Code.NOT_GONE:
         return IncompleteTeardownError(
