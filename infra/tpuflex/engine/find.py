@@ -1,7 +1,9 @@
-"""Which Pulumi engine runs: from PATH, our cache, a build from its Go module, or the SDK.
+"""Which Pulumi engine runs: from PATH, our cache, or a build from its Go module.
 
 Looking (:func:`search`) installs nothing; :func:`ensure` makes sure that there is an engine. None
-is run that others could have put there, or that is not what was installed here.
+is run that others could have put there, or that is not what was installed here, and only what is
+known by its checksum is fetched: the SDK's own download, a script from pulumi.com that is run as it
+comes, is not used (docs/security.md).
 """
 
 from __future__ import annotations
@@ -40,7 +42,7 @@ class Engine:
     Attributes:
         path: the executable.
         version: its version without the leading ``v``.
-        source: where it came from: ``path``, ``cache``, ``build`` or ``sdk``.
+        source: where it came from: ``path``, ``cache`` or ``build``.
     """
 
     path: Path
@@ -53,7 +55,7 @@ class Candidate:
     """A place where an engine may come from, and what was found there.
 
     Attributes:
-        source: ``path``, ``cache``, ``build`` or ``sdk``.
+        source: ``path``, ``cache`` or ``build``.
         location: the file or module that was looked at.
         version: the version found, or empty.
         taken: whether this candidate is the engine that runs.
@@ -88,22 +90,17 @@ def cached_engine(home: Path) -> Path:
     return home / "engine" / f"v{ENGINE_VERSION}" / "pulumi"
 
 
-def sdk_root(home: Path) -> Path:
-    """Where the SDK installs the engine that it downloads."""
-    return home / "engine" / "sdk"
-
-
 def search(home: Path, environ: Mapping[str, str]) -> Search:
-    """Look for an engine in the order PATH, cache, build, SDK; nothing is installed."""
+    """Look for an engine in the order PATH, cache, build; nothing is installed."""
     engine: Engine | None = None
     candidates = []
-    for look in (_on_path, _cached, _installed_by_sdk):
+    for look in (_on_path, _cached):
         found, candidate = look(home, environ)
         if engine is not None and found is not None:
             candidate = _passed_over(candidate, engine)
         engine = engine or found
         candidates.append(candidate)
-    candidates.insert(2, _buildable(environ, engine))
+    candidates.append(_buildable(environ, engine))
     return Search(engine, tuple(candidates))
 
 
@@ -143,24 +140,7 @@ def build_engine(home: Path, environ: Mapping[str, str], progress: Callable[[str
     return Engine(target, ENGINE_VERSION, "build")
 
 
-def install_with_sdk(
-    home: Path, environ: Mapping[str, str], progress: Callable[[str], None]
-) -> Engine:
-    """Let the Pulumi SDK download an engine from pulumi.com."""
-    from pulumi.automation import PulumiCommand
-
-    del environ  # the SDK reads the process environment itself
-    progress("Downloading the Pulumi engine with the Pulumi SDK …")
-    try:
-        command = PulumiCommand.install(root=str(sdk_root(home)))
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise EngineError(f"The SDK could not download the engine: {_one_line(error)}.") from error
-    for executable in (sdk_root(home) / "bin").glob("pulumi*"):
-        seal(executable)
-    return Engine(Path(command.command), str(command.version), "sdk")
-
-
-INSTALLERS: tuple[Installer, ...] = (build_engine, install_with_sdk)
+INSTALLERS: tuple[Installer, ...] = (build_engine,)
 
 
 def _install(
@@ -216,27 +196,6 @@ def _cached(home: Path, environ: Mapping[str, str]) -> Look:
     )
 
 
-def _broken_seals(directory: Path) -> str | None:
-    """What is wrong with the engine, or with a language host beside it, which it starts."""
-    executables = (path for path in directory.glob("pulumi*") if path.suffix != ".json")
-    problems = ((path, broken_seal(path)) for path in sorted(executables))
-    return next((f"{path.name}: {problem}" for path, problem in problems if problem), None)
-
-
-def _installed_by_sdk(home: Path, environ: Mapping[str, str]) -> Look:
-    path = sdk_root(home) / "bin" / "pulumi"
-    if not os.access(path, os.X_OK):
-        return None, Candidate("sdk", str(path), "", False, "not downloaded; the last resort")
-    if (why := distrust(path, environ) or _broken_seals(path.parent)) is not None:
-        return None, Candidate("sdk", str(path), "", False, f"{_NOT_RUN}{why}")
-    version = _asked_version(path, environ)
-    if version is None:
-        return None, Candidate("sdk", str(path), "", False, "`pulumi version` does not answer")
-    return Engine(path, version, "sdk"), Candidate(
-        "sdk", str(path), version, True, "downloaded by the Pulumi SDK earlier"
-    )
-
-
 def _buildable(environ: Mapping[str, str], engine: Engine | None) -> Candidate:
     location = f"{build.MODULE}@v{ENGINE_VERSION}"
     go = build.find_go(environ)
@@ -281,7 +240,3 @@ def _one_at_a_time(home: Path, progress: Callable[[str], None]) -> Iterator[None
             progress("Another process is installing the engine; waiting for it …")
             fcntl.flock(lock, fcntl.LOCK_EX)
         yield
-
-
-def _one_line(error: BaseException) -> str:
-    return " ".join(str(error).split()) or type(error).__name__

@@ -1,0 +1,36 @@
+"""Write the locks: every distribution with its version and the hashes of all its files.
+
+``make lock`` runs it. A lock holds for Python 3.11 to 3.13 on Linux and macOS, and names no package
+index: the one that is configured has to have the same files.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[1]
+FIRST = "requirements/dev.lock"
+#: Each lock, and what of pyproject.toml it is made of. Those after the first agree with the first.
+LOCKS = {
+    FIRST: ("--extra", "embedded", "--group", "dev", "pyproject.toml"),
+    "requirements/mutation.lock": ("--group", "mutation"),
+    "requirements/maintenance.lock": ("--group", "maintenance"),
+    "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
+}
+
+
+def command(lock: str, chosen: tuple[str, ...], options: list[str]) -> list[str]:
+    """The command that writes ``lock``."""
+    agrees = () if lock == FIRST else ("--constraint", FIRST)
+    return [
+        *(str(Path(sys.executable).parent / "uv"), "pip", "compile", "--quiet", "--universal"),
+        *("--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"),
+        *(*agrees, *chosen, *options, "--output-file", lock),
+    ]
+
+
+if __name__ == "__main__":
+    for name, groups in LOCKS.items():
+        subprocess.run(command(name, groups, sys.argv[1:]), cwd=ROOT, check=True)

@@ -1,0 +1,208 @@
+"""S15: what is downloaded, run or installed is known beforehand, by version and by hash."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import stat
+import tomllib
+import zipfile
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tpuflex.engine import build, find
+from tpuflex.errors import EngineError
+
+ROOT = Path(__file__).parents[2]
+GO_LOCK = ROOT / "infra" / "tpuflex" / "engine" / "lock" / "go.lock"
+LOCKS = [*sorted((ROOT / "requirements").glob("*.lock")), GO_LOCK]
+PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)( ; [^\\]+)? \\$")
+HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+MAKEFILE = (ROOT / "Makefile").read_text()
+WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
+
+
+def pins(lock: Path) -> dict[str, str]:
+    """Version of each distribution in ``lock``."""
+    found = filter(None, map(PINNED.match, lock.read_text().splitlines()))
+    return {match[1]: match[2] for match in found}
+
+
+class TestLocks:
+    def test_there_are_locks(self) -> None:
+        """S15: set-up, measurements, maintenance and the Go toolchain have a lock each."""
+        assert {lock.name for lock in LOCKS if lock.is_file()} == {
+            "dev.lock",
+            "go.lock",
+            "maintenance.lock",
+            "mutation.lock",
+        }
+
+    @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
+    def test_nothing_without_a_hash(self, lock: Path) -> None:
+        """S15: each line of a lock is one exact version or the SHA-256 of one of its files; no
+        package index is named, so that any mirror will do."""
+        lines = lock.read_text().splitlines()
+
+        assert [line for line in lines if not PINNED.match(line) and not HASH.match(line)] == []
+        assert all(HASH.match(after) for line, after in pairwise(lines) if PINNED.match(line))
+
+    def test_locks_agree(self) -> None:
+        """S15: a distribution has the same version in each lock, and the one that is installed."""
+        first = pins(ROOT / "requirements" / "dev.lock")
+        for lock in LOCKS:
+            assert {
+                name: version
+                for name, version in pins(lock).items()
+                if first.get(name, version) != version
+            } == {}
+
+    def test_lock_holds_what_the_project_asks_for(self) -> None:
+        """S15: every direct requirement is in the lock: `make lock` was run after each change."""
+        groups = PROJECT["dependency-groups"]
+        asked = [
+            *PROJECT["project"]["dependencies"],
+            *PROJECT["project"]["optional-dependencies"]["embedded"],
+            *(each for group in ("test", "lint", "typing", "build") for each in groups[group]),
+        ]
+        locked = pins(ROOT / "requirements" / "dev.lock")
+        for requirement in asked:
+            name, exact = re.match(r"([A-Za-z0-9._-]+)(?:==(\S+))?", requirement).groups()  # type: ignore[union-attr]
+            version = locked.get(re.sub(r"[._-]+", "-", name).lower())
+            assert version, requirement
+            assert exact in (None, version), requirement
+
+    def test_build_backend_is_exact(self) -> None:
+        """S15: the build backend is one version, and the set-up takes it from the lock."""
+        (backend,) = PROJECT["build-system"]["requires"]
+        name, _, version = backend.partition("==")
+
+        assert pins(ROOT / "requirements" / "dev.lock")[name] == version
+
+    def test_every_installation_is_locked(self) -> None:
+        """S15: `make` installs by lock, with hashes, without what the lock does not name, and
+        without building anything; then the project itself, without an index."""
+        assert "--no-deps --require-hashes --only-binary :all: --requirement" in MAKEFILE
+        installs = re.findall(r"/pip (.+)", MAKEFILE)
+        assert installs
+        for line in installs:
+            locked = re.match(r"\$\(LOCKED\) (requirements/\w+\.lock|\$\(GO_LOCK\))$", line)
+            assert locked or line.endswith(
+                "--no-index --no-deps --no-build-isolation --editable ."
+            ), line
+
+
+class TestEngine:
+    def test_go_comes_with_hashes(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        """S15: where PATH has no Go, pip fetches one version by its hashes, and nothing else."""
+        asked: list[list[str]] = []
+
+        def note(command: list[str], *_: object) -> None:
+            asked.append(command)
+            raise EngineError("far enough")
+
+        monkeypatch.setattr(build, "_run", note)
+        with pytest.raises(EngineError, match="far enough"):
+            build.build(tmp_path / "w", tmp_path / "e", {"PATH": str(tmp_path)}, lambda _: None)
+        monkeypatch.setattr(build, "_run", lambda command, *_: asked.append(command))
+        with pytest.raises(EngineError, match="brought no `go`"):
+            build.build(tmp_path / "w", tmp_path / "e", {"PATH": str(tmp_path)}, lambda _: None)
+
+        pip = asked[-1]
+        assert {"--require-hashes", "--no-deps", "--only-binary"} <= set(pip)
+        assert pip[-1].endswith("go.lock")
+        (version,) = pins(Path(pip[-1])).values()
+        assert build.parse_version(version) >= build.MINIMUM_GO  # type: ignore[operator]
+
+    def test_users_settings_do_not_weaken_checksums(self, tmp_path: Path) -> None:
+        """S15: variables that make Go believe other checksums do not reach the build."""
+        weak = {
+            "GOFLAGS": "-mod=mod -insecure",
+            "GOSUMDB": "off",
+            "GONOSUMDB": "*",
+            "GONOSUMCHECK": "1",
+            "GOTOOLCHAIN": "go1.99.0",
+        }
+        made = build.build_environment(tmp_path, {"HOME": str(tmp_path), **weak})
+
+        assert made["GOFLAGS"] == "-mod=readonly -modcacherw"
+        assert made["GOTOOLCHAIN"] == "local"
+        assert not {"GOSUMDB", "GONOSUMDB", "GONOSUMCHECK"} & made.keys()
+
+    @pytest.mark.skipif(shutil.which("go") is None, reason="there is no Go on PATH")
+    def test_a_changed_module_is_refused(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S15: a module proxy that serves other bytes than go.sum knows ends the build."""
+        module = "example.com/evil"
+        proxy = tmp_path / "proxy" / module / "@v"
+        proxy.mkdir(parents=True)
+        (proxy / "v1.0.0.info").write_text('{"Version": "v1.0.0"}')
+        (proxy / "v1.0.0.mod").write_text(f"module {module}\n")
+        with zipfile.ZipFile(proxy / "v1.0.0.zip", "w") as archive:
+            archive.writestr(f"{module}@v1.0.0/go.mod", f"module {module}\n")
+            archive.writestr(f"{module}@v1.0.0/main.go", "package main\nfunc main() {}\n")
+        lock = tmp_path / "lock"
+        lock.mkdir()
+        (lock / "go.mod").write_text(f"module x\n\ngo 1.21\n\nrequire {module} v1.0.0\n")
+        wrong = f"h1:{'A' * 43}="
+        (lock / "go.sum").write_text(f"{module} v1.0.0 {wrong}\n{module} v1.0.0/go.mod {wrong}\n")
+        monkeypatch.setattr(build, "LOCK", lock)
+        monkeypatch.setattr(build, "MODULE", module)
+        environ = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(tmp_path),
+            "GOPROXY": f"file://{tmp_path / 'proxy'}",
+            "GOSUMDB": "off",
+            "GOFLAGS": "-mod=mod",
+        }
+
+        with pytest.raises(EngineError, match=r"checksum mismatch|SECURITY ERROR"):
+            build.build(tmp_path / "w", tmp_path / "engine", environ, lambda _: None)
+        assert not (tmp_path / "engine").exists()
+
+    def test_nothing_is_downloaded_without_a_checksum(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """S15: when the build fails there is no engine: no installer from the network is run in
+        its place, and one that an earlier version downloaded is not used either."""
+        from pulumi.automation import PulumiCommand
+
+        earlier = tmp_path / "engine" / "sdk" / "bin" / "pulumi"
+        earlier.parent.mkdir(parents=True)
+        earlier.write_text("#!/bin/sh\necho v3.272.0\n")
+        earlier.chmod(earlier.stat().st_mode | stat.S_IXUSR)
+
+        def refuse(*_: object, **__: object) -> None:
+            raise EngineError("no module proxy")
+
+        monkeypatch.setattr(build, "build", refuse)
+        monkeypatch.setattr(PulumiCommand, "install", lambda **_: pytest.fail("downloaded"))
+        with pytest.raises(EngineError, match="No Pulumi engine can be had"):
+            find.ensure(tmp_path, {"PATH": str(tmp_path)}, lambda _: None)
+
+
+class TestWorkflows:
+    @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+    def test_least_privilege(self, workflow: Path) -> None:
+        """S15: actions are pinned by commit, keep no credentials, and may only read; what zizmor
+        says more is checked by `make lint`."""
+        document = yaml.safe_load(workflow.read_text())
+
+        assert document["permissions"] == {}
+        for job in document["jobs"].values():
+            assert job["permissions"] == {"contents": "read"}
+            for step in job["steps"]:
+                if action := step.get("uses"):
+                    assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)
+                    if action.startswith("actions/checkout@"):
+                        assert step["with"]["persist-credentials"] is False
+
+    def test_both_are_there(self) -> None:
+        """S15: tests run on every change, and known vulnerabilities are asked for every week."""
+        assert {"audit.yml", "ci.yml"} <= {path.name for path in WORKFLOWS}
