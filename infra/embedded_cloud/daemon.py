@@ -13,7 +13,6 @@ import json
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -24,7 +23,7 @@ from embedded_cloud.address import ADDRESS_FILE, Address, read_address
 from embedded_cloud.environment import DEFAULT_PORT
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.private_files import private_directory
-from pulumi_plugin.peer import require_owner
+from pulumi_plugin.peer import listens
 from tpuflex.errors import EmulatorError
 
 LOG_FILE = "emulator.log"
@@ -163,7 +162,9 @@ def wait_for_plugin(state_dir: Path, *, timeout_s: float = 15.0) -> Address:
             raise EmulatorError(
                 "the embedded cloud does not run", hint="Start it: tpuflex emulator start"
             )
-        if address.gcp_plugin_port is not None and _is_ours(address.gcp_plugin_port):
+        port = address.gcp_plugin_port
+        # The engine would tell everything to whoever listens there.
+        if port is not None and listens(port, within=_HEALTH_TIMEOUT_S):
             return address
         if time.monotonic() > deadline:
             raise EmulatorError(
@@ -218,16 +219,6 @@ def _await_first_line(process: subprocess.Popen[bytes], state_dir: Path, timeout
 def _did_not_come_up(state_dir: Path) -> EmulatorError:
     log = state_dir / LOG_FILE
     return EmulatorError("the embedded cloud did not come up", hint=f"Its log is {log}.")
-
-
-def _is_ours(port: int) -> bool:
-    """Whether a process of this user listens there: the engine would tell it everything."""
-    try:
-        with socket.create_connection(("127.0.0.1", port), _HEALTH_TIMEOUT_S) as connection:
-            require_owner(connection, within=_HEALTH_TIMEOUT_S)
-    except OSError:
-        return False
-    return True
 
 
 def _call(

@@ -130,6 +130,30 @@ def require_owner(connection: ConnectedSocket, *, within: float) -> None:
         time.sleep(_ACCEPT_PAUSE)
 
 
+def listens(port: int, *, within: float) -> bool | None:
+    """Whether a process of this process's user listens on a loopback port.
+
+    Args:
+        port: the port on 127.0.0.1.
+        within: seconds that it may take to accept a connection; nothing is sent.
+
+    Returns:
+        False if another user's process does; None if nobody does, or nobody answers.
+    """
+    try:
+        connection = socket.create_connection(("127.0.0.1", port), within)
+    except OSError:
+        return None
+    with connection:
+        try:
+            require_owner(connection, within=within)
+        except ConnectionRefusedError:
+            return False
+        except OSError:
+            return None
+    return True
+
+
 def owner(local: End, remote: End) -> int | None:
     """The uid of the socket at ``local`` that is connected to ``remote``; None if unknown."""
     try:

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pulumi
 import pytest
 import requests
 
@@ -25,6 +26,7 @@ from embedded_cloud.private_files import private_directory, read_own, write_priv
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import Api, flex_start
 from tests.security.strangers import STRANGER, needs_second_uid, start_as_stranger
+from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.errors import EmulatorError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.session import authorized_session
@@ -161,6 +163,20 @@ def test_a_strangers_stand_in_is_not_given_to_the_engine(state_dir: Path) -> Non
             daemon.wait_for_plugin(state_dir, timeout_s=0.1)
         assert heard() == ""
     assert running.pid == address.pid
+
+
+@needs_second_uid
+def test_a_shell_does_not_hand_the_stack_to_a_stranger(tmp_path: Path) -> None:
+    """S8: plain pulumi in a shell with the variables of an embedded cloud that has ended since."""
+    private_directory(tmp_path / "emulator")
+    write_private(tmp_path / "emulator" / "token", "ya29.tpuflex-embedded.canary")
+    base = client_environment(base_url="http://127.0.0.1:9", state_dir=tmp_path / "emulator")
+    with _listening_stranger() as (port, heard):
+        environ = {**base, "PULUMI_DEBUG_PROVIDERS": f"gcp:{port}"}
+        with pytest.raises(pulumi.RunError, match="is another user's"):
+            require_matching_cloud("embedded", environ)
+        assert heard() == ""
+    require_matching_cloud("embedded", {**base, "PULUMI_DEBUG_PROVIDERS": "gcp:1"})
 
 
 def test_a_running_client_gets_the_token_of_the_next_start(tmp_path: Path) -> None:

@@ -12,9 +12,12 @@ from typing import Literal
 
 from pulumi import RunError
 
+from pulumi_plugin.peer import listens
 from tpuflex.errors import SettingsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
 
+#: Seconds for a plugin to accept a connection.
+_ACCEPTED_WITHIN = 5.0
 _ENTER = (
     'Run `eval "$(tpuflex emulator env)"` (after `tpuflex emulator start`), or use `tpuflex up`.'
 )
@@ -44,6 +47,11 @@ def require_matching_cloud(
                 "This stack runs on the embedded cloud, but the gcp plugin would talk to Google "
                 "Cloud: PULUMI_DEBUG_PROVIDERS does not name it.\n" + _ENTER
             )
+        if any(listens(port, within=_ACCEPTED_WITHIN) is False for port in _attached(environ)):
+            raise RunError(
+                "The port that PULUMI_DEBUG_PROVIDERS names for the gcp plugin is another user's: "
+                "the embedded cloud has ended since, and its stand-in with it.\n" + _ENTER
+            )
         return
     local = [
         field.name for field in fields(endpoints) if is_loopback(getattr(endpoints, field.name))
@@ -61,9 +69,13 @@ def require_matching_cloud(
 
 def _gcp_plugin_is_local(environ: Mapping[str, str]) -> bool:
     """Whether the bundled stand-in is attached, or the published plugin uses loopback."""
-    return _attached(environ) or is_loopback(environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", ""))
+    return bool(_attached(environ)) or is_loopback(
+        environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "")
+    )
 
 
-def _attached(environ: Mapping[str, str]) -> bool:
-    entries = environ.get("PULUMI_DEBUG_PROVIDERS", "").split(",")
-    return any(entry.strip().startswith("gcp:") for entry in entries)
+def _attached(environ: Mapping[str, str]) -> tuple[int, ...]:
+    """Ports of plugins for gcp that the engine is to attach to."""
+    entries = (entry.strip() for entry in environ.get("PULUMI_DEBUG_PROVIDERS", "").split(","))
+    ports = (entry.partition(":")[2] for entry in entries if entry.startswith("gcp:"))
+    return tuple(int(port) if port.isdecimal() and int(port) < 65536 else 0 for port in ports)
