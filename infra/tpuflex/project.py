@@ -104,7 +104,8 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
         stacks=root / str(folder) if folder else root,
         home=trusted_home(root, environ),
     )
-    for place in (project.stacks, *_run_from(root, document)):
+    stack_files = project.stacks.glob("Pulumi.*.yaml")
+    for place in (project.stacks, *stack_files, *_run_from(root, document)):
         require_trusted(place, "the project's", environ)
     return project
 
@@ -128,12 +129,13 @@ def _run_from(root: Path, document: Mapping[str, object]) -> Iterator[Path]:
     options = runtime.get("options") if isinstance(runtime, dict) else None
     virtualenv = options.get("virtualenv") if isinstance(options, dict) else None
     if virtualenv:
-        yield root / str(virtualenv)
+        yield root / str(virtualenv) / "bin"
     plugins = document.get("plugins")
     for kind in plugins.values() if isinstance(plugins, dict) else ():
         for plugin in kind if isinstance(kind, list) else ():
             if isinstance(plugin, dict) and plugin.get("path"):
-                yield root / str(plugin["path"])
+                folder = root / str(plugin["path"])
+                yield from (folder, *folder.glob("pulumi-*"))
 
 
 def _read_project_file(file: Path) -> dict[str, object]:

@@ -50,9 +50,11 @@ _SPOILT = [_theirs, _everybodys, _a_groups]
 def project(tmp_path: Path) -> Path:
     """A project with everything that is run from it."""
     root = tmp_path / "project"
-    for folder in (".venv", "infra", "stacks", "plugin", ".tpuflex/engine"):
+    for folder in (".venv/bin", "infra", "stacks", "plugin", ".tpuflex/engine"):
         (root / folder).mkdir(parents=True)
     (root / "Pulumi.yaml").write_text(_PROJECT)
+    for name in ("stacks/Pulumi.dev.yaml", "plugin/pulumi-resource-demo"):
+        (root / name).touch()
     return root
 
 
@@ -67,7 +69,11 @@ def _engine(path: Path) -> Path:
 @pytest.mark.parametrize("spoil", _SPOILT)
 @pytest.mark.parametrize(
     "place",
-    [".", "Pulumi.yaml", "stacks", ".venv", "infra", "plugin", ".tpuflex", ".tpuflex/engine", ".."],
+    [
+        *(".", "..", "Pulumi.yaml", "stacks", "stacks/Pulumi.dev.yaml", "infra"),
+        *(".venv", ".venv/bin", "plugin", "plugin/pulumi-resource-demo"),
+        *(".tpuflex", ".tpuflex/engine"),
+    ],
 )
 def test_a_project_that_others_may_change_is_refused(
     project: Path, place: str, spoil: Spoil
