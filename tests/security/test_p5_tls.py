@@ -9,17 +9,23 @@ import threading
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
+import click
 import pytest
 
 from tests.security.certificates import certificate
 from tests.startup.cloud import FILES, VERSION, Handler, Server
 from tests.startup.host import StartupHost, StartupRun
+from tests.unit.stack_sections import sections
 from tpuflex.boot.certificate import read_certificate
+from tpuflex.cli.steps.ask import session
 from tpuflex.errors import ApiError, SettingsError
+from tpuflex.naming import Names
 from tpuflex.operate.ask import Question, ask
 from tpuflex.operate.pinned import pinned_session
+from tpuflex.settings.load import parse
 
 TLS_VERSION = "projects/p/secrets/tls-certificate/versions/1"
 MODEL = "tiny"
@@ -170,6 +176,16 @@ class TestAsk:
                 session=pinned_session(fingerprint),
             )
         assert impostor.cloud.requests == []
+
+
+@pytest.mark.parametrize("endpoint", ["http://127.0.0.1:8000/v1", "HTTP://llm.example.com/v1"])
+def test_ask_sends_no_key_in_clear(endpoint: str) -> None:
+    """S13: a stack with a certificate is asked over https only, whatever --endpoint says."""
+    settings = parse(sections({"secrets": {"tls_certificate_version": 2}}), "test")
+    stack = SimpleNamespace(settings=settings, names=Names("p", "s", "e"))
+    cloud: Any = SimpleNamespace(stack=stack, secrets=None)
+    with pytest.raises(click.UsageError, match="in clear"):
+        session(cloud, endpoint)
 
 
 @pytest.mark.parametrize(
