@@ -174,6 +174,16 @@ class TestStatus:
             "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
         )
 
+    def test_a_slice_of_another_state(
+        self, invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """S5: a slice with our name that a strange state has made is told as such."""
+        strange = "0" * 20
+        with pytest.raises(SystemExit):
+            show_status(invocation, stack, status(state_id=strange), foreign=True)
+
+        assert f"another state ({strange}), which this home has not" in capsys.readouterr().out
+
     def test_isolation_of_the_container(
         self, invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]
     ) -> None:

@@ -134,7 +134,7 @@ class Cloud:
     def seen_states(self) -> SeenStates:
         """The ids of the states that this home has seen."""
         project = self.stack.project
-        return SeenStates(project.home, project.name)
+        return SeenStates(project.home, project.name, self.environ)
 
     def apis(self) -> Apis:
         """A client of each service that a stack uses."""

@@ -10,19 +10,17 @@ One file for each id and stack, so that two commands that run at once cannot los
 from __future__ import annotations
 
 import json
-import os
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from tempfile import NamedTemporaryFile
 
 from tpuflex.errors import AccessError, EngineError
 from tpuflex.naming import digest, is_state_id
+from tpuflex.ownership import distrust
 
 _DIRECTORY = "state-ids"
-#: Bits that let others write.
-_OTHERS_MAY_WRITE = 0o022
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,10 +30,12 @@ class SeenStates:
     Attributes:
         home: state directory of tpuflex.
         project: Pulumi project.
+        environ: may name a user to trust (:data:`~tpuflex.ownership.TRUSTED_UID_VARIABLE`).
     """
 
     home: Path
     project: str
+    environ: Mapping[str, str] = field(default_factory=dict)
 
     def remember(self, stack: str, ids: Iterable[str]) -> None:
         """Note that ``ids`` are those of states of ``stack``."""
@@ -51,11 +51,15 @@ class SeenStates:
 
         Raises:
             EngineError: a file is damaged.
-            AccessError: a file belongs to another user, or others may write it.
+            AccessError: others could have put a file there.
         """
         found: defaultdict[str, set[str]] = defaultdict(set)
         for file in sorted(self._directory.glob("*.json")):
-            _require_private(file)
+            if found_out := distrust(file, self.environ):
+                raise AccessError(
+                    f"{found_out}; {file.name} says whose resources are ours to delete.",
+                    hint=found_out.remedy,
+                )
             entry = _read(file)
             if entry["project"] == self.project:
                 found[entry["stack"]].add(entry["id"])
@@ -78,16 +82,6 @@ class SeenStates:
         ) as temporary:
             json.dump(entry, temporary)
         Path(temporary.name).replace(file)
-
-
-def _require_private(file: Path) -> None:
-    found = file.stat()
-    if found.st_uid != os.geteuid() or found.st_mode & _OTHERS_MAY_WRITE:
-        raise AccessError(
-            f"{file} belongs to another user, or others may write it; it says whose resources are "
-            "ours to delete.",
-            hint=f"If you trust it: chown $(id -u) {file} && chmod 600 {file}. Else delete it.",
-        )
 
 
 def _read(file: Path) -> Mapping[str, str]:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tpuflex.engine.recovery.look import Presence
 from tpuflex.engine.state import Stored, is_cloud, pending, resources
 from tpuflex.gcp.kinds import of_type
+from tpuflex.gcp.places import places
 from tpuflex.naming import QUEUED_RESOURCE
 
 if TYPE_CHECKING:
@@ -25,8 +26,7 @@ _AT_ONCE = 8
 def foreign_in(deployment: Stored, look: Look) -> Mapping[str, str]:
     """What of ``deployment`` is not ours in the cloud any more: why, by URN.
 
-    Only what the cloud has described; what cannot be read is not told apart. Slices are left out:
-    their provider deletes nothing whose marks are not those that it was given.
+    Only what the cloud has described; what cannot be read is not told apart.
     """
     asked = [one for one in resources(deployment) if _has_marks(one)]
 
@@ -74,8 +74,16 @@ def forgotten(deployment: Stored, urns: Collection[str]) -> Stored:
 
 def _has_marks(resource: Stored) -> bool:
     kind = of_type(resource["type"])
-    asked = kind is not None and kind.found_by == "api" and resource["type"] != QUEUED_RESOURCE
-    return asked and is_cloud(resource)
+    asked = kind is not None and kind.found_by == "api" and is_cloud(resource)
+    return asked and not _asked_elsewhere(resource)
+
+
+def _asked_elsewhere(resource: Stored) -> bool:
+    """Whether ``resource`` is a slice that was also asked for where its inputs do not say: then
+    its provider, which deletes nothing with other marks, has to look for all of it."""
+    requests = (resource.get("outputs") or {}).get("requests") or ()
+    where = {place.id for place in places(resource["type"], resource.get("inputs") or {})}
+    return resource["type"] == QUEUED_RESOURCE and not where.issuperset(requests)
 
 
 def _has_no_marks(resource: Stored) -> bool:

@@ -7,6 +7,7 @@ from datetime import datetime
 from decimal import Decimal
 
 from tpuflex.boot.planned import planned_weights
+from tpuflex.naming import LABEL_STATE
 from tpuflex.operate.host import HostReport
 from tpuflex.request.causes import explained
 from tpuflex.request.outcomes import BOOTING, HOST_FAILED, TABLE, Condition, Outcome, condition_of
@@ -38,6 +39,7 @@ class SliceStatus:
         host: the host's own report, or None before its first.
         others: further requests of the endpoint, a line each.
         weights: SHA-256 of the manifest of the weights that the node was made for, or empty.
+        state_id: id of the state that made it; empty if a version without state ids did.
     """
 
     queued_resource: str
@@ -56,6 +58,7 @@ class SliceStatus:
     host: HostReport | None = None
     others: tuple[str, ...] = ()
     weights: str = ""
+    state_id: str = ""
 
     @classmethod
     def of(cls, snapshot: Snapshot, *, others: tuple[str, ...] = ()) -> SliceStatus:
@@ -79,6 +82,7 @@ class SliceStatus:
             expires=snapshot.expires,
             others=others,
             weights=planned.manifest_sha256 if planned is not None else "",
+            state_id=snapshot.labels.get(LABEL_STATE, ""),
         )
 
     @property
@@ -139,6 +143,7 @@ class SliceStatus:
             "host": None if self.host is None else self.host.to_json(),
             "others": list(self.others),
             "weights": self.weights,
+            "state_id": self.state_id or None,
             "advice": self.advice,
         }
 

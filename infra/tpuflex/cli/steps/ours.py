@@ -53,5 +53,6 @@ def what_is_ours(cloud: Cloud, deployment: Stored) -> Ours:
     seen.remember(stack, own)
     # A state of a version that gave no ids has made things without one.
     without = frozenset() if own or not deployment else frozenset({NO_STATE_ID})
-    foreign = foreign_in(deployment, CloudLook(cloud.apis(), own))
+    # What the state knows and carries no id was made before ids were given, and is ours as before.
+    foreign = foreign_in(deployment, CloudLook(cloud.apis(), {*own, NO_STATE_ID}))
     return Ours(forgotten(deployment, foreign), foreign, own | seen.of(stack) | without)

@@ -17,6 +17,7 @@ from tpuflex.engine.recovery.owners import taken
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.recovery.report import Recovery, Settlement, counted
 from tpuflex.engine.recovery.take_over import TakeOver
+from tpuflex.engine.state import state_ids
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import Lock, ThisMachine, break_locks, locks
 from tpuflex.errors import EngineError
@@ -74,8 +75,9 @@ def _recover_alone(
         stack_run.engine.create()  # its state was lost, but not its resources
     apis = cloud.apis()
     adoption = TakeOver(functools.partial(taken, apis), stack.names.owner) if take_over else None
+    own = state_ids(stack_run.engine.deployment())
     # Marks that cannot be changed later are missing from what an older version has made.
-    look = CloudLook(apis, (NO_STATE_ID,) if take_over else ())
+    look = CloudLook(apis, {*own, NO_STATE_ID} if take_over else own)
     try:
         recovery = recover(
             stack_run.engine, look, output.progress, timing=cloud.timing, first=adoption
@@ -87,6 +89,7 @@ def _recover_alone(
             "The stack is locked, and its backend keeps no lock files on this machine.",
             hint=f"If nothing is running on it anywhere: pulumi cancel --stack {stack.name}",
         ) from error
+    cloud.seen_states.remember(stack.name, state_ids(stack_run.engine.deployment()))
     show(output, stack, cleared, recovery)
     if recovery.unfinished is not None:
         raise recovery.unfinished

@@ -18,6 +18,13 @@ if TYPE_CHECKING:
     from tpuflex.operate.slice import SliceStatus
 
 
+#: Said of a slice that has the stack's name and marker, and the id of an unknown state.
+_STRANGE = (
+    "another state ({}), which this home has not seen: a colleague's, or a lost one\n"
+    '("Working together" in README.md; `tpuflex recover --take-over`)'
+)
+
+
 def run_status(invocation: Invocation, cloud: Cloud) -> None:
     """Ask for the slice of the stack of ``cloud`` and show it.
 
@@ -27,11 +34,20 @@ def run_status(invocation: Invocation, cloud: Cloud) -> None:
     """
     stack = cloud.stack
     status = slice_status(stack.settings, stack.names, cloud.tpu, now=invocation.now())
-    show_status(invocation, stack, status)
+    seen = cloud.seen_states.of(stack.name)
+    show_status(invocation, stack, status, foreign=status.state_id not in {"", *seen})
 
 
-def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -> None:
+def show_status(
+    invocation: Invocation, stack: OpenStack, status: SliceStatus, *, foreign: bool = False
+) -> None:
     """Print ``status`` and exit.
+
+    Args:
+        invocation: the command.
+        stack: the stack.
+        status: what to print.
+        foreign: whether a state has made the slice that this home has not seen.
 
     Raises:
         SystemExit: exit code 0 when the endpoint serves, 3 while the request waits or the host
@@ -51,6 +67,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             "usd_per_hour": number(per_hour),
             "usd_so_far": number(spent),
             "slice": status.to_json(),
+            "foreign": foreign,
         }
     )
     output.heading(f"Stack {stack.name}: {headline(status)}")
@@ -60,6 +77,7 @@ def show_status(invocation: Invocation, stack: OpenStack, status: SliceStatus) -
             ("state", f"{status.state}: {status.sentence}"),
             ("reason", status.error),
             ("also", "\n".join(status.others)),
+            ("made by", _STRANGE.format(status.state_id) if foreign else ""),
             ("node", node_text(status)),
             ("host", host_text(status)),
             ("container", status.host.isolation if status.host else ""),

@@ -86,9 +86,9 @@ def _foreign(here: Here, left: Iterable[Leftover]) -> Iterable[str]:
             yield ""
             yield (
                 f"State {state_id} of stack {stack}, project {here.project}, is kept elsewhere. "
-                "Who works on the same stack shares its state: both use one Pulumi backend "
-                "(PULUMI_BACKEND_URL, or pulumi login). A state of yours that is lost is rebuilt "
-                "by `tpuflex recover`. To delete what it has left behind: "
+                'Who works on the same stack shares its state: "Working together" in README.md. '
+                "A state of yours that is lost is rebuilt by `tpuflex recover --take-over`. To "
+                "delete what it has left behind: "
                 f"tpuflex sweep --take-over {state_id}"
             )
     if "" in makers:

@@ -1,0 +1,71 @@
+"""P4: the demonstrations of the review, once more: none works."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import TOKEN, Api
+from tests.security.forged import (
+    CAPACITY,
+    NAMES,
+    OURS,
+    REGION,
+    STATE,
+    client_of,
+    left_behind,
+    sweep,
+)
+from tpuflex.gcp.inventory import Scope, take_inventory
+from tpuflex.naming import LABEL_OWNER
+from tpuflex.operate.sweep import Disposition
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
+    """An embedded cloud with nothing in it."""
+    with EmbeddedCloud(tmp_path / "emulator", token=TOKEN, capacity={**CAPACITY}) as running:
+        yield running
+
+
+def test_a_bucket_with_one_label(cloud: EmbeddedCloud) -> None:
+    """S5: the owner marker is a public hash; on somebody's bucket it leads to nothing."""
+    body = {"name": "payroll", "location": REGION, "labels": {LABEL_OWNER: NAMES.owner}}
+    assert Api(cloud.url).call("POST", "storage/v1/b", body=body, project=OURS).ok
+
+    (found,) = left_behind(client_of(cloud.url))
+
+    assert found.disposition is Disposition.FOREIGN
+    assert "its name is none that tpuflex gives" in found.reason
+    assert sweep(client_of(cloud.url), [found]) == ()
+    assert Api(cloud.url).call("GET", "storage/v1/b/payroll").ok
+
+
+def test_an_account_that_quotes_the_description(cloud: EmbeddedCloud) -> None:
+    """S5: only a description that is nothing else marks; a sentence around it does not."""
+    text = f"Not {NAMES.description(STATE)}, but payroll's"
+    body = {"accountId": "payroll", "serviceAccount": {"description": text}}
+    assert Api(cloud.url).call("POST", f"v1/projects/{OURS}/serviceAccounts", body=body).ok
+
+    assert left_behind(client_of(cloud.url)) == []
+
+
+def test_a_bucket_of_our_name_in_our_project_is_listed_by_a_teardown(cloud: EmbeddedCloud) -> None:
+    """S5: what only has our name is told by `down`, and apart from what is ours."""
+    name = NAMES.bucket(OURS, REGION)
+    body = {"name": name, "location": REGION}
+    assert Api(cloud.url).call("POST", "storage/v1/b", body=body, project=OURS).ok
+    scope = Scope(OURS, (f"{REGION}-a",), NAMES, frozenset({STATE}))
+
+    found = take_inventory(scope, client_of(cloud.url))
+
+    assert found.ours == ()
+    assert [(item.name, item.foreign) for item in found.foreign] == [
+        (
+            name,
+            "it has no owner marker; it carries no state id: made by an older version, or by hand",
+        )
+    ]
