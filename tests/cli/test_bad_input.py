@@ -86,6 +86,21 @@ class TestStackFile:
         assert key in typed.err
         assert not (project / ".tpuflex").exists()
 
+    @pytest.mark.parametrize(("word", "code"), [("up", 5), ("preview", 5), ("status", 9)])
+    def test_a_stack_that_can_no_longer_be_deployed(
+        self, project: Path, type_in: TypeIn, word: str, code: int
+    ) -> None:
+        """What only forbids deploying keeps nobody from looking at what runs, or from taking it
+        down: a rule that a later version brings must not cost a night of chips."""
+        file = project / "stacks" / "Pulumi.dev.yaml"
+        text = file.read_text()
+        file.write_text(text.replace("    env:\n", "    env:\n      VLLM_SERVER_DEV_MODE: '1'\n"))
+
+        typed = type_in(word)
+
+        assert typed.code == code
+        assert ("VLLM_SERVER_DEV_MODE" in typed.err) == (code == 5)
+
     def test_all_findings_as_json(self, project: Path, type_in: TypeIn) -> None:
         """With --json the error is a document too."""
         file = project / "stacks" / "Pulumi.dev.yaml"

@@ -29,5 +29,5 @@ def ask(
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.ask import addressed, run_ask
 
-    cloud = connect_running(invocation, invocation.open_stack())
+    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     run_ask(invocation, cloud, addressed(cloud, question, max_tokens, temperature, endpoint))

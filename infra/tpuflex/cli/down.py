@@ -26,5 +26,5 @@ def down(invocation: Invocation, dry_run: bool) -> None:
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.down import run_down
 
-    stack = invocation.open_stack()
+    stack = invocation.open_stack(deploying=False)
     run_down(invocation, connect(invocation, stack), dry_run=dry_run)

@@ -167,7 +167,7 @@ def _project(invocation: Invocation) -> str | None:
         SettingsError: the stack file is wrong.
     """
     try:
-        return invocation.open_stack().settings.project
+        return invocation.open_stack(deploying=False).settings.project
     except NotFoundError:
         return None
 

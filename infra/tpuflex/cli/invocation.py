@@ -76,8 +76,8 @@ class Invocation:
 
         return trusted_home(project_root(self.directory), self.environ)
 
-    def open_stack(self) -> OpenStack:
-        """Read the stack file.
+    def open_stack(self, *, deploying: bool = True) -> OpenStack:
+        """Read the stack file; commands that do not deploy it read one that cannot be deployed.
 
         Raises:
             NotFoundError: no project, or no such stack.
@@ -85,4 +85,4 @@ class Invocation:
         """
         from tpuflex.cli.stack import open_stack
 
-        return open_stack(self.project, self.stack)
+        return open_stack(self.project, self.stack, deploying=deploying)

@@ -37,5 +37,5 @@ def recover(invocation: Invocation, take_over: bool) -> None:
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.recover import run_recover
 
-    stack = invocation.open_stack()
+    stack = invocation.open_stack(deploying=False)
     run_recover(invocation, connect(invocation, stack), take_over=take_over)

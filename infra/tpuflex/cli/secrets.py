@@ -27,7 +27,7 @@ def ensure(invocation: Invocation) -> None:
     from tpuflex.cli.prepare_secrets import ensure_secrets
     from tpuflex.cli.steps.secrets import ensure_containers
 
-    cloud = connect(invocation, invocation.open_stack())
+    cloud = connect(invocation, invocation.open_stack(deploying=False))
     ensure_containers(invocation, cloud)
     ensure_secrets(cloud, invocation.output.progress)
     invocation.output.result("Every secret version that the stack names exists.")
@@ -54,7 +54,7 @@ def put(invocation: Invocation, role: SecretRole) -> None:
         require_role,
     )
 
-    stack = invocation.open_stack()
+    stack = invocation.open_stack(deploying=False)
     require_role(stack, role)
     value = read_certificate_text(invocation) if role == TLS_CERTIFICATE else read_value(role)
     cloud = connect(invocation, stack)
@@ -76,7 +76,7 @@ def ls(invocation: Invocation) -> None:
     from tpuflex.cli.cloud import connect_running
     from tpuflex.errors import NotFoundError
 
-    cloud = connect_running(invocation, invocation.open_stack())
+    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     rows = []
     for role in SECRET_ROLES:
         try:

@@ -43,12 +43,12 @@ class OpenStack:
         return self.settings.cloud == "embedded"
 
 
-def open_stack(project: Project, stack: str) -> OpenStack:
-    """Read the stack file of ``stack``.
+def open_stack(project: Project, stack: str, *, deploying: bool = True) -> OpenStack:
+    """Read the stack file of ``stack``; ``deploying`` as for :func:`load_stack_file`.
 
     Raises:
         NotFoundError: there is no such stack file.
         SettingsError: the stack file is wrong; lists every finding.
     """
     file = project.stack_file(stack)
-    return OpenStack(project, stack, file, load_stack_file(file).settings)
+    return OpenStack(project, stack, file, load_stack_file(file, deploying=deploying).settings)

@@ -22,5 +22,5 @@ def status(invocation: Invocation) -> None:
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.status import run_status
 
-    stack = invocation.open_stack()
+    stack = invocation.open_stack(deploying=False)
     run_status(invocation, connect_running(invocation, stack))

@@ -66,5 +66,5 @@ def sweep(invocation: Invocation, slices: tuple[str, ...], take_over: frozenset[
     from tpuflex.cli.steps.sweep import run_sweep
     from tpuflex.operate.sweep import Chosen
 
-    stack = invocation.open_stack()
+    stack = invocation.open_stack(deploying=False)
     run_sweep(invocation, connect(invocation, stack), Chosen(frozenset(slices), take_over))

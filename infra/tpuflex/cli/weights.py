@@ -33,7 +33,7 @@ def push(invocation: Invocation, directory: Path | None) -> None:
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.prepare import files_text, push_weights, weights_directory
 
-    stack = invocation.open_stack()
+    stack = invocation.open_stack(deploying=False)
     source = stack.settings.model.weights.source
     if directory is None and source is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
@@ -70,7 +70,7 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
     """
     from tpuflex.cli.steps.weights import local_weights, show_hash
 
-    found = local_weights(invocation.open_stack(), directory, invocation.output)
+    found = local_weights(invocation.open_stack(deploying=False), directory, invocation.output)
     if found is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
     show_hash(found, invocation.output)
@@ -84,7 +84,7 @@ def ls(invocation: Invocation) -> None:
     """List the sets of weights in the stack's bucket."""
     from tpuflex.cli.cloud import connect_running
 
-    cloud = connect_running(invocation, invocation.open_stack())
+    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     stored = cloud.weights.list()
     invocation.output.document(
         [
@@ -124,7 +124,7 @@ def verify(invocation: Invocation, directory: Path | None) -> None:
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.weights import run_verify
 
-    cloud = connect_running(invocation, invocation.open_stack())
+    cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     run_verify(cloud, directory, invocation.output)
 
 

@@ -56,8 +56,13 @@ class LoadedStack:
     source: Path
 
 
-def load_stack_file(path: Path) -> LoadedStack:
+def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
     """Read and check ``Pulumi.<stack>.yaml``.
+
+    Args:
+        path: the file.
+        deploying: whether it is to be deployed. What only forbids that is no reason to keep
+            somebody from looking at what was deployed earlier, or from taking it down.
 
     Raises:
         NotFoundError: there is no such file; names the stacks in its directory.
@@ -83,7 +88,7 @@ def load_stack_file(path: Path) -> LoadedStack:
         if findings and not sections:
             # The keys stand in the wrong place: reporting each of them as missing is no help.
             raise SettingsError(source, tuple(findings))
-        settings = _parse(sections, source, findings)
+        settings = _parse(sections, source, findings, deploying=deploying)
     except SettingsError as error:
         with_lines = tuple(_with_line(finding, document.lines) for finding in error.findings)
         raise SettingsError(source, with_lines) from None
@@ -132,7 +137,11 @@ def parse(mapping: Mapping[str, object], source: str) -> StackSettings:
 
 
 def _parse(
-    mapping: Mapping[str, object], source: str, earlier: Sequence[Finding] = ()
+    mapping: Mapping[str, object],
+    source: str,
+    earlier: Sequence[Finding] = (),
+    *,
+    deploying: bool = True,
 ) -> StackSettings:
     """The settings in ``mapping``.
 
@@ -162,7 +171,8 @@ def _parse(
             findings.append(Finding(key, MISSING, f"Write {key}.{' ' if about else ''}{about}"))
         elif not field.is_required():
             values[name] = field.get_default(call_default_factory=True)
-    findings += check_draft(Draft(**values))  # type: ignore[arg-type]
+    if findings or deploying:
+        findings += check_draft(Draft(**values))  # type: ignore[arg-type]
     if findings:
         raise SettingsError(source, tuple(in_order(without_explained(findings))))
     return StackSettings.model_validate(values)
