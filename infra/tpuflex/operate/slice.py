@@ -141,9 +141,9 @@ class SliceStatus:
             "active_since": _iso(self.active_since),
             "expires": _iso(self.expires),
             "host": None if self.host is None else self.host.to_json(),
-            "others": list(self.others),
             "weights": self.weights,
             "state_id": self.state_id or None,
+            "others": list(self.others),
             "advice": self.advice,
         }
 

@@ -22,6 +22,7 @@ STATUS_FIELDS: Mapping[str, str] = {
     "host": "the host's own report (phase, detail, error, timeline, isolation, and"
     " weights: SHA-256 of the manifest that it fetched and checked); null before the first",
     "weights": "SHA-256 of the manifest of the weights that its node was made for; or empty",
+    "state_id": "id of the state that made it, by its label; or null",
     "others": "further requests of the endpoint, a line of text each",
     "advice": "what to do, as in the table above",
 }
