@@ -240,7 +240,7 @@ fetch_file() {
         log "weights: $path does not match the manifest (try $attempt of 2)"
         rm -f "$partial"
     done
-    problem weights-checksum "$path in the bucket is cut short or altered: it does not match the manifest; push it again"
+    problem weights-checksum "$path in the bucket is cut short or altered: it does not match the manifest; run: $(setting commands.weights) --again"
     return 1
 }
 

@@ -41,6 +41,7 @@ def push(bucket: WeightsBucket, directory: Path, **changes: object) -> PushRepor
         model="tiny",
         revision="1",
         progress=progress,  # type: ignore[arg-type]
+        **changes,  # type: ignore[arg-type]
     )
 
 
@@ -71,6 +72,17 @@ def test_second_push_sends_nothing(clients: Clients, checkpoint: Path) -> None:
     assert report.sent == ()
     assert report.bytes_sent == 0
     assert report.manifest.sha256 == first.manifest.sha256
+
+
+def test_everything_is_sent_again_on_demand(clients: Clients, checkpoint: Path) -> None:
+    """S7: A CRC32C can be forged: a push that is told so does not trust it."""
+    first = push(clients.bucket(), checkpoint)
+
+    again = push(clients.bucket(), checkpoint, again=True)
+
+    assert again.sent == first.sent
+    assert again.kept == ()
+    assert again.manifest.sha256 == first.manifest.sha256
 
 
 def test_only_what_changed_is_sent(clients: Clients, checkpoint: Path) -> None:

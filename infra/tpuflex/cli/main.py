@@ -9,6 +9,7 @@ import importlib
 import io
 import os
 import sys
+import traceback
 from pathlib import Path
 
 import click
@@ -17,6 +18,9 @@ from pulumi_plugin.printable import printable
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, stack_name, verbose
 from tpuflex.errors import InterruptedByUser, TpuflexError
+
+#: Letters of an unexpected error that are shown; it may quote what somebody else wrote.
+_SHOWN_OF_A_BUG = 300
 
 #: name -> (module, short help). The short help is the first line of the command's docstring;
 #: a test compares the two.
@@ -140,3 +144,15 @@ def run(arguments: list[str] | None = None, invocation: Invocation | None = None
         # A file in the way, a full disk, a missing permission: the machine's, and not a bug.
         where = f": {error.filename}" if error.filename else ""
         return invocation.output.failure(TpuflexError(f"{error.strerror or error}{where}"))
+    except Exception as error:  # the last gate before the terminal
+        if invocation.verbose:
+            click.echo(printable(traceback.format_exc(), lines=True), err=True)
+        return invocation.output.failure(_unexpected(error))
+
+
+def _unexpected(error: Exception) -> TpuflexError:
+    first = (str(error).splitlines() or [""])[0][:_SHOWN_OF_A_BUG]
+    return TpuflexError(
+        f"This is a bug in tpuflex: {type(error).__name__}: {first}",
+        hint="Run the command again with --verbose, and report what it shows.",
+    )

@@ -236,6 +236,8 @@ def push_weights(
     output: Output,
     cancelled: Callable[[], bool],
     check: Check | None = None,
+    *,
+    again: bool = False,
 ) -> PushReport:
     """Push ``directory`` to the stack's bucket, showing the progress, and remember what was
     pushed.
@@ -247,6 +249,7 @@ def push_weights(
         cancelled: whether the user pressed Ctrl-C.
         check: called before anything is sent; raises what forbids it. By default only the stack
             file's pin does.
+        again: send every file, whatever the bucket holds.
 
     Raises:
         WeightsError: the directory holds no weights, a file cannot be read, or they are not the
@@ -279,6 +282,7 @@ def push_weights(
             progress=progress,
             extra_files=model.weights.extra_files,
             check=check or pinned_only,
+            again=again,
         )
     remember(cloud, report.manifest.sha256)
     return report

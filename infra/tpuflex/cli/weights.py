@@ -21,14 +21,16 @@ def weights() -> None:
 
 @weights.command()
 @checkpoint
+@click.option("--again", is_flag=True, help="Send every file, whatever the bucket holds.")
 @stack_name
 @as_json
 @pass_invocation
-def push(invocation: Invocation, directory: Path | None) -> None:
+def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     """Push the weights to the stack's bucket, the manifest last.
 
     Takes DIRECTORY, or what tpuflex:model.weights.source names. Files already in the bucket
-    with the right checksum are not sent again, so an interrupted push continues.
+    with the right checksum are not sent again, so an interrupted push continues. That checksum
+    is a CRC32C, which can be forged: --again mends what a host reports as altered.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.prepare import files_text, push_weights, weights_directory
@@ -40,7 +42,7 @@ def push(invocation: Invocation, directory: Path | None) -> None:
     cloud = connect(invocation, stack)
     output = invocation.output
     place = directory or weights_directory(stack, str(source), output.progress)
-    report = push_weights(cloud, place, output, lambda: False)
+    report = push_weights(cloud, place, output, lambda: False, again=again)
     sha256 = report.manifest.sha256
     output.document(
         {

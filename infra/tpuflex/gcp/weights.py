@@ -75,6 +75,7 @@ class WeightsBucket:
         progress: Progress,
         extra_files: tuple[str, ...] = (),
         check: Check = _unchecked,
+        again: bool = False,
         parallelism: int = PARALLELISM,
     ) -> PushReport:
         """Upload ``directory`` to ``prefix``, then write its manifest.
@@ -89,6 +90,8 @@ class WeightsBucket:
             extra_files: shell patterns of files to push beside the data formats.
             check: called with the manifest to write and the one that is there, before anything is
                 sent; raises what forbids it.
+            again: send every file, whatever the bucket holds: who may write there can give altered
+                content the CRC32C of the right one.
             parallelism: files sent at a time.
 
         Raises:
@@ -107,7 +110,8 @@ class WeightsBucket:
                 present = self._objects(prefix)
                 old = self._read(present.get(MANIFEST_NAME))
                 check(wanted, old)
-                send = [file for file in wanted.files if not _same(file, present.get(file.path))]
+                kept = {} if again else present
+                send = [file for file in wanted.files if not _same(file, kept.get(file.path))]
                 tally = _Tally(wanted.total_bytes, progress)
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
                 if send or old is None or old.sha256 != wanted.sha256:

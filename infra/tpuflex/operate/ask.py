@@ -10,7 +10,8 @@ from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
 import requests
-from pydantic import BaseModel, ValidationError
+from pydantic import BaseModel, Field, ValidationError
+from urllib3.exceptions import HTTPError
 
 from tpuflex.errors import AccessError, ApiError
 
@@ -20,6 +21,8 @@ TIMEOUT = (10.0, 300.0)
 #: Bytes of one line of the stream, which holds one token or an error, and of a whole answer.
 LONGEST_LINE = 1024 * 1024
 LONGEST_ANSWER = 64 * 1024 * 1024
+#: Tokens that a server may say to have counted: more than any context holds.
+MOST_TOKENS = 1_000_000_000
 _PIECE = 512
 _SHOWN_OF_AN_ERROR = 300
 _NO_COMPLETION = "The endpoint answered something that is no chat completion."
@@ -128,13 +131,20 @@ def ask(
         raise ApiError(
             f"{question.endpoint} cannot be reached from here.", url=url, hint=question.reach
         ) from error
-    except requests.RequestException as error:
+    except (requests.RequestException, HTTPError) as error:
         raise ApiError(f"The endpoint broke off: {type(error).__name__}.", url=url) from error
 
 
+class _DirectSession(requests.Session):
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """Nowhere: whom the question goes to is not for the server to say. Asked of every
+        answer, even where redirects are off, and then read as a URL."""
+
+
 def direct_session() -> requests.Session:
-    """A session that takes no proxy and no credentials from the environment."""
-    session = requests.Session()
+    """A session that takes no proxy and no credentials from the environment, and goes nowhere
+    but where it is told to."""
+    session = _DirectSession()
     session.trust_env = False
     return session
 
@@ -149,8 +159,8 @@ class _Choice(BaseModel):
 
 
 class _Usage(BaseModel):
-    prompt_tokens: int = 0
-    completion_tokens: int | None = None
+    prompt_tokens: int = Field(default=0, ge=0, le=MOST_TOKENS)
+    completion_tokens: int | None = Field(default=None, ge=0, le=MOST_TOKENS)
 
 
 class Event(BaseModel):
@@ -199,7 +209,7 @@ def events(received: Iterable[bytes], url: str) -> Iterator[Event]:
 
 
 def _check(response: requests.Response, url: str) -> None:
-    if response.ok:
+    if response.ok and not response.is_redirect:
         return
     if response.status_code in (401, 403):
         raise AccessError(

@@ -169,7 +169,7 @@ def _timeline(text: str) -> dict[str, float]:
     """The timeline as written by the host; what cannot be read is left out, not guessed."""
     try:
         document = json.loads(text or "{}")
-    except json.JSONDecodeError:
+    except (ValueError, RecursionError):  # numbers of thousands of digits, lists in lists
         return {}
     if not isinstance(document, dict):
         return {}

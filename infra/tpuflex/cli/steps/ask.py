@@ -11,6 +11,7 @@ import click
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.cli.output import for_stack
 from tpuflex.errors import NotFoundError
+from tpuflex.gcp.owners_adapter import OwnersAdapter
 from tpuflex.naming import API_KEY, TLS_CERTIFICATE
 from tpuflex.operate.ask import Answer, Question, ask, direct_session
 from tpuflex.operate.pinned import pinned_session
@@ -105,7 +106,11 @@ def session(cloud: Cloud, endpoint: str) -> requests.Session:
     settings, names = cloud.stack.settings, cloud.stack.names
     version = settings.secrets.tls_certificate_version
     if version is None:
-        return direct_session()
+        plain = direct_session()
+        if cloud.stack.embedded:
+            # Every user of this machine can listen where the server of an emulated host should.
+            plain.mount("http://", OwnersAdapter())
+        return plain
     if not endpoint.startswith("https://"):
         raise click.UsageError(
             f"{endpoint} would take the API key over the network in clear, and the stack has a"
