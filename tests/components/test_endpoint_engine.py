@@ -209,6 +209,25 @@ def test_failed_preparation_requests_no_chips(workplace: Workplace) -> None:
     assert workplace.kinds() == set()
 
 
+def test_a_preview_says_that_another_key_replaces_the_slice(workplace: Workplace) -> None:
+    """A secret that is still to be made keeps no preview from knowing what its hosts boot with."""
+
+    def program() -> None:
+        settings = load_stack_file(workplace.stack_file).settings
+        deploy(settings, project="tpuflex", stack="dev", prepare=Prepared())
+
+    workplace.edit("model", "weights", {})
+    stack = workplace.stack(program)
+    stack.up()
+
+    workplace.edit("secrets", "metrics_key_version", 1)
+    planned = changes(stack.preview())
+    done = dict(stack.up().summary.resource_changes or {})
+
+    assert planned["replace"] == 1
+    assert {kind: n for kind, n in done.items() if kind != "same"} == planned
+
+
 def test_an_embedded_stack_in_a_plain_shell_reaches_nothing(
     workplace: Workplace, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -103,7 +103,10 @@ class Prerequisites:
     def prepared(self, prepare: Preparation) -> pulumi.Output[str]:
         """The SHA-256 of the manifest of the weights to serve, once ``prepare`` has finished; in a
         preview as far as it is known, which it is not before the bucket exists."""
-        existing = [item.id for item in (self.weights.grant, *self.secrets.grants)]
+        # A preview that waited for the id of what is still to be made would never get to know the
+        # hash, and could not say that another boot configuration replaces the slice.
+        secrets = [] if pulumi.runtime.is_dry_run() else self.secrets.grants
+        existing = [item.id for item in (self.weights.grant, *secrets)]
 
         async def run(_: object) -> Any:
             bucket = self.weights.bucket_name
