@@ -103,6 +103,30 @@ class TestOwnership:
             Item("queued resource", "q", "us-east5-a", "WAITING_FOR_RESOURCES"),
         )
 
+    def test_a_node_is_whose_request_holds_it(self) -> None:
+        """The labels of the node are anybody's; the request's are nobody's to change."""
+        spec = {"nodeSpec": [{"node": {"labels": labels()}}]}
+        id_ = NAMES.queued_resource_id()
+        request: dict[str, JsonValue] = {
+            "name": f"projects/p/locations/us-east5-a/queuedResources/{id_}",
+            "tpu": spec,  # type: ignore[dict-item]
+        }
+        node: dict[str, JsonValue] = {
+            "name": f"projects/p/locations/us-east5-a/nodes/{id_}",
+            "queuedResource": f"projects/123/locations/us-east5-a/queuedResources/{id_}",
+        }
+        found = inventory(
+            {
+                f"{ZONE}/queuedResources": {"queuedResources": [request]},
+                f"{ZONE}/nodes": {"nodes": [node]},
+            }
+        )
+
+        assert [(item.kind, item.foreign) for item in found.items] == [
+            ("queued resource", ""),
+            ("node", ""),
+        ]
+
     def test_roles_of_the_account(self) -> None:
         """Roles on the project are found, also those of an account that was deleted."""
         member = f"serviceAccount:{SCOPE.service_account}"

@@ -9,7 +9,7 @@ import pytest
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.gcp.inventory import Inventory, Item
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.teardown import Keeper, kept, prove_empty
+from tpuflex.operate.teardown import Keeper, kept, prove_empty, refuse_unknown
 
 BUCKET = "gcp:storage/bucket:Bucket"
 
@@ -65,3 +65,34 @@ def test_what_is_kept_is_reported_with_its_keeper() -> None:
     assert "left: bucket weights (us-east5)" in ended.value.message
     assert "pulumi state unprotect" in ended.value.hint
     assert clock[0] == 5.0
+
+
+def test_a_slice_that_the_state_does_not_know_is_not_stripped_of_its_network() -> None:
+    """Nothing is deleted around a slice that the engine would not delete first."""
+    there = Inventory((Item("queued resource", "q", "z"), Item("network", "n", "global")))
+
+    with pytest.raises(IncompleteTeardownError, match="nothing was deleted") as refused:
+        refuse_unknown(there, {"projects/p/global/networks/n"})
+
+    assert "queued resource q" in refused.value.message
+    assert "network n" not in refused.value.message
+    assert "tpuflex recover" in refused.value.hint
+    assert "--slice q" in refused.value.hint
+
+
+def test_of_a_lost_state_nothing_can_be_destroyed() -> None:
+    """Everything that is not in the state is named, and what brings it back."""
+    there = Inventory((Item("network", "n", "global"), Item("bucket", "theirs", "r", foreign="?")))
+
+    with pytest.raises(IncompleteTeardownError, match="network n") as refused:
+        refuse_unknown(there, ())
+
+    assert "theirs" not in refused.value.message
+    assert "recover --take-over" in refused.value.hint
+
+
+def test_a_node_whose_request_is_gone_goes_with_the_request_in_the_state() -> None:
+    """The provider deletes it: `down` is not held up."""
+    there = Inventory((Item("node", "q", "z"), Item("queued resource", "q", "z", known=True)))
+
+    refuse_unknown(there, {"projects/p/locations/z/queuedResources/q"})

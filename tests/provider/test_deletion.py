@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from tests.provider.fakes import (
@@ -19,6 +21,8 @@ from tests.provider.fakes import (
 )
 from tpuflex.errors import AccessError, ApiError, ConflictError, InterruptedByUser
 from tpuflex.provider.delete import delete
+from tpuflex.provider.operations import delete_resource
+from tpuflex.provider.read import labels_of, read
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import TABLE, Condition
 
@@ -175,3 +179,62 @@ def test_transient_answers_are_outwaited_but_refusals_are_not() -> None:
     with pytest.raises(AccessError):
         delete(call, TARGET, LABELS, deadline=DAY)
     assert len(script.sent) == 3
+
+
+def test_whatever_a_node_is_labelled_its_request_says_whose_it_is() -> None:
+    """A node whose labels were taken away, or are another's by now, is deleted with the request
+    that holds it, and waited for when the request is gone first."""
+    theirs = {"tpuflex-owner": "ffff", "tpuflex-stack": "prod"}
+    for labels in ({}, theirs):
+        held: dict[str, Any] = {
+            "labels": labels,
+            "queuedResource": NAME.replace("cloud-project", "801708188750"),
+        }
+        cloud = Cloud(
+            request=sequence(queued("ACTIVE"), missing()),
+            node=sequence(*[node(**held)] * 3, node("DELETING", **held), missing()),
+        )
+        call, script, _ = scripted(cloud)
+
+        delete(call, TARGET, LABELS, deadline=DAY)
+
+        sent = [request.path for request in script.sent if request.method == "DELETE"]
+        assert sent[0] == NAME
+        assert set(sent[1:]) <= {NODE}
+        assert script.sent[-1].method == "GET"
+
+
+def test_a_node_that_our_request_does_not_hold_is_not_ours() -> None:
+    """Another's node under the name of ours stays, whatever our request was."""
+    held: dict[str, Any] = {"labels": {}, "queuedResource": f"{NAME}-other"}
+    cloud = Cloud(request=sequence(queued("ACTIVE"), missing()), node=sequence(node(**held)))
+    call, script, _ = scripted(cloud)
+
+    delete(call, TARGET, LABELS, deadline=DAY)
+
+    assert [r.path for r in script.sent if r.method == "DELETE"] == [NAME]
+
+
+def test_a_refresh_does_not_forget_whose_it_is() -> None:
+    """What the node's labels say about the owner does not go into the state: the request says it,
+    and a `down`, which refreshes first, deletes the slice."""
+    for labels in ({}, {"tpuflex-owner": "ffff"}):
+        there = Cloud(request=sequence(queued("ACTIVE")), node=sequence(node(labels=labels)))
+        call, _, _ = scripted(there)
+
+        found = read(call, NAME, INPUTS, {})
+
+        assert found is not None
+        assert labels_of(found.inputs)["tpuflex-owner"] == LABELS["tpuflex-owner"]
+
+
+def test_a_state_that_has_forgotten_it_knows_it_by_its_time() -> None:
+    """States of earlier versions lost the marks in a refresh; they still know the very request."""
+    cloud = Cloud(request=sequence(queued("ACTIVE"), missing()), node=sequence(node(), missing()))
+    call, script, _ = scripted(cloud)
+    lost: dict[str, Any] = {**INPUTS, "labels": {}}
+    recorded: dict[str, Any] = {"createTime": queued("ACTIVE")["createTime"]}
+
+    delete_resource(call, NAME, lost, recorded, timeout=DAY)
+
+    assert script.count("DELETE") == 1

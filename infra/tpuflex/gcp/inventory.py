@@ -34,6 +34,7 @@ class Item:
         location: zone, region or ``global``.
         detail: its state or size, if that says something.
         foreign: why it is not proved to be ours; empty for what is.
+        known: whether the state has a record of it.
     """
 
     kind: str
@@ -41,6 +42,7 @@ class Item:
     location: str
     detail: str = ""
     foreign: str = ""
+    known: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,6 +115,11 @@ class Scope:
         given = (self.names, self.project, self.regions)
         return any(kind.named(resource.name, *given) for kind in kinds.KINDS)
 
+    def holder(self, resource: CloudResource) -> str:
+        """Id of the queued resource that holds ``resource``, as a state spells it; or empty."""
+        place = resource.holder.partition("/locations/")[2]
+        return f"projects/{self.project}/locations/{place}" if place else ""
+
     def foreign(self, resource: CloudResource, number: str) -> str:
         """Why ``resource`` is not proved to be ours, in a project of that ``number``; empty if it
         is."""
@@ -132,13 +139,17 @@ def take_inventory(scope: Scope, apis: Apis) -> Inventory:
     if any(resource.kind.shared_names for resource in listed):
         with suppress(TpuflexError):  # then nothing proves that they are ours
             number = project_number(apis.resourcemanager, scope.project)
+    why = {resource.id: scope.foreign(resource, number) for resource in listed}
+    holders = {id_ for id_, foreign in why.items() if not foreign} | scope.known
     items = (
         Item(
             resource.kind.name,
             resource.name,
             resource.location,
             resource.state,
-            scope.foreign(resource, number),
+            # Whose a node is that a request holds, the request says: nobody can relabel that.
+            "" if scope.holder(resource) in holders else why[resource.id],
+            not scope.known.isdisjoint((resource.id, scope.holder(resource))),
         )
         for resource in listed
     )

@@ -63,10 +63,5 @@ def _nodes(
         for id_ in name.node_ids
     ]
     if unexpected:
-        nodes += [node for node in listed.values() if _made_by(name, node)]
+        nodes += [node for node in listed.values() if name.holds(node)]
     return tuple(node for node in nodes if node is not None)
-
-
-def _made_by(name: RequestName, node: Node) -> bool:
-    """Whether ``node`` names ``name`` as its queued resource; projects may be ids or numbers."""
-    return node.queued_resource.partition("/locations/")[2] == str(name).partition("/locations/")[2]

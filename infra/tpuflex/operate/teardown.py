@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import IncompleteTeardownError
+from tpuflex.gcp.kinds import NODE, SLICE
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.request.outcomes import KEPT
 from tpuflex.request.states import Lifecycle
@@ -123,6 +124,38 @@ def prove_empty(
             hint="\n".join(f"kept by {each}" for each in kept),
         )
     raise IncompleteTeardownError(_what(inventory), hint=_how(inventory, project))
+
+
+def refuse_unknown(inventory: Inventory, known: Collection[str]) -> None:
+    """Check that the slice that is there is in the state, so that it is deleted first, and what it
+    uses after it. If the state knows nothing at all, that goes for everything.
+
+    Args:
+        inventory: what there is.
+        known: ids of everything in the state.
+
+    Raises:
+        IncompleteTeardownError: what is ours and not in the state; nothing was deleted.
+    """
+    held = any("/queuedResources/" in id_ for id_ in known)
+    kinds = {SLICE.name} if held else {SLICE.name, NODE.name}
+    stray = [
+        item for item in inventory.ours if not item.known and (not known or item.kind in kinds)
+    ]
+    if not stray:
+        return
+    title = "This is there and ours, but not in the stack's state, so nothing was deleted:"
+    hint = (
+        "Take it into the state, then `tpuflex down` again: tpuflex recover (with --take-over, if"
+        " a state of yours that is lost has made it)"
+        if known
+        else "Rebuild the state, then `tpuflex down` again: tpuflex recover --take-over"
+    )
+    raise IncompleteTeardownError(
+        "\n".join((title, *(f"  left: {i.kind} {i.name} ({i.location})" for i in stray))),
+        hint=f"{hint}\nOr delete it without a state: tpuflex sweep --yes"
+        + "".join(f" --slice {i.name}" for i in stray if i.kind == SLICE.name),
+    )
 
 
 def refuse_foreign(inventory: Inventory) -> None:

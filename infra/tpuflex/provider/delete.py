@@ -17,7 +17,7 @@ from tpuflex.provider.orphans import Orphans, orphaned
 from tpuflex.request.model import Node
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import STUCK, TABLE, Condition
-from tpuflex.request.ownership import NO_RECORDS, Records
+from tpuflex.request.ownership import NO_RECORDS, Known, Records
 from tpuflex.request.snapshot import Snapshot
 
 _REFUSALS = 3
@@ -50,6 +50,7 @@ class Removal:
     refusals: int = 0
     not_before: float = 0.0
     stood: Condition | None = None
+    held: set[tuple[str, str]] = field(default_factory=set)
     started: float = field(init=False)
     said_at: float = field(init=False)
 
@@ -123,7 +124,7 @@ class Removal:
                 text = "it is gone"  # one of several: the resource stays in the state
             self.call.report(f"{self.where or f'{self.name}: '}{text}")
             return True
-        if seen.belongs_to(self.labels, known=self._known(seen)):
+        if self._ours(seen):
             return False
         if seen.queued_resource is None or (seen.created and seen.created != self.created):
             # Not the request to delete: ours is gone, and somebody took the name (a node
@@ -135,15 +136,30 @@ class Removal:
             return True
         raise ConflictError(
             f"{self.name} belongs to {seen.owner} and was left alone",
-            hint="Remove it from this state with `pulumi state delete URN`.",
+            hint="Whose it is: tpuflex sweep. If it is another's for certain, take it out of this"
+            " state: pulumi state delete URN",
             code=Code.NAME_TAKEN,
         )
 
-    def _known(self, seen: Snapshot) -> bool:
+    def _known(self, seen: Snapshot) -> Known:
         return self.records.know(seen.name, seen.created)
 
+    def _ours(self, seen: Snapshot) -> bool:
+        """Whether it is ours. What our request is seen to hold is ours from then on: when the
+        request is gone, the node's labels are all that is left, and anybody may change those."""
+        if self._orphans(seen):
+            return True
+        ours = seen.belongs_to(self.labels, known=self._known(seen))
+        if ours and seen.queued_resource is not None:
+            self.held |= {_birth(node) for node in seen.nodes.found if self.name.holds(node)}
+        return ours
+
     def _orphans(self, seen: Snapshot) -> tuple[Node, ...]:
-        return seen.orphans(self.labels, known=self._known(seen))
+        """The nodes that our request has left behind."""
+        if seen.queued_resource is not None:
+            return ()
+        marked = seen.orphans(self.labels, known=self._known(seen))
+        return tuple(n for n in seen.nodes.found if n in marked or _birth(n) in self.held)
 
     def _act(self, seen: Snapshot) -> None:
         if self._in_progress(seen):
@@ -203,6 +219,11 @@ class Removal:
         else:
             return
         self.said, self.said_at = line, now
+
+
+def _birth(node: Node) -> tuple[str, str]:
+    """What tells a node from one that is made anew under its name."""
+    return node.id, node.create_time
 
 
 def delete(

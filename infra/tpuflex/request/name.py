@@ -63,6 +63,14 @@ class RequestName:
         """Full name of the node ``id_``."""
         return f"{self.parent}/nodes/{id_}"
 
+    def holds(self, node: Node) -> bool:
+        """Whether the API names this as the request of ``node``, which nobody can set; it writes
+        projects as ids or numbers."""
+        return (
+            node.queued_resource.partition("/locations/")[2]
+            == str(self).partition("/locations/")[2]
+        )
+
     def __str__(self) -> str:
         return f"{self.parent}/queuedResources/{self.id}"
 

@@ -11,6 +11,7 @@ from tpuflex.request.body import imported_inputs
 from tpuflex.request.fields import MAPS
 from tpuflex.request.model import Node
 from tpuflex.request.name import Nodes
+from tpuflex.request.ownership import MARKS
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
 
@@ -100,6 +101,11 @@ def observed_inputs(known: Properties, seen: Snapshot) -> Properties:
         # A request that was made without a state id gets one with its nodes, which it has not yet.
         given = LABEL_STATE in seen.labels
         drifted["labels"] = {k: v for k, v in labels.items() if given or k != LABEL_STATE}
+    if each and seen.queued_resource is not None and isinstance(labels, dict):
+        # Whose it is, the request says, which nobody can relabel: not a node that it holds.
+        own = {k: labels[k] for k in MARKS if k in labels and seen.labels.get(k) == labels[k]}
+        found_labels = drifted["labels"]
+        drifted["labels"] = {**(found_labels if isinstance(found_labels, dict) else {}), **own}
     return drifted
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from enum import IntEnum
 
 from pulumi_plugin.values import Properties
 from tpuflex.errors import TpuflexError
@@ -16,6 +17,14 @@ from tpuflex.naming import LABEL_OWNER, LABEL_PROJECT, LABEL_STACK, LABEL_STATE
 from tpuflex.request.model import Node
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import OTHER_STATE, TABLE, Condition
+
+
+class Known(IntEnum):
+    """How well a state knows a request that is found."""
+
+    NO = 0
+    BY_NAME = 1  #: it records the name; one of the times is not known
+    BY_TIME = 2  #: it records this very request: name and `createTime`
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,30 +58,40 @@ class Records:
                 continue
         return cls({**known, RequestName.parse(id_): created})
 
-    def know(self, name: RequestName, created: str) -> bool:
-        """Whether the request ``name``, made at ``created`` (empty if only nodes are left of it),
-        is one of these."""
+    def know(self, name: RequestName, created: str) -> Known:
+        """How well the request ``name``, made at ``created`` (empty if only nodes are left of it),
+        is known."""
         known = self.created.get(name)
-        return known is not None and (not known or not created or known == created)
+        if known is None:
+            return Known.NO
+        if not known or not created:
+            return Known.BY_NAME
+        return Known.BY_TIME if known == created else Known.NO
 
 
+#: The labels that say whose a request is.
+MARKS = (LABEL_OWNER, LABEL_PROJECT, LABEL_STATE)
 #: Of what no state knows.
 NO_RECORDS = Records()
 
 
-def agree(asked: Mapping[str, str], found: Mapping[str, str], *, known: bool = False) -> bool:
+def agree(asked: Mapping[str, str], found: Mapping[str, str], *, known: Known = Known.NO) -> bool:
     """Whether what carries the labels ``found`` is that of a program with the labels ``asked``.
 
     Args:
         asked: the labels of the program, or of the state.
         found: the labels in the cloud.
         known: whether the state has a record of it. Then either may lack a state id: it was made
-            by a version that gave none, or the state has not been told of the id yet.
+            by a version that gave none, or the state has not been told of the id yet. Of the very
+            request that it records, the state may have lost any of the marks: earlier versions
+            refreshed them from the node, whose labels can be taken away.
     """
-    if any(asked.get(key) != found.get(key) for key in (LABEL_OWNER, LABEL_PROJECT)):
-        return False
+    for key in (LABEL_OWNER, LABEL_PROJECT):
+        lost = known is Known.BY_TIME and key not in asked
+        if asked.get(key) != found.get(key) and not lost:
+            return False
     ids = {asked.get(LABEL_STATE, ""), found.get(LABEL_STATE, "")}
-    return len(ids) == 1 or (known and "" in ids)
+    return len(ids) == 1 or (known is not Known.NO and "" in ids)
 
 
 def marks(spec: Mapping[str, str], nodes: Iterable[Node]) -> dict[str, str]:

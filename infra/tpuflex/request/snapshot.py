@@ -16,7 +16,7 @@ from tpuflex.duration import google_seconds
 from tpuflex.request.model import Node, QueuedResource, Status
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import TABLE, Condition, condition_of
-from tpuflex.request.ownership import agree, described, marks
+from tpuflex.request.ownership import Known, agree, described, marks
 from tpuflex.request.rows import moment
 from tpuflex.request.states import NOT_FOUND, Lifecycle, describe, lifecycle
 
@@ -83,7 +83,7 @@ class Snapshot:
         return next((where for where in _LEAST if where in each), each[0])
 
     def condition(
-        self, labels: dict[str, str], created: str = "", *, known: bool = False
+        self, labels: dict[str, str], created: str = "", *, known: Known = Known.NO
     ) -> Condition:
         """The row of the refresh table that applies.
 
@@ -145,7 +145,7 @@ class Snapshot:
         """Who owns it, in words for people."""
         return described(self.marks)
 
-    def belongs_to(self, labels: dict[str, str], *, known: bool = False) -> bool:
+    def belongs_to(self, labels: dict[str, str], *, known: Known = Known.NO) -> bool:
         """Whether its marks are those in ``labels``; unmarked only fits unmarked, unless the state
         has a record of it (``known``). Of nodes without a queued resource, one of ours is
         enough."""
@@ -153,7 +153,7 @@ class Snapshot:
             return bool(self.orphans(labels, known=known))
         return agree(labels, self.marks, known=known)
 
-    def orphans(self, labels: dict[str, str], *, known: bool = False) -> tuple[Node, ...]:
+    def orphans(self, labels: dict[str, str], *, known: Known = Known.NO) -> tuple[Node, ...]:
         """The nodes that their queued resource has left behind and that carry the marks in
         ``labels``."""
         if self.queued_resource is not None:

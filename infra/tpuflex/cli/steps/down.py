@@ -11,6 +11,7 @@ from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.ours import what_is_ours
 from tpuflex.engine.events import EnginePlan
+from tpuflex.engine.state import known_ids
 from tpuflex.errors import ConflictError, EngineError, NotFoundError
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.teardown import (
@@ -20,6 +21,7 @@ from tpuflex.operate.teardown import (
     kept,
     prove_empty,
     refuse_foreign,
+    refuse_unknown,
 )
 from tpuflex.request.outcomes import PROTECTED
 
@@ -34,7 +36,8 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
 
     Raises:
         ConflictError: the slice is ACTIVE, and its deletion protection is on.
-        IncompleteTeardownError: something is left, or could not be listed.
+        IncompleteTeardownError: something is left, or could not be listed; or the slice is there
+            and not in the state, in which case nothing was deleted.
         TpuflexError: the engine failed.
     """
     output, stack = invocation.output, cloud.stack
@@ -51,6 +54,7 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
         plan = stack_run.engine.preview_destroy(keep_protected=protected)
         plan = EnginePlan(tuple(step for step in plan.steps if step.urn not in mine.foreign))
     before = mine.inventory(cloud)
+    refuse_unknown(before, known_ids(mine.deployment))
     show_planned(invocation, cloud, plan, before)
     for line in mine.told():
         output.result(line)
