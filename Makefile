@@ -49,18 +49,18 @@ format: $(STAMP)
 	@$(BIN)/ruff check --fix .
 
 docs: $(STAMP)
-	@$(BIN)/python -m tpuflex.cli.generated
+	@$(BIN)/python -P -m tpuflex.cli.generated
 
 # Measures reliability figures and their rows of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)
 	@$(BIN)/tpuflex engine --install
-	@PYTHONPATH=benchmarks $(BIN)/python -m reliability.run $(ARGS)
+	@PYTHONPATH=benchmarks $(BIN)/python -P -m reliability.run $(ARGS)
 
 # Measures how many small changes of the provider its tests notice, and writes docs/mutation.md:
 # ARGS="--sample 0.1 --seed 1" for a tenth. Its tool is no part of the set-up.
 mutation: $(STAMP)
 	@$(BIN)/pip $(LOCKED) requirements/mutation.lock
-	@nice $(BIN)/python -m tests.mutation.run $(ARGS)
+	@PYTHONPATH=. nice $(BIN)/python -P -m tests.mutation.run $(ARGS)
 
 # Writes the locks anew after a change of pyproject.toml. Versions stay as they are, except with
 # ARGS=--upgrade, or ARGS="--upgrade-package rich".
@@ -85,10 +85,10 @@ clean:
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(STAMP):
-	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(None if ok else f"tpuflex needs Python 3.11, 3.12 or 3.13; {sys.executable} is {sys.version.split()[0]}. Name another one: make PYTHON=python3.12 …")'
+	@PYTHONSAFEPATH=1 $(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] <= (3, 13); sys.exit(None if ok else f"tpuflex needs Python 3.11, 3.12 or 3.13; {sys.executable} is {sys.version.split()[0]}. Name another one: make PYTHON=python3.12 …")'
 	@echo "Setting up $(VENV): Pulumi's SDK and Google's client libraries (about half a minute, once)"
 	@rm -rf $(VENV)
-	@$(PYTHON) -m venv $(VENV)
+	@$(PYTHON) -P -m venv $(VENV)
 	@$(BIN)/pip $(LOCKED) requirements/dev.lock
 	@$(BIN)/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
 	@touch $@

@@ -127,7 +127,7 @@ def main() -> None:
                 pair(
                     runs,
                     lambda: seconds([tpuflex, "--help"], env),
-                    lambda: seconds([python, "-c", "import click"], env),
+                    lambda: seconds([python, "-P", "-c", "import click"], env),
                 ),
             )
         ]
@@ -140,7 +140,7 @@ def main() -> None:
                 pair(
                     runs,
                     lambda: seconds([tpuflex, "preview"], env),
-                    lambda: seconds([python, "-c", EMPTY_PREVIEW], reference),
+                    lambda: seconds([python, "-P", "-c", EMPTY_PREVIEW], reference),
                 ),
             )
         )

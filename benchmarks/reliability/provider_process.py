@@ -109,7 +109,7 @@ class ProviderProcess:
         address = f"127.0.0.1:{self._log_server.add_insecure_port('127.0.0.1:0')}"
         self._log_server.start()
         self._child = subprocess.Popen(
-            [sys.executable, "-m", "tpuflex.provider.main", address],
+            [sys.executable, "-P", "-m", "tpuflex.provider.main", address],
             stdout=subprocess.PIPE,
             text=True,
             env={

@@ -56,7 +56,7 @@ class StackRig(Rig):
     def command(self, words: Sequence[str]) -> list[str]:
         """``python -m tpuflex WORDS``, with the confirmation given."""
         consent = ["--yes"] if words[0] in ("up", "down") and "--yes" not in words else []
-        return [sys.executable, "-m", "tpuflex", *words, *consent]
+        return [sys.executable, "-P", "-m", "tpuflex", *words, *consent]
 
     def environ(self) -> dict[str, str]:
         """The environment of a fresh user account's shell, plus TPUFLEX_HOME."""

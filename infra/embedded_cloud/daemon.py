@@ -25,6 +25,7 @@ from embedded_cloud.json_types import JsonObject
 from embedded_cloud.private_files import private_directory
 from pulumi_plugin.peer import listens
 from tpuflex.errors import EmulatorError
+from tpuflex.ownership import child_environment
 
 LOG_FILE = "emulator.log"
 
@@ -69,7 +70,7 @@ def start(
             _call(state_dir, running.port, "POST", "capacity", capacity)
         return running
     private_directory(state_dir)
-    command = [sys.executable, "-m", "embedded_cloud.process"]
+    command = [sys.executable, "-P", "-m", "embedded_cloud.process"]
     command += ["--state-dir", str(state_dir.resolve()), "--port", str(port)]
     if capacity is not None:
         command += ["--capacity", json.dumps(capacity)]
@@ -80,6 +81,7 @@ def start(
         process = subprocess.Popen(
             command,
             cwd=state_dir,
+            env=child_environment(os.environ),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=log,

@@ -22,6 +22,7 @@ from pathlib import Path
 from embedded_cloud.image_lock import LOCK_FILE, ImageLock, read_lock
 from embedded_cloud.installer import PipRun, run_pip
 from tpuflex.errors import EmulatorError
+from tpuflex.ownership import child_environment, own_directory
 
 #: Disk space of an installed image, with room for pip's downloads while it unpacks.
 NEEDED_BYTES = 6 * 1024**3
@@ -121,7 +122,7 @@ def _install(lock: ImageLock, directory: Path, progress: Progress) -> None:
 
     venv = directory / "venv"
     shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
+    own_directory(directory)
     say("serving image: making a virtual environment")
     _make_venv(venv)
     python = venv / "bin" / "python3"
@@ -136,7 +137,12 @@ def _install(lock: ImageLock, directory: Path, progress: Progress) -> None:
 
 def _make_venv(venv: Path) -> None:
     made = subprocess.run(
-        [sys.executable, "-m", "venv", str(venv)], capture_output=True, text=True, check=False
+        [sys.executable, "-P", "-m", "venv", str(venv)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=child_environment(os.environ),
+        umask=0o022,
     )
     if made.returncode != 0:
         raise EmulatorError(
@@ -159,7 +165,7 @@ def _finish(lock: ImageLock, packages: Path) -> None:
 def _check_import(python: Path) -> None:
     program = "import torch, vllm; print(torch.ones(2) @ torch.ones(2))"
     done = subprocess.run(
-        [str(python), "-c", program],
+        [str(python), "-P", "-c", program],
         capture_output=True,
         text=True,
         check=False,
@@ -185,7 +191,7 @@ def _check_machine(home: Path) -> None:
             f" {platform.python_version()}",
             hint="Make the project's .venv with one of them.",
         )
-    home.mkdir(parents=True, exist_ok=True)
+    own_directory(home)
     free = shutil.disk_usage(home).free
     if free < NEEDED_BYTES:
         raise EmulatorError(
@@ -198,7 +204,7 @@ def _check_machine(home: Path) -> None:
 @contextmanager
 def _only_installer(directory: Path, progress: Progress) -> Iterator[None]:
     """Hold the lock file beside ``directory``; the kernel releases it if this process dies."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    own_directory(directory.parent)
     with directory.with_suffix(".lock").open("w") as handle:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)

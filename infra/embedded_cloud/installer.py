@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from tpuflex.errors import EmulatorError
+from tpuflex.ownership import child_environment
 
 _DOWNLOADING = re.compile(r"\s*Downloading (\S+) \((.+)\)")
 _UNREACHABLE = re.compile(
@@ -41,7 +42,7 @@ class PipRun:
     def command(self) -> list[str]:
         """The pip command: nothing but the pinned wheels, checked by hash."""
         return [
-            *(str(self.python), "-m", "pip", "install"),
+            *(str(self.python), "-P", "-m", "pip", "install"),
             *("--no-deps", "--require-hashes", "--only-binary", ":all:"),
             # A cache would take as much disk again.
             *("--no-cache-dir", "--no-compile", "--no-input", "--disable-pip-version-check"),
@@ -61,7 +62,11 @@ def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
         stderr=subprocess.STDOUT,
         text=True,
         # pip asks `rustc` for its version, and rustup's rustc then makes ~/.rustup.
-        env={**os.environ, "RUSTUP_HOME": str(run.python.parent.parent / "rustup")},
+        env={
+            **child_environment(os.environ),
+            "RUSTUP_HOME": str(run.python.parent.parent / "rustup"),
+        },
+        umask=0o022,
     )
     tail: collections.deque[str] = collections.deque(maxlen=15)
     state = "asking the package index"
@@ -89,10 +94,10 @@ def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
     if code != 0:
         raise _failure("\n".join(tail))
     progress("serving image: compiling")
-    compile_all = [str(run.python), "-m", "compileall", "-q", "-j", "0"]
+    compile_all = [str(run.python), "-P", "-m", "compileall", "-q", "-j", "0"]
     packages = next(run.python.parents[1].glob("lib/python*/site-packages"))
     # Some packages contain sources for other Pythons on purpose, so the exit code says nothing.
-    subprocess.run([*compile_all, str(packages)], capture_output=True, check=False)
+    subprocess.run([*compile_all, str(packages)], capture_output=True, check=False, umask=0o022)
 
 
 def _failure(said: str) -> EmulatorError:

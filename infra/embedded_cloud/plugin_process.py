@@ -39,6 +39,7 @@ class PluginProcess:
         self._end_leftover()
         self._process = await asyncio.create_subprocess_exec(
             sys.executable,
+            "-P",
             "-m",
             "embedded_cloud.gcp_plugin",
             "--base-url",

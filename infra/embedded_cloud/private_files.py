@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from tpuflex.errors import EmulatorError
+from tpuflex.ownership import own_directory
 
 _FOR_OTHERS = 0o077
 _WRITABLE_BY_OTHERS = 0o022
@@ -20,7 +21,7 @@ def private_directory(path: Path) -> None:
     Raises:
         EmulatorError: it is another user's, a symbolic link, or others could write to it.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
+    own_directory(path.parent)
     with contextlib.suppress(FileExistsError):
         path.mkdir(mode=0o700)
     try:

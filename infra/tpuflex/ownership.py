@@ -14,9 +14,11 @@ the way, since others cannot replace what is not theirs there, but is no place t
 from __future__ import annotations
 
 import os
+import shlex
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from tpuflex.errors import AccessError
@@ -24,6 +26,13 @@ from tpuflex.errors import AccessError
 #: The uid of a user whose files are trusted as one's own, for containers and mounts where a
 #: project has another owner than the user who runs its commands.
 TRUSTED_UID_VARIABLE = "TPUFLEX_TRUSTED_UID"
+
+#: What a user namespace shows for every user whom it does not map (user_namespaces(7)).
+_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
+_UID_MAP = Path("/proc/self/uid_map")
+_ALL_UIDS = 2**32 - 1
+
+_FOR_OTHERS_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 #: As many symbolic links as Linux follows (path_resolution(7)).
 _MOST_LINKS = 40
@@ -37,11 +46,13 @@ class Distrust:
         place: the file or directory in question, perhaps one above the place that was asked about.
         reason: who may do what there.
         remedy: what to do about it.
+        writers: who else may write there, as chmod(1) has it: ``g``, ``o``, ``go`` or nobody.
     """
 
     place: Path
     reason: str
     remedy: str
+    writers: str = ""
 
     def __str__(self) -> str:
         return f"{self.place} {self.reason}"
@@ -63,6 +74,62 @@ def require_trusted(path: Path, what: str, environ: Mapping[str, str]) -> None:
         raise AccessError(
             f"Refused to run anything from {what} {path}: {found}.", hint=found.remedy
         )
+
+
+def require_all_trusted(found: Iterable[Distrust], trees: Sequence[Path]) -> None:
+    """Refuse to go on if there is any reason, with all of them and one command that mends them.
+
+    Args:
+        found: the reasons.
+        trees: directories that are ours to the bottom: they are mended as a whole.
+
+    Raises:
+        AccessError: there is a reason.
+    """
+    reasons = list({reason.place: reason for reason in found}.values())
+    if not reasons:
+        return
+    first, *others = reasons
+    also = f" So can {len(others)} more, {others[0].place} for one." if others else ""
+    raise AccessError(
+        f"Refused to run anything from {trees[0]}: {first}.{also}", hint=_remedy(reasons, trees)
+    )
+
+
+def _remedy(reasons: Sequence[Distrust], trees: Sequence[Path]) -> str:
+    for reason in reasons:
+        if not reason.writers:
+            return reason.remedy  # another's, or not there: no mode mends that
+    inside: list[Path] = []
+    for tree in trees:  # what lies in an earlier one is mended with it
+        if any(tree.is_relative_to(other) for other in inside):
+            continue
+        if any(reason.place.is_relative_to(tree) for reason in reasons):
+            inside.append(tree)
+    outside = [r for r in reasons if not any(r.place.is_relative_to(tree) for tree in inside)]
+    commands = [f"chmod {r.writers}-w {shlex.quote(str(r.place))}" for r in outside]
+    if inside:
+        writers = "".join(who for who in "go" if any(who in r.writers for r in reasons))
+        commands.append(f"chmod -R {writers}-w {shlex.join(map(str, inside))}")
+    return f"Run: {' && '.join(commands)}"
+
+
+def own_directory(path: Path) -> None:
+    """Make ``path`` and what is missing above it, for this user only, whatever the umask."""
+    for directory in (*reversed(path.parents), path):
+        try:
+            directory.mkdir(mode=0o700)
+        except FileExistsError:
+            continue
+        except OSError:
+            if not directory.is_dir():  # one that is there may lie where nothing can be made
+                raise
+
+
+def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
+    """``environ`` for a program that we start: it finds no program, and its Pythons find no module
+    (PYTHONSAFEPATH), that others could have put there."""
+    return {**environ, "PATH": trusted_path(environ)[0], "PYTHONSAFEPATH": "1"}
 
 
 def trusted_path(environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
@@ -98,28 +165,61 @@ def distrust(path: Path, environ: Mapping[str, str]) -> Distrust | None:
     return None
 
 
+def distrust_within(
+    tree: Path, environ: Mapping[str, str], *, recursive: bool = True
+) -> Iterator[Distrust]:
+    """Why others could change what lies in ``tree``, its entries one by one.
+
+    Links are judged as such, not followed. A directory that is missing has no entries.
+    """
+    trusted = _trusted_users(environ)
+    pending = [os.fspath(tree)]
+    while pending:
+        try:
+            entries = list(os.scandir(pending.pop()))
+        except OSError:
+            continue
+        for entry in entries:
+            found = entry.stat(follow_symlinks=False)
+            if found.st_mode & _FOR_OTHERS_TO_WRITE or found.st_uid not in trusted:
+                problem = _problem(Path(entry.path), found, trusted, passed=False)
+                if problem is not None:
+                    yield problem
+            if recursive and stat.S_ISDIR(found.st_mode):
+                pending.append(entry.path)
+
+
 def _problem(
     place: Path, found: os.stat_result, trusted: frozenset[int], *, passed: bool
 ) -> Distrust | None:
     if found.st_uid not in trusted:
-        return Distrust(
-            place,
-            f"belongs to {_user_name(found.st_uid)}",
-            f"If that is you, too, set {TRUSTED_UID_VARIABLE}={found.st_uid}; otherwise work in a"
-            " directory of your own.",
-        )
+        return Distrust(place, f"belongs to {_user_name(found.st_uid)}", _other_owner(found.st_uid))
     if stat.S_ISLNK(found.st_mode):
         return None  # a link's mode means nothing
     if passed and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
         return None
-    if found.st_mode & stat.S_IWOTH:
-        return Distrust(place, "can be written to by every user", f"Run: chmod o-w {place}")
-    if found.st_mode & stat.S_IWGRP and (
-        _has_list(place) or not _is_own_group(found.st_gid, trusted)
-    ):
-        group = _group_name(found.st_gid)
-        return Distrust(place, f"can be written to by the group {group}", f"Run: chmod g-w {place}")
-    return None
+    others = bool(found.st_mode & stat.S_IWOTH)
+    group = bool(found.st_mode & stat.S_IWGRP) and (
+        not _is_own_group(found.st_gid, trusted) or _has_list(place)
+    )
+    if not (others or group):
+        return None
+    writers = ("g" if group else "") + ("o" if others else "")
+    who = "every user" if others else f"the group {_group_name(found.st_gid)}"
+    remedy = f"Run: chmod {writers}-w {shlex.quote(str(place))}"
+    return Distrust(place, f"can be written to by {who}", remedy, writers)
+
+
+def _other_owner(uid: int) -> str:
+    if uid == _overflow_uid():
+        return (
+            "This may be anybody whom this user namespace does not map. Work in a directory of your"
+            " own; for a machine that others use, see P3 in docs/security.md."
+        )
+    return (
+        f"If that is you, too, set {TRUSTED_UID_VARIABLE}={uid}; otherwise work in a directory of"
+        " your own."
+    )
 
 
 def _missing(entry: Path) -> Distrust | None:
@@ -171,9 +271,35 @@ def _trusted_users(environ: Mapping[str, str]) -> frozenset[int]:
             f"{TRUSTED_UID_VARIABLE} is {named!r}, which is no user id.",
             hint=f"Write a number, such as {TRUSTED_UID_VARIABLE}=1001, or unset it.",
         )
-    return frozenset({0, os.geteuid(), *([int(named)] if named else [])})
+    if named and int(named) == _overflow_uid():
+        raise AccessError(
+            f"{TRUSTED_UID_VARIABLE} is {named}, which stands for every user whom a user namespace"
+            " does not map.",
+            hint="Unset it, and work in a directory of your own.",
+        )
+    own = os.geteuid()
+    known = own != _overflow_uid() or _maps_everybody()
+    return frozenset({0, *([own] if known else []), *([int(named)] if named else [])})
 
 
+@cache
+def _overflow_uid() -> int:
+    try:
+        return int(_OVERFLOW_UID.read_text("ascii"))
+    except (OSError, ValueError):
+        return 65_534  # the kernel's default; other systems have no user namespaces
+
+
+def _maps_everybody() -> bool:
+    """Whether this is the machine's own user namespace, where the overflow uid is a user's."""
+    try:
+        lines = _UID_MAP.read_text("ascii").splitlines()
+    except OSError:
+        return True
+    return [line.split() for line in lines] == [["0", "0", str(_ALL_UIDS)]]
+
+
+@cache
 def _is_own_group(gid: int, trusted: frozenset[int]) -> bool:
     """Whether everybody in the group is trusted; False if that cannot be told."""
     import grp

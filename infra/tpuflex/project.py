@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import difflib
+import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.ownership import require_trusted
+from tpuflex.ownership import (
+    Distrust,
+    distrust,
+    distrust_within,
+    require_all_trusted,
+    require_trusted,
+)
 
 PULUMI_FILE = "Pulumi.yaml"
 HOME_VARIABLE = "TPUFLEX_HOME"
@@ -94,8 +101,10 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
             f"There is no {PULUMI_FILE} in {root} or in any directory above it.",
             hint="Change to the project's directory, or name it: tpuflex -C DIRECTORY …",
         )
-    for place in (root, file):
-        require_trusted(place, "the project", environ)
+    installed = tuple(_distrusted_installation(environ))
+    known = [found for place in (root, file) if (found := distrust(place, environ)) is not None]
+    if known:  # before its contents say anything
+        require_all_trusted([*known, *installed], (root, *_installation()))
     document = _read_project_file(file)
     folder = document.get("stackConfigDir")
     project = Project(
@@ -105,9 +114,37 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
         home=trusted_home(root, environ),
     )
     stack_files = project.stacks.glob("Pulumi.*.yaml")
-    for place in (project.stacks, *stack_files, *_run_from(root, document)):
-        require_trusted(place, "the project's", environ)
+    places = (project.stacks, *stack_files, *_run_from(root, document))
+    spoilt = [found for place in places if (found := distrust(place, environ)) is not None]
+    require_all_trusted([*spoilt, *installed], (root, *_installation()))
     return project
+
+
+def _installation() -> tuple[Path, ...]:
+    """What this command consists of: the sources of its packages, and its virtual environment."""
+    sources = Path(__file__).parents[1]
+    packages = tuple(sources / name for name in _PACKAGES)
+    return packages if sys.prefix == sys.base_prefix else (*packages, Path(sys.prefix))
+
+
+_PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
+
+
+def _distrusted_installation(environ: Mapping[str, str]) -> Iterator[Distrust]:
+    """Why others could change this command. Of the environment's packages only what site-packages
+    holds is looked at: whatever made them writable made it writable, too."""
+    for tree in _installation():
+        if (found := distrust(tree, environ)) is not None:
+            yield found
+    for name in _PACKAGES:
+        yield from distrust_within(Path(__file__).parents[1] / name, environ)
+    if sys.prefix != sys.base_prefix:
+        environment = Path(sys.prefix)
+        places = [environment, environment / "bin", environment / "lib"]
+        for library in environment.glob("lib/python*"):
+            places += [library, library / "site-packages"]
+        for place in places:
+            yield from distrust_within(place, environ, recursive=False)
 
 
 def trusted_home(root: Path, environ: Mapping[str, str]) -> Path:

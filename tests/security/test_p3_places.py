@@ -148,9 +148,11 @@ def test_what_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(ownership, "_has_list", lambda _: True)
     assert distrust(mine, {}) is not None
     mine.chmod(0o755)
-    os.chown(mine, STRANGER, STRANGER)
-    assert distrust(mine, {}) is not None
-    assert distrust(mine, {TRUSTED_UID_VARIABLE: str(STRANGER)}) is None
+    os.chown(mine, 54_321, 54_321)
+    found = distrust(mine, {})
+    assert found is not None
+    assert f"{TRUSTED_UID_VARIABLE}=54321" in found.remedy
+    assert distrust(mine, {TRUSTED_UID_VARIABLE: "54321"}) is None
     with pytest.raises(AccessError, match="no user id"):
         distrust(mine, {TRUSTED_UID_VARIABLE: "me"})
 

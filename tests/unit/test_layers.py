@@ -14,7 +14,10 @@ SOURCES = Path(__file__).parents[2] / "infra"
 #: The import packages of the distribution.
 PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 #: What the packages beside tpuflex import of the others.
-OTHER_PACKAGES = {"embedded_cloud": ("tpuflex.errors", "pulumi_plugin."), "pulumi_plugin": ()}
+OTHER_PACKAGES = {
+    "embedded_cloud": ("tpuflex.errors", "tpuflex.ownership", "pulumi_plugin."),
+    "pulumi_plugin": (),
+}
 
 #: Rank of each part; an import may only point to a lower rank (or stay within its part).
 RANKS: dict[str, int] = {

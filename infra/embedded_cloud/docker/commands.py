@@ -152,7 +152,7 @@ class Docker:
         )
 
     def _start(self, container: Container, within: float = 20.0) -> None:
-        program = [sys.executable, "-m", "embedded_cloud.docker.supervisor"]
+        program = [sys.executable, "-P", "-m", "embedded_cloud.docker.supervisor"]
         where = [str(self.containers.host), str(self.containers.root), container.name]
         supervisor = subprocess.Popen(
             [*program, *where],

@@ -126,7 +126,7 @@ class Host:
         binaries = self.directory / "bin"
         binaries.mkdir(exist_ok=True)
         commands = {
-            "docker": "-m embedded_cloud.docker",
+            "docker": "-P -m embedded_cloud.docker",
             "iptables": f'-I -S "{iptables.__file__}"',
         }
         for name, program in commands.items():

@@ -55,7 +55,7 @@ def _end_with(owner: int) -> None:
     """Kill everything on this host, this process last, once its owner is gone."""
     while os.getppid() == owner:
         time.sleep(_IDLE_S)
-    subprocess.run([sys.executable, "-c", _POWER_OFF], start_new_session=True, check=False)
+    subprocess.run([sys.executable, "-P", "-c", _POWER_OFF], start_new_session=True, check=False)
 
 
 if __name__ == "__main__":

@@ -25,7 +25,7 @@ from tpuflex.gcp.secrets import SecretClient
 from tpuflex.gcp.session import authorized_session, require_credentials
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
-from tpuflex.ownership import require_trusted, trusted_path
+from tpuflex.ownership import child_environment, own_directory, require_trusted, trusted_path
 
 if TYPE_CHECKING:
     from tpuflex.gcp.weights import WeightsBucket
@@ -176,7 +176,7 @@ def google_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]
     variables = {key: value for key, value in environ.items() if not _embedded(key, environ)}
     if "PULUMI_BACKEND_URL" not in variables and not _logged_in(variables):
         backend = home / "backend"
-        backend.mkdir(parents=True, exist_ok=True)
+        own_directory(backend)
         variables["PULUMI_BACKEND_URL"] = f"file://{backend}"
         if "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables:
             variables.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
@@ -215,17 +215,16 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
 
 def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` for the engine, which runs plugins and interpreters that it finds on PATH."""
-    path, left_out = trusted_path(environ)
-    for entry in left_out:
+    for entry in trusted_path(environ)[1]:
         invocation.output.progress(f"Left out of PATH: {entry}.")
-    return {**environ, "PATH": path}
+    return child_environment(environ)
 
 
 def _embedded_environment(
     stack: OpenStack, environ: Mapping[str, str], daemon: Daemon
 ) -> dict[str, str]:
     home = stack.project.home
-    (home / "backend").mkdir(parents=True, exist_ok=True)
+    own_directory(home / "backend")
     kept = {
         key: value
         for key, value in environ.items()

@@ -68,7 +68,7 @@ def run_step(title: str, arguments: list[str]) -> Step:
     click.secho(f"\n$ tpuflex --stack dev {shown}", bold=True)
     began = time.perf_counter()
     done = subprocess.run(
-        [sys.executable, "-m", "tpuflex", "--stack", "dev", *arguments], check=False
+        [sys.executable, "-P", "-m", "tpuflex", "--stack", "dev", *arguments], check=False
     )
     if done.returncode != 0:
         raise DemoError(

@@ -11,6 +11,7 @@ from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.errors import NotFoundError
+from tpuflex.ownership import own_directory
 
 if TYPE_CHECKING:
     from embedded_cloud.address import Address
@@ -96,7 +97,7 @@ def env(invocation: Invocation) -> None:
     cloud, and to nothing else. The project is the stack's, if there is a stack.
     """
     variables = Daemon(invocation.home).environment(_project(invocation))
-    (invocation.home / "backend").mkdir(parents=True, exist_ok=True)
+    own_directory(invocation.home / "backend")
     invocation.output.document(variables)
     for name, value in variables.items():
         invocation.output.result(f"export {name}={shlex.quote(value)}")

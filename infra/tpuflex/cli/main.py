@@ -108,6 +108,7 @@ def tpuflex(ctx: click.Context, project_dir: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Run the command line and exit with the code of the outcome."""
+    os.umask(os.umask(0o022) | 0o022)  # what others may write to is refused the next time
     sys.exit(run(arguments))
 
 

@@ -18,7 +18,7 @@ from tempfile import NamedTemporaryFile
 
 from tpuflex.errors import AccessError, EngineError
 from tpuflex.naming import digest, is_state_id
-from tpuflex.ownership import distrust
+from tpuflex.ownership import distrust, own_directory
 
 _DIRECTORY = "state-ids"
 
@@ -75,7 +75,7 @@ class SeenStates:
 
     def _write(self, file: Path, entry: Mapping[str, str]) -> None:
         """Write ``entry`` so that ``file`` is whole, or not there."""
-        self._directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+        own_directory(self._directory)
         # A temporary file is made with mode 0600.
         with NamedTemporaryFile(
             "w", dir=self._directory, suffix=".tmp", encoding="utf-8", delete=False

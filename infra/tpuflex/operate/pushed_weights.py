@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from tpuflex.boot.manifest import SHA256_PATTERN
+from tpuflex.ownership import own_directory
 
 _FILE = "pushed-weights.json"
 
@@ -39,7 +40,7 @@ class PushedWeights:
             OSError: the file cannot be written.
         """
         known = {**self._read(), f"{bucket}/{prefix}": sha256}
-        self._file.parent.mkdir(parents=True, exist_ok=True)
+        own_directory(self._file.parent)
         # A new file, 0600, takes the place of the old one in one step.
         handle, name = tempfile.mkstemp(dir=self._file.parent, prefix=_FILE)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
