@@ -253,7 +253,7 @@ def _way_to(path: Path) -> Iterator[Path]:
             continue
         entry = current / part
         yield entry
-        if not entry.is_symlink():
+        if not _is_link(entry):
             current = entry
             continue
         links += 1
@@ -262,6 +262,13 @@ def _way_to(path: Path) -> Iterator[Path]:
         target = entry.readlink()
         rest += target.parts[:0:-1] if target.is_absolute() else target.parts[::-1]
         current = Path(target.anchor) if target.is_absolute() else current
+
+
+def _is_link(entry: Path) -> bool:
+    try:
+        return entry.is_symlink()
+    except PermissionError:
+        return False  # its lstat() will say so
 
 
 def _trusted_users(environ: Mapping[str, str]) -> frozenset[int]:

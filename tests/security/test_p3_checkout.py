@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud.private_files import private_directory
-from tests.security.strangers import STRANGER, needs_second_uid
+from tests.security.strangers import STRANGER, as_stranger, needs_second_uid
 from tpuflex import ownership, project
 from tpuflex.cli.cloud import google_environment
 from tpuflex.engine.find import cached_engine, ensure
@@ -99,7 +99,7 @@ def test_an_engine_directory_that_others_may_write_to_is_told(tmp_path: Path) ->
     engine.parent.mkdir(parents=True)
     engine.touch(mode=0o755)
     engine.parent.chmod(0o757)
-    built = []
+    built = list[str]()
     with pytest.raises(AccessError) as caught:
         ensure(tmp_path, {"PATH": ""}, built.append, installers=())
     assert caught.value.hint == f"Run: chmod o-w {engine.parent}"
@@ -230,3 +230,22 @@ def test_a_refused_program_does_not_hide_a_good_one(tmp_path: Path) -> None:
     found = search(tmp_path / "home", {"PATH": path}).engine
     assert found is not None
     assert found.path == tmp_path / "good" / "pulumi"
+
+
+_WITHOUT = """
+import json, sys
+sys.path.insert(0, sys.argv[1])
+from tpuflex.ownership import trusted_path
+print(json.dumps(trusted_path({"PATH": f"{sys.argv[2]}:/usr/bin"})))
+"""
+
+
+@needs_second_uid
+def test_a_directory_that_cannot_be_looked_at_is_left_out(tmp_path: Path) -> None:
+    """S4: an entry of PATH below another user's closed home is no failure of the command."""
+    closed = tmp_path / "closed"
+    closed.mkdir(mode=0o700)
+    infra = Path(__file__).parents[2] / "infra"
+    kept, left_out = as_stranger(_WITHOUT, str(infra), str(closed / "bin" / "more"))
+    assert kept == "/usr/bin"
+    assert "cannot be looked at" in left_out[0]
