@@ -15,7 +15,7 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.output import Output
 from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.stack import OpenStack, open_stack
-from tpuflex.errors import WeightsError
+from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.gcp.weights import Check
 from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck, WeightsProblem
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -238,3 +238,24 @@ def test_a_preview_shows_what_is_there(project: Path) -> None:
 
     stack.bucket.there = None
     assert asyncio.run(stack.preparation.planned("bucket")) is None
+
+
+class NoSecrets:
+    """Secret Manager before anything was put there."""
+
+    def list_versions(self, secret: str) -> tuple[object, ...]:
+        raise NotFoundError(f"no {secret}")
+
+
+def test_a_certificate_without_a_value_is_refused_before_anything_is_made(project: Path) -> None:
+    """An `up` that found this out later would stop half done."""
+    stack = open_stack(open_project(project, {}), "dev")
+    pinned = stack.settings.secrets.model_copy(update={"tls_certificate_version": 1})
+    stack = replace(stack, settings=stack.settings.model_copy(update={"secrets": pinned}))
+    preparation = on(stack).preparation
+    vars(preparation.cloud)["secrets"] = NoSecrets()
+
+    with pytest.raises(NotFoundError, match="Version 1 of the TLS certificate") as told:
+        preparation.check()
+
+    assert "tpuflex secrets put tls-certificate" in told.value.hint

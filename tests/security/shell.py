@@ -12,8 +12,13 @@ from typing import Any
 import requests
 import yaml
 
+from tpuflex.cli.seen_states import SeenStates
+from tpuflex.naming import ENDPOINT_NAME, Names
+
 ROOT = Path(__file__).parents[2]
 PROJECT = "tpuflex-dev"
+#: Id of a state that the project's home has seen.
+STATE = "0123456789abcdef0123"
 
 
 @dataclass(frozen=True)
@@ -98,8 +103,10 @@ class Shell:
         return answer
 
     def make_bucket(self, project: str) -> str:
-        """Make a bucket with the stack's name in ``project``; its name."""
-        body = {"name": self.bucket, "location": "US-EAST5"}
+        """Make a bucket with the stack's name and marks in ``project``; its name."""
+        SeenStates(self.home, "tpuflex").remember("dev", [STATE])
+        labels = Names("tpuflex", "dev", ENDPOINT_NAME).labels(STATE)
+        body = {"name": self.bucket, "location": "US-EAST5", "labels": labels}
         self.storage("POST", "/storage/v1/b", params={"project": project}, json=body)
         return self.bucket
 

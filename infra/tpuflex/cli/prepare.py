@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.prepare_secrets import ensure_secrets
+from tpuflex.cli.prepare_secrets import check_certificate, ensure_secrets
 from tpuflex.errors import InterruptedByUser, TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
@@ -78,7 +78,9 @@ class EndpointPreparation:
             WeightsError: nothing says that the weights in the bucket are the right ones, or there
                 are none and the stack names no source.
             AlreadyExistsError: the bucket is somebody else's.
+            NotFoundError, SettingsError: the TLS certificate is not there, or of no use.
         """
+        check_certificate(self.cloud)
         if self.cloud.own_bucket():
             choose(*self._question())
 

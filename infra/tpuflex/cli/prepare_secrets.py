@@ -18,9 +18,7 @@ def ensure_secrets(cloud: Cloud, say: Callable[[str], None]) -> None:
     """Make sure that every secret version that the host fetches exists.
 
     Raises:
-        NotFoundError: the pinned version of the TLS certificate, which only the user can add,
-            does not exist.
-        SettingsError: a server could not use it.
+        NotFoundError, SettingsError: as :func:`check_certificate`.
         TpuflexError: Secret Manager refused.
     """
     pinned = cloud.stack.settings.secrets
@@ -32,11 +30,27 @@ def ensure_secrets(cloud: Cloud, say: Callable[[str], None]) -> None:
         version = cloud.secrets.ensure_api_key(cloud.secret(role), number)
         if version.number not in before:
             say(f"  created  {what}, version {version.number} of {cloud.stack.names.secret(role)}")
-    number = pinned.tls_certificate_version
+    check_certificate(cloud)
+
+
+def check_certificate(cloud: Cloud) -> None:
+    """Check that the TLS certificate, which only the user can add, is there and usable, if the
+    stack file names one.
+
+    Raises:
+        NotFoundError: its pinned version does not exist.
+        SettingsError: a server could not use it.
+        TpuflexError: Secret Manager refused.
+    """
+    number = cloud.stack.settings.secrets.tls_certificate_version
     if number is None:
         return
     secret = cloud.secret(TLS_CERTIFICATE)
-    if number not in {version.number for version in cloud.secrets.list_versions(secret)}:
+    try:
+        versions = {version.number for version in cloud.secrets.list_versions(secret)}
+    except NotFoundError:
+        versions = set()
+    if number not in versions:
         raise NotFoundError(
             f"Version {number} of the TLS certificate does not exist.",
             hint=f"Add it: tpuflex secrets put {TLS_CERTIFICATE} --stack {cloud.stack.name} < FILE",

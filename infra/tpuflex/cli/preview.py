@@ -16,13 +16,16 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 def preview(invocation: Invocation) -> None:
     """Show what `up` would do, and what it would cost.
 
-    Creates nothing. Starts the embedded cloud if the stack runs there and it is not running.
+    Creates nothing, and refuses as `up` would where another state has made what is there. Starts
+    the embedded cloud if the stack runs there and it is not running.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.stack_run import StackRun
+    from tpuflex.cli.steps.first_up import require_free_names
 
-    stack = invocation.open_stack()
-    stack_run = StackRun(invocation, connect(invocation, stack))
+    cloud = connect(invocation, invocation.open_stack())
+    stack_run = StackRun(invocation, cloud)
     plan = stack_run.plan()
+    require_free_names(cloud, stack_run, plan.plan)
     invocation.output.document(plan.to_json())
     plan.show(invocation.output)

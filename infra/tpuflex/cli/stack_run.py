@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -112,10 +114,24 @@ class StackRun:
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
+        with self._part(), self._live(0) as self._progress:
+            self.engine.up(targets=SECRETS)
+
+    def preview_secrets(self) -> EnginePlan:
+        """What the whole stack would create, found out without its weights.
+
+        Raises:
+            TpuflexError: the program or the engine failed.
+        """
+        with self._part():
+            return self.engine.preview()
+
+    @contextmanager
+    def _part(self) -> Iterator[None]:
+        """While only a part of the stack is worked on."""
         self._partial = True
         try:
-            with self._live(0) as self._progress:
-                self.engine.up(targets=SECRETS)
+            yield
         finally:
             self._partial = False
 

@@ -182,6 +182,31 @@ ACCOUNT = Kind(
     names=lambda names, project, _: (account_email(names.service_account_id(), project),),
     unique_id="uniqueId",
 )
+BUCKET = Kind(
+    "bucket",
+    "{name}",
+    "gcp:storage/bucket:Bucket",
+    service="storage",
+    root="/storage/v1/b/",
+    query="project",
+    names=lambda names, project, region: (names.bucket(project, region),),
+    shared_names=True,
+    conditions={"ifMetagenerationMatch": "metageneration"},
+    holds_objects=True,
+)
+SECRET = Kind(
+    "secret",
+    "projects/{project}/secrets/{name}",
+    "gcp:secretmanager/secret:Secret",
+    service="secretmanager",
+    root="/v1/",
+    items="secrets",
+    last="{secretId}",
+    names=lambda names, _project, _region: tuple(
+        map(names.secret, (*SECRET_ROLES, *FORMER_SECRET_ROLES))
+    ),
+    conditions={"etag": "etag"},
+)
 
 KINDS: tuple[Kind, ...] = (
     SLICE,
@@ -242,37 +267,14 @@ KINDS: tuple[Kind, ...] = (
         "gcp:storage/bucketIAMMember:BucketIAMMember",
         found_by="plugin",
     ),
-    Kind(
-        "bucket",
-        "{name}",
-        "gcp:storage/bucket:Bucket",
-        service="storage",
-        root="/storage/v1/b/",
-        query="project",
-        names=lambda names, project, region: (names.bucket(project, region),),
-        shared_names=True,
-        conditions={"ifMetagenerationMatch": "metageneration"},
-        holds_objects=True,
-    ),
+    BUCKET,
     Kind(
         "role on a secret",
         "projects/{project}/secrets/{secretId} {role} {member}",
         "gcp:secretmanager/secretIamMember:SecretIamMember",
         found_by="plugin",
     ),
-    Kind(
-        "secret",
-        "projects/{project}/secrets/{name}",
-        "gcp:secretmanager/secret:Secret",
-        service="secretmanager",
-        root="/v1/",
-        items="secrets",
-        last="{secretId}",
-        names=lambda names, _project, _region: tuple(
-            map(names.secret, (*SECRET_ROLES, *FORMER_SECRET_ROLES))
-        ),
-        conditions={"etag": "etag"},
-    ),
+    SECRET,
     Kind(
         "API",
         "{project}/{service}",

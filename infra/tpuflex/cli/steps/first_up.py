@@ -9,6 +9,7 @@ from tpuflex.engine.recovery.owners import Taken, taken
 from tpuflex.engine.recovery.report import counted
 from tpuflex.engine.state import known_ids
 from tpuflex.errors import AlreadyExistsError
+from tpuflex.gcp.kinds import BUCKET
 from tpuflex.naming import STATE_ID
 from tpuflex.request.outcomes import OTHER_STATE
 
@@ -36,6 +37,8 @@ def require_free_names(cloud: Cloud, stack_run: StackRun, plan: EnginePlan) -> N
         known = known_ids(stack_run.engine.deployment())
         found = tuple(each for each in found if each.id not in known)
     if found:
+        if any(each.kind == BUCKET.name for each in found):
+            cloud.own_bucket()  # one in another project has a way out of its own
         raise refusal(cloud, found)
 
 

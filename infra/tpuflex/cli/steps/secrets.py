@@ -18,21 +18,27 @@ if TYPE_CHECKING:
 
 
 def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
-    """Make sure that the stack's secret containers exist.
+    """Make sure that the stack's secret containers exist, and are ours.
 
     They are Pulumi resources, so Pulumi creates them: an `up` of just these resources.
 
     Raises:
+        AlreadyExistsError: somebody else has made them, or holds the stack's names.
         TpuflexError: the engine failed.
     """
     from tpuflex.cli.stack_run import StackRun
+    from tpuflex.cli.steps.first_up import require_free_names
+    from tpuflex.cli.steps.own_containers import require_own_containers
 
+    stack_run = StackRun(invocation, cloud)
+    require_own_containers(cloud, stack_run)
     try:
         for role in cloud.stack.settings.secrets.versions:
             cloud.secrets.list_versions(cloud.secret(role))
     except NotFoundError:
+        require_free_names(cloud, stack_run, stack_run.preview_secrets())
         invocation.output.progress("Creating the secret containers …")
-        StackRun(invocation, cloud).up_secrets()
+        stack_run.up_secrets()
 
 
 def require_role(stack: OpenStack, role: SecretRole) -> None:

@@ -12,6 +12,7 @@ from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.first_up import require_free_names
+from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.status import expiry_text
 from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
@@ -40,6 +41,8 @@ def run_up(invocation: Invocation, cloud: Cloud) -> None:
         stack_run.refresh()
         plan = stack_run.plan()
     require_free_names(cloud, stack_run, plan.plan)
+    if plan.plan.changes:
+        require_own_containers(cloud, stack_run)
     plan.show(output)
     if plan.plan.changes:
         stack_run.preparation.check()

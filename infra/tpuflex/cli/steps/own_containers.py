@@ -1,0 +1,85 @@
+"""Before anything is written into the stack's bucket or a secret of it: are they ours?
+
+Their names follow from project and stack, so a clone of the project with a state of its own would
+write into what another state has made (docs/adr/0015).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.steps.first_up import refusal
+from tpuflex.engine.recovery.owners import Taken
+from tpuflex.engine.state import known_ids, state_ids
+from tpuflex.errors import NotFoundError, ServiceDisabledError
+from tpuflex.gcp.cloud_resource import described
+from tpuflex.gcp.kinds import BUCKET, SECRET
+from tpuflex.gcp.ownership import NO_STATE_ID, Maker, differences
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.stack_run import StackRun
+    from tpuflex.gcp.cloud_resource import CloudResource
+    from tpuflex.gcp.kinds import Kind
+
+
+def require_own_containers(cloud: Cloud, stack_run: StackRun) -> None:
+    """Check that the stack's bucket and secrets, as far as they exist, are ours by all marks: by a
+    state id that this home remembers or that the stack's state has. What carries no state id is
+    ours if the state knows it: an older version made it.
+
+    Raises:
+        AlreadyExistsError: somebody else has made one of them; says who.
+        AccessError, ApiError, EngineError: it cannot be told.
+    """
+    there = tuple(_existing(cloud))
+    seen = cloud.seen_states.of(cloud.stack.name)
+    if not _foreign(cloud, there, seen):
+        return
+    # Asked only now, because it takes the engine a second.
+    try:
+        deployment = stack_run.engine.deployment()
+    except NotFoundError:
+        deployment = {}
+    found = _foreign(cloud, there, seen | state_ids(deployment), known_ids(deployment))
+    if found:
+        raise refusal(cloud, [Taken(one.kind.name, one.id, one.marker) for one in found])
+
+
+def _existing(cloud: Cloud) -> Iterator[CloudResource]:
+    stack = cloud.stack
+    if cloud.own_bucket():
+        yield from _read(cloud, BUCKET, cloud.bucket)
+    for role in stack.settings.secrets.versions:
+        yield from _read(cloud, SECRET, stack.names.secret(role))
+
+
+def _read(cloud: Cloud, kind: Kind, name: str) -> Iterator[CloudResource]:
+    """The resource of ``kind`` called ``name``, if there is one."""
+    settings = cloud.stack.settings
+    id_ = kind.id.format(project=settings.project, name=name)
+    try:
+        answer = cloud.apis().of(kind).call("GET", kind.root + id_)
+    except (NotFoundError, ServiceDisabledError):
+        return
+    yield described(kind, answer, name=name, place=settings.slice.region, id_=id_)
+
+
+def _foreign(
+    cloud: Cloud,
+    there: Collection[CloudResource],
+    states: frozenset[str],
+    known: Collection[str] = (),
+) -> list[CloudResource]:
+    """What of ``there`` is not ours by ``states``, and by what a state has ``known``."""
+    if not there:
+        return []
+    stack, number = cloud.stack, cloud.project_number
+
+    def ours(resource: CloudResource) -> bool:
+        without = {NO_STATE_ID} if resource.id in known else frozenset[str]()
+        maker = Maker(stack.names, stack.settings.project, number, states | without)
+        return not differences(resource, maker)
+
+    return [resource for resource in there if not ours(resource)]
