@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.engine.published_sdk import on_linux, published_sdk
 from tpuflex.engine.build import (
     ENGINE_VERSION,
     LOCK,
@@ -19,12 +20,18 @@ from tpuflex.engine.build import (
     parse_version,
     show_version,
 )
+from tpuflex.engine.listeners import SDK
 from tpuflex.errors import EngineError
 
-#: A stand-in for `go` that writes what it was asked and, where asked, an engine.
+#: A stand-in for `go` that writes what it was asked and, where asked, the SDK or an engine.
 GO = """#!/bin/sh
 echo "$@" >> "{calls}"
 env >> "{calls}.env"
+if [ "$1 $2" = "mod download" ]; then
+  mkdir -p "$GOMODCACHE/$3@v{version}" && cp -R "{sdk}/." "$GOMODCACHE/$3@v{version}"
+  exit
+fi
+if [ -f go.mod ]; then cp -R go.mod sdk "{root}"; fi
 while [ $# -gt 0 ]; do
   if [ "$1" = -o ]; then out="$2"; fi
   shift
@@ -39,7 +46,13 @@ def toolchain(root: Path, *, says: str = f"v{ENGINE_VERSION}", code: int = 0) ->
     """A Go toolchain with a VERSION file."""
     go = root / "go" / "bin" / "go"
     go.parent.mkdir(parents=True)
-    go.write_text(GO.format(calls=root / "calls", says=says, code=code))
+    sdk = root / "published"
+    published_sdk(sdk)
+    go.write_text(
+        GO.format(
+            calls=root / "calls", root=root, sdk=sdk, version=ENGINE_VERSION, says=says, code=code
+        )
+    )
     go.chmod(go.stat().st_mode | stat.S_IXUSR)
     (root / "go" / "VERSION").write_text("go1.26.8\ntime 2026-08-28T16:20:06Z\n")
     return go
@@ -56,8 +69,22 @@ class TestBuild:
         assert target.is_file()
         assert not workspace.exists()
         called = (tmp_path / "calls").read_text()
-        assert called.startswith("build -trimpath -ldflags -s -w -X ")
+        assert "build -trimpath -ldflags -s -w -X " in called
         assert called.rstrip().endswith(MODULE)
+
+    @on_linux
+    def test_builds_with_the_changed_sdk(self, tmp_path: Path) -> None:
+        """The SDK is downloaded by the lock, so that its checksum is compared, and then changed."""
+        go = toolchain(tmp_path)
+
+        build(tmp_path / "work", tmp_path / "e", {"PATH": f"{go.parent}:/bin"}, lambda _: None)
+
+        assert (tmp_path / "calls").read_text().startswith(f"mod download {SDK}\n")
+        assert (tmp_path / "go.mod").read_text() == (
+            (LOCK / "go.mod").read_text() + f"\nreplace {SDK} => ./sdk\n"
+        )
+        served = (tmp_path / "sdk" / "go/common/util/rpcutil/serve.go").read_text()
+        assert "owneronly.Listen(" in served
 
     def test_failure_shows_the_end_of_the_output(self, tmp_path: Path) -> None:
         """A failed build is an error with its last lines, and the workspace is gone too."""

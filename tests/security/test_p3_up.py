@@ -1,4 +1,5 @@
-"""P3: during `up`, before and after kill -9, no listening port of ours opens to a second user."""
+"""P3: during `up`, before and after kill -9, no listening port of ours or of Pulumi's engine, as
+it is built here, opens to a second user."""
 
 from __future__ import annotations
 
@@ -27,11 +28,12 @@ from tests.security.strangers import (
     needs_second_uid,
     spellings,
 )
+from tpuflex.engine.find import search
 
 pytestmark = [pytest.mark.engine, needs_second_uid, pytest.mark.timeout(300)]
 
-#: What Pulumi's engine 3.256 serves during an update, on a port each, to every user of the machine
-#: (docs/security.md, "What does not hold"). The last one names nothing when asked.
+#: What Pulumi's engine 3.256 serves its user during an update, on a port each. The last one, which
+#: takes traces, names nothing when asked.
 ENGINES_OWN = [
     ["codegen.Loader"],
     ["codegen.Loader", "codegen.Mapper"],
@@ -77,6 +79,23 @@ print(json.dumps(found))
 """
 
 
+#: Connects to each (address, port) as a client of gRPC does; prints how many bytes each one sends.
+_GREETING = r"""
+import json, socket, sys
+heard = []
+for address, port in json.loads(sys.argv[1]):
+    with socket.socket(socket.AF_INET6 if ":" in address else socket.AF_INET) as client:
+        client.settimeout(20)
+        try:
+            client.connect((address, port))
+            client.sendall(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes(3) + b"\x04" + bytes(5))
+            heard.append(len(client.recv(100)))
+        except ConnectionError:
+            heard.append(0)
+print(json.dumps(heard))
+"""
+
+
 @dataclass(frozen=True)
 class Running:
     """An `up` that waits for capacity.
@@ -105,6 +124,9 @@ class Running:
 def running(tmp_path: Path) -> Iterator[Running]:
     """An `up` whose request is in the queue."""
     with StackRig(tmp_path / "project") as rig:
+        engine = search(rig.home / ".tpuflex", rig.environ()).engine
+        if engine is not None and engine.source == "path":
+            pytest.skip(f"{engine.path}, which was not built here, answers to every user")
         rig.control.capacity(never=True)
         with subprocess.Popen(
             rig.command(["up"]),
@@ -176,7 +198,8 @@ def _doors(ports: list[int], tokens: list[str]) -> list[object]:
 
 def test_no_door_opens_to_a_second_user(running: Running) -> None:
     """S2, S3: every method of every port of ours, over IPv4 and IPv4 in IPv6 clothes, before and
-    after kill -9 of the embedded cloud: 0 doors. Pulumi's own ports are exactly the known ones."""
+    after kill -9 of the embedded cloud: 0 doors. Pulumi's engine serves its user on the known
+    ports, and has not a byte for anybody else."""
     stale, fresh = "ya29.tpuflex-embedded.stale", running.rig.control.token
     family = running.family()
     listening = _listening(family)
@@ -185,7 +208,12 @@ def test_no_door_opens_to_a_second_user(running: Running) -> None:
     assert _doors(ours, [stale, fresh]) == []
 
     engines = [port for port, process in listening.items() if _is_engine(process)]
-    assert sorted(as_stranger(_REFLECTION, json.dumps(engines))) == sorted(ENGINES_OWN)
+    asked = json.dumps([end for port in engines for end in spellings(port)])
+    assert set(as_stranger(_GREETING, asked)) == {0}
+    assert 0 not in as_stranger(_GREETING, asked, user=os.geteuid())
+    assert _doors(engines, [stale, fresh]) == []
+    served = as_stranger(_REFLECTION, json.dumps(engines), user=os.geteuid())
+    assert sorted(served) == sorted(ENGINES_OWN)
 
     emulator = running.emulator()
     of_emulator = [emulator, *emulator.children(recursive=True)]

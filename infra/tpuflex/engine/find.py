@@ -16,7 +16,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from tpuflex.engine import build
+from tpuflex.engine import build, listeners
 from tpuflex.engine.build import (
     ENGINE_VERSION,
     MINIMUM_ENGINE,
@@ -92,8 +92,8 @@ class Search:
 
 
 def cached_engine(home: Path) -> Path:
-    """Where the engine that was built here lies."""
-    return home / "engine" / f"v{ENGINE_VERSION}" / "pulumi"
+    """Where the engine that was built here lies; one that was built in another way does not."""
+    return home / "engine" / f"v{ENGINE_VERSION}-{build.recipe()}" / "pulumi"
 
 
 def search(home: Path, environ: Mapping[str, str]) -> Search:
@@ -173,6 +173,12 @@ def _install(
 Look = tuple[Engine | None, Candidate]
 #: What the reason for an engine that is not to be trusted begins with.
 _NOT_RUN = "not run: "
+#: What an engine from elsewhere lacks (docs/security.md, "What does not hold").
+_OPEN = "while it runs, other users of this machine can call it"
+
+
+def _closed() -> str:
+    return "; answers to you only" if listeners.applies() else f"; {_OPEN}"
 
 
 def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
@@ -192,7 +198,7 @@ def _on_path(home: Path, environ: Mapping[str, str]) -> Look:
         wanted = show_version(MINIMUM_ENGINE)
         return None, Candidate("path", found, version, False, f"older than {wanted}")
     return Engine(Path(found), version, "path"), Candidate(
-        "path", found, version, True, "first on PATH and new enough"
+        "path", found, version, True, f"first on PATH and new enough; {_OPEN}"
     )
 
 
@@ -203,7 +209,7 @@ def _cached(home: Path, environ: Mapping[str, str]) -> Look:
     if (why := distrust(path, environ) or broken_seal(path)) is not None:
         return None, Candidate("cache", str(path), "", False, f"{_NOT_RUN}{why}")
     return Engine(path, ENGINE_VERSION, "cache"), Candidate(
-        "cache", str(path), ENGINE_VERSION, True, "built here earlier"
+        "cache", str(path), ENGINE_VERSION, True, f"built here earlier{_closed()}"
     )
 
 
