@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from tpuflex.engine.recovery.lock import sole_recovery
-from tpuflex.engine.state_files import file_backend, mend_files
+from tpuflex.engine.state_files import damage, file_backend, mend_files
 from tpuflex.engine.state_lock import Owner, ThisMachine, break_locks, locks, owner
 from tpuflex.errors import EngineError
 
@@ -241,3 +241,45 @@ def test_one_recovery_at_a_time(tmp_path: Path) -> None:
         first.wait()
         with sole_recovery(tmp_path, "p", "dev"):
             pass
+
+
+class TestDamage:
+    """A state file that is no JSON is named, with the command that gets the state back."""
+
+    def state(self, backend: Path, text: str) -> Path:
+        file = backend / ".pulumi" / "stacks" / "p" / "dev.json"
+        file.parent.mkdir(parents=True)
+        file.write_text(text)
+        return file
+
+    @pytest.mark.parametrize("text", ["", '{"version": 3, "check'])
+    def test_the_copy_beside_it_restores_it(self, tmp_path: Path, text: str) -> None:
+        """The engine keeps the state before the last change."""
+        file = self.state(tmp_path, text)
+        Path(f"{file}.bak").write_text("{}")
+
+        found = damage({"PULUMI_BACKEND_URL": tmp_path.as_uri()})
+
+        assert found is not None
+        assert f"{file} is damaged" in found.message
+        assert f"cp {file}.bak {file}" in found.hint
+        assert "--take-over" not in found.hint
+
+    def test_without_a_copy_it_is_rebuilt(self, tmp_path: Path) -> None:
+        """A copy that is damaged, too, does not count."""
+        file = self.state(tmp_path, "")
+        Path(f"{file}.bak").write_text("{")
+
+        found = damage({"PULUMI_BACKEND_URL": tmp_path.as_uri()})
+
+        assert found is not None
+        assert f"mv {file} {file}.damaged" in found.hint
+        assert "tpuflex recover --take-over" in found.hint
+
+    def test_whole_files_and_other_backends(self, tmp_path: Path) -> None:
+        """Then it is something else."""
+        self.state(tmp_path, "{}")
+
+        assert damage({"PULUMI_BACKEND_URL": tmp_path.as_uri()}) is None
+        assert damage({"PULUMI_BACKEND_URL": "gs://b"}) is None
+        assert damage({}) is None

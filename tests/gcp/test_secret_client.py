@@ -57,6 +57,19 @@ def test_disabled_version_is_not_used(clients: Clients) -> None:
     assert "2" in caught.value.hint
 
 
+@pytest.mark.parametrize("end", ["disable", "destroy"])
+def test_a_version_that_is_of_no_use_says_what_to_do(clients: Clients, end: str) -> None:
+    """`tpuflex ask` meets a destroyed key: which one, what it means, and the way on."""
+    clients.secrets.ensure_api_key(SECRET, 1)
+    clients.secretmanager.call("POST", f"/v1/{SECRET}/versions/1:{end}", body={})
+
+    with pytest.raises(ConflictError, match="Version 1 of the secret key was disabled") as caught:
+        clients.secrets.access(f"{SECRET}/versions/1")
+
+    assert "http://" not in caught.value.message
+    assert "tpuflex secrets ensure" in caught.value.hint
+
+
 def test_missing_secret_and_version_are_not_found(clients: Clients) -> None:
     """What is not there is told as such."""
     with pytest.raises(NotFoundError):

@@ -45,11 +45,15 @@ class Tpu:
         self._attributes = attributes
 
     def list_queued_resources(self, project: str, zone: str) -> QueuedResourceListing:
-        assert (project, zone) == ("tpuflex-dev", "us-east5-a")
+        assert project == "tpuflex-dev"
+        if zone not in {"us-east5-a", "-"}:
+            return QueuedResourceListing((), ())
         return QueuedResourceListing(tuple(self._requests), ())
 
     def list_nodes(self, project: str, zone: str) -> NodeListing:
-        assert (project, zone) == ("tpuflex-dev", "us-east5-a")
+        assert project == "tpuflex-dev"
+        if zone not in {"us-east5-a", "-"}:
+            return NodeListing((), ())
         return NodeListing(tuple(self._nodes.values()), ())
 
     def get_node(self, node: str) -> Node | None:
@@ -92,6 +96,18 @@ def look(settings: StackSettings, tpu: Tpu) -> SliceStatus:
 
 
 class TestStatus:
+    def test_a_zone_that_the_stack_file_names_no_more(self, settings: StackSettings) -> None:
+        """The slice of before the change is found where it runs, if asked for."""
+        tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()}, {"phase": "READY"})
+        elsewhere = settings.slice.model_copy(update={"zones": ("us-central1-b",)})
+        changed = settings.model_copy(update={"slice": elsewhere})
+
+        with pytest.raises(NotFoundError):
+            slice_status(changed, NAMES, tpu)
+        found = slice_status(changed, NAMES, tpu, anywhere=True)
+
+        assert (found.zone, found.ready) == ("us-east5-a", True)
+
     def test_ready(self, settings: StackSettings) -> None:
         """A READY host: endpoint, expiry from the asked run duration, and the report."""
         tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()}, {"phase": "READY"})

@@ -20,6 +20,7 @@ from tests.operate.marked_things import (
     node,
     request,
 )
+from tpuflex.cli.steps.sweep_report import sweep_command
 from tpuflex.errors import AccessError
 from tpuflex.gcp.cloud_resource import CloudResource
 from tpuflex.gcp.kinds import KINDS
@@ -286,3 +287,14 @@ class TestListing:
             (f"p/r/{members[0]}", STATE),
             (f"p/r/{members[3]}", ""),
         ]
+
+
+def test_the_command_that_deletes_a_slice_names_all_that_it_takes() -> None:
+    """Whose it is, and the slice itself, which runs."""
+    theirs = request(state="ACTIVE", state_id=ELSEWHERE)
+
+    (left,) = found(theirs)
+
+    assert sweep_command([left]) == (
+        f"tpuflex sweep --yes --take-over {ELSEWHERE} --slice {theirs.name}"
+    )

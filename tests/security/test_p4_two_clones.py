@@ -20,7 +20,7 @@ from tpuflex.cli.steps.recover import run_recover
 from tpuflex.cli.steps.up import run_up
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import state_ids
-from tpuflex.errors import AlreadyExistsError
+from tpuflex.errors import AlreadyExistsError, EngineError
 from tpuflex.project import open_project
 
 __all__ = ["embedded", "pulumi_engine"]
@@ -111,7 +111,7 @@ def test_a_lost_state_is_taken_over_by_the_explicit_word(
     new = clone(embedded, tmp_path / "new")
     before = mutations(embedded)
 
-    with pytest.raises(AlreadyExistsError, match=f"state ID {id_}"):
+    with pytest.raises(EngineError, match=f"state ID {id_}"):
         recovered(new, capsys)
     alone = engine(new).resources()
     document = recovered(new, capsys, take_over=True)

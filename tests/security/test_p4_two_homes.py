@@ -13,7 +13,7 @@ from tests.security.test_p4_two_clones import clone, command, engine, mutations,
 from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.recover import run_recover
 from tpuflex.cli.steps.sweep import run_sweep
-from tpuflex.errors import AlreadyExistsError, IncompleteTeardownError
+from tpuflex.errors import EngineError, IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.sweep import Chosen
 
@@ -38,8 +38,9 @@ def test_the_second_home_touches_nothing(embedded: Embedded, tmp_path: Path) -> 
     colleague = second_home(embedded, tmp_path / "colleague")
     before, there = mutations(embedded), embedded.cloud.cloud.inventory()
 
-    run_sweep(*command(colleague), Chosen(slices=frozenset({FIRST})))
-    with pytest.raises(AlreadyExistsError):
+    with pytest.raises(IncompleteTeardownError, match="left alone"):
+        run_sweep(*command(colleague), Chosen(slices=frozenset({FIRST})))
+    with pytest.raises(EngineError):
         run_recover(*command(colleague))
     with pytest.raises(IncompleteTeardownError) as left:
         run_down(*command(colleague), dry_run=False)

@@ -55,8 +55,8 @@ def sweep(invocation: Invocation, slices: tuple[str, ...], take_over: frozenset[
 
     What runs is only deleted if --slice names it. What another state has made, or a version that
     gave no state ids, is listed as foreign with the reason, and only deleted with --take-over.
-    Exit code 10: something is left, or a zone or service could not be listed, so that the list is
-    incomplete.
+    Exit code 10: after --yes something is left, or a slice runs that was spared; or a zone or
+    service could not be listed, so that the list is incomplete.
 
     \b
     tpuflex sweep            what is left of this project's stacks

@@ -6,7 +6,8 @@ import json
 from typing import Any
 
 from tpuflex.engine.commands import Target
-from tpuflex.engine.failure import failure
+from tpuflex.engine.failure import UNREADABLE, failure
+from tpuflex.engine.state_files import damage
 
 
 def backend_url(target: Target) -> str:
@@ -48,4 +49,6 @@ def _run(target: Target, *arguments: str) -> str:
     try:
         return process.run([*arguments], str(target.root), {}).stdout
     except CommandError as error:
+        if UNREADABLE.search(process.stderr) and (broken := damage(target.environ)) is not None:
+            raise broken from error
         raise failure(" ".join(arguments), (), process.stderr) from error

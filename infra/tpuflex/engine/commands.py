@@ -11,8 +11,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.events import Note, Progress, progress_of
-from tpuflex.engine.failure import ProgramFailures, failure
+from tpuflex.engine.failure import UNREADABLE, ProgramFailures, failure
 from tpuflex.engine.find import Engine
+from tpuflex.engine.state_files import damage
 from tpuflex.errors import EngineError, InterruptedByUser, NotFoundError
 
 if TYPE_CHECKING:
@@ -146,6 +147,8 @@ class EngineCommands:
             raise self._failures.errors[0] from cause
         if isinstance(cause, OSError):
             raise EngineError(f"{self._target.engine.path} cannot be run: {cause.strerror}.")
+        if UNREADABLE.search(stderr) and (broken := damage(self._target.environ)) is not None:
+            raise broken from cause
         raise failure(name, self._notes, stderr) from cause
 
     def _say(self, text: str) -> None:

@@ -49,6 +49,8 @@ _HOLDER = re.compile(
 LOCKED = "Another operation is running on this stack, or one was killed while it ran."
 #: A file of the backend that a kill has truncated.
 _TORN = re.compile(r"failed to load checkpoint|snapshot integrity failure")
+#: What the engine says of a state file that is not whole JSON, beside what :data:`_TORN` finds.
+UNREADABLE = re.compile(f"{_TORN.pattern}|unexpected end of JSON input|invalid character")
 #: What the engine says at the beginning of an operation that follows a killed one.
 _PENDING = re.compile(r"pending operations? from previous deployment")
 #: What the engine says of a stack that its backend does not hold any more.

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import shlex
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import urlsplit
+
+from tpuflex.errors import EngineError
 
 
 def file_backend(url: str) -> Path | None:
@@ -39,6 +42,43 @@ def mend_files(backend: Path, project: str, stack: str) -> tuple[Path, ...]:
     for file in to_delete:
         file.unlink(missing_ok=True)
     return tuple(to_delete)
+
+
+def damage(environ: Mapping[str, str]) -> EngineError | None:
+    """The error for a state file that was cut short or damaged, with what restores it; None if all
+    are whole, or not in files.
+
+    The engine renames a state into place and keeps the one before beside it as ``FILE.bak``, so
+    this is a disk that was full or failed, or another program.
+
+    Args:
+        environ: the engine's environment, which names the backend.
+    """
+    backend = file_backend(environ.get("PULUMI_BACKEND_URL", ""))
+    if backend is None:
+        return None
+    stacks = backend / ".pulumi" / "stacks"
+    for file in sorted((*stacks.glob("*.json"), *stacks.glob("*/*.json"))):
+        if not _complete(file):
+            return EngineError(f"{file} is damaged: {_size(file)}", hint=_restored(file))
+    return None
+
+
+def _size(file: Path) -> str:
+    size = file.stat().st_size
+    return f"it has {size} bytes that are not whole JSON." if size else "it is empty."
+
+
+def _restored(file: Path) -> str:
+    """How to get a state back where ``file`` is damaged."""
+    before, there = Path(f"{file}.bak"), shlex.quote(str(file))
+    if before.is_file() and _complete(before):
+        copy = f"cp {shlex.quote(str(before))} {there}"
+        return f"The state before the last change is beside it: {copy}\nThen: tpuflex recover"
+    return (
+        f"Move it away: mv {there} {shlex.quote(f'{file}.damaged')}\n"
+        "Then rebuild the state from the cloud: tpuflex recover --take-over"
+    )
 
 
 def _truncated(files: Iterable[Path]) -> list[Path]:

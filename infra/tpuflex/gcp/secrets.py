@@ -55,9 +55,21 @@ class SecretClient:
         Raises:
             NotFoundError: there is no such version.
             AccessError: the caller may not read it.
+            ConflictError: it was disabled or destroyed.
             ApiError: the value was damaged on its way, or is not text.
         """
-        payload = self._api.call("GET", f"/v1/{version}:access").get("payload")
+        try:
+            payload = self._api.call("GET", f"/v1/{version}:access").get("payload")
+        except ConflictError as error:
+            secret, _, number = version.partition("/versions/")
+            raise ConflictError(
+                f"Version {number} of the secret {secret.rpartition('/')[2]} was disabled or"
+                f" destroyed: {error.message.rpartition('FAILED_PRECONDITION: ')[2]}",
+                hint="One that is only disabled can be enabled in Secret Manager. Else raise its"
+                " version under tpuflex:secrets in the stack file, then: tpuflex secrets ensure\n"
+                "and tpuflex up: a host fetches its keys when it boots. One that runs keeps what"
+                " it has, which nobody can read any more.",
+            ) from error
         if not isinstance(payload, dict):
             raise ApiError(f"{version} came without a payload")
         value = base64.b64decode(str(payload.get("data", "")))

@@ -12,6 +12,7 @@ from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
 from tpuflex.errors import NotFoundError
+from tpuflex.gcp.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
 from tpuflex.operate.slice import SliceStatus
@@ -42,7 +43,12 @@ class Tpu(Protocol):
 
 
 def slice_status(
-    settings: StackSettings, names: Names, tpu: Tpu, *, now: datetime | None = None
+    settings: StackSettings,
+    names: Names,
+    tpu: Tpu,
+    *,
+    now: datetime | None = None,
+    anywhere: bool = False,
 ) -> SliceStatus:
     """The endpoint's slice: of several requests, the one that is furthest along.
 
@@ -51,15 +57,20 @@ def slice_status(
         names: the endpoint's names, which identify its resources.
         tpu: the TPU API.
         now: the time, which distinguishes a run that was cut short from one that is over.
+        anywhere: whether to look in all other zones, too, if those of the stack hold nothing: they
+            may have been changed while the slice runs.
 
     Raises:
-        NotFoundError: no zone of the stack holds a request or node of the endpoint.
+        NotFoundError: no zone holds a request or node of the endpoint.
     """
     at = (now or datetime.now(UTC)).timestamp()
     zones = settings.slice.zones
     by_zone = sorted(
-        _snapshots(settings, names, tpu, at), key=lambda each: zones.index(each.name.zone)
+        _snapshots(settings.project, zones, names, tpu, at),
+        key=lambda each: zones.index(each.name.zone),
     )
+    if not by_zone and anywhere:
+        by_zone = list(_snapshots(settings.project, (ANY_ZONE,), names, tpu, at))
     snapshots = ranked(by_zone)
     if not snapshots:
         raise _absent(settings, names, tpu)
@@ -102,13 +113,15 @@ def observe_host(node: str, tpu: Tpu) -> HostReport | None:
     return host_report(hosts[0]) if hosts else None
 
 
-def _snapshots(settings: StackSettings, names: Names, tpu: Tpu, at: float) -> Iterable[Snapshot]:
+def _snapshots(
+    project: str, zones: Iterable[str], names: Names, tpu: Tpu, at: float
+) -> Iterable[Snapshot]:
     """Every request of the endpoint, and nodes of it that have no request any more: they are
     billed all the same."""
     requests = [
-        (RequestName(settings.project, zone, _id(request.name)), request)
-        for zone in settings.slice.zones
-        for request in tpu.list_queued_resources(settings.project, zone).queued_resources
+        (RequestName(project, _zone(request.name), _id(request.name)), request)
+        for zone in zones
+        for request in tpu.list_queued_resources(project, zone).queued_resources
         if request.spec.node.labels.get(LABEL_OWNER) == names.owner
     ]
     for name, request in requests:
@@ -116,9 +129,10 @@ def _snapshots(settings: StackSettings, names: Names, tpu: Tpu, at: float) -> It
         nodes = tuple(node for id_ in ids if (node := tpu.get_node(name.node(id_))) is not None)
         yield Snapshot(replace(name, nodes=ids), request, Nodes(ids, nodes), at)
     orphans: dict[RequestName, list[Node]] = {}
-    for zone in settings.slice.zones:
-        for node in tpu.list_nodes(settings.project, zone).nodes:
-            name = RequestName(settings.project, zone, _id(node.queued_resource or node.name))
+    for zone in zones:
+        for node in tpu.list_nodes(project, zone).nodes:
+            id_ = _id(node.queued_resource or node.name)
+            name = RequestName(project, _zone(node.name), id_)
             if node.labels.get(LABEL_OWNER) == names.owner:
                 orphans.setdefault(name, []).append(node)
     held = {name for name, _ in requests}
@@ -126,6 +140,11 @@ def _snapshots(settings: StackSettings, names: Names, tpu: Tpu, at: float) -> It
         if name not in held:
             ids = tuple(node.id for node in left)
             yield Snapshot(replace(name, nodes=ids), None, Nodes(ids, tuple(left)), at)
+
+
+def _zone(name: str) -> str:
+    """The zone in ``projects/P/locations/Z/…``."""
+    return name.partition("/locations/")[2].partition("/")[0]
 
 
 def _id(name: str) -> str:

@@ -95,7 +95,8 @@ def _recover_alone(
         raise recovery.unfinished
     others = taken(apis, recovery.foreign)
     if any(each.marker.owner == stack.names.owner for each in others):
-        raise refusal(cloud, others)
+        theirs = refusal(cloud, others)
+        raise EngineError(theirs.message, hint=theirs.hint)
     if recovery.left:
         raise EngineError(
             f"{counted(recovery.left, 'resource')} could not be settled: see above.",

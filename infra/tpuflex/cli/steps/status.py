@@ -24,6 +24,12 @@ _STRANGE = (
     '("Working together" in README.md; `tpuflex recover --take-over`)'
 )
 
+#: Said of a slice that was requested before the stack file was changed.
+_OTHER_ZONE = (
+    "{} is none of tpuflex:slice.zones any more: `tpuflex up` replaces the slice,\n"
+    "`tpuflex down` deletes it there"
+)
+
 
 def run_status(invocation: Invocation, cloud: Cloud) -> None:
     """Ask for the slice of the stack of ``cloud`` and show it.
@@ -33,7 +39,9 @@ def run_status(invocation: Invocation, cloud: Cloud) -> None:
         SystemExit: with the exit code of the slice's state.
     """
     stack = cloud.stack
-    status = slice_status(stack.settings, stack.names, cloud.tpu, now=invocation.now())
+    status = slice_status(
+        stack.settings, stack.names, cloud.tpu, now=invocation.now(), anywhere=True
+    )
     seen = cloud.seen_states.of(stack.name)
     show_status(invocation, stack, status, foreign=status.state_id not in {"", *seen})
 
@@ -57,6 +65,7 @@ def show_status(
     per_hour = run_cost(stack.settings).per_hour
     spent = status.cost(per_hour, invocation.now())
     endpoint = stack.settings.url(status.address)
+    zones = stack.settings.slice.zones
     output.document(
         {
             "stack": stack.name,
@@ -74,6 +83,7 @@ def show_status(
     output.facts(
         (
             ("queued resource", f"{status.queued_resource} in {status.zone}"),
+            ("zone", "" if status.zone in zones else _OTHER_ZONE.format(status.zone)),
             ("state", f"{status.state}: {status.sentence}"),
             ("reason", status.error),
             ("also", "\n".join(status.others)),

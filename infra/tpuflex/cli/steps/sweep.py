@@ -6,14 +6,14 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import ZONES
-from tpuflex.cli.steps.sweep_report import show
+from tpuflex.cli.steps.sweep_report import show, sweep_command
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import IncompleteTeardownError, NotFoundError, TpuflexError
 from tpuflex.gcp.listing import Listing, list_all
-from tpuflex.operate.sweep import Chosen, Disposition, Here, Leftover, leftovers
+from tpuflex.operate.sweep import Chosen, Disposition, Here, Leftover, leftovers, runs
 from tpuflex.operate.sweep_deletion import Deleted, delete
 
 if TYPE_CHECKING:
@@ -52,6 +52,8 @@ def run_sweep(invocation: Invocation, cloud: Cloud, chosen: Chosen) -> None:
         output.result()
         output.result("Nothing was deleted. To delete the orphans: tpuflex sweep --yes")
     require_complete(listing, deleted)
+    if invocation.yes:
+        _require_no_slice(left, deleted)
 
 
 def known_here(invocation: Invocation, cloud: Cloud) -> Here:
@@ -91,6 +93,23 @@ def _require_slices(chosen: Chosen, left: tuple[Leftover, ...]) -> None:
         raise NotFoundError(
             f"--slice {unknown[0]}: nothing of that name is left behind; nothing was deleted.",
             hint="See what is: tpuflex sweep",
+        )
+
+
+def _require_no_slice(left: tuple[Leftover, ...], deleted: tuple[Deleted, ...]) -> None:
+    """Check that no slice that runs, and is billed, was spared.
+
+    Raises:
+        IncompleteTeardownError: names them.
+    """
+    tried = {id(each.leftover) for each in deleted}
+    running = [each for each in left if runs(each.resource) and id(each) not in tried]
+    if running:
+        lines = (f"  left: {each.resource.told}: {each.reason}" for each in running)
+        raise IncompleteTeardownError(
+            "\n".join(("What runs was left alone:", *lines)),
+            hint="It runs on, and is billed, until its run ends. To delete it: "
+            + sweep_command(running),
         )
 
 

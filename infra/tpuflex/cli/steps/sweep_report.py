@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from tpuflex.operate.sweep import Disposition, Here, Leftover
+from tpuflex.operate.sweep import Disposition, Here, Leftover, runs
 
 if TYPE_CHECKING:
     from tpuflex.cli.output import Output
@@ -89,11 +89,21 @@ def _foreign(here: Here, left: Iterable[Leftover]) -> Iterable[str]:
                 'Who works on the same stack shares its state: "Working together" in README.md. '
                 "A state of yours that is lost is rebuilt by `tpuflex recover --take-over`. To "
                 "delete what it has left behind: "
-                f"tpuflex sweep --take-over {state_id}"
+                + sweep_command([e for e in foreign if e.resource.marker.state_id == state_id])
             )
     if "" in makers:
         yield ""
         yield (
             "What carries no state id was made by an older version, or by hand. To delete of it "
-            "what has our marker and our name: tpuflex sweep --take-over none"
+            "what has our marker and our name: "
+            + sweep_command([each for each in foreign if not each.resource.marker.state_id])
         )
+
+
+def sweep_command(these: Sequence[Leftover]) -> str:
+    """The command that deletes ``these``: it names whose they are, and each slice that runs."""
+    foreign = (each for each in these if each.disposition is Disposition.FOREIGN)
+    states = dict.fromkeys(each.resource.marker.state_id or "none" for each in foreign)
+    slices = dict.fromkeys(each.resource.name for each in these if runs(each.resource))
+    words = [*(f"--take-over {id_}" for id_ in states), *(f"--slice {name}" for name in slices)]
+    return " ".join(("tpuflex sweep --yes", *words))
