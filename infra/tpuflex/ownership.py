@@ -18,19 +18,17 @@ import shlex
 import stat
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cache
 from pathlib import Path
 
 from tpuflex.errors import AccessError
-
-#: The uid of a user whose files are trusted as one's own, for containers and mounts where a
-#: project has another owner than the user who runs its commands.
-TRUSTED_UID_VARIABLE = "TPUFLEX_TRUSTED_UID"
-
-#: What a user namespace shows for every user whom it does not map (user_namespaces(7)).
-_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
-_UID_MAP = Path("/proc/self/uid_map")
-_ALL_UIDS = 2**32 - 1
+from tpuflex.trusted_users import (
+    TRUSTED_UID_VARIABLE,
+    group_name,
+    is_own_group,
+    overflow_uid,
+    trusted_users,
+    user_name,
+)
 
 _FOR_OTHERS_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
@@ -150,7 +148,7 @@ def trusted_path(environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:
 
 def distrust(path: Path, environ: Mapping[str, str]) -> Distrust | None:
     """Why others could change what is at ``path``; None if only this user and root can."""
-    trusted = _trusted_users(environ)
+    trusted = trusted_users(environ)
     entries = list(_way_to(path))
     for number, entry in enumerate(entries):
         try:
@@ -172,7 +170,7 @@ def distrust_within(
 
     Links are judged as such, not followed. A directory that is missing has no entries.
     """
-    trusted = _trusted_users(environ)
+    trusted = trusted_users(environ)
     pending = [os.fspath(tree)]
     while pending:
         try:
@@ -193,25 +191,25 @@ def _problem(
     place: Path, found: os.stat_result, trusted: frozenset[int], *, passed: bool
 ) -> Distrust | None:
     if found.st_uid not in trusted:
-        return Distrust(place, f"belongs to {_user_name(found.st_uid)}", _other_owner(found.st_uid))
+        return Distrust(place, f"belongs to {user_name(found.st_uid)}", _other_owner(found.st_uid))
     if stat.S_ISLNK(found.st_mode):
         return None  # a link's mode means nothing
     if passed and stat.S_ISDIR(found.st_mode) and found.st_mode & stat.S_ISVTX:
         return None
     others = bool(found.st_mode & stat.S_IWOTH)
     group = bool(found.st_mode & stat.S_IWGRP) and (
-        not _is_own_group(found.st_gid, trusted) or _has_list(place)
+        not is_own_group(found.st_gid, trusted) or _has_list(place)
     )
     if not (others or group):
         return None
     writers = ("g" if group else "") + ("o" if others else "")
-    who = "every user" if others else f"the group {_group_name(found.st_gid)}"
+    who = "every user" if others else f"the group {group_name(found.st_gid)}"
     remedy = f"Run: chmod {writers}-w {shlex.quote(str(place))}"
     return Distrust(place, f"can be written to by {who}", remedy, writers)
 
 
 def _other_owner(uid: int) -> str:
-    if uid == _overflow_uid():
+    if uid == overflow_uid():
         return (
             "This may be anybody whom this user namespace does not map. Work in a directory of your"
             " own; for a machine that others use, see P3 in docs/security.md."
@@ -269,71 +267,3 @@ def _is_link(entry: Path) -> bool:
         return entry.is_symlink()
     except PermissionError:
         return False  # its lstat() will say so
-
-
-def _trusted_users(environ: Mapping[str, str]) -> frozenset[int]:
-    named = environ.get(TRUSTED_UID_VARIABLE, "")
-    if named and not named.isdecimal():
-        raise AccessError(
-            f"{TRUSTED_UID_VARIABLE} is {named!r}, which is no user id.",
-            hint=f"Write a number, such as {TRUSTED_UID_VARIABLE}=1001, or unset it.",
-        )
-    if named and int(named) == _overflow_uid():
-        raise AccessError(
-            f"{TRUSTED_UID_VARIABLE} is {named}, which stands for every user whom a user namespace"
-            " does not map.",
-            hint="Unset it, and work in a directory of your own.",
-        )
-    own = os.geteuid()
-    known = own != _overflow_uid() or _maps_everybody()
-    return frozenset({0, *([own] if known else []), *([int(named)] if named else [])})
-
-
-@cache
-def _overflow_uid() -> int:
-    try:
-        return int(_OVERFLOW_UID.read_text("ascii"))
-    except (OSError, ValueError):
-        return 65_534  # the kernel's default; other systems have no user namespaces
-
-
-def _maps_everybody() -> bool:
-    """Whether this is the machine's own user namespace, where the overflow uid is a user's."""
-    try:
-        lines = _UID_MAP.read_text("ascii").splitlines()
-    except OSError:
-        return True
-    return [line.split() for line in lines] == [["0", "0", str(_ALL_UIDS)]]
-
-
-@cache
-def _is_own_group(gid: int, trusted: frozenset[int]) -> bool:
-    """Whether everybody in the group is trusted; False if that cannot be told."""
-    import grp
-    import pwd
-
-    try:
-        members = grp.getgrgid(gid).gr_mem
-        uids = {pwd.getpwnam(member).pw_uid for member in members}
-    except KeyError:
-        return False
-    primary = {user.pw_uid for user in pwd.getpwall() if user.pw_gid == gid}
-    return (uids | primary) <= trusted
-
-
-def _user_name(uid: int) -> str:
-    import pwd
-
-    try:
-        return f"{pwd.getpwuid(uid).pw_name} (uid {uid})"
-    except KeyError:
-        return f"uid {uid}"
-
-
-def _group_name(gid: int) -> str:
-    import grp
-
-    try:
-        return grp.getgrgid(gid).gr_name
-    except KeyError:
-        return str(gid)

@@ -13,12 +13,13 @@ import pytest
 
 from embedded_cloud.private_files import private_directory
 from tests.security.strangers import STRANGER, as_stranger, needs_second_uid
-from tpuflex import ownership, project
+from tpuflex import ownership, project, trusted_users
 from tpuflex.cli.cloud import google_environment
 from tpuflex.engine.find import cached_engine, ensure
 from tpuflex.errors import AccessError
-from tpuflex.ownership import TRUSTED_UID_VARIABLE, distrust, own_directory
+from tpuflex.ownership import distrust, own_directory
 from tpuflex.project import open_project, trusted_home
+from tpuflex.trusted_users import TRUSTED_UID_VARIABLE
 
 _PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 
@@ -64,7 +65,7 @@ def test_one_command_mends_all(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, mode: str, writers: str
 ) -> None:
     """S4: everything is told at once, and the hint, run as it stands, is enough."""
-    monkeypatch.setattr(ownership, "_is_own_group", lambda *_: False)
+    monkeypatch.setattr(ownership, "is_own_group", lambda *_: False)
     subprocess.run(["chmod", "-R", mode, checkout], check=True)
     with pytest.raises(AccessError, match=r"So can \d+ more") as caught:
         open_project(checkout, {})
@@ -78,7 +79,7 @@ def test_a_clone_with_a_group_of_ones_own_passes(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S4: umask 002, where every user has a group."""
-    monkeypatch.setattr(ownership, "_is_own_group", lambda *_: True)
+    monkeypatch.setattr(ownership, "is_own_group", lambda *_: True)
     subprocess.run(["chmod", "-R", "g+w", checkout], check=True)
     assert open_project(checkout, {}).root == checkout
 
@@ -143,14 +144,14 @@ def test_an_unmapped_user_trusts_no_unmapped_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S4: who is nobody in a user namespace may not take others' files for their own."""
-    monkeypatch.setattr(os, "geteuid", lambda: ownership._overflow_uid())
+    monkeypatch.setattr(os, "geteuid", lambda: trusted_users.overflow_uid())
     everybody, few = tmp_path / "everybody", tmp_path / "few"
     everybody.write_text("         0          0 4294967295\n")
     few.write_text("         0       1000          1\n")
-    monkeypatch.setattr(ownership, "_UID_MAP", few)
-    assert ownership._trusted_users({}) == {0}
-    monkeypatch.setattr(ownership, "_UID_MAP", everybody)
-    assert ownership._trusted_users({}) == {0, ownership._overflow_uid()}
+    monkeypatch.setattr(trusted_users, "_UID_MAP", few)
+    assert trusted_users.trusted_users({}) == {0}
+    monkeypatch.setattr(trusted_users, "_UID_MAP", everybody)
+    assert trusted_users.trusted_users({}) == {0, trusted_users.overflow_uid()}
 
 
 def test_no_python_of_ours_looks_into_the_current_directory() -> None:

@@ -10,15 +10,16 @@ from pathlib import Path
 import pytest
 
 from tests.security.strangers import STRANGER, needs_second_uid
-from tpuflex import ownership
+from tpuflex import ownership, trusted_users
 from tpuflex.cli.cloud import connect
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.engine.find import Engine, cached_engine, ensure, search
 from tpuflex.engine.seal import broken_seal, seal
 from tpuflex.errors import AccessError, EngineError
-from tpuflex.ownership import TRUSTED_UID_VARIABLE, distrust, trusted_path
+from tpuflex.ownership import distrust, trusted_path
 from tpuflex.project import open_project, trusted_home
+from tpuflex.trusted_users import TRUSTED_UID_VARIABLE
 
 _PROJECT = """\
 name: demo
@@ -143,7 +144,7 @@ def test_what_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine.chmod(0o775)
     os.chown(mine, -1, 54_321)
     assert distrust(mine, {}) is not None
-    monkeypatch.setattr(ownership, "_is_own_group", lambda *_: True)
+    monkeypatch.setattr(ownership, "is_own_group", lambda *_: True)
     assert distrust(mine, {}) is None
     monkeypatch.setattr(ownership, "_has_list", lambda _: True)
     assert distrust(mine, {}) is not None
@@ -163,10 +164,10 @@ def test_whose_group_it_is() -> None:
     import pwd
 
     me, root = os.geteuid(), pwd.getpwuid(0)
-    assert ownership._is_own_group(root.pw_gid, frozenset({0, me})) or me != 0
-    assert not ownership._is_own_group(54_321, frozenset({0, me}))
+    assert trusted_users.is_own_group(root.pw_gid, frozenset({0, me})) or me != 0
+    assert not trusted_users.is_own_group(54_321, frozenset({0, me}))
     others = [g.gr_gid for g in grp.getgrall() if set(g.gr_mem) - {root.pw_name}]
-    assert not any(ownership._is_own_group(gid, frozenset({0})) for gid in others)
+    assert not any(trusted_users.is_own_group(gid, frozenset({0})) for gid in others)
 
 
 @needs_second_uid

@@ -35,6 +35,7 @@ RANKS: dict[str, int] = {
     "settings.load": 2,
     "project": 3,
     "ownership": 2,
+    "trusted_users": 2,
     "catalog": 1,
     "settings": 1,
     "naming": 1,
@@ -48,8 +49,9 @@ RANKS: dict[str, int] = {
     "": 0,
 }
 
-#: The command line and the program are one rank: the command line runs the program.
-ALLOWED_SIDEWAYS = {("cli", "program"), ("__main__", "cli")}
+#: The command line and the program are one rank: the command line runs the program. Who may own a
+#: place is half of who may change it.
+ALLOWED_SIDEWAYS = {("cli", "program"), ("__main__", "cli"), ("ownership", "trusted_users")}
 
 #: What the pure core may not touch: the clock, the environment, files, the network.
 IMPURE = {"os", "pathlib", "requests", "socket", "subprocess", "time", "pulumi", "shutil", "random"}

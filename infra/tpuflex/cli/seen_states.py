@@ -30,7 +30,7 @@ class SeenStates:
     Attributes:
         home: state directory of tpuflex.
         project: Pulumi project.
-        environ: may name a user to trust (:data:`~tpuflex.ownership.TRUSTED_UID_VARIABLE`).
+        environ: may name a user to trust (:data:`~tpuflex.trusted_users.TRUSTED_UID_VARIABLE`).
     """
 
     home: Path
