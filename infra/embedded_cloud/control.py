@@ -25,8 +25,8 @@ if TYPE_CHECKING:
 
 #: The time beyond which the clock is not moved: a Python date ends with the year 9999.
 LATEST = parse_rfc3339("3000-01-01T00:00:00Z")
-#: Seconds that may pass in one: a day of real time is then 27 years.
-_FASTEST = 10_000.0
+#: Seconds that may pass in one: a day of real time is then 2,700 years.
+_FASTEST = 1_000_000.0
 
 _Action: TypeAlias = Callable[["Cloud", web.Request], Awaitable[JsonObject]]
 

@@ -37,7 +37,7 @@ from tpuflex.request.snapshot import Snapshot
 from tpuflex.tpu import Provider, QueuedResource
 
 NAMED = RequestName.parse(NAME)
-APIS = "TPU STORAGE SECRETMANAGER COMPUTE IAM CLOUDRESOURCEMANAGER SERVICEUSAGE"
+APIS = "TPU STORAGE SECRETMANAGER COMPUTE IAM CLOUDRESOURCEMANAGER SERVICEUSAGE DNS"
 LOOPBACK = {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:1/" for api in APIS.split()}
 
 

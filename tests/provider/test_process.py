@@ -87,6 +87,7 @@ def test_wrong_cloud_is_refused_with_the_remedy() -> None:
                 "IAM",
                 "CLOUDRESOURCEMANAGER",
                 "SERVICEUSAGE",
+                "DNS",
             ]
         )
     }
