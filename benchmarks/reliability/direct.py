@@ -217,5 +217,6 @@ def _response(reply: Reply, url: str) -> requests.Response:
     response.status_code = reply.status
     response.url = url
     response._content = at_once(payload_of(reply))
+    response._content_consumed = True  # type: ignore[attr-defined]  # not in its type information
     response.headers.update(reply.headers)
     return response

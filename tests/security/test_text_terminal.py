@@ -29,13 +29,15 @@ def on_terminal(source: str) -> bytes:
     """Everything that ``source`` writes to a terminal of 900 columns."""
     master, slave = pty.openpty()
     fcntl.ioctl(slave, termios.TIOCSWINSZ, struct.pack("HHHH", 50, 900, 0, 0))
+    # A terminal may say its width in the environment, too, and that would win.
+    environ = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     with subprocess.Popen(
         [sys.executable, "-m", "tests.security.terminal_sources", source],
         cwd=ROOT,
         stdin=slave,
         stdout=slave,
         stderr=slave,
-        env={**os.environ, "TERM": "xterm-256color", "PYTHONPATH": "infra:."},
+        env={**environ, "TERM": "xterm-256color", "PYTHONPATH": "infra:."},
     ):
         os.close(slave)
         shown = b""
