@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
-from tpuflex.cli.cloud import google_environment
+import pytest
+
+from tpuflex.cli.cloud import connect, google_environment
+from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import open_stack
+from tpuflex.project import open_project
 
 
 class TestEnvironment:
@@ -33,3 +40,23 @@ class TestEnvironment:
         assert found["PULUMI_BACKEND_URL"] == "gs://state"
         assert found["CLOUDSDK_CORE_PROJECT"] == "mine"
         assert "PULUMI_CONFIG_PASSPHRASE" not in found
+
+    def test_of_the_embedded_cloud_says_that_it_has_a_backend_of_its_own(
+        self, project: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """A backend that the user names is not silently left out."""
+        opened = open_project(project, {})
+        stack = open_stack(opened, "dev")
+        daemon = Daemon(opened.home)
+        daemon.start(0)
+        shell = {"PATH": os.environ["PATH"], "HOME": str(project)}
+        try:
+            connect(Invocation(environ=shell), stack)
+            silent = capsys.readouterr().err
+            cloud = connect(Invocation(environ={**shell, "PULUMI_BACKEND_URL": "gs://us"}), stack)
+        finally:
+            daemon.stop()
+
+        assert "PULUMI_BACKEND_URL" not in silent
+        assert "PULUMI_BACKEND_URL is not used" in capsys.readouterr().err
+        assert cloud.environ["PULUMI_BACKEND_URL"] == f"file://{opened.home / 'backend'}"

@@ -182,7 +182,9 @@ class TestStatus:
         with pytest.raises(SystemExit):
             show_status(invocation, stack, status(state_id=strange), foreign=True)
 
-        assert f"another state ({strange}), which this home has not" in capsys.readouterr().out
+        shown = capsys.readouterr().out
+        assert f"another state ({strange}), which this home has not" in shown
+        assert "`tpuflex down`; here that leaves it alone" in shown
 
     def test_isolation_of_the_container(
         self, invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]

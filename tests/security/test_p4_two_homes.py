@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +14,8 @@ from tests.security.test_p4_two_clones import clone, command, engine, mutations,
 from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.recover import run_recover
 from tpuflex.cli.steps.sweep import run_sweep
-from tpuflex.errors import EngineError, IncompleteTeardownError
+from tpuflex.cli.steps.up import run_up
+from tpuflex.errors import AlreadyExistsError, EngineError, IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.sweep import Chosen
 
@@ -31,21 +33,29 @@ def second_home(of: Embedded, directory: Path) -> Embedded:
     return replace(home, environ={**home.environ, "TPUFLEX_HOME": str(directory)})
 
 
-def test_the_second_home_touches_nothing(embedded: Embedded, tmp_path: Path) -> None:
+def test_the_second_home_touches_nothing(
+    embedded: Embedded, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """S5: a colleague's `sweep --yes`, even with the slice named, `recover` and `down` leave a live
-    endpoint as it is, and say whose it is."""
+    endpoint as it is, and say whose it is: `recover` the same as `up`."""
     engine(embedded).up()
     colleague = second_home(embedded, tmp_path / "colleague")
     before, there = mutations(embedded), embedded.cloud.cloud.inventory()
 
     with pytest.raises(IncompleteTeardownError, match="left alone"):
         run_sweep(*command(colleague), Chosen(slices=frozenset({FIRST})))
-    with pytest.raises(EngineError):
+    with pytest.raises(AlreadyExistsError) as by_up:
+        run_up(*command(colleague))
+    capsys.readouterr()
+    with pytest.raises(EngineError) as by_recover:
         run_recover(*command(colleague))
+    shown = capsys.readouterr().out
     with pytest.raises(IncompleteTeardownError) as left:
         run_down(*command(colleague), dry_run=False)
 
     assert f"it was made by another state ({the_id(embedded)})" in left.value.message
+    assert by_recover.value.message == by_up.value.message
+    assert json.loads(shown)["clean"] is False
     assert mutations(embedded) == before
     assert embedded.cloud.cloud.inventory() == there
     run_down(*command(embedded), dry_run=False)

@@ -207,7 +207,14 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
     daemon = Daemon(stack.project.home)
     if start:
         daemon.start()
+    daemon.require_current()
     environ = _embedded_environment(stack, invocation.environ, daemon)
+    asked, used = invocation.environ.get("PULUMI_BACKEND_URL"), environ["PULUMI_BACKEND_URL"]
+    if asked not in (None, used):
+        invocation.output.progress(
+            "PULUMI_BACKEND_URL is not used: the state of a stack on the embedded cloud is kept"
+            f" with that cloud, in {used}."
+        )
     # Its clock can be moved and sped up, so run times and times left are read from it.
     invocation.now = daemon.now
     return Cloud(stack, _with_trusted_path(invocation, environ))

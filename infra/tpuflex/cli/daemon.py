@@ -69,6 +69,22 @@ class Daemon:
             )
         return address
 
+    def require_current(self) -> None:
+        """Check that the running one is of this version, and serves all that this version needs:
+        it goes on running through an upgrade.
+
+        Raises:
+            EmulatorError: it is not, or not running.
+        """
+        from embedded_cloud.services import outdated
+
+        address = self.require()
+        if why := outdated(self.call("GET", "health")):
+            raise EmulatorError(
+                f"The embedded cloud that is running (process {address.pid}) {why}.",
+                hint="End it and run the command again; its state is kept: tpuflex emulator stop",
+            )
+
     def environment(self, project: str | None = None) -> dict[str, str]:
         """Variables for clients of the running embedded cloud.
 

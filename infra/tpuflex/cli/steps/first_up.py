@@ -45,7 +45,7 @@ def require_free_names(cloud: Cloud, stack_run: StackRun, plan: EnginePlan) -> N
 def refusal(cloud: Cloud, found: Sequence[Taken]) -> AlreadyExistsError:
     """The error for what was ``found`` under the stack's names and its state does not know."""
     stack = cloud.stack
-    lines = "\n".join(f"  {each}" for each in found)
+    lines = "\n".join(sorted(f"  {each}" for each in found))
     ours = any(each.marker.owner == stack.names.owner for each in found)
     return AlreadyExistsError(
         f"{counted(found, 'resource')} of stack {stack.name} of project {stack.project.name}"

@@ -17,10 +17,10 @@ from tpuflex.engine.recovery.owners import taken
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.engine.recovery.report import Recovery, Settlement, counted
 from tpuflex.engine.recovery.take_over import TakeOver
-from tpuflex.engine.state import state_ids
+from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.engine.state_files import file_backend, mend_files
 from tpuflex.engine.state_lock import Lock, ThisMachine, break_locks, locks
-from tpuflex.errors import EngineError
+from tpuflex.errors import EngineError, TpuflexError
 from tpuflex.gcp.ownership import NO_STATE_ID
 
 if TYPE_CHECKING:
@@ -90,19 +90,29 @@ def _recover_alone(
             hint=f"If nothing is running on it anywhere: pulumi cancel --stack {stack.name}",
         ) from error
     cloud.seen_states.remember(stack.name, state_ids(stack_run.engine.deployment()))
-    show(output, stack, cleared, recovery)
+    refused = _refusal(cloud, stack_run) if recovery.foreign else None
+    for line in () if refused else recovery.foreign:
+        output.progress(f"  warning  {line}")
+    show(output, stack, cleared, recovery, in_the_way=refused is not None)
     if recovery.unfinished is not None:
         raise recovery.unfinished
-    others = taken(apis, recovery.foreign)
-    if any(each.marker.owner == stack.names.owner for each in others):
-        theirs = refusal(cloud, others)
-        raise EngineError(theirs.message, hint=theirs.hint)
+    if refused is not None:
+        raise EngineError(refused.message, hint=refused.hint)
     if recovery.left:
         raise EngineError(
             f"{counted(recovery.left, 'resource')} could not be settled: see above.",
             hint="Look in the cloud yourself. To clear what does not exist: pulumi refresh "
             f"--clear-pending-creates --stack {stack.name}",
         )
+
+
+def _refusal(cloud: Cloud, stack_run: StackRun) -> TpuflexError | None:
+    """As `up` refuses, if another state of the stack has made what the program would create."""
+    known = known_ids(stack_run.engine.deployment())
+    found = taken(cloud.apis(), stack_run.engine.preview().steps)
+    others = [each for each in found if each.id not in known]
+    ours = any(each.marker.owner == cloud.stack.names.owner for each in others)
+    return refusal(cloud, others) if ours else None
 
 
 def clear_state(stack_run: StackRun, stack: OpenStack, output: Output) -> Cleared:
@@ -120,12 +130,27 @@ def clear_state(stack_run: StackRun, stack: OpenStack, output: Output) -> Cleare
     return Cleared(broken, mend_files(directory, project, stack.name))
 
 
-def show(output: Output, stack: OpenStack, cleared: Cleared, recovery: Recovery) -> None:
-    """Print what was found and what was done."""
+def show(
+    output: Output,
+    stack: OpenStack,
+    cleared: Cleared,
+    recovery: Recovery,
+    *,
+    in_the_way: bool = False,
+) -> None:
+    """Print what was found and what was done.
+
+    Args:
+        output: where to.
+        stack: the stack.
+        cleared: what kept the engine from the state.
+        recovery: what was found and done.
+        in_the_way: whether what another state has made stands in the way of an `up`.
+    """
     output.document(
         {
             "stack": stack.name,
-            "clean": recovery.clean,
+            "clean": recovery.clean and not in_the_way,
             "locks": [lock.described for lock in cleared.locks],
             "files": [str(file) for file in cleared.files],
             "resources": recovery.to_json(),
@@ -139,7 +164,7 @@ def show(output: Output, stack: OpenStack, cleared: Cleared, recovery: Recovery)
         kind = item.type.rpartition(":")[2]
         begun = f" ({item.operation} was pending)" if item.operation else ""
         output.result(f"  {item.settlement:8} {kind} {item.name}{begun}: {item.detail}")
-    if not recovery.clean:
+    if in_the_way or not recovery.clean:
         return
     if not (recovery.settled or cleared.locks or cleared.files):
         output.result(f"Nothing to recover: nothing is pending in stack {stack.name}.")

@@ -29,6 +29,11 @@ _OTHER_ZONE = (
     "{} is none of tpuflex:slice.zones any more: `tpuflex up` replaces the slice,\n"
     "`tpuflex down` deletes it there"
 )
+#: What to do about it: `down` and `up` of this state leave it alone.
+_NOT_ENDED_HERE = (
+    "whoever has that state ends it with `tpuflex down`; here that leaves it alone, until its state"
+    " is shared or taken over"
+)
 
 
 def run_status(invocation: Invocation, cloud: Cloud) -> None:
@@ -66,6 +71,7 @@ def show_status(
     spent = status.cost(per_hour, invocation.now())
     endpoint = stack.settings.url(status.address)
     zones = stack.settings.slice.zones
+    advice = _NOT_ENDED_HERE if foreign else status.advice
     output.document(
         {
             "stack": stack.name,
@@ -75,7 +81,7 @@ def show_status(
             "endpoint": endpoint,
             "usd_per_hour": number(per_hour),
             "usd_so_far": number(spent),
-            "slice": status.to_json(),
+            "slice": {**status.to_json(), "advice": advice},
             "foreign": foreign,
         }
     )
@@ -97,7 +103,7 @@ def show_status(
             ("weights", weights_text(status)),
             ("expires", expiry_text(status, invocation.now())),
             ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
-            ("next", for_stack(status.advice, stack.name)),
+            ("next", for_stack(advice, stack.name)),
         )
     )
     raise SystemExit(status.outcome.exit_code)

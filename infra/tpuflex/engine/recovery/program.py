@@ -92,8 +92,9 @@ class ProgramComparison:
                     existing.append((replace(step, inputs=inputs), seen))
                 elif seen.presence is Presence.FOREIGN:
                     self._skipped.add(step.urn)
-                    self._context.report.foreign.append(step)
-                    self._context.say(f"  warning  {seen.id} is taken and not ours: {seen.detail}")
+                    self._context.report.foreign.append(
+                        f"{seen.id} is taken and not ours: {seen.detail}"
+                    )
         existing = [(step, seen) for step, seen in existing if step.urn not in self._skipped]
         return [pair for pair in existing if not unknown(pair[0].inputs)] or existing
 

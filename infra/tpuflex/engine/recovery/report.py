@@ -6,7 +6,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from tpuflex.engine.events import Step, name_of
+from tpuflex.engine.events import name_of
 from tpuflex.engine.state import Stored
 from tpuflex.errors import TpuflexError
 
@@ -51,12 +51,13 @@ class Recovery:
     Attributes:
         settled: every resource about which something was unclear.
         unfinished: why the program could not be compared with the cloud, if it could not.
-        foreign: creations of the program whose names are taken by what is not ours.
+        foreign: why what the program would create was not adopted, where its name is taken; a
+            line each. What says whose it is only once the state has an id is not among it.
     """
 
     settled: list[Settled] = field(default_factory=list)
     unfinished: TpuflexError | None = None
-    foreign: list[Step] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
 
     @property
     def left(self) -> list[Settled]:
