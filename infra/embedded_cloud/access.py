@@ -14,8 +14,9 @@ import secrets
 from pathlib import Path
 
 from embedded_cloud.errors import CloudError, permission_denied, unauthenticated
-from embedded_cloud.private_files import read_own, write_private
+from embedded_cloud.private_files import read_own
 from tpuflex.errors import EmulatorError
+from tpuflex.trusted_files import write_private
 
 TOKEN_FILE = "token"  # noqa: S105 - a file's name
 

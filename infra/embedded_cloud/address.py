@@ -6,7 +6,8 @@ import json
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from embedded_cloud.private_files import read_own, write_private
+from embedded_cloud.private_files import read_own
+from tpuflex.trusted_files import write_private
 
 ADDRESS_FILE = "address.json"
 

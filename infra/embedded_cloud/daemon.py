@@ -25,7 +25,7 @@ from embedded_cloud.json_types import JsonObject
 from embedded_cloud.private_files import private_directory
 from pulumi_plugin.peer import listens
 from tpuflex.errors import EmulatorError
-from tpuflex.ownership import child_environment
+from tpuflex.trusted_files import child_environment
 
 LOG_FILE = "emulator.log"
 

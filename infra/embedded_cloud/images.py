@@ -22,7 +22,7 @@ from pathlib import Path
 from embedded_cloud.image_lock import LOCK_FILE, ImageLock, read_lock
 from embedded_cloud.installer import PipRun, run_pip
 from tpuflex.errors import EmulatorError
-from tpuflex.ownership import child_environment, own_directory
+from tpuflex.trusted_files import child_environment, own_directory
 
 #: Disk space of an installed image, with room for pip's downloads while it unpacks.
 NEEDED_BYTES = 6 * 1024**3

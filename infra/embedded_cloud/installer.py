@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import IO
 
 from tpuflex.errors import EmulatorError
-from tpuflex.ownership import child_environment
+from tpuflex.trusted_files import child_environment
 
 _DOWNLOADING = re.compile(r"\s*Downloading (\S+) \((.+)\)")
 _UNREACHABLE = re.compile(

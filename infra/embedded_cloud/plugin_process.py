@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 
 from embedded_cloud.hosts.processes import read_record, same_process
-from embedded_cloud.private_files import write_private
+from tpuflex.trusted_files import write_private
 
 _log = logging.getLogger(__name__)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 import contextlib
 import os
 import stat
-import tempfile
 from pathlib import Path
 
 from tpuflex.errors import EmulatorError
-from tpuflex.ownership import own_directory
+from tpuflex.trusted_files import own_directory
 
 _FOR_OTHERS = 0o077
 _WRITABLE_BY_OTHERS = 0o022
@@ -37,18 +36,6 @@ def private_directory(path: Path) -> None:
         os.fchmod(descriptor, 0o700)
     finally:
         os.close(descriptor)
-
-
-def write_private(path: Path, text: str) -> None:
-    """Put a file with ``text`` at ``path`` in one step; whatever was there is replaced."""
-    descriptor, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(partial).replace(path)
-    except BaseException:
-        Path(partial).unlink(missing_ok=True)
-        raise
 
 
 def read_own(path: Path, *, secret: bool) -> str:

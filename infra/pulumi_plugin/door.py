@@ -78,7 +78,7 @@ class OwnersDoor(grpc.ServerInterceptor):
 
 def caller(name: str) -> peer.End | None:
     """``ipv4:127.0.0.1:50000``, as gRPC names a caller, as address and port; None if it is
-    neither IPv4 nor IPv4 in IPv6 clothes (nothing else reaches :data:`HOST`)."""
+    neither IPv4 nor IPv4-mapped IPv6 (nothing else reaches :data:`HOST`)."""
     family, _, rest = name.partition(":")
     address, _, port = unquote(rest).rpartition(":")
     address = address.strip("[]").lower().removeprefix("::ffff:")

@@ -22,6 +22,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Protocol, TypeAlias
 
+from pulumi_plugin.user_namespace import stands_for_many
+
 #: Set to 1 on a machine that nobody else uses and whose system does not tell (see
 #: :func:`is_told`): every process that reaches the port counts as the owner's.
 TRUST_LOOPBACK = "TPUFLEX_TRUST_LOOPBACK"
@@ -85,7 +87,7 @@ def is_own(theirs: End, ours: End) -> bool:
     if not is_told():
         return os.environ.get(TRUST_LOOPBACK) == "1"
     uid = owner(theirs, ours)
-    return uid is not None and uid == os.geteuid() and not _stands_for_many(uid)
+    return uid is not None and uid == os.geteuid() and not stands_for_many(uid)
 
 
 def is_own_connection(connection: ConnectedSocket) -> bool:
@@ -216,7 +218,7 @@ def _is_established(connection: ConnectedSocket) -> bool:
 
 
 def _end(name: tuple[object, ...]) -> End:
-    """A socket's name as address and port; an IPv4 address in IPv6 clothes as IPv4."""
+    """A socket's name as address and port; an IPv4-mapped IPv6 address as IPv4."""
     address = ipaddress.ip_address(str(name[0]))
     mapped = getattr(address, "ipv4_mapped", None)
     return str(mapped or address), int(str(name[1]))
@@ -238,14 +240,3 @@ def _entry6(address: str, port: int) -> str:
 def _words(packed: bytes) -> str:
     order = "<" if sys.byteorder == "little" else ">"
     return "".join(f"{word:08X}" for word in struct.unpack(f"{order}{len(packed) // 4}I", packed))
-
-
-def _stands_for_many(uid: int) -> bool:
-    """Whether ``uid`` is what the kernel says of every user whom this user namespace lacks
-    (user_namespaces(7), "Unmapped user and group IDs")."""
-    try:
-        overflow = int(Path("/proc/sys/kernel/overflowuid").read_text("ascii"))
-        mapped = Path("/proc/self/uid_map").read_text("ascii").split()
-    except (OSError, ValueError):
-        return False
-    return uid == overflow and mapped[:3] != ["0", "0", "4294967295"]

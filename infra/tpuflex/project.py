@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
-from tpuflex.ownership import (
+from tpuflex.trusted_files import (
     Distrust,
     distrust,
     distrust_within,
@@ -18,6 +18,8 @@ from tpuflex.ownership import (
 )
 
 PULUMI_FILE = "Pulumi.yaml"
+#: The import packages that a command consists of.
+_PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 HOME_VARIABLE = "TPUFLEX_HOME"
 STACK_VARIABLE = "TPUFLEX_STACK"
 DEFAULT_STACK = "dev"
@@ -125,9 +127,6 @@ def _installation() -> tuple[Path, ...]:
     sources = Path(__file__).parents[1]
     packages = tuple(sources / name for name in _PACKAGES)
     return packages if sys.prefix == sys.base_prefix else (*packages, Path(sys.prefix))
-
-
-_PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 
 
 def _distrusted_installation(environ: Mapping[str, str]) -> Iterator[Distrust]:

@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
 
+from pulumi_plugin.user_namespace import overflow_uid, stands_for_many
 from tpuflex.errors import AccessError
 
 #: The uid of a user whose files are trusted as one's own, for containers and mounts where a
 #: project has another owner than the user who runs its commands.
 TRUSTED_UID_VARIABLE = "TPUFLEX_TRUSTED_UID"
-
-#: What a user namespace shows for every user whom it does not map (user_namespaces(7)).
-_OVERFLOW_UID = Path("/proc/sys/kernel/overflowuid")
-_UID_MAP = Path("/proc/self/uid_map")
-_ALL_UIDS = 2**32 - 1
 
 
 def trusted_users(environ: Mapping[str, str]) -> frozenset[int]:
@@ -38,26 +33,8 @@ def trusted_users(environ: Mapping[str, str]) -> frozenset[int]:
             hint="Unset it, and work in a directory of your own.",
         )
     own = os.geteuid()
-    known = own != overflow_uid() or _maps_everybody()
-    return frozenset({0, *([own] if known else []), *([int(named)] if named else [])})
-
-
-@cache
-def overflow_uid() -> int:
-    """The uid that a user namespace shows for every user whom it does not map."""
-    try:
-        return int(_OVERFLOW_UID.read_text("ascii"))
-    except (OSError, ValueError):
-        return 65_534  # the kernel's default; other systems have no user namespaces
-
-
-def _maps_everybody() -> bool:
-    """Whether this is the machine's own user namespace, where the overflow uid is a user's."""
-    try:
-        lines = _UID_MAP.read_text("ascii").splitlines()
-    except OSError:
-        return True
-    return [line.split() for line in lines] == [["0", "0", str(_ALL_UIDS)]]
+    known = [] if stands_for_many(own) else [own]
+    return frozenset({0, *known, *([int(named)] if named else [])})
 
 
 @cache

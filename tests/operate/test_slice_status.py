@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from tpuflex.cli.steps.status import headline, weights_text
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import ApiError, NotFoundError
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.host import HostReport
@@ -107,6 +107,22 @@ class TestStatus:
         found = slice_status(changed, NAMES, tpu, anywhere=True)
 
         assert (found.zone, found.ready) == ("us-east5-a", True)
+
+    def test_all_zones_at_once_refused(
+        self, settings: StackSettings, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """That an API lists no zone called `-` is no more than that nothing was found there."""
+        tpu, listed = Tpu([], {}, {}), Tpu.list_queued_resources
+
+        def list_zone(self: Tpu, project: str, zone: str) -> object:
+            if zone == "-":
+                raise ApiError("Invalid location: -", status=400)
+            return listed(self, project, zone)
+
+        monkeypatch.setattr(Tpu, "list_queued_resources", list_zone)
+
+        with pytest.raises(NotFoundError):
+            slice_status(settings, NAMES, tpu, anywhere=True)
 
     def test_ready(self, settings: StackSettings) -> None:
         """A READY host: endpoint, expiry from the asked run duration, and the report."""

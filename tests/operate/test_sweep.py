@@ -45,7 +45,7 @@ def judged(
 ) -> list[tuple[str, str]]:
     """(what, disposition) of what stands out among ``items``."""
     return [
-        (one.resource.told, one.disposition.value)
+        (one.resource.title, one.disposition.value)
         for one in found(*items, known=known, chosen=chosen)
     ]
 
@@ -165,7 +165,7 @@ class TestWhatRuns:
 
         assert judged(request(state="ACTIVE", state_id=ELSEWHERE), secret(), chosen=chosen) == [
             (f"queued resource {FIRST}", "foreign"),
-            (secret().told, "running"),
+            (secret().title, "running"),
         ]
 
     def test_has_become_active_meanwhile(self) -> None:

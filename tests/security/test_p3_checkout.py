@@ -12,13 +12,14 @@ from pathlib import Path
 import pytest
 
 from embedded_cloud.private_files import private_directory
+from pulumi_plugin import user_namespace
 from tests.security.strangers import STRANGER, as_stranger, needs_second_uid
-from tpuflex import ownership, project, trusted_users
+from tpuflex import project, trusted_files, trusted_users
 from tpuflex.cli.cloud import google_environment
 from tpuflex.engine.find import cached_engine, ensure
 from tpuflex.errors import AccessError
-from tpuflex.ownership import distrust, own_directory
 from tpuflex.project import open_project, trusted_home
+from tpuflex.trusted_files import distrust, own_directory
 from tpuflex.trusted_users import TRUSTED_UID_VARIABLE
 
 _PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
@@ -65,7 +66,7 @@ def test_one_command_mends_all(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, mode: str, writers: str
 ) -> None:
     """S4: everything is told at once, and the hint, run as it stands, is enough."""
-    monkeypatch.setattr(ownership, "is_own_group", lambda *_: False)
+    monkeypatch.setattr(trusted_files, "is_own_group", lambda *_: False)
     subprocess.run(["chmod", "-R", mode, checkout], check=True)
     with pytest.raises(AccessError, match=r"So can \d+ more") as caught:
         open_project(checkout, {})
@@ -79,7 +80,7 @@ def test_a_clone_with_a_group_of_ones_own_passes(
     checkout: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S4: umask 002, where every user has a group."""
-    monkeypatch.setattr(ownership, "is_own_group", lambda *_: True)
+    monkeypatch.setattr(trusted_files, "is_own_group", lambda *_: True)
     subprocess.run(["chmod", "-R", "g+w", checkout], check=True)
     assert open_project(checkout, {}).root == checkout
 
@@ -144,14 +145,14 @@ def test_an_unmapped_user_trusts_no_unmapped_user(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S4: who is nobody in a user namespace may not take others' files for their own."""
-    monkeypatch.setattr(os, "geteuid", lambda: trusted_users.overflow_uid())
+    monkeypatch.setattr(os, "geteuid", lambda: user_namespace.overflow_uid())
     everybody, few = tmp_path / "everybody", tmp_path / "few"
     everybody.write_text("         0          0 4294967295\n")
     few.write_text("         0       1000          1\n")
-    monkeypatch.setattr(trusted_users, "_UID_MAP", few)
+    monkeypatch.setattr(user_namespace, "_UID_MAP", few)
     assert trusted_users.trusted_users({}) == {0}
-    monkeypatch.setattr(trusted_users, "_UID_MAP", everybody)
-    assert trusted_users.trusted_users({}) == {0, trusted_users.overflow_uid()}
+    monkeypatch.setattr(user_namespace, "_UID_MAP", everybody)
+    assert trusted_users.trusted_users({}) == {0, user_namespace.overflow_uid()}
 
 
 def test_no_python_of_ours_looks_into_the_current_directory() -> None:
@@ -183,7 +184,7 @@ def test_a_planted_module_is_not_imported(tmp_path: Path) -> None:
     """S4: an interpreter that a command starts, in a stranger's directory."""
     for name in ("venv", "tpuflex", "pip"):
         (tmp_path / f"{name}.py").write_text("print('planted')\n")
-    environ = ownership.child_environment(os.environ)
+    environ = trusted_files.child_environment(os.environ)
     for name in ("venv", "tpuflex"):
         done = subprocess.run(
             [sys.executable, "-m", name, "--help"],
@@ -236,7 +237,7 @@ def test_a_refused_program_does_not_hide_a_good_one(tmp_path: Path) -> None:
 _WITHOUT = """
 import json, sys
 sys.path.insert(0, sys.argv[1])
-from tpuflex.ownership import trusted_path
+from tpuflex.trusted_files import trusted_path
 print(json.dumps(trusted_path({"PATH": f"{sys.argv[2]}:/usr/bin"})))
 """
 

@@ -22,7 +22,7 @@ from embedded_cloud import daemon
 from embedded_cloud.access import read_token
 from embedded_cloud.address import ADDRESS_FILE, Address, write_address
 from embedded_cloud.environment import client_environment
-from embedded_cloud.private_files import private_directory, read_own, write_private
+from embedded_cloud.private_files import private_directory, read_own
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import Api, flex_start
 from tests.security.strangers import STRANGER, needs_second_uid, start_as_stranger
@@ -30,6 +30,7 @@ from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.errors import EmulatorError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.session import authorized_session
+from tpuflex.trusted_files import write_private
 
 _AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
 

@@ -10,15 +10,15 @@ from pathlib import Path
 import pytest
 
 from tests.security.strangers import STRANGER, needs_second_uid
-from tpuflex import ownership, trusted_users
+from tpuflex import trusted_files, trusted_users
 from tpuflex.cli.cloud import connect
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.engine.find import Engine, cached_engine, ensure, search
 from tpuflex.engine.seal import broken_seal, seal
 from tpuflex.errors import AccessError, EngineError
-from tpuflex.ownership import distrust, trusted_path
 from tpuflex.project import open_project, trusted_home
+from tpuflex.trusted_files import distrust, trusted_path
 from tpuflex.trusted_users import TRUSTED_UID_VARIABLE
 
 _PROJECT = """\
@@ -144,9 +144,9 @@ def test_what_passes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mine.chmod(0o775)
     os.chown(mine, -1, 54_321)
     assert distrust(mine, {}) is not None
-    monkeypatch.setattr(ownership, "is_own_group", lambda *_: True)
+    monkeypatch.setattr(trusted_files, "is_own_group", lambda *_: True)
     assert distrust(mine, {}) is None
-    monkeypatch.setattr(ownership, "_has_list", lambda _: True)
+    monkeypatch.setattr(trusted_files, "_has_list", lambda _: True)
     assert distrust(mine, {}) is not None
     mine.chmod(0o755)
     os.chown(mine, 54_321, 54_321)

@@ -15,7 +15,7 @@ SOURCES = Path(__file__).parents[2] / "infra"
 PACKAGES = ("tpuflex", "embedded_cloud", "pulumi_plugin")
 #: What the packages beside tpuflex import of the others.
 OTHER_PACKAGES = {
-    "embedded_cloud": ("tpuflex.errors", "tpuflex.ownership", "pulumi_plugin."),
+    "embedded_cloud": ("tpuflex.errors", "tpuflex.trusted_files", "pulumi_plugin."),
     "pulumi_plugin": (),
 }
 
@@ -34,7 +34,7 @@ RANKS: dict[str, int] = {
     "boot": 2,
     "settings.load": 2,
     "project": 3,
-    "ownership": 2,
+    "trusted_files": 2,
     "trusted_users": 2,
     "catalog": 1,
     "settings": 1,
@@ -51,7 +51,7 @@ RANKS: dict[str, int] = {
 
 #: The command line and the program are one rank: the command line runs the program. Who may own a
 #: place is half of who may change it.
-ALLOWED_SIDEWAYS = {("cli", "program"), ("__main__", "cli"), ("ownership", "trusted_users")}
+ALLOWED_SIDEWAYS = {("cli", "program"), ("__main__", "cli"), ("trusted_files", "trusted_users")}
 
 #: What the pure core may not touch: the clock, the environment, files, the network.
 IMPURE = {"os", "pathlib", "requests", "socket", "subprocess", "time", "pulumi", "shutil", "random"}

@@ -14,9 +14,9 @@ _CENT = Decimal("0.01")
 
 @dataclass(frozen=True, slots=True)
 class RunCost:
-    """What the chips of one run cost. Storage, network traffic, and
-    NAT or DNS zones (about $0.20 a month for each of three,
-    https://cloud.google.com/dns/pricing as of 2026-11) come on top.
+    """What the chips of one run cost. Storage, network traffic, and NAT or DNS zones come on top:
+    each of three zones is $0.000273973 an hour, $0.20 a month
+    (https://cloud.google.com/dns/pricing, read 2026-09-20).
 
     Attributes:
         chips: chips in the slice.

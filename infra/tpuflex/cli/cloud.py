@@ -25,7 +25,7 @@ from tpuflex.gcp.secrets import SecretClient
 from tpuflex.gcp.session import authorized_session, require_credentials
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
-from tpuflex.ownership import child_environment, own_directory, require_trusted, trusted_path
+from tpuflex.trusted_files import child_environment, own_directory, require_trusted, trusted_path
 
 if TYPE_CHECKING:
     from tpuflex.gcp.weights import WeightsBucket

@@ -11,7 +11,7 @@ from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.errors import NotFoundError
-from tpuflex.ownership import own_directory
+from tpuflex.trusted_files import own_directory
 
 if TYPE_CHECKING:
     from embedded_cloud.address import Address

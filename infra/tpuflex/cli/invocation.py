@@ -30,7 +30,6 @@ class Invocation:
         json: print one JSON document on standard output.
         yes: do not ask for consent.
         verbose: show every resource and every message.
-        accepted_weights: the value of ``--accept-weights``, or empty.
     """
 
     environ: Mapping[str, str] = field(default_factory=lambda: dict(os.environ))
@@ -40,7 +39,6 @@ class Invocation:
     json: bool = False
     yes: bool = False
     verbose: bool = False
-    accepted_weights: str = ""
 
     @property
     def stack(self) -> str:

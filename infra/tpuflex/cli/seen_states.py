@@ -14,11 +14,10 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from tempfile import NamedTemporaryFile
 
 from tpuflex.errors import AccessError, EngineError
 from tpuflex.naming import digest, is_state_id
-from tpuflex.ownership import distrust, own_directory
+from tpuflex.trusted_files import distrust, own_directory, write_private
 
 _DIRECTORY = "state-ids"
 
@@ -44,7 +43,9 @@ class SeenStates:
                 raise ValueError(f"{id_!r} is no state id")
             file = self._directory / f"{id_}-{digest(self.project, stack, length=8)}.json"
             if not file.exists():
-                self._write(file, {"id": id_, "project": self.project, "stack": stack})
+                own_directory(self._directory)
+                entry = {"id": id_, "project": self.project, "stack": stack}
+                write_private(file, json.dumps(entry))
 
     def by_stack(self) -> Mapping[str, frozenset[str]]:
         """The ids by stack.
@@ -72,16 +73,6 @@ class SeenStates:
     @property
     def _directory(self) -> Path:
         return self.home / _DIRECTORY
-
-    def _write(self, file: Path, entry: Mapping[str, str]) -> None:
-        """Write ``entry`` so that ``file`` is whole, or not there."""
-        own_directory(self._directory)
-        # A temporary file is made with mode 0600.
-        with NamedTemporaryFile(
-            "w", dir=self._directory, suffix=".tmp", encoding="utf-8", delete=False
-        ) as temporary:
-            json.dump(entry, temporary)
-        Path(temporary.name).replace(file)
 
 
 def _read(file: Path) -> Mapping[str, str]:

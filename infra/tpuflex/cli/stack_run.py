@@ -161,7 +161,6 @@ class StackRun:
             self._say,
             self._invocation.output,
             lambda: self.engine.cancelled,
-            self._invocation.accepted_weights or None,
         )
 
     @cached_property

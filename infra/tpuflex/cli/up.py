@@ -50,6 +50,5 @@ def up(invocation: Invocation, accept_weights: str) -> None:
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.up import run_up
 
-    invocation.accepted_weights = accept_weights
     stack = invocation.open_stack()
-    run_up(invocation, connect(invocation, stack))
+    run_up(invocation, connect(invocation, stack), accept_weights or None)

@@ -76,7 +76,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.cost = run_cost(settings)
 
         tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, settings))
-        self.state_id = _told(StateId(f"{name}-state", tpu).value, args.state_seen)
+        self.state_id = _announced(StateId(f"{name}-state", tpu).value, args.state_seen)
         prerequisites = Prerequisites(
             name, settings, names, self.state_id, self._with_gcp(name, settings)
         )
@@ -191,7 +191,7 @@ def _config(
     )
 
 
-def _told(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.Output[str]:
+def _announced(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.Output[str]:
     """``state_id``, which ``seen`` is told before anybody else."""
     if seen is None:
         return state_id

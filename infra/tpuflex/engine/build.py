@@ -22,7 +22,7 @@ from pathlib import Path
 
 from tpuflex.engine import listeners
 from tpuflex.errors import EngineError
-from tpuflex.ownership import child_environment, distrust, trusted_path
+from tpuflex.trusted_files import child_environment, distrust, trusted_path
 
 #: The engine version that is built, cached and tested (D10: known to be obtainable as a module).
 ENGINE_VERSION = "3.256.0"

@@ -26,7 +26,7 @@ from tpuflex.engine.build import (
 )
 from tpuflex.engine.seal import broken_seal, seal
 from tpuflex.errors import EngineError
-from tpuflex.ownership import (
+from tpuflex.trusted_files import (
     child_environment,
     distrust,
     own_directory,

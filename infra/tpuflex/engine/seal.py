@@ -1,7 +1,7 @@
 """The SHA-256 of executables that were built or downloaded here, checked before they run.
 
 The record lies beside the executable, in a directory that only this user can write to
-(:mod:`tpuflex.ownership`), so it guards against what changes a file by mistake: a half-written
+(:mod:`tpuflex.trusted_files`), so it guards against what changes a file by mistake: a half-written
 copy, a tool that patches, a restored backup. Hashing an engine takes a fifth of a second, so it is
 done only when inode, size or one of the times differ from the record's; the time of the last
 change (ctime) cannot be set by a program.
@@ -11,9 +11,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import tempfile
 from pathlib import Path
+
+from tpuflex.trusted_files import write_private
 
 _Stamp = list[int]
 
@@ -64,8 +64,4 @@ def _sha256(executable: Path) -> str:
 
 
 def _write(executable: Path, sha256: str, stamp: _Stamp) -> None:
-    record = _record(executable)
-    descriptor, partial = tempfile.mkstemp(prefix=f".{record.name}.", dir=record.parent)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-        json.dump({"sha256": sha256, "stamp": stamp}, file)
-    Path(partial).replace(record)
+    write_private(_record(executable), json.dumps({"sha256": sha256, "stamp": stamp}))

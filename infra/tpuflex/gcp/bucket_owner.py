@@ -37,13 +37,13 @@ def require_own_bucket(storage: Api, name: str, project: str, number: Callable[[
     except NotFoundError:
         return False
     except AccessError as error:
-        raise taken(name, project, f"and you may not read it ({error.message})") from error
+        raise _elsewhere(name, project, f"and you may not read it ({error.message})") from error
     if str(bucket.get("projectNumber") or "") != number():
-        raise taken(name, project, "in another project")
+        raise _elsewhere(name, project, "in another project")
     return True
 
 
-def taken(name: str, project: str, how: str) -> AlreadyExistsError:
+def _elsewhere(name: str, project: str, how: str) -> AlreadyExistsError:
     """The error for a bucket that is not in ``project``."""
     return AlreadyExistsError(
         f"The bucket gs://{name} exists already, {how}: it is not project {project}'s. Nothing was"

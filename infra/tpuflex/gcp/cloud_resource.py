@@ -52,7 +52,7 @@ class CloudResource:
     unique_id: str = ""
 
     @property
-    def told(self) -> str:
+    def title(self) -> str:
         """Kind and name, for people."""
         return f"{self.kind.name} {self.name}"
 

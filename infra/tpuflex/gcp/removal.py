@@ -93,7 +93,7 @@ def _remove_role(resource: CloudResource, maker: Maker, apis: Apis) -> None:
     api = apis.of(resource.kind)
     policy = api.call("POST", f"{resource.path}:getIamPolicy", body=POLICY)
     if not grants(policy, resource.name, resource.member):
-        raise NotFoundError(f"{resource.told} is gone")
+        raise NotFoundError(f"{resource.title} is gone")
     if not deleted_account(resource.member):
         account = read_again(apis, account_resource(account_of(resource.member), maker.project))
         if account is None:
@@ -106,7 +106,7 @@ def _remove_role(resource: CloudResource, maker: Maker, apis: Apis) -> None:
 def _still_ours(resource: CloudResource, maker: Maker, apis: Apis) -> CloudResource:
     now = read_again(apis, resource)
     if now is None or resource.made_anew(now):
-        raise NotFoundError(f"{resource.told} is gone")
+        raise NotFoundError(f"{resource.title} is gone")
     _require_ours(now, maker)
     return now
 

@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
-from tpuflex.ownership import child_environment, own_directory, trusted_path
+from tpuflex.trusted_files import child_environment, own_directory, trusted_path
 
 #: Known wheels: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.
 KNOWN_WHEELS = {

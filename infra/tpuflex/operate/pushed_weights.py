@@ -7,13 +7,11 @@ remembered here, so that an `up` after `weights push` needs no other word.
 from __future__ import annotations
 
 import json
-import os
 import re
-import tempfile
 from pathlib import Path
 
 from tpuflex.boot.manifest import SHA256_PATTERN
-from tpuflex.ownership import own_directory
+from tpuflex.trusted_files import own_directory, write_private
 
 _FILE = "pushed-weights.json"
 
@@ -41,11 +39,7 @@ class PushedWeights:
         """
         known = {**self._read(), f"{bucket}/{prefix}": sha256}
         own_directory(self._file.parent)
-        # A new file, 0600, takes the place of the old one in one step.
-        handle, name = tempfile.mkstemp(dir=self._file.parent, prefix=_FILE)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(known, file, indent=1, sort_keys=True)
-        Path(name).replace(self._file)
+        write_private(self._file, json.dumps(known, indent=1, sort_keys=True))
 
     def _read(self) -> dict[str, object]:
         """What the file says; a file that is not readable as ours says nothing."""

@@ -7,11 +7,12 @@ after somebody else has changed something.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.gcp.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
@@ -70,7 +71,8 @@ def slice_status(
         key=lambda each: zones.index(each.name.zone),
     )
     if not by_zone and anywhere:
-        by_zone = list(_snapshots(settings.project, (ANY_ZONE,), names, tpu, at))
+        with suppress(TpuflexError):  # as for ANY_ZONE: a refusal only means that nothing is added
+            by_zone = list(_snapshots(settings.project, (ANY_ZONE,), names, tpu, at))
     snapshots = ranked(by_zone)
     if not snapshots:
         raise _absent(settings, names, tpu)

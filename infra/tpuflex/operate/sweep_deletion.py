@@ -126,4 +126,4 @@ class _Deletion:
             self.over, self.problem = True, error.message
             return
         if self.over:
-            say(f"  gone     {resource.told}")
+            say(f"  gone     {resource.title}")

@@ -115,7 +115,7 @@ class ServingSettings(Frozen):
     media_domains: tuple[MediaDomain, ...] = ()
     """Hosts whose images, audio and video a request may name by URL; the server fetches them. None
     by default: media then come within the request, as `data:` URLs. On Google it takes
-    `isolation: none`, and `egress: internet` in tpuflex:network for hosts that are not Google's."""
+    `egress: internet` in tpuflex:network; for hosts in googleapis.com `isolation: none` will do."""
     port: int = Field(default=8000, ge=1024, le=65535)
     """Port on which the endpoint listens."""
     shm_size: str = Field(default="16g", pattern=r"^\d+[mg]$")

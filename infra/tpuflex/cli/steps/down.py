@@ -56,7 +56,7 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     before = mine.inventory(cloud)
     refuse_unknown(before, known_ids(mine.deployment))
     show_planned(invocation, cloud, plan, before)
-    for line in mine.told():
+    for line in mine.foreign_lines():
         output.result(line)
     for each in not_deleted:
         output.result(f"Not deleted: {each}")

@@ -35,7 +35,7 @@ class Ours:
         """Everything in the cloud that has the stack's names; what is proved ours is told apart."""
         return cloud.inventory(self.states, known_ids(self.deployment))
 
-    def told(self) -> Iterator[str]:
+    def foreign_lines(self) -> Iterator[str]:
         """A line for each thing in the state that is not ours any more."""
         for urn, why in self.foreign.items():
             yield f"Not deleted: {name_of(urn)} is in the state, but not ours any more: {why}"

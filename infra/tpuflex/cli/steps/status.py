@@ -19,20 +19,19 @@ if TYPE_CHECKING:
 
 
 #: Said of a slice that has the stack's name and marker, and the id of an unknown state.
-_STRANGE = (
+_OTHER_STATE = (
     "another state ({}), which this home has not seen: a colleague's, or a lost one\n"
     '("Working together" in README.md; `tpuflex recover --take-over`)'
-)
-
-#: Said of a slice that was requested before the stack file was changed.
-_OTHER_ZONE = (
-    "{} is none of tpuflex:slice.zones any more: `tpuflex up` replaces the slice,\n"
-    "`tpuflex down` deletes it there"
 )
 #: What to do about it: `down` and `up` of this state leave it alone.
 _NOT_ENDED_HERE = (
     "whoever has that state ends it with `tpuflex down`; here that leaves it alone, until its state"
     " is shared or taken over"
+)
+#: Said of a slice that was requested before the stack file was changed.
+_OTHER_ZONE = (
+    "{} is none of tpuflex:slice.zones any more: `tpuflex up` replaces the slice,\n"
+    "`tpuflex down` deletes it there"
 )
 
 
@@ -93,7 +92,7 @@ def show_status(
             ("state", f"{status.state}: {status.sentence}"),
             ("reason", status.error),
             ("also", "\n".join(status.others)),
-            ("made by", _STRANGE.format(status.state_id) if foreign else ""),
+            ("made by", _OTHER_STATE.format(status.state_id) if foreign else ""),
             ("node", node_text(status)),
             ("host", host_text(status)),
             ("container", status.host.isolation if status.host else ""),

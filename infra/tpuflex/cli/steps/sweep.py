@@ -105,7 +105,7 @@ def _require_no_slice(left: tuple[Leftover, ...], deleted: tuple[Deleted, ...]) 
     tried = {id(each.leftover) for each in deleted}
     running = [each for each in left if runs(each.resource) and id(each) not in tried]
     if running:
-        lines = (f"  left: {each.resource.told}: {each.reason}" for each in running)
+        lines = (f"  left: {each.resource.title}: {each.reason}" for each in running)
         raise IncompleteTeardownError(
             "\n".join(("What runs was left alone:", *lines)),
             hint="It runs on, and is billed, until its run ends. To delete it: "
@@ -123,7 +123,7 @@ def require_complete(listing: Listing, deleted: tuple[Deleted, ...]) -> None:
     if not failed and not listing.unseen:
         return
     lines = [
-        *(f"  left: {d.leftover.resource.told}: {d.problem}" for d in failed),
+        *(f"  left: {d.leftover.resource.title}: {d.problem}" for d in failed),
         *(f"  not listed: {place}" for place in listing.unseen),
     ]
     head = "Something is left:" if failed else "The list is incomplete:"

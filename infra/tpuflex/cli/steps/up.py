@@ -27,14 +27,20 @@ if TYPE_CHECKING:
     from tpuflex.cli.plan import StackPlan
 
 
-def run_up(invocation: Invocation, cloud: Cloud) -> None:
+def run_up(invocation: Invocation, cloud: Cloud, accepted_weights: str | None = None) -> None:
     """Bring the stack of ``cloud`` up and show the endpoint.
+
+    Args:
+        invocation: the command.
+        cloud: the stack's cloud.
+        accepted_weights: the hash of the weights that the user accepts by name.
 
     Raises:
         TpuflexError: any step failed; what was done so far is kept.
     """
     output = invocation.output
     stack_run = StackRun(invocation, cloud)
+    stack_run.preparation.accepted = accepted_weights
     plan = stack_run.plan()
     if not plan.plan.changes and not slice_exists(cloud):
         output.progress("The slice is in the stack's state but not in the cloud: refreshing …")

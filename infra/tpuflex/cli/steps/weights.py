@@ -82,7 +82,7 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
         }
     )
     lines = [f"  {problem.path}: {problem.problem}" for problem in check.problems]
-    lines += [f"  {MANIFEST_IS_NOT} {what}" for what, equal in compared.items() if not equal]
+    lines += [f"  the manifest is not {what}" for what, equal in compared.items() if not equal]
     if lines:
         raise WeightsError(
             f"gs://{cloud.bucket}/{prefix} is not as it should be (the manifest there has the"
@@ -97,10 +97,6 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
             "Whether that is the right one, nothing here says: name the DIRECTORY that it was"
             f" pushed from, or write the hash to {PIN_KEY}."
         )
-
-
-#: Of a manifest that is not one that it should be.
-MANIFEST_IS_NOT = "the manifest is not"
 
 
 def _comparisons(

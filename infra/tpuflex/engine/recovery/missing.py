@@ -74,11 +74,11 @@ def joined_zones(asked: Sequence[str], found: Iterable[LookResult]) -> list[str]
 def with_missing(deployment: Stored, found: Iterable[Missing]) -> Stored:
     """``deployment`` with the other requests of ``found`` among what their resources have asked
     for, and with what is only to be deleted."""
-    requests = {each.resource["urn"]: each.other_requests for each in found}
+    others = {each.resource["urn"]: each.other_requests for each in found}
     earlier = [entry for each in found for entry in each.earlier]
 
     def knowing(resource: Stored) -> Stored:
-        more = requests.get(resource["urn"])  # nosec B113 # a dictionary
+        more = others.get(resource["urn"])
         if not more or resource.get("delete"):
             return resource
         outputs = resource.get("outputs") or {}

@@ -16,16 +16,17 @@ from __future__ import annotations
 import os
 import shlex
 import stat
+import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from pulumi_plugin.user_namespace import overflow_uid
 from tpuflex.errors import AccessError
 from tpuflex.trusted_users import (
     TRUSTED_UID_VARIABLE,
     group_name,
     is_own_group,
-    overflow_uid,
     trusted_users,
     user_name,
 )
@@ -122,6 +123,18 @@ def own_directory(path: Path) -> None:
         except OSError:
             if not directory.is_dir():  # one that is there may lie where nothing can be made
                 raise
+
+
+def write_private(path: Path, text: str) -> None:
+    """Put a file with ``text``, mode 0600, at ``path`` in one step; what was there is replaced."""
+    descriptor, partial = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(partial).replace(path)
+    except BaseException:
+        Path(partial).unlink(missing_ok=True)
+        raise
 
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
@@ -223,7 +236,11 @@ def _other_owner(uid: int) -> str:
 def _missing(entry: Path) -> Distrust | None:
     """What is not there yet is ours to make, unless its directory is everybody's."""
     if entry.parent.stat().st_mode & (stat.S_IWOTH | stat.S_IWGRP) and _is_sticky(entry.parent):
-        return Distrust(entry, "is not there, and others may make it", f"Run: mkdir -m 700 {entry}")
+        return Distrust(
+            entry,
+            "is not there, and others may make it",
+            f"Run: mkdir -m 700 {shlex.quote(str(entry))}",
+        )
     return None
 
 
