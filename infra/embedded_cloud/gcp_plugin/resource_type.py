@@ -67,6 +67,18 @@ def creation_of(made: Made) -> Iterator[None]:
         raise IncompleteCreateError(made, error) from error
 
 
+def require_created(title: str, made: Made, present: Made | None) -> Made:
+    """``present``, which was read after ``made`` was created.
+
+    Raises:
+        IncompleteCreateError: there is none.
+    """
+    if present is None:
+        gone = ApiError(f"{title} {made.id} is not there after it was created", status=404)
+        raise IncompleteCreateError(made, gone)
+    return present
+
+
 @dataclass(frozen=True, slots=True)
 class Identity:
     """The forms of the ids of a type.

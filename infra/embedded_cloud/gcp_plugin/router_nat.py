@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from embedded_cloud.gcp_plugin.call import CloudCall, compute_operation, failing_with, unless_gone
 from embedded_cloud.gcp_plugin.fields import write
 from embedded_cloud.gcp_plugin.resource_type import (
-    IncompleteCreateError,
     Made,
     ResourceType,
     creation_of,
+    require_created,
     scope_of,
 )
 from embedded_cloud.gcp_plugin.states import (
@@ -49,11 +49,7 @@ class RouterNats:
             return [*nats, nat]
 
         self._patch(row, made, add, call, f"Creating {row.title}", creation_of(made))
-        present = self.read(row, made, call)
-        if present is None:
-            gone = ApiError(f"{row.title} {made.id} is not there after it was created", status=404)
-            raise IncompleteCreateError(made, gone)
-        return present
+        return require_created(row.title, made, self.read(row, made, call))
 
     def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
         """The present state, or ``None`` when the router or the NAT is gone."""
