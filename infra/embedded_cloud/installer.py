@@ -56,7 +56,8 @@ def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
     Raises:
         EmulatorError: pip failed; the message holds the end of its output.
     """
-    process = subprocess.Popen(
+    tail: collections.deque[str] = collections.deque(maxlen=15)
+    with subprocess.Popen(
         run.command(),
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -67,37 +68,44 @@ def run_pip(run: PipRun, progress: Callable[[str], None]) -> None:
             "RUSTUP_HOME": str(run.python.parent.parent / "rustup"),
         },
         umask=0o022,
-    )
-    tail: collections.deque[str] = collections.deque(maxlen=15)
-    state = "asking the package index"
-    try:
-        done = 0
-        for line in _lines(process.stdout):
-            if line is None:
-                progress(f"serving image: {state}")
-                continue
-            tail.append(line)
-            if download := _DOWNLOADING.match(line):
-                done += 1
-                name = download[1].rsplit("/", 1)[-1].split("-")[0]
-                state = f"downloading {name}, {download[2]} ({done} of {run.total} packages)"
-                if "MB" in download[2] or done % 25 == 0:
-                    progress(f"serving image: {state}")
-            elif line.startswith("Installing collected packages"):
-                state = f"unpacking {run.total} packages"
-                progress(f"serving image: {state}")
-        code = process.wait()
-    finally:
-        if process.poll() is None:
+    ) as process:
+        try:
+            _follow(_lines(process.stdout), run.total, tail, progress)
+        except BaseException:
             process.kill()
-            process.wait()
-    if code != 0:
+            raise
+    if process.returncode != 0:
         raise _failure("\n".join(tail))
     progress("serving image: compiling")
     compile_all = [str(run.python), "-P", "-m", "compileall", "-q", "-j", "0"]
     packages = next(run.python.parents[1].glob("lib/python*/site-packages"))
     # Some packages contain sources for other Pythons on purpose, so the exit code says nothing.
     subprocess.run([*compile_all, str(packages)], capture_output=True, check=False, umask=0o022)
+
+
+def _follow(
+    lines: collections.abc.Iterable[str | None],
+    total: int,
+    tail: collections.deque[str],
+    progress: Callable[[str], None],
+) -> None:
+    """Keep the end of pip's output in ``tail``, and say how far it is."""
+    state = "asking the package index"
+    done = 0
+    for line in lines:
+        if line is None:
+            progress(f"serving image: {state}")
+            continue
+        tail.append(line)
+        if download := _DOWNLOADING.match(line):
+            done += 1
+            name = download[1].rsplit("/", 1)[-1].split("-")[0]
+            state = f"downloading {name}, {download[2]} ({done} of {total} packages)"
+            if "MB" in download[2] or done % 25 == 0:
+                progress(f"serving image: {state}")
+        elif line.startswith("Installing collected packages"):
+            state = f"unpacking {total} packages"
+            progress(f"serving image: {state}")
 
 
 def _failure(said: str) -> EmulatorError:

@@ -129,7 +129,7 @@ def test_what_was_pushed_from_here_is_served(project: Path) -> None:
 
 
 def test_missing_weights_are_pushed_and_remembered(project: Path) -> None:
-    """The source is pushed, and its hash is what the host will be told."""
+    """The source is pushed, and its hash is what the host will be given."""
     stack = case(project, source="./model")
     stack.bucket.there = None
 

@@ -23,7 +23,7 @@ def files(seen: SeenStates) -> list[Path]:
 
 
 def test_what_was_seen_is_remembered(seen: SeenStates) -> None:
-    """Ids are kept by project and stack, once each; of another project nothing is told."""
+    """Ids are kept by project and stack, once each; those of another project are not among them."""
     seen.remember("dev", [ONE])
     seen.remember("dev", [ONE, TWO])
     seen.remember("prod", [TWO])

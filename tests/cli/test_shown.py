@@ -177,7 +177,7 @@ class TestStatus:
     def test_a_slice_of_another_state(
         self, invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]
     ) -> None:
-        """S5: a slice with our name that a strange state has made is told as such."""
+        """S5: the status says that a slice with our name was made by another state."""
         strange = "0" * 20
         with pytest.raises(SystemExit):
             show_status(invocation, stack, status(state_id=strange), foreign=True)

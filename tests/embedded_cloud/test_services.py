@@ -17,6 +17,7 @@ NOW = version("tpuflex")
 
 
 def test_the_list_is_what_it_serves(tmp_path: Path) -> None:
+    """The list of services is that of the services that a running cloud has."""
     with EmbeddedCloud(tmp_path / "emulator") as cloud:
         services = {f"{service.name}.{service.version}" for service in cloud.cloud.services}
 
@@ -35,6 +36,7 @@ def test_the_list_is_what_it_serves(tmp_path: Path) -> None:
     ],
 )
 def test_why_it_is_of_another_version(health: JsonObject, why: str) -> None:
+    """Another version, or a missing service, makes a cloud outdated; further services do not."""
     found = outdated(health)
 
     assert why in found
@@ -42,6 +44,7 @@ def test_why_it_is_of_another_version(health: JsonObject, why: str) -> None:
 
 
 def test_a_command_says_so_and_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names the outdated process and the command that ends it."""
     daemon = Daemon(tmp_path)
     address = daemon.start(0)
     try:

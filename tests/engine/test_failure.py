@@ -191,7 +191,7 @@ class TestKind:
         assert "tpuflex recover" in found.hint
 
     def test_a_bucket_name_that_somebody_has(self) -> None:
-        """S6: a name that was taken after the plan is told with the way to another one."""
+        """S6: the error names the key that gives the bucket another name."""
         text = "googleapi: Error 409: The requested bucket name is not available., conflict"
 
         found = failure("up", [error(text, "vllm-weights")], "")

@@ -75,7 +75,7 @@ def test_second_push_sends_nothing(clients: Clients, checkpoint: Path) -> None:
 
 
 def test_everything_is_sent_again_on_demand(clients: Clients, checkpoint: Path) -> None:
-    """S7: A CRC32C can be forged: a push that is told so does not trust it."""
+    """S7: a CRC32C can be forged; a push with ``again`` sends every file whatever its CRC32C."""
     first = push(clients.bucket(), checkpoint)
 
     again = push(clients.bucket(), checkpoint, again=True)

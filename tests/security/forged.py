@@ -7,9 +7,13 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, fields, replace
 from itertools import combinations
+from pathlib import Path
 from typing import Any
 
+import pytest
+
 from embedded_cloud.cloud import project_number
+from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.kinds import KINDS, PROJECT_ROLES, Kind
@@ -38,6 +42,13 @@ STATE, OTHER_STATE = "0123456789abcdef0123", "fedcba9876543210fedc"
 
 Marks = frozenset[Mark]
 ALL: Marks = frozenset(Mark)
+
+
+@pytest.fixture
+def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
+    """An embedded cloud with nothing in it."""
+    with EmbeddedCloud(tmp_path / "emulator", token=TOKEN, capacity={**CAPACITY}) as running:
+        yield running
 
 
 def proper_subsets() -> list[Marks]:

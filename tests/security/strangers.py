@@ -128,7 +128,7 @@ def ask_grpc(
 
 
 def spellings(port: int, address: str = "127.0.0.1") -> list[tuple[str, int]]:
-    """A loopback address as IPv4 and as IPv4 in IPv6 clothes."""
+    """A loopback address of IPv4, plain and mapped to IPv6."""
     return [(address, port), (f"::ffff:{address}", port)]
 
 

@@ -11,11 +11,10 @@ import sys
 import tempfile
 from collections.abc import Callable
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
-from threading import Thread
 
 from pulumi_plugin.log import scrub
+from tests.security.answering import server
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.invocation import Invocation
@@ -107,24 +106,11 @@ def answer_of_an_endpoint() -> None:
 
 
 def _asked(status: int, body: bytes) -> None:
-    class Handler(BaseHTTPRequestHandler):
-        def do_POST(self) -> None:
-            self.rfile.read(int(self.headers["Content-Length"]))
-            self.send_response(status)
-            self.send_header("Content-Length", str(len(body)))
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    server = HTTPServer(("127.0.0.1", 0), Handler)
-    Thread(target=server.serve_forever, daemon=True).start()
-    question = Question(f"http://127.0.0.1:{server.server_port}/v1", "m", "?")
-    try:
-        ask(question, "key", show=OUTPUT.piece, now=lambda: 0.0)
-    except TpuflexError as error:
-        OUTPUT.failure(error)
+    with server([body], status=status) as (url, _):
+        try:
+            ask(Question(f"{url}/v1", "m", "?"), "key", show=OUTPUT.piece, now=lambda: 0.0)
+        except TpuflexError as error:
+            OUTPUT.failure(error)
 
 
 def error_of_an_api() -> None:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Event, Thread
+from collections.abc import Iterator
+from threading import Event
 
 import pytest
 
+from tests.security.answering import server
 from tpuflex.errors import ApiError
 from tpuflex.gcp.answers import MAX_BYTES
 from tpuflex.gcp.session import AuthorizedSession, StaticToken
@@ -20,39 +19,6 @@ from tpuflex.operate.ask import Question, ask
 from tpuflex.operate.host import host_report
 
 MEGABYTE = 1024 * 1024
-
-
-@contextmanager
-def server(pieces: Iterable[bytes], **headers: str) -> Iterator[str]:
-    """A server that answers everything with ``pieces``, as long as it is listened to."""
-
-    class Handler(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            self.rfile.read(int(self.headers.get("Content-Length") or 0))
-            self.send_response(200)
-            for name, value in headers.items():
-                self.send_header(name.replace("_", "-"), value)
-            self.end_headers()
-            try:
-                for piece in pieces:
-                    self.wfile.write(piece)
-            except OSError:
-                return
-
-        do_POST = do_GET  # noqa: N815 - the name that http.server looks for
-
-        def log_message(self, format: str, *args: object) -> None:
-            """Say nothing."""
-
-    running = HTTPServer(("127.0.0.1", 0), Handler)
-    thread = Thread(target=running.serve_forever, args=(0.01,))
-    thread.start()
-    try:
-        yield f"http://127.0.0.1:{running.server_port}"
-    finally:
-        running.shutdown()
-        thread.join()
-        running.server_close()
 
 
 def call(url: str) -> object:
@@ -67,13 +33,19 @@ def asked(url: str) -> object:
 def test_an_api_that_does_not_stop() -> None:
     """S17: an answer larger than any of Google's is an error, and the rest of it is not read."""
 
+    sent = 0
+
     def endless() -> Iterator[bytes]:
+        nonlocal sent
         yield b'{"x": "'
         for _ in range(2 * MAX_BYTES // MEGABYTE):
+            sent += MEGABYTE
             yield b"x" * MEGABYTE
 
-    with server(endless()) as url, pytest.raises(ApiError, match="answers with more than"):
+    with server(endless()) as (url, _), pytest.raises(ApiError, match="answers with more than"):
         call(url)
+
+    assert sent < 2 * MAX_BYTES
 
 
 def test_an_api_that_answers_with_a_bomb() -> None:
@@ -82,7 +54,7 @@ def test_an_api_that_answers_with_a_bomb() -> None:
     assert len(bomb) < 4 * MEGABYTE
 
     with (
-        server([bomb], Content_Encoding="gzip") as url,
+        server([bomb], headers={"Content-Encoding": "gzip"}) as (url, _),
         pytest.raises(ApiError, match="answers with more than"),
     ):
         call(url)
@@ -90,7 +62,7 @@ def test_an_api_that_answers_with_a_bomb() -> None:
 
 def test_an_answer_is_read_whole() -> None:
     """S17: the bound changes nothing for an answer of Google's size."""
-    with server([json.dumps({"x": "y" * MEGABYTE}).encode()]) as url:
+    with server([json.dumps({"x": "y" * MEGABYTE}).encode()]) as (url, _):
         assert call(url) == {"x": "y" * MEGABYTE}
 
 
@@ -104,7 +76,7 @@ def test_an_answer_is_read_whole() -> None:
 )
 def test_a_model_that_does_not_stop(piece: bytes, problem: str) -> None:
     """S17: a line without end, and an answer without end, are errors."""
-    with server([piece] * 100) as url, pytest.raises(ApiError, match=problem):
+    with server([piece] * 100) as (url, _), pytest.raises(ApiError, match=problem):
         asked(url)
 
 
@@ -114,7 +86,7 @@ def test_a_model_that_does_not_stop(piece: bytes, problem: str) -> None:
 def test_a_model_that_answers_something_else(event: str) -> None:
     """S17: what is no event of a chat completion is an error of the endpoint, not a traceback."""
     with (
-        server([f"data: {event}\n\n".encode()]) as url,
+        server([f"data: {event}\n\n".encode()]) as (url, _),
         pytest.raises(ApiError, match="no chat completion"),
     ):
         asked(url)

@@ -59,14 +59,11 @@ class TestBytes:
         "path", [CREATE, "/_emulator/clock", "/_emulator/faults", f"{UPLOAD}resumable"]
     )
     def test_a_chunked_body_is_counted(self, cloud: EmbeddedCloud, path: str) -> None:
-        """S17: a body without a length is refused once it has passed the limit, and not kept."""
-        sent = 0
+        """S17: a body without a length that passes the limit is refused, and not kept in memory."""
 
         def pieces() -> Iterator[bytes]:
-            nonlocal sent
             yield b'{"x": "'
             for _ in range(200):
-                sent += MEGABYTE
                 yield b"x" * MEGABYTE
 
         tracemalloc.start()
@@ -105,13 +102,16 @@ class TestBytes:
             f"Host: {address.netloc}\r\nAuthorization: Bearer {cloud.token}\r\n"
             "Content-Type: application/json\r\n"
         )
-        for path, length in ((CREATE, LIMIT * 100), (f"{UPLOAD}media", 1000)):
+        for path, length, whole in ((CREATE, LIMIT * 100, False), (f"{UPLOAD}media", 1000, True)):
             with socket.create_connection((address.hostname or "", address.port or 0)) as client:
                 client.settimeout(10)
                 request = f"POST {path} HTTP/1.1\r\n{head}Content-Length: {length}\r\n\r\n{{}}"
                 client.sendall(request.encode())
-                client.shutdown(socket.SHUT_WR)
-                assert b" 200 " not in client.recv(4096)
+                if whole:
+                    client.shutdown(socket.SHUT_WR)
+                answer = client.recv(4096)
+                assert b" 200 " not in answer
+                assert whole or answer.startswith(b"HTTP/1.1 413 ")
 
         objects = Api(cloud.url, token=cloud.token).call("GET", "/storage/v1/b/weights/o").json()
         assert objects.get("items", []) == []

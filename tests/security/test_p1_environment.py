@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.startup.cloud import FILES
+from tests.startup.conftest import host
 from tests.startup.host import StartupHost
 from tests.unit.stack_sections import sections
 from tpuflex.boot.config import DEFAULT_ENVIRONMENT
@@ -18,6 +16,8 @@ from tpuflex.catalog.environment import REFUSED, Refused, refusals
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import check
+
+__all__ = ["host"]
 
 NAMES = (
     *(
@@ -93,15 +93,6 @@ def test_each_row_has_a_reason_and_sane_patterns(row: Refused) -> None:
 def test_whole_families_are_refused(prefix: str, rest: str, value: str) -> None:
     """Families of names are refused as such, members that nobody has heard of among them."""
     assert [name for name, _ in refusals({prefix + rest: value})] == [prefix + rest]
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[StartupHost]:
-    """A host that has all it needs."""
-    host = StartupHost(tmp_path)
-    host.cloud.put_weights(FILES)
-    yield host
-    host.close()
 
 
 @pytest.mark.parametrize("name", ["VLLM_SERVER_DEV_MODE", "LD_AUDIT", "HTTPS_PROXY"])

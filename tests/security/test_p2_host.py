@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.startup.cloud import FILES, PREFIX, manifest_of
+from tests.startup.conftest import host
 from tests.startup.host import StartupHost
 from tests.startup.test_failure import failed
 
+__all__ = ["host"]
+
 MANIFEST = f"{PREFIX}/MANIFEST.json"
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[StartupHost]:
-    """A host whose cloud holds complete weights and the API key."""
-    host = StartupHost(tmp_path)
-    host.cloud.put_weights(FILES)
-    yield host
-    host.close()
 
 
 def pin(host: StartupHost) -> str:

@@ -63,10 +63,12 @@ def test_the_way_out_of_a_squatted_name(shell: Shell, checkpoint: Path) -> None:
     shell.stack(bucket_suffix="0badcafe")
     bucket = shell.make_bucket(PROJECT)
 
+    calls = len(shell.calls())
     typed = shell.run("weights", "push", str(checkpoint))
 
     assert bucket == f"{before}-0badcafe"
     assert typed.code == 0, typed.text
+    assert [call for call in shell.calls()[calls:] if "/upload/" in call]
     assert f"{PREFIX}/model.safetensors" in shell.objects(bucket)
 
 

@@ -44,7 +44,7 @@ def _metadata_server(cloud: EmbeddedCloud) -> tuple[str, int]:
 
 @needs_second_uid
 def test_a_stranger_calls_no_method_of_a_plugin(cloud: EmbeddedCloud) -> None:
-    """S2: over IPv4 and IPv4 in IPv6 clothes, every method is refused before its message is read;
+    """S2: over IPv4, plain and mapped to IPv6, every method is refused before its message is read;
     its owner is answered."""
     plugin = serve(cloud.url, token=cloud.token)
     try:
@@ -58,7 +58,7 @@ def test_a_stranger_calls_no_method_of_a_plugin(cloud: EmbeddedCloud) -> None:
 
 @needs_second_uid
 def test_a_stranger_gets_no_answer_of_the_embedded_cloud(cloud: EmbeddedCloud) -> None:
-    """S3: neither control API nor emulated APIs, over IPv4 and IPv4 in IPv6 clothes, without any
+    """S3: neither control API nor emulated APIs, over IPv4, plain and mapped to IPv6, without any
     token, with a host's, or with the owner's."""
     port = urlsplit(cloud.url).port or 0
     tokens = ["", cloud.cloud.access.host_token("n1"), cloud.token]
@@ -83,7 +83,7 @@ def test_a_stranger_gets_no_answer_of_the_embedded_cloud(cloud: EmbeddedCloud) -
 
 @needs_second_uid
 def test_a_stranger_gets_no_hosts_token(cloud: EmbeddedCloud) -> None:
-    """S3: nor anything else of a metadata server, over IPv4 and IPv4 in IPv6 clothes."""
+    """S3: a metadata server refuses everything to others, over IPv4, plain and mapped to IPv6."""
     address, port = _metadata_server(cloud)
     token = ("GET", f"{_METADATA}/service-accounts/default/token", {**_FLAVOR, "Host": address})
     wanted = [("GET", "/", {}), token, ("PUT", f"{_METADATA}/guest-attributes/a/b", _FLAVOR)]

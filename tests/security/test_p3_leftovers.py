@@ -34,25 +34,34 @@ from tpuflex.trusted_files import write_private
 
 _AT_ONCE: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0}
 
-#: Listens on a port, takes every connection, and prints in the end what was sent on them.
+#: Listens on a port, takes every connection, and prints in the end what was sent on them. The last
+#: connection is its own, so that none before it is missed.
 _LISTENER = """
 import json, socket, sys, threading
-heard = []
-def take(connection):
+taken, own = [], socket.socket()
+own.bind(("127.0.0.1", 0))
+def serve(server):
+    while True:
+        connection, address = server.accept()
+        if address == own.getsockname():
+            return
+        taken.append(connection)
+server = socket.create_server(("127.0.0.1", 0))
+print(server.getsockname()[1], flush=True)
+serving = threading.Thread(target=serve, args=(server,))
+serving.start()
+sys.stdin.readline()
+own.connect(server.getsockname())
+serving.join()
+heard = b""
+for connection in taken:
     connection.settimeout(1)
     try:
         while data := connection.recv(4096):
-            heard.append(data.decode())
+            heard += data
     except OSError:
         pass
-def serve(server):
-    while True:
-        threading.Thread(target=take, args=server.accept()[:1], daemon=True).start()
-server = socket.create_server(("127.0.0.1", 0))
-print(server.getsockname()[1], flush=True)
-threading.Thread(target=serve, args=(server,), daemon=True).start()
-sys.stdin.readline()
-print(json.dumps("".join(heard)))
+print(json.dumps(heard.decode()))
 """
 
 
@@ -69,6 +78,16 @@ def _listening_stranger() -> Iterator[tuple[int, Callable[[], str]]]:
             return str(json.loads(printed))
 
         yield port, heard
+
+
+@needs_second_uid
+def test_the_listener_hears_what_is_sent() -> None:
+    """The tests below would see a token: what was sent is heard, by one client or several."""
+    with _listening_stranger() as (port, heard):
+        for word in (b"first ", b"second"):
+            with socket.create_connection(("127.0.0.1", port), timeout=5) as client:
+                client.sendall(word)
+        assert heard() == "first second"
 
 
 def _address(port: int) -> Address:
@@ -129,8 +148,10 @@ def test_the_token_is_not_sent_to_whoever_took_the_port(state_dir: Path) -> None
     daemon.stop(state_dir)
     with _listening_stranger() as (port, heard):
         write_address(state_dir, _address(port))
-        assert daemon.status(state_dir) is None
-        (state_dir / ADDRESS_FILE).unlink()
+        try:
+            assert daemon.status(state_dir) is None
+        finally:
+            (state_dir / ADDRESS_FILE).unlink()  # or `state_dir` would end this very process
         assert heard() == ""
 
 

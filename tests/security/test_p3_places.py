@@ -92,7 +92,8 @@ def test_a_project_that_others_may_change_is_refused(
 def test_a_planted_project_runs_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """S4: in a directory like /tmp, a stranger puts a project with an engine above the user."""
+    """S4: nothing is run of a project that another user has put into a directory above, such as
+    /tmp."""
     shared = tmp_path / "shared"
     shared.mkdir()
     shared.chmod(0o1777)
@@ -172,8 +173,8 @@ def test_whose_group_it_is() -> None:
 
 @needs_second_uid
 def test_a_link_of_another_user_is_one_too(tmp_path: Path) -> None:
-    """S4: a stranger's link to a directory of ours may point elsewhere tomorrow; links that go in
-    circles end."""
+    """S4: another user's link to a directory of ours is refused, because it may point elsewhere
+    tomorrow; a link to itself is followed only so far."""
     target, link, circle = tmp_path / "target", tmp_path / "link", tmp_path / "circle"
     target.mkdir()
     link.symlink_to(target)

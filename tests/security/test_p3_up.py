@@ -197,7 +197,7 @@ def _doors(ports: list[int], tokens: list[str]) -> list[object]:
 
 
 def test_no_door_opens_to_a_second_user(running: Running) -> None:
-    """S2, S3: every method of every port of ours, over IPv4 and IPv4 in IPv6 clothes, before and
+    """S2, S3: every method of every port of ours, over IPv4, plain and mapped to IPv6, before and
     after kill -9 of the embedded cloud: 0 doors. Pulumi's engine serves its user on the known
     ports, and has not a byte for anybody else."""
     stale, fresh = "ya29.tpuflex-embedded.stale", running.rig.control.token

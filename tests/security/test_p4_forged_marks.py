@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,10 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from embedded_cloud.server import EmbeddedCloud
-from tests.embedded_cloud.api import TOKEN, Api
+from tests.embedded_cloud.api import Api
 from tests.security.forged import (
     ALL,
-    CAPACITY,
     ELSEWHERE,
     MAKERS,
     NAMES,
@@ -26,6 +23,7 @@ from tests.security.forged import (
     adoptable,
     asked,
     client_of,
+    cloud,
     left_behind,
     proper_subsets,
     sweep,
@@ -38,12 +36,7 @@ from tpuflex.gcp.ownership import Maker, Mark, differences, not_as_asked
 from tpuflex.naming import account_email
 from tpuflex.operate.sweep import Disposition
 
-
-@pytest.fixture
-def cloud(tmp_path: Path) -> Iterator[EmbeddedCloud]:
-    """An embedded cloud with nothing in it."""
-    with EmbeddedCloud(tmp_path / "emulator", token=TOKEN, capacity={**CAPACITY}) as running:
-        yield running
+__all__ = ["cloud"]
 
 
 def there(cloud: EmbeddedCloud) -> dict[str, list[str]]:

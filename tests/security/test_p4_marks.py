@@ -15,6 +15,11 @@ from tpuflex.settings.load import parse
 STATE = "0123456789abcdef0123"  # what the mocks answer
 STATE_ID = "tpuflex:tpu:StateId vllm-state"
 NAMES = Names("tpuflex", "dev", "vllm")
+#: The endpoint has a network without a way to the internet, and so no router.
+KINDS_WITH_A_MARK = {
+    *("queued resource", "network", "subnetwork", "firewall rule", "DNS zone"),
+    *("service account", "bucket", "secret"),
+}
 
 
 def planned(*, preview: bool = False) -> Plan:
@@ -31,7 +36,9 @@ def plan() -> Plan:
 def marked(plan: Plan) -> list[str]:
     """Addresses of all that can carry a mark of its own."""
     kinds = {address: of_type(address.split(" ")[0]) for address in plan.inputs}
-    return [address for address, kind in kinds.items() if kind and kind.found_by == "api"]
+    found = {address: kind for address, kind in kinds.items() if kind and kind.found_by == "api"}
+    assert {kind.name for kind in found.values()} == KINDS_WITH_A_MARK
+    return [*found]
 
 
 def test_all_that_can_be_marked_names_its_state(plan: Plan) -> None:

@@ -6,28 +6,17 @@ import os
 import shutil
 import stat
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.startup.cloud import FILES
+from tests.security.strangers import STRANGER, needs_second_uid
+from tests.startup.conftest import host
 from tests.startup.host import StartupHost, StartupRun
 
-STRANGER = 65534
-AS_ROOT = pytest.mark.skipif(
-    os.geteuid() != 0, reason="only root can make a directory that another user owns"
-)
+__all__ = ["host"]
+
 PLACES = ("run/tpuflex", "run/tpuflex/memory", "var/log/tpuflex")
-
-
-@pytest.fixture
-def host(tmp_path: Path) -> Iterator[StartupHost]:
-    """A host whose cloud holds complete weights and the API key."""
-    host = StartupHost(tmp_path / "host")
-    host.cloud.put_weights(FILES)
-    yield host
-    host.close()
 
 
 def refused(host: StartupHost, run: StartupRun) -> bool:
@@ -48,7 +37,7 @@ def parent_of(host: StartupHost, place: str) -> Path:
     return parent
 
 
-@AS_ROOT
+@needs_second_uid
 @pytest.mark.parametrize("place", PLACES)
 def test_a_strangers_directory_is_refused(host: StartupHost, place: str) -> None:
     """S9: a directory that a login user made first is refused, and nothing is written into it."""
@@ -62,7 +51,7 @@ def test_a_strangers_directory_is_refused(host: StartupHost, place: str) -> None
     assert f"user {STRANGER}" in host.cloud.last("error")
 
 
-@AS_ROOT
+@needs_second_uid
 def test_the_shared_memory_of_all_users_is_not_used(host: StartupHost) -> None:
     """S9: what a login user prepared in /dev/shm, as for earlier versions, gets no token."""
     planted = host.root / "dev" / "shm" / "tpuflex"

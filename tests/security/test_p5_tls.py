@@ -136,7 +136,7 @@ def test_a_certificate_that_no_server_could_use_ends_the_boot(
 
 
 def test_without_a_certificate_nothing_changes(host: TlsHost) -> None:
-    """TLS is off unless the stack file has a certificate, also after it had one."""
+    """TLS is off unless the stack file has a certificate."""
     host.cloud.config = host.config()
     assert host.run().status == 0
     words = shlex.split(host.docker_calls("run")[0])

@@ -202,25 +202,23 @@ def _convert(source: Path, checkpoint: Path, python: Path, say: Say) -> None:
         "CUDA_VISIBLE_DEVICES": "",
         "HF_HUB_OFFLINE": "1",
     }
-    process = subprocess.Popen(
+    tail: collections.deque[str] = collections.deque(maxlen=8)
+    with subprocess.Popen(
         [str(python), str(_CONVERTER), str(source), str(checkpoint)],
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
         env=environment,
-    )
-    tail: collections.deque[str] = collections.deque(maxlen=8)
-    try:
-        for line in process.stdout or ():
-            tail.append(line.strip())
-            if line.startswith(("tensor ", "shard ", "tokenizer")):
-                say(f"model: {line.strip()}")
-        code = process.wait()
-    finally:
-        if process.poll() is None:
+    ) as process:
+        try:
+            for line in process.stdout or ():
+                tail.append(line.strip())
+                if line.startswith(("tensor ", "shard ", "tokenizer")):
+                    say(f"model: {line.strip()}")
+        except BaseException:
             process.kill()
-            process.wait()
-    if code != 0:
+            raise
+    if process.returncode != 0:
         raise WeightsError(f"{source.name} cannot be converted: {' / '.join(tail)}")
 
 
