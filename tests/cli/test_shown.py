@@ -12,7 +12,6 @@ import pytest
 
 from tests.cli.typing import NOON
 from tests.unit.stack_sections import sections
-from tpuflex.catalog.cost import RunCost
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.host_progress import HostProgress
@@ -27,6 +26,7 @@ from tpuflex.engine.events import EnginePlan, Failed, Finished, Note, Started, S
 from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
+from tpuflex.planning.cost import RunCost
 from tpuflex.project import open_project
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition, PreviewAction
 from tpuflex.request.states import Lifecycle

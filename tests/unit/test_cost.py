@@ -7,7 +7,7 @@ from decimal import Decimal
 import pytest
 
 from tests.unit.stack_sections import embedded, sections
-from tpuflex.catalog.cost import run_cost
+from tpuflex.planning.cost import run_cost
 from tpuflex.settings.load import parse
 
 

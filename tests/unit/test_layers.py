@@ -37,6 +37,7 @@ RANKS: dict[str, int] = {
     "trusted_files": 2,
     "trusted_users": 2,
     "catalog": 1,
+    "planning": 1,
     "settings": 1,
     "naming": 1,
     "duration": 1,

@@ -72,7 +72,7 @@ def test_the_embedded_image_is_the_locked_one() -> None:
 def test_the_top_level_is_light() -> None:
     """`import tpuflex` and reading a stack file import neither Pulumi nor Google's clients."""
     script = (
-        "import sys, tpuflex, tpuflex.settings.load, tpuflex.catalog.cost\n"
+        "import sys, tpuflex, tpuflex.settings.load, tpuflex.planning.cost\n"
         "heavy = {'pulumi', 'pulumi_gcp', 'google.cloud', 'grpc', 'aiohttp'}\n"
         "sys.exit(', '.join(heavy & set(sys.modules)) or 0)\n"
     )

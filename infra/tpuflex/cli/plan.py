@@ -15,9 +15,9 @@ from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition
 from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
-    from tpuflex.catalog.cost import RunCost
     from tpuflex.cli.stack import OpenStack
     from tpuflex.engine.events import EnginePlan
+    from tpuflex.planning.cost import RunCost
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
 _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any
 
 from tpuflex.boot.config import NO_MANIFEST
 from tpuflex.boot.planned import planned_weights
-from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
@@ -23,6 +22,7 @@ from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
 from tpuflex.engine.run import EngineRun
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
+from tpuflex.planning.cost import run_cost
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights

@@ -11,13 +11,13 @@ import pulumi_gcp as gcp
 from tpuflex.boot.config import boot_config
 from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
 from tpuflex.catalog.accelerators import accelerator
-from tpuflex.catalog.cost import RunCost, run_cost
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
 from tpuflex.naming import API_KEY, Names
+from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.settings.model import SliceSettings, StackSettings
 from tpuflex.tpu import Provider, QueuedResource, StateId
 

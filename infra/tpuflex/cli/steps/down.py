@@ -7,7 +7,6 @@ from contextlib import suppress
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.ours import what_is_ours
 from tpuflex.engine.events import EnginePlan
@@ -23,6 +22,7 @@ from tpuflex.operate.teardown import (
     refuse_foreign,
     refuse_unknown,
 )
+from tpuflex.planning.cost import run_cost
 from tpuflex.request.outcomes import PROTECTED
 
 if TYPE_CHECKING:

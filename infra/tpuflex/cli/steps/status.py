@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog.cost import run_cost
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number
 from tpuflex.operate.status import slice_status
+from tpuflex.planning.cost import run_cost
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
