@@ -25,6 +25,7 @@ from tpuflex.cli.steps.up import host_log
 from tpuflex.engine.events import EnginePlan, Failed, Finished, Note, Started, Step
 from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport
+from tpuflex.operate.kv_cache import KvCacheReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.planning.cost import RunCost
 from tpuflex.project import open_project
@@ -196,6 +197,20 @@ class TestStatus:
             show_status(invocation, stack, status(host=host))
 
         assert "  container        privileged: the server died\n" in capsys.readouterr().out
+
+    def test_what_the_server_reports(
+        self, invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """Version and KV cache of the server, for people and for scripts."""
+        cache = KvCacheReport(16, 2730, "auto", 43680)
+        host = HostReport("READY", vllm_version="0.32.0", kv_cache=cache)
+
+        with pytest.raises(SystemExit):
+            show_status(invocation, stack, status(host=host))
+
+        shown = capsys.readouterr().out
+        assert "  vLLM             0.32.0\n" in shown
+        assert "  KV cache         2,730 blocks of 16 tokens: 43,680\n" in shown
 
     @pytest.mark.parametrize(
         ("changes", "code"),

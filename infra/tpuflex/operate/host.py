@@ -9,6 +9,7 @@ from itertools import pairwise
 
 from pulumi_plugin.printable import printable
 from tpuflex.errors import BootError
+from tpuflex.operate.kv_cache import KvCacheReport, kv_cache_report
 
 #: Namespace of the guest attributes that the startup script writes.
 NAMESPACE = "tpuflex"
@@ -56,6 +57,8 @@ class HostReport:
         isolation: ``isolated``, or ``privileged: why``; empty before the container starts.
         weights: SHA-256 of the manifest of the weights that it has fetched and checked; empty
             before that.
+        vllm_version: version that the server gives for itself; empty before it serves.
+        kv_cache: the KV cache that the server has allocated; None before it serves.
     """
 
     phase: str = ""
@@ -64,6 +67,8 @@ class HostReport:
     timeline: Mapping[str, float] = field(default_factory=dict)
     isolation: str = ""
     weights: str = ""
+    vllm_version: str = ""
+    kv_cache: KvCacheReport | None = None
 
     @property
     def ready(self) -> bool:
@@ -96,6 +101,8 @@ class HostReport:
             "timeline": dict(self.timeline),
             "isolation": self.isolation,
             "weights": self.weights,
+            "vllm_version": self.vllm_version,
+            "kv_cache": None if self.kv_cache is None else self.kv_cache.to_json(),
         }
 
 
@@ -114,6 +121,8 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         timeline=_timeline(attributes.get("timeline", "")),
         isolation=printable(attributes.get("isolation", "")),
         weights=printable(attributes.get("weights", "")),
+        vllm_version=printable(attributes.get("vllm_version", "")),
+        kv_cache=kv_cache_report(attributes.get("kv_cache", "")),
     )
 
 

@@ -19,8 +19,10 @@ STATUS_FIELDS: Mapping[str, str] = {
     "address": "the first host's internal address; or empty",
     "active_since": "when its node was made (RFC 3339); or null",
     "expires": "when Google ends the run (RFC 3339); null while it is not known",
-    "host": "the host's own report (phase, detail, error, timeline, isolation, and"
-    " weights: SHA-256 of the manifest that it fetched and checked); null before the first",
+    "host": "the host's own report (phase, detail, error, timeline, isolation,"
+    " weights: SHA-256 of the manifest that it fetched and checked, vllm_version, and kv_cache:"
+    " block_size, num_blocks, cache_dtype and tokens of the server, or null); null before the"
+    " first",
     "weights": "SHA-256 of the manifest of the weights that its node was made for; or empty",
     "state_id": "id of the state that made it, by its label; or null",
     "others": "further requests of the endpoint, a line of text each",

@@ -96,6 +96,8 @@ def show_status(
             ("node", node_text(status)),
             ("host", host_text(status)),
             ("container", status.host.isolation if status.host else ""),
+            ("vLLM", status.host.vllm_version if status.host else ""),
+            ("KV cache", kv_cache_text(status)),
             ("error", status.host.reason if status.host else ""),
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
@@ -129,6 +131,14 @@ def host_text(status: SliceStatus) -> str:
         return "has reported nothing yet" if status.node_state else ""
     detail = f": {status.host.detail}" if status.host.detail else ""
     return f"{status.host.phase}{detail}"
+
+
+def kv_cache_text(status: SliceStatus) -> str:
+    """The KV cache that the server reports."""
+    reported = status.host.kv_cache if status.host is not None else None
+    if reported is None:
+        return ""
+    return f"{reported.num_blocks:,} blocks of {reported.block_size} tokens: {reported.tokens:,}"
 
 
 def weights_text(status: SliceStatus) -> str:
