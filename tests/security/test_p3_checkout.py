@@ -6,7 +6,6 @@ import os
 import re
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
@@ -83,16 +82,6 @@ def test_a_clone_with_a_group_of_ones_own_passes(
     monkeypatch.setattr(trusted_files, "is_own_group", lambda *_: True)
     subprocess.run(["chmod", "-R", "g+w", checkout], check=True)
     assert open_project(checkout, {}).root == checkout
-
-
-def test_looking_costs_little() -> None:
-    """S4: the look at all sources and the environment is no reason to leave it out (< 20 ms)."""
-    times = []
-    for _ in range(5):
-        began = time.process_time()
-        list(project._distrusted_installation({}))
-        times.append(time.process_time() - began)
-    assert min(times) < 0.020
 
 
 def test_an_engine_directory_that_others_may_write_to_is_refused(tmp_path: Path) -> None:
