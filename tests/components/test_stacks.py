@@ -1,0 +1,102 @@
+"""Every stack file of the project: what its hosts boot with, and what a user sees before paying."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.components.preparation import Prepared
+from tests.components.pulumi_plan import Plan
+from tests.goldens.golden_texts import assert_golden
+from tests.unit.stack_sections import PIN
+from tpuflex.boot.config import boot_config
+from tpuflex.cli.output import Output
+from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.stack_head import stack_head
+from tpuflex.engine.events import EnginePlan, Step
+from tpuflex.planning.cost import run_cost
+from tpuflex.project import Project
+from tpuflex.settings.load import parse
+from tpuflex.settings.model import PLACEHOLDER_PROJECT
+from tpuflex.settings.rules import warnings
+
+ROOT = Path(__file__).parents[2]
+FILES = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
+#: The project that a user writes where the files have a placeholder.
+PROJECT = "acme-serving"
+
+Deploy = Callable[..., Plan]
+
+
+def name_of(file: Path) -> str:
+    """The name of the stack in ``file``."""
+    return file.name.removeprefix("Pulumi.").removesuffix(".yaml")
+
+
+def sections_of(file: Path) -> dict[str, object]:
+    """The sections of ``file``, with a project filled in."""
+    text = file.read_text().replace(PLACEHOLDER_PROJECT, PROJECT)
+    return {
+        key.removeprefix("tpuflex:"): value for key, value in yaml.safe_load(text)["config"].items()
+    }
+
+
+def open_(file: Path) -> OpenStack:
+    """The stack in ``file`` as a command sees it."""
+    project = Project("tpuflex", ROOT, ROOT / "stacks", ROOT / ".tpuflex")
+    return OpenStack(project, name_of(file), file, parse(sections_of(file), file.name))
+
+
+def plan_of(stack: OpenStack, deployed: Deploy) -> StackPlan:
+    """The plan of the first `up` of ``stack``."""
+    made = deployed(sections_of(stack.file), stack=stack.name, prepare=Prepared(PIN), preview=True)
+    steps = (
+        Step("create", request.type, request.name, address, custom=request.custom)
+        for address, request in made.requests.items()
+    )
+    return StackPlan(stack, EnginePlan.of(steps), run_cost(stack.settings))
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_hosts_boot_with(file: Path) -> None:
+    """The whole boot configuration of each stack: arguments, environment, weights, secrets."""
+    stack = open_(file)
+
+    document = json.loads(boot_config(stack.settings, stack.names, PIN).to_json())
+
+    text = json.dumps(document, indent=2, sort_keys=True, ensure_ascii=False) + "\n"
+    assert_golden(f"stacks/{stack.name}.boot.json", text)
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_plan_sheet_says(file: Path, deployed: Deploy, capsys: pytest.CaptureFixture[str]) -> None:
+    """What `up` shows before it asks, as a whole: the plan, and every warning."""
+    stack = open_(file)
+
+    plan_of(stack, deployed).show(Output(json=False, verbose=False))
+
+    shown = capsys.readouterr().out
+    warned = "".join(f"warning: {finding}\n" for finding in warnings(stack.settings))
+    assert_golden(f"stacks/{stack.name}.plan.txt", shown + warned)
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_its_head_says_what_was_seen_and_what_was_not(file: Path) -> None:
+    """A stack for chips that nobody of the project has used says so, and names what is unproven."""
+    head = stack_head(file.read_text())
+
+    assert head.title.endswith(".")
+    if parse(sections_of(file), file.name).cloud == "google":
+        assert "Nobody has run tpuflex on a TPU" in head.unproven
+
+
+def test_no_golden_outlives_its_stack() -> None:
+    """A stack that is renamed or removed takes its goldens with it."""
+    names = {name_of(file) for file in FILES}
+    goldens = (ROOT / "tests" / "goldens" / "stacks").iterdir()
+    assert {golden.name.rsplit(".", 2)[0] for golden in goldens} == names
