@@ -76,7 +76,7 @@ GOVULNCHECK = GOTOOLCHAIN=local $(CURDIR)/$(BIN)/go run golang.org/x/vuln/cmd/go
 audit: $(STAMP)
 	@$(BIN)/pip $(LOCKED) requirements/maintenance.lock
 	@$(BIN)/pip $(LOCKED) $(GO_LOCK)
-	@$(BIN)/pip-audit --disable-pip --require-hashes $(addprefix --requirement ,$(AUDITED))
+	@$(BIN)/pip-audit --strict --disable-pip --require-hashes $(addprefix --requirement ,$(AUDITED))
 	@cd infra/tpuflex/engine/lock && $(GOVULNCHECK) github.com/pulumi/pulumi/pkg/v3/cmd/pulumi
 
 clean:
