@@ -8,9 +8,10 @@
 # curl, python3, with a certificate openssl, and what every Debian and Ubuntu has (bash 5, coreutils,
 # findutils, util-linux).
 #
-# Guest attributes, namespace `tpuflex`: phase, detail, error, timeline, isolation, and weights
-# (SHA-256 of the manifest that was fetched and checked). The last phase is READY: the host has
-# served a completion.
+# Guest attributes, namespace `tpuflex`: phase, detail, error, timeline, isolation, weights (SHA-256
+# of the manifest that was fetched and checked), vllm_version (of the server), and kv_cache (JSON:
+# block_size, num_blocks, cache_dtype, tokens; null where the server does not say). The last phase
+# is READY: the host has served a completion.
 #
 # Environment, all optional:
 #   TPUFLEX_ROOT       put before every absolute path; an emulated host has its own root

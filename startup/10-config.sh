@@ -52,7 +52,13 @@ TEXT = {
         "isolation": r"required|preferred|none",
         "egress": r"none|internet",
     },
-    "serving": {"model_name": r"[^\x00-\x1f]+"},
+    "serving": {
+        "model_name": r"[^\x00-\x1f]+",
+        # The oldest vLLM that may serve; 0 lets every one.
+        "security_floor": r"\d+(\.\d+){0,3}",
+        # A file of the weights, or empty for the template that the tokenizer names.
+        "chat_template": r"(?!.*(?:^|/)\.\.?(?:/|$))(?:[A-Za-z0-9][A-Za-z0-9_./-]*\.jinja)?",
+    },
     "weights": {
         "bucket": r"[a-z0-9][a-z0-9._-]+",
         "prefix": r"[^\x00-\x1f]+",
@@ -122,7 +128,7 @@ PYTHON
 
 read_config() {
     phase config
-    report error '' weights ''
+    report error '' weights '' vllm_version '' kv_cache ''
     metadata_config
     if ! config_fields >"$STATE_DIR/config.fields" 2>"$STATE_DIR/config.problem"; then
         fail config "$(tail --lines=1 "$STATE_DIR/config.problem")"

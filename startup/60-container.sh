@@ -98,13 +98,20 @@ start_container() {
 # run_container ADDRESS OPTION...: start the server so that it listens on ADDRESS; 1, with the
 # reason in run.problem, when docker cannot.
 run_container() {
-    local address=$1 entry
+    local address=$1 entry template
     local -a args=() env=() options=("${@:2}")
     setting_list serving.args args
     setting_list container.env env
     for entry in "${env[@]}"; do
         options+=(--env "$entry")
     done
+    template=$(setting serving.chat_template)
+    if [[ -n $template ]]; then
+        [[ -f $WEIGHTS_DIR/$template ]] ||
+            fail chat-template "the weights have no file $template; change \
+tpuflex:serving.flags.chat_template, or push weights with it"
+        args+=(--chat-template "$WEIGHTS_DIR/$template")
+    fi
     if has_tls; then
         options+=(--mount "type=bind,source=$TLS_DIR,target=$TLS_DIR,readonly")
         args+=(--ssl-certfile "$TLS_DIR/certificate.pem" --ssl-keyfile "$TLS_DIR/key.pem")

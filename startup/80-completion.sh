@@ -1,18 +1,21 @@
 #!/usr/bin/env bash
 # Startup of a serving host, part 80: ask the server for one real answer, with the key, and make
-# sure that on each of its routes it gives none without. READY means exactly this.
+# sure that it is no older than it may be and that on each of its routes it gives none without.
+# READY means exactly this.
 set -Eeuo pipefail
 
 serve_completion() {
     phase completion
     local answer="$STATE_DIR/completion.json" key="$MEMORY_DIR/key.header" status
-    require_closed
     { printf 'Authorization: Bearer ' && head --lines=1 "$SECRETS_DIR/api-key"; } >"$key"
+    require_version "$key"
+    require_closed
     status=$(complete chat/completions "$answer" "$key")
     if [[ $status == 400 || $status == 404 ]]; then
         # A base model has no chat template; it completes text.
         status=$(complete completions "$answer" "$key")
     fi
+    [[ $status != 200 ]] || report_kv_cache "$key"
     rm -f "$key"
     [[ $status == 200 ]] || fail completion "the server answers $status to a completion: $(head --bytes=600 "$answer" 2>/dev/null)"
     if ! python3 -IS - "$answer" 2>"$STATE_DIR/completion.problem" <<'PYTHON'; then
@@ -26,6 +29,37 @@ if not answer["choices"] or answer["usage"]["completion_tokens"] < 1:
 PYTHON
         fail completion "the completion is not valid: $(tail --lines=1 "$STATE_DIR/completion.problem")"
     fi
+}
+
+# require_version HEADER-FILE: report which vLLM serves; stop it if it is below the floor.
+require_version() {
+    local answer="$STATE_DIR/version.json" version status problem
+    python_source served >"$STATE_DIR/served.py"
+    status=$(server_get /version "$answer" --max-time 30 --header "@$1")
+    if [[ $status != 200 ]]; then
+        problem="the server answers $status to /version"
+    elif version=$(python3 -IS "$STATE_DIR/served.py" version "$answer" \
+        "$(setting serving.security_floor)" 2>"$STATE_DIR/version.problem"); then
+        report vllm_version "$version"
+        return 0
+    else
+        problem=$(tail --lines=1 "$STATE_DIR/version.problem")
+    fi
+    rm -f "$1"
+    docker stop "$(setting container.name)" >/dev/null 2>&1 || true
+    fail server-version "$problem"
+}
+
+# report_kv_cache HEADER-FILE: nothing depends on it, so a server that does not say is no failure.
+report_kv_cache() {
+    local answer="$STATE_DIR/metrics.txt" status text
+    status=$(server_get /metrics "$answer" --max-time 30 --header "@$1")
+    if [[ $status == 200 ]] && text=$(python3 -IS "$STATE_DIR/served.py" kv-cache "$answer"); then
+        report kv_cache "$text"
+    else
+        log "the size of the KV cache is not known (HTTP $status)"
+    fi
+    rm -f "$answer"
 }
 
 # Fail unless every route of the server, by its own list and by ours, wants the key.

@@ -210,6 +210,17 @@ def test_metrics_key_reads_metrics_alone(server: VllmHost) -> None:
             assert is_refusal(answer), (method, path)
 
 
+def test_version_and_kv_cache_are_those_of_the_server(server: VllmHost) -> None:
+    """What the host reports is what vLLM itself says, by its version and its metrics."""
+    version = ask(server.port, "GET", "/version", API_KEY).json()["version"]
+    assert server.host.cloud.last("vllm_version") == version
+    cache = json.loads(server.host.cloud.last("kv_cache"))
+    assert cache["block_size"] > 0
+    assert cache["tokens"] >= 512
+    assert cache["num_blocks"] * cache["block_size"] >= cache["tokens"]
+    assert cache["cache_dtype"] == "auto"
+
+
 def test_no_client_key_is_in_the_container(server: VllmHost) -> None:
     """The keys stand in no environment and on no command line of the server's processes."""
     processes = server.processes()

@@ -93,7 +93,7 @@ def boot(directory: Path) -> VllmHost:
     arguments = [*serving_args(flags, 1), "--allowed-media-domains", *NO_MEDIA_DOMAIN]
     host.cloud.config = config | {
         "container": config["container"] | {"image": embedded_image()},
-        "serving": {"model_name": "tiny", "port": port, "args": arguments},
+        "serving": config["serving"] | {"port": port, "args": arguments},
         "secrets": [
             {"role": "api-key", "version": VERSION},
             {"role": "metrics-key", "version": _METRICS_VERSION},

@@ -22,6 +22,13 @@ FILES = {
     "empty.txt": b"",
 }
 
+#: The part of vLLM's metrics that describes its KV cache, as vLLM 0.32.0 writes it.
+METRICS = b"""# HELP vllm:cache_config_info Information of the LLMEngine CacheConfig
+# TYPE vllm:cache_config_info gauge
+vllm:cache_config_info{block_size="16",cache_dtype="auto",engine="0",kv_cache_size_tokens="2048",\
+num_gpu_blocks="129",prefix_caching_hash_algo="sha256"} 1.0
+""".replace(b"\\\n", b"")
+
 
 def manifest_of(files: dict[str, bytes]) -> dict[str, Any]:
     """The manifest document of ``files``."""
@@ -59,6 +66,8 @@ class Cloud:
         health: whether vLLM answers once its container runs.
         open_routes: methods and paths that vLLM answers without the key.
         openapi: vLLM's list of its routes.
+        version: vLLM's answer to `/version`.
+        metrics: vLLM's answer to `/metrics`.
         requests: every request as `METHOD path`.
         reports: every guest attribute written, in order.
     """
@@ -71,6 +80,8 @@ class Cloud:
     health: bool = True
     open_routes: set[tuple[str, str]] = field(default_factory=set)
     openapi: dict[str, Any] = field(default_factory=lambda: {"paths": {"/v1/models": {"get": {}}}})
+    version: bytes = b'{"version": "0.32.0"}'
+    metrics: bytes = METRICS
     requests: list[str] = field(default_factory=list)
     reports: list[tuple[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -147,6 +158,10 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(401)
         if path == "/openapi.json":
             return self._answer(200, json.dumps(self.cloud.openapi).encode())
+        if path == "/version":
+            return self._answer(200, self.cloud.version)
+        if path == "/metrics":
+            return self._answer(200, self.cloud.metrics)
         return self._answer(200)
 
     def _is_expected(self, path: str) -> bool:

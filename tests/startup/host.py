@@ -14,6 +14,7 @@ from typing import Any
 
 from tests.startup.cloud import PREFIX, VERSION, Cloud, Handler, Server
 from tpuflex.boot.metadata import startup_script
+from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
 
 _DOCKER = r"""#!/bin/bash
@@ -145,6 +146,8 @@ class StartupHost:
             "serving": {
                 "model_name": "tiny",
                 "port": self._server.server_address[1],
+                "security_floor": SECURITY_FLOOR,
+                "chat_template": "",
                 "args": ["--dtype", "bfloat16", "--speculative-config", '{"a": "b c"}'],
             },
             "weights": {

@@ -56,6 +56,8 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
     assert document["serving"] == {
         "model_name": "google/gemma-4-31B-it",
         "port": 8000,
+        "security_floor": "0.23.1",
+        "chat_template": "",
         "args": ["--tensor-parallel-size", "4", "--allowed-media-domains", "none.invalid"],
     }
     assert document["weights"] == {
@@ -131,7 +133,7 @@ def test_flags_keep_vllms_names_and_order() -> None:
 
 
 def test_every_flag_reaches_the_command_line() -> None:
-    """A setting that the model accepts is never dropped."""
+    """A setting that the model accepts is never dropped; the template's path the host adds."""
     values: dict[str, Any] = {
         "dtype": "auto",
         "kv_cache_dtype": "fp8",
@@ -139,6 +141,7 @@ def test_every_flag_reaches_the_command_line() -> None:
         "load_format": "safetensors",
         "tool_call_parser": "x",
         "reasoning_parser": "x",
+        "chat_template": "chat_template.jinja",
         "speculative_config": {"a": 1},
         "additional_config": {"a": {"b": [1]}},
         "limit_mm_per_prompt": {"image": 1},
@@ -149,8 +152,17 @@ def test_every_flag_reaches_the_command_line() -> None:
             values[name] = 1 if "int" in text or "float" in text else True
             values[name] = "x" if text.startswith("str") else values[name]
     arguments = serving_args(ServingFlags.model_validate(values), 4)
-    for name in ServingFlags.model_fields:
+    assert "--chat-template" not in arguments
+    for name in set(ServingFlags.model_fields) - {"chat_template"}:
         assert f"--{name.replace('_', '-')}" in arguments
+
+
+def test_the_chat_template_is_a_file_of_the_weights() -> None:
+    """The host gets its path within the weights, and adds the directory that it alone knows."""
+    serving = config(flags={"chat_template": "templates/tools.jinja"}).serving
+
+    assert serving.chat_template == "templates/tools.jinja"
+    assert "templates/tools.jinja" not in serving.args
 
 
 @pytest.mark.parametrize(("chips", "expected"), [(1, ()), (4, ("--tensor-parallel-size", "4"))])

@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from tpuflex.boot.manifest import MANIFEST_NAME, SHA256_PATTERN
 from tpuflex.catalog.accelerators import accelerator
+from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import Names, SecretRole, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
@@ -83,8 +84,13 @@ class ServingConfig(_Frozen):
     """Name under which the model is served."""
     port: int
     """Port on the host's internal address."""
+    security_floor: str = Field(pattern=r"^\d+(\.\d+){0,3}$")
+    """The oldest vLLM that may serve; the host asks the server before READY. 0 lets every one."""
+    chat_template: str = ""
+    """Path of the chat template within the weights; empty for the one that comes with the
+    tokenizer."""
     args: tuple[str, ...]
-    """Arguments beside model, name, host and port."""
+    """Arguments beside model, name, host, port and chat template."""
 
 
 class WeightsConfig(_Frozen):
@@ -183,6 +189,8 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         serving=ServingConfig(
             model_name=settings.model.name,
             port=serving.port,
+            security_floor=SECURITY_FLOOR,
+            chat_template=serving.flags.chat_template or "",
             args=(
                 *serving_args(serving.flags, row.chips if row else 1),
                 *("--allowed-media-domains", *(serving.media_domains or NO_MEDIA_DOMAIN)),
@@ -213,12 +221,12 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
 def serving_args(flags: ServingFlags, chips: int) -> tuple[str, ...]:
     """``flags`` as arguments of vLLM's server on ``chips`` chips, in the order of the fields.
 
-    Names and meaning are vLLM 0.32.0's (`vllm serve --help=all`). Model, served name, host and
-    port are added by the startup script, which alone knows where they are. A flag that is not
-    set is not passed, so vLLM's default holds; only the tensor parallel size follows the chips,
-    because vLLM's own default of 1 would leave all others idle.
+    Names and meaning are vLLM 0.32.0's (`vllm serve --help=all`). Model, served name, host, port
+    and chat template are added by the startup script, which alone knows where they are. A flag
+    that is not set is not passed, so vLLM's default holds; only the tensor parallel size follows
+    the chips, because vLLM's own default of 1 would leave all others idle.
     """
-    values = flags.model_dump(exclude_none=True)
+    values = flags.model_dump(exclude_none=True, exclude={"chat_template"})
     if flags.tensor_parallel_size is None and chips > 1:
         values = {"tensor_parallel_size": chips, **values}
     arguments: list[str] = []

@@ -64,6 +64,8 @@ _EXAMPLES = {
     "shm_size": "Write a size such as 16g or 512m.",
     "subnetwork_cidr": "Write a range such as 10.128.0.0/20.",
     "allowed_cidrs": "Write a range such as 203.0.113.0/24.",
+    "chat_template": "Write the path of a .jinja file among the weights, such as "
+    "chat_template.jinja.",
     "env": "Write upper-case names with letters, digits and underscores.",
 }
 

@@ -17,6 +17,14 @@ Isolation = Literal["required", "preferred", "none"]
 JsonObject = dict[str, str | int | float | bool]
 #: A name that becomes the value of a flag; it cannot be taken for another flag.
 FlagName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
+#: A file of the checkpoint: templates from anywhere else are not served.
+ChatTemplate = Annotated[
+    str,
+    Field(
+        max_length=200,
+        pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9._-]*/)*[A-Za-z0-9][A-Za-z0-9._-]*\.jinja$",
+    ),
+]
 #: Formats of `--load-format` that hold data only (`vllm/model_executor/model_loader` of 0.32.0,
 #: 2026-11-22). `pt` and `npcache` unpickle, `tensorizer`, `ipc_cache` and `modelexpress` read from
 #: elsewhere, and others come with plugins.
@@ -97,6 +105,9 @@ class ServingFlags(Frozen):
     trust_remote_code: bool | None = None
     safetensors_load_strategy: Literal["lazy", "eager", "prefetch", "torchao"] | None = None
     load_format: LoadFormat | None = None
+    chat_template: ChatTemplate | None = None
+    """Path of a Jinja chat template among the weights, such as chat_template.jinja; by default the
+    one that comes with the tokenizer."""
     enable_auto_tool_choice: bool | None = None
     tool_call_parser: FlagName | None = None
     reasoning_parser: FlagName | None = None
