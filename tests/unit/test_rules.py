@@ -198,3 +198,53 @@ def test_doubtful_settings_warn_and_deploy(changes: dict[str, object], key: str,
 def test_a_documented_zone_gives_no_warning() -> None:
     """An ordinary stack deploys without warnings."""
     assert warnings(parse(sections(), "test")) == ()
+
+
+OVERRIDES_REFUSED: list[dict[str, object]] = [
+    {"auto_map": {"AutoModel": "modeling.Model"}},
+    {"text_config": {"auto_map": {}}},
+    {"text_config": {"list": [{"auto_map": "x"}]}},
+    {"quantization_config": {"quant_method": "fp8"}},
+    {"architectures": ["org/code--modeling.Model"]},
+    {"architectures": ["--api-key"]},
+    {"_name_or_path": "x"},
+    {"": 1},
+    {"a b": 1},
+]
+
+
+@pytest.mark.parametrize("value", OVERRIDES_REFUSED)
+def test_overrides_name_no_code_and_no_place(value: dict[str, object]) -> None:
+    """What replaces the model's configuration are numbers, switches and plain words."""
+    (found,) = findings(sections({"serving.flags.hf_overrides": value}))
+
+    assert found.key == "tpuflex:serving.flags.hf_overrides"
+
+
+def test_overrides_that_choose_an_implementation() -> None:
+    """Gemma 4 12B takes less memory as a text model, by its architecture's name."""
+    value = {"architectures": ["Gemma4ForCausalLM"], "text_config": {"rope": [1.5, True]}}
+
+    assert findings(sections({"serving.flags.hf_overrides": value})) == ()
+
+
+@pytest.mark.parametrize("name", ["chat_template", "tokenize"])
+def test_template_arguments_replace_no_template(name: str) -> None:
+    """The template is a file of the weights and nothing else."""
+    flags = {"default_chat_template_kwargs": {name: "{{ x }}", "enable_thinking": True}}
+    (found,) = findings(sections({"serving.flags": flags}))
+
+    assert found.key == "tpuflex:serving.flags.default_chat_template_kwargs"
+    assert "chat_template" in found.remedy
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["../x.jinja", "/etc/x.jinja", "x", "a//b.jinja", "a/.jinja", "{{ x }}.jinja", "-x.jinja"],
+)
+def test_a_chat_template_is_a_file_of_the_weights(path: str) -> None:
+    """Neither text nor a path that leads elsewhere is a template's name."""
+    (found,) = findings(sections({"serving.flags.chat_template": path}))
+
+    assert found.key == "tpuflex:serving.flags.chat_template"
+    assert "among the weights" in found.remedy

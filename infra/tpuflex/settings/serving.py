@@ -8,38 +8,20 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 
 from tpuflex.settings.base import Frozen, refusal
+from tpuflex.settings.flag_types import (
+    ChatTemplate,
+    FlagName,
+    HfOverrides,
+    JsonObject,
+    LoadFormat,
+    TemplateArguments,
+)
 
 #: A container image pinned by digest: a tag can be moved under a running stack.
 ImageDigest = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9a-f]{64}$")]
 EnvironmentName = Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")]
 #: Whether the serving container runs without the rights and the network of its host.
 Isolation = Literal["required", "preferred", "none"]
-JsonObject = dict[str, str | int | float | bool]
-#: A name that becomes the value of a flag; it cannot be taken for another flag.
-FlagName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]*$")]
-#: A file of the checkpoint: templates from anywhere else are not served.
-ChatTemplate = Annotated[
-    str,
-    Field(
-        max_length=200,
-        pattern=r"^(?:[A-Za-z0-9][A-Za-z0-9._-]*/)*[A-Za-z0-9][A-Za-z0-9._-]*\.jinja$",
-    ),
-]
-#: Formats of `--load-format` that hold data only (`vllm/model_executor/model_loader` of 0.32.0,
-#: 2026-11-22). `pt` and `npcache` unpickle, `tensorizer`, `ipc_cache` and `modelexpress` read from
-#: elsewhere, and others come with plugins.
-LoadFormat = Literal[
-    "auto",
-    "hf",
-    "safetensors",
-    "fastsafetensors",
-    "instanttensor",
-    "mistral",
-    "dummy",
-    "sharded_state",
-    "runai_streamer",
-    "runai_streamer_sharded",
-]
 #: Method of speculative decoding that loads a Python class.
 CODE_METHOD = "custom_class"
 
@@ -91,13 +73,23 @@ class ServingFlags(Frozen):
     kv_cache_dtype: Literal["auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"] | None = None
     gpu_memory_utilization: float | None = Field(default=None, gt=0, le=1)
     block_size: int | None = Field(default=None, ge=1)
+    quantization: FlagName | None = None
+    """How the weights in the bucket are quantized; vLLM finds that out from most of them."""
     max_model_len: int | None = Field(default=None, ge=1)
     max_num_seqs: int | None = Field(default=None, ge=1)
     max_num_batched_tokens: int | None = Field(default=None, ge=1)
+    max_logprobs: int | None = Field(default=None, ge=-1)
+    """Log probabilities that a request may ask for per token; -1 is the whole vocabulary."""
     speculative_config: JsonObject | None = None
     additional_config: dict[str, object] | None = None
+    hf_overrides: HfOverrides | None = None
+    """What replaces parts of the model's config.json, such as architectures."""
+    generation_config: Literal["auto", "vllm"] | None = None
+    """Where sampling defaults come from: `auto`, the model's generation_config.json; `vllm`, none
+    of the model's."""
     limit_mm_per_prompt: dict[str, int] | None = None
     enable_prefix_caching: bool | None = None
+    enable_chunked_prefill: bool | None = None
     async_scheduling: bool | None = None
     disable_chunked_mm_input: bool | None = None
     language_model_only: bool | None = None
@@ -108,6 +100,8 @@ class ServingFlags(Frozen):
     chat_template: ChatTemplate | None = None
     """Path of a Jinja chat template among the weights, such as chat_template.jinja; by default the
     one that comes with the tokenizer."""
+    default_chat_template_kwargs: TemplateArguments | None = None
+    """Arguments of the chat template for requests that give none, such as enable_thinking."""
     enable_auto_tool_choice: bool | None = None
     tool_call_parser: FlagName | None = None
     reasoning_parser: FlagName | None = None
