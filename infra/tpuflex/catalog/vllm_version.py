@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import date
 
-from tpuflex.catalog import Source
+from tpuflex.catalog.rows import Source
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Advisory:
 
 
 def _advisory(name: str, what: str, fixed_in: str) -> Advisory:
-    source = Source(f"https://nvd.nist.gov/vuln/detail/{name}", date(2026, 11, 22))
+    source = Source(where=f"https://nvd.nist.gov/vuln/detail/{name}", date=date(2026, 11, 22))
     return Advisory(name, what, fixed_in, source)
 
 

@@ -12,19 +12,22 @@ from dataclasses import dataclass
 from datetime import date
 from fnmatch import fnmatchcase
 
-from tpuflex.catalog import Source
+from tpuflex.catalog.rows import Source
 
-_SAFETENSORS = Source("https://huggingface.co/docs/safetensors/index", date(2026, 11, 22))
-_TRANSFORMERS = Source(
-    "https://huggingface.co/docs/transformers/fast_tokenizers", date(2026, 11, 22)
-)
-_CHAT = Source("https://huggingface.co/docs/transformers/chat_templating", date(2026, 11, 22))
-_MISTRAL = Source("https://docs.vllm.ai/en/latest/models/supported_models/", date(2026, 11, 22))
-_TIKTOKEN = Source("https://github.com/openai/tiktoken", date(2026, 11, 22))
-_CARD = Source("https://huggingface.co/docs/hub/model-cards", date(2026, 11, 22))
-_PICKLE = Source("https://docs.python.org/3/library/pickle.html", date(2026, 11, 22))
-_REMOTE = Source("https://docs.vllm.ai/en/latest/usage/security/", date(2026, 11, 22))
-_GGUF = Source("https://docs.vllm.ai/en/latest/features/quantization/gguf/", date(2026, 11, 22))
+
+def _read(where: str) -> Source:
+    return Source(where=where, date=date(2026, 11, 22))
+
+
+_SAFETENSORS = _read("https://huggingface.co/docs/safetensors/index")
+_TRANSFORMERS = _read("https://huggingface.co/docs/transformers/fast_tokenizers")
+_CHAT = _read("https://huggingface.co/docs/transformers/chat_templating")
+_MISTRAL = _read("https://docs.vllm.ai/en/latest/models/supported_models/")
+_TIKTOKEN = _read("https://github.com/openai/tiktoken")
+_CARD = _read("https://huggingface.co/docs/hub/model-cards")
+_PICKLE = _read("https://docs.python.org/3/library/pickle.html")
+_REMOTE = _read("https://docs.vllm.ai/en/latest/usage/security/")
+_GGUF = _read("https://docs.vllm.ai/en/latest/features/quantization/gguf/")
 
 
 @dataclass(frozen=True, slots=True)

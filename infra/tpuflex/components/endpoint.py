@@ -112,7 +112,7 @@ class VllmEndpoint(pulumi.ComponentResource):
             project=settings.project,
             zones=list(slice_.zones),
             accelerator_type=slice_.accelerator_type,
-            runtime_version=slice_.runtime_version or (row.runtime_version if row else ""),
+            runtime_version=slice_.runtime_version or (row and row.runtime_version) or "",
             max_run_duration=google_duration(slice_.max_run_duration),
             **_capacity(slice_),
             network=prerequisites.network.network.id,

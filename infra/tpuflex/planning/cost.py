@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from decimal import Decimal
 
 from tpuflex.catalog.accelerators import accelerator
-from tpuflex.catalog.prices import Price, price
+from tpuflex.catalog.prices import price
+from tpuflex.catalog.rows import Price
 from tpuflex.settings.model import StackSettings
 
 _CENT = Decimal("0.01")

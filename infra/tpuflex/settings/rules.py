@@ -8,9 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tpuflex.catalog.accelerators import accelerator
-from tpuflex.catalog.models import model
-from tpuflex.catalog.zones import ZONES, accepting_zones, nearest_zones
+from tpuflex.catalog.catalog import builtin
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.request import limits
@@ -72,46 +70,50 @@ def _renewal(slice_: SliceSettings) -> Iterator[Finding]:
 
 
 def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
+    row = builtin().accelerator(settings.slice.accelerator_type)
     for index, zone in enumerate(settings.slice.zones):
-        yield from _zone_warning(f"tpuflex:slice.zones[{index}]", zone)
+        if row is not None:
+            yield from _zone_warning(f"tpuflex:slice.zones[{index}]", zone, row.generation)
     if settings.serving.flags.trust_remote_code:
         yield Finding(
             "tpuflex:serving.flags.trust_remote_code",
             "code that comes with the model will run on the host",
             "Remove it unless the model cannot be loaded without it.",
         )
-    row = accelerator(settings.slice.accelerator_type)
-    listed = model(settings.model.name)
+    listed = builtin().model(settings.model.name)
     if row is not None and listed is not None and settings.serving.flags.additional_config is None:
         memory = row.chips * row.hbm_gb_per_chip
-        if listed.bf16_gb > memory:
+        weights = round(2 * listed.text_params / 1e9, 1)
+        if weights > memory:
             yield Finding(
                 "tpuflex:slice.accelerator_type",
-                f"{listed.name} has {listed.bf16_gb} GB of weights and {row.name} {memory} GB",
+                f"{listed.name} has {weights} GB of weights and {row.name} {memory} GB",
                 "Use a larger accelerator type, or quantize in "
                 "tpuflex:serving.flags.additional_config.",
             )
 
 
-def _zone_warning(key: str, zone: str) -> Iterator[Finding]:
-    good = ", ".join(accepting_zones())
-    row = ZONES.get(zone)
+def _zone_warning(key: str, zone: str, generation: str) -> Iterator[Finding]:
+    catalog = builtin()
+    accepting = ", ".join(catalog.accepting_zones(generation)) or "none"
+    row = catalog.zone(zone, generation)
     if row is None:
-        nearest = nearest_zones(zone)
+        nearest = catalog.nearest_zones(zone)
         hint = f" Did you mean {' or '.join(nearest)}?" if nearest else ""
         yield Finding(
             key,
-            f"{zone} is not in the table of zones with v6e chips",
-            f"It is tried all the same.{hint} Known to accept Flex-start v6e: {good}.",
+            f"{zone} is not in the table of zones with {generation} chips",
+            f"It is tried all the same.{hint} Known to accept Flex-start {generation}: "
+            f"{accepting}.",
         )
     elif row.flex_start in ("refused", "hardware"):
         what = (
-            "refused Flex-start v6e when it was last tried"
+            f"refused Flex-start {generation} when it was last tried"
             if row.flex_start == "refused"
-            else "has v6e chips, but Flex-start was not tried there"
+            else f"has {generation} chips, but Flex-start was not tried there"
         )
         yield Finding(
             key,
             f"{zone} {what} ({row.source.date.isoformat()})",
-            f"It is tried all the same. Known to accept it: {good}.",
+            f"It is tried all the same. Known to accept it: {accepting}.",
         )

@@ -8,8 +8,8 @@ from typing import Annotated
 
 from pydantic import AfterValidator, WithJsonSchema
 
-from tpuflex.catalog.accelerators import accelerator, nearest_accelerators
-from tpuflex.catalog.zones import ZONES, accepting_zones, is_misspelt, nearest_zones
+from tpuflex.catalog.catalog import builtin
+from tpuflex.catalog.zones import is_misspelt
 from tpuflex.duration import Duration, format_duration
 from tpuflex.request.limits import LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
 from tpuflex.settings.base import refusal
@@ -54,12 +54,17 @@ def check_accelerator(name: str) -> str:
     """``name`` if it is an accelerator type that can be served on.
 
     Raises:
-        PydanticCustomError: it is unknown, or has several hosts.
+        PydanticCustomError: it is unknown, the API cannot ask for it, or it has several hosts.
     """
-    row = accelerator(name)
+    row = builtin().accelerator(name)
     if row is None:
-        nearest = ", ".join(nearest_accelerators(name))
+        nearest = ", ".join(builtin().nearest_accelerators(name))
         raise refusal(f"unknown accelerator type {name!r}", f"Nearest: {nearest}.")
+    if not row.flex_start_api:
+        raise refusal(
+            f"the Cloud TPU API, which tpuflex asks for capacity, does not have {row.name}",
+            "Write v6e-8 or smaller.",
+        )
     if row.hosts > 1:
         raise refusal(
             f"{row.name} has {row.hosts} hosts, and serving across hosts is not built yet",
@@ -74,15 +79,16 @@ def check_zone(zone: str) -> str:
     Raises:
         PydanticCustomError: it is misspelt.
     """
-    if zone in ZONES:
+    catalog = builtin()
+    if any(zone == known for known, _ in catalog.zones):
         return zone
     if not re.fullmatch(ZONE_PATTERN, zone) or is_misspelt(zone):
-        nearest = nearest_zones(zone)
+        nearest = catalog.nearest_zones(zone)
         raise refusal(
             f"there is no zone {zone!r}",
             f"Did you mean {' or '.join(nearest)}?"
             if nearest
-            else f"Write a zone such as {', '.join(accepting_zones()[:3])}.",
+            else f"Write a zone such as {', '.join(catalog.accepting_zones('v6e')[:3])}.",
         )
     return zone
 

@@ -1,0 +1,149 @@
+"""The catalog: the rows that come with tpuflex, and those that a user puts in their place."""
+
+from __future__ import annotations
+
+import difflib
+import json
+import pkgutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from types import MappingProxyType
+
+import yaml
+
+from tpuflex.catalog.rows import (
+    Accelerator,
+    CatalogRows,
+    Image,
+    Model,
+    Price,
+    PriceKind,
+    Zone,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """What is known of accelerators, zones, prices, models and images.
+
+    Attributes:
+        own: the rows that a user added; with them alone the catalog can be made again.
+        accelerators: accelerator types by name.
+        zones: zones by name and TPU generation.
+        prices: prices by TPU generation, region and kind.
+        models: models by Hugging Face id.
+        images: images by digest.
+    """
+
+    own: CatalogRows
+    accelerators: Mapping[str, Accelerator]
+    zones: Mapping[tuple[str, str], Zone]
+    prices: Mapping[tuple[str, str, PriceKind], Price]
+    models: Mapping[str, Model]
+    images: Mapping[str, Image]
+
+    @classmethod
+    def of(cls, rows: CatalogRows, own: CatalogRows | None = None) -> Catalog:
+        """The catalog of ``rows``, of which ``own`` are the user's; a later row replaces an
+        earlier one of the same key."""
+        return cls(
+            own=own or CatalogRows(),
+            accelerators=MappingProxyType({row.name: row for row in rows.accelerators}),
+            zones=MappingProxyType({(row.zone, row.generation): row for row in rows.zones}),
+            prices=MappingProxyType(
+                {(row.generation, row.region, row.kind): row for row in rows.prices}
+            ),
+            models=MappingProxyType({row.name: row for row in rows.models}),
+            images=MappingProxyType({row.digest: row for row in rows.images}),
+        )
+
+    def extended(self, rows: CatalogRows) -> Catalog:
+        """This catalog with a user's ``rows``, which replace those of the same key."""
+        everything = CatalogRows(
+            accelerators=(*self.accelerators.values(), *rows.accelerators),
+            zones=(*self.zones.values(), *rows.zones),
+            prices=(*self.prices.values(), *rows.prices),
+            models=(*self.models.values(), *rows.models),
+            images=(*self.images.values(), *rows.images),
+        )
+        return Catalog.of(everything, own=merged(self.own, rows))
+
+    def accelerator(self, name: str) -> Accelerator | None:
+        """The accelerator type called ``name``, or None."""
+        return self.accelerators.get(name)
+
+    def nearest_accelerators(self, name: str, count: int = 3) -> tuple[str, ...]:
+        """The ``count`` names most like ``name``, best first; filled up with the first types."""
+        close = difflib.get_close_matches(name.lower(), self.accelerators, n=count, cutoff=0.5)
+        return tuple(dict.fromkeys((*close, *self.accelerators)))[:count]
+
+    def zone(self, zone: str, generation: str) -> Zone | None:
+        """What is known of ``generation`` on Flex-start in ``zone``, or None."""
+        return self.zones.get((zone, generation))
+
+    def accepting_zones(self, generation: str) -> tuple[str, ...]:
+        """Zones documented or observed to accept Flex-start requests for ``generation``,
+        documented ones first."""
+        accepting = [
+            row
+            for row in self.zones.values()
+            if row.generation == generation and row.flex_start in ("documented", "observed")
+        ]
+        return tuple(row.zone for row in sorted(accepting, key=lambda row: row.flex_start))
+
+    def nearest_zones(self, zone: str, count: int = 3) -> tuple[str, ...]:
+        """Zones that ``zone`` may be a misspelling of, best first; may be empty."""
+        known = dict.fromkeys(name for name, _ in self.zones)
+        lowered = zone.lower().replace("_", "-")
+        return tuple(difflib.get_close_matches(lowered, known, n=count, cutoff=0.7))
+
+    def price(self, generation: str, region: str, kind: PriceKind = "flex_start") -> Price | None:
+        """The price row of ``generation`` in ``region``, or None where there is none."""
+        return self.prices.get((generation, region, kind))
+
+    def model(self, name: str) -> Model | None:
+        """The model called ``name``, or None; most models are not in the catalog."""
+        return self.models.get(name)
+
+    def image(self, digest: str) -> Image | None:
+        """The image with ``digest`` (``sha256:…``), or None."""
+        return self.images.get(digest)
+
+
+def merged(earlier: CatalogRows, later: CatalogRows) -> CatalogRows:
+    """The rows of both, those of ``later`` instead of ``earlier`` ones of the same key."""
+    both = Catalog.of(
+        CatalogRows(
+            accelerators=(*earlier.accelerators, *later.accelerators),
+            zones=(*earlier.zones, *later.zones),
+            prices=(*earlier.prices, *later.prices),
+            models=(*earlier.models, *later.models),
+            images=(*earlier.images, *later.images),
+        )
+    )
+    return CatalogRows(
+        accelerators=tuple(both.accelerators.values()),
+        zones=tuple(both.zones.values()),
+        prices=tuple(both.prices.values()),
+        models=tuple(both.models.values()),
+        images=tuple(both.images.values()),
+    )
+
+
+#: The files that come with tpuflex, in the format of a user's catalog.yaml.
+FILES = ("accelerators", "zones", "prices", "models", "images")
+
+
+@cache
+def builtin() -> Catalog:
+    """The catalog that comes with tpuflex, read once."""
+    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+    rows: dict[str, object] = {}
+    for name in FILES:
+        content = pkgutil.get_data("tpuflex.catalog", f"data/{name}.yaml")
+        if content is None:
+            raise FileNotFoundError(f"tpuflex/catalog/data/{name}.yaml")
+        rows |= yaml.load(content, Loader=loader)  # noqa: S506 - a safe loader, in C
+    # As JSON, because a user's rows are read that way: strictly, yet lists become tuples.
+    return Catalog.of(CatalogRows.model_validate_json(json.dumps(rows), strict=True))
