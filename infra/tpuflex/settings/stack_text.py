@@ -23,6 +23,9 @@ _ABOUT_SALT = (
 )
 #: `tpuflex:serving`, `flags`, `max_model_len`.
 _DEPTH_OF_SETTINGS = 3
+#: A longer key is not seen as one (https://yaml.org/spec/1.2.2/#rule-ns-s-implicit-yaml-key);
+#: YAML's own writer marks it, in a mapping that it writes whole.
+_LONGEST_KEY = 1000
 #: Wider than any value: a value stays on the line of its key.
 _ONE_LINE = 1 << 20
 
@@ -56,7 +59,7 @@ def stack_text(
     body = list(_lines(_without_empty(plain, 1), "", 1, remarks))
     if remarks:
         raise KeyError(f"no key {', '.join(remarks)} in the sections")
-    head = [] if schema is None else [f"# yaml-language-server: $schema={printable(schema)}"]
+    head = [] if schema is None else [f"# yaml-language-server: $schema={_harmless(schema)}"]
     head += _comment(heading, 0)
     if plain.get("cloud") == "embedded":
         head += [_ABOUT_SALT, f"encryptionsalt: {_EMBEDDED_SALT}"]
@@ -75,7 +78,11 @@ def _lines(
         key = join(path, name) if path else name
         yield from _comment(comments.pop(key, ()), depth)
         written = f"{NAMESPACE}{name}" if depth == 1 else _scalar(name)
-        if isinstance(value, dict) and value:
+        if (
+            isinstance(value, dict)
+            and value
+            and all(len(_scalar(n)) <= _LONGEST_KEY for n in value)
+        ):
             yield f"{indent}{written}:"
             yield from _lines(value, key, depth + 1, comments)
         else:
@@ -83,16 +90,28 @@ def _lines(
 
 
 def _comment(lines: Sequence[str], depth: int) -> list[str]:
-    """``lines`` as a comment: nothing in them can end it."""
-    return [f"{'  ' * depth}# {printable(line)}".rstrip() for line in lines]
+    return [f"{'  ' * depth}# {_harmless(line)}".rstrip() for line in lines]
+
+
+def _harmless(text: str) -> str:
+    """``text`` for a comment: nothing in it can end the comment, or is refused in YAML."""
+    return yaml.reader.Reader.NON_PRINTABLE.sub("\N{REPLACEMENT CHARACTER}", printable(text))
 
 
 def _scalar(value: JsonValue) -> str:
     """``value`` on one line of YAML; lists and what is in them in flow style."""
-    text = yaml.safe_dump(
-        value, default_flow_style=True, allow_unicode=True, sort_keys=False, width=_ONE_LINE
-    )
-    return text.removesuffix("\n").removesuffix("\n...")
+    for style in (None, '"'):  # only within double quotes are line breaks always spelled out
+        text: str = yaml.safe_dump(
+            value,
+            default_style=style,
+            default_flow_style=True,
+            sort_keys=False,
+            width=_ONE_LINE,
+        )
+        text = text.removesuffix("\n").removesuffix("\n...")
+        if "\n" not in text:
+            break
+    return text
 
 
 def _without_empty(section: Mapping[str, JsonValue], depth: int) -> dict[str, JsonValue]:
