@@ -16,6 +16,7 @@ from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
+from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
 from tpuflex.gcp.listing import Apis, apis
@@ -222,6 +223,7 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
 
 def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` for the engine, which runs plugins and interpreters that it finds on PATH."""
+    environ = with_own_provider(environ)
     for entry in trusted_path(environ)[1]:
         invocation.output.progress(f"Left out of PATH: {entry}.")
     return child_environment(environ)
