@@ -2,8 +2,9 @@
 
 The commands of one case alternate between two hash seeds, so that nothing can depend on the order
 of a set. The slice rig runs the queued resource in many settings; the stack rig runs every stack
-file of the project. Those for Google name things that only Google has (an image, four serving
-chips, a data type of the TPU): only these are replaced, everything else is brought up as written.
+file of the project. Those for Google name things that only Google has (an image, a large model,
+four serving chips, a data type of the TPU): only these are replaced, everything else is brought up
+as written.
 """
 
 from __future__ import annotations
@@ -64,7 +65,7 @@ def judge(rig: Rig, case: Case) -> Result:
     file = rig.home / "stacks" / f"Pulumi.{rig.stack}.yaml"
     text = file.read_text()
     try:
-        file.write_text(_on_this_machine(ROOT / "stacks" / case.facts["file"], text))
+        file.write_text(on_this_machine(ROOT / "stacks" / case.facts["file"], text))
         _repeated(rig, result)
         ended = rig.run("down", "--yes")
         result.wanted(ended.exit_code == 0, "manual", f"`down`: {rig.said[-1].stderr}")
@@ -123,16 +124,20 @@ def _planned(rig: Rig) -> list[str]:
     return [s for s in steps if s.split()[0] in ("create", "update", "replace", "delete")]
 
 
-def _on_this_machine(file: Path, dev: str) -> str:
-    """A stack file in which only what the embedded cloud lacks is replaced."""
+def on_this_machine(file: Path, dev: str) -> str:
+    """A stack file in which only what the embedded cloud lacks is replaced: image, model, data type
+    of the cache, chips that share a layer."""
     if file.name == "Pulumi.dev.yaml":
         return dev
     document, here = yaml.safe_load(file.read_text()), yaml.safe_load(dev)
     config = document["config"]
     config["tpuflex:cloud"] = "embedded"
-    config["tpuflex:model"]["weights"] = here["config"]["tpuflex:model"]["weights"]
-    serving = config["tpuflex:serving"]
-    serving["image"] = here["config"]["tpuflex:serving"]["image"]
+    config["tpuflex:model"] = here["config"]["tpuflex:model"]
+    serving, ours = config["tpuflex:serving"], here["config"]["tpuflex:serving"]
+    serving["image"] = ours["image"]
+    # The rules know the small model's longest sequence, and what its machine holds.
+    serving["env"] = {**serving.get("env", {}), **ours["env"]}
+    serving["flags"]["max_model_len"] = ours["flags"]["max_model_len"]
     serving["flags"].pop("kv_cache_dtype", None)
     serving["flags"]["tensor_parallel_size"] = 1
     document["encryptionsalt"] = here["encryptionsalt"]
@@ -156,6 +161,6 @@ STACK_FIGURE = Figure(
     rig="stack",
     cases=stack_cases,
     judge=judge,
-    share=12,
+    share=46,
     spare=60,
 )
