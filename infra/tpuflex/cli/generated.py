@@ -12,6 +12,7 @@ from pathlib import Path
 from tpuflex.cli.lifecycle_reference import lifecycle_reference
 from tpuflex.cli.python_class import python_classes
 from tpuflex.cli.reference import reference
+from tpuflex.cli.stacks_reference import stacks_reference
 from tpuflex.settings.schema import schema_text
 
 ROOT = Path(__file__).parents[3]
@@ -20,6 +21,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "docs/cli.md": reference,
     "docs/lifecycle.md": lifecycle_reference,
     "docs/stack.schema.json": schema_text,
+    "docs/stacks.md": stacks_reference,
     "infra/tpuflex/tpu.py": python_classes,
 }
 
