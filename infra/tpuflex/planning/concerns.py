@@ -1,0 +1,148 @@
+"""What the reader of a plan should know: what fits, but not well, and what nobody has proved."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from tpuflex.planning.kv_cache import block_table_fits, kv_bytes_per_token
+from tpuflex.planning.layout import Layout, lay_out
+from tpuflex.planning.remark import Remark, gib, kib
+from tpuflex.planning.request import MemoryRequest
+
+_GIB = 2**30
+#: Below this, programs and activations may not fit: a guess from a few logs (docs/memory.md). 1.26
+#: GiB served and 0.78 GiB failed with Gemma 4 E2B on the JAX path; about 6 GiB of programs were
+#: reported on the PyTorch path (tpu-inference PR 3408).
+_THIN = {"flax_nnx": int(1.3 * _GIB), "torchax": 6 * _GIB}
+
+#: A cache below this share of the weights changes much when the weights differ a little.
+_SMALL_CACHE = 0.1
+
+
+def concerns(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:
+    """What to know about ``request``, which fits, and of which ``layout`` is the memory."""
+    if request.quantized_on_load:
+        yield from _quantized_on_load(layout)
+    else:
+        yield from _preemption(request, layout)
+        yield from _small_cache(layout)
+    yield from _workspace(request, layout)
+    yield from _eight_bit_cache(request)
+    if not block_table_fits(request):
+        yield Remark(
+            "serving.flags.block_size",
+            f"blocks of {request.block_size} tokens make block tables larger than half of the "
+            "chip's scalar memory, and the back-end checks that only when it chooses the size",
+            f"Leave it out, or write {lay_out(replace(request, block_size=None)).block_size}.",
+        )
+    if (idle := request.accelerator.chips - request.tensor_parallel_size) > 0:
+        yield Remark(
+            "serving.flags.tensor_parallel_size",
+            f"{idle} of the {request.accelerator.chips} chips of {request.accelerator.name} hold "
+            "nothing",
+            f"Write {request.accelerator.chips}, or a smaller accelerator type.",
+        )
+    yield from _reports(request)
+    yield from _unproven(request)
+
+
+def _quantized_on_load(layout: Layout) -> Iterator[Remark]:
+    yield Remark(
+        "serving.flags.additional_config",
+        "the weights are quantised after they are loaded, and how much they take then is not "
+        "published: the plan counts them in bfloat16, so the cache holds more than its "
+        f"{layout.cached_tokens:,} tokens",
+    )
+
+
+def _preemption(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:
+    fitting = layout.full_length_sequences
+    if fitting >= request.max_num_seqs:
+        return
+    each = layout.cached_tokens // request.max_num_seqs
+    nearest = f"Write {max(int(fitting), 1)} for none at any length"
+    smaller = replace(request, kv_cache_dtype="fp8")
+    more = lay_out(smaller).full_length_sequences
+    if more > 1.05 * fitting:
+        nearest += f", or kv_cache_dtype fp8, with which {more:.1f} fit"
+    yield Remark(
+        "serving.flags.max_num_seqs",
+        f"{fitting:.1f} sequences of {request.max_model_len:,} tokens fit, and up to "
+        f"{request.max_num_seqs} are admitted: once they hold more than about {each:,} tokens "
+        "each, some are preempted and computed again",
+        f"{nearest}.",
+    )
+
+
+def _workspace(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:
+    free = layout.hbm_bytes - int(layout.hbm_bytes * request.gpu_memory_utilization)
+    needed = _THIN[request.path]
+    if free >= needed:
+        return
+    share = int(100 * (1 - needed / layout.hbm_bytes)) / 100
+    yield Remark(
+        "serving.flags.gpu_memory_utilization",
+        f"{request.gpu_memory_utilization:g} leaves {gib(free)} of each chip for programs and "
+        f"activations, and {gib(needed)} is what a {request.path} model was seen to need (a guess "
+        "from few logs)",
+        f"Write {share:g} or less if it runs out of memory." if share > 0 else "",
+    )
+
+
+def _eight_bit_cache(request: MemoryRequest) -> Iterator[Remark]:
+    if request.kv_cache_dtype != "fp8":
+        return
+    tp, model = request.tensor_parallel_size, request.model
+    eight, sixteen = (kv_bytes_per_token(model, tp, dtype) for dtype in ("fp8", "bfloat16"))
+    if eight == sixteen:
+        yield Remark(
+            "serving.flags.kv_cache_dtype",
+            f"fp8 takes {kib(eight)} per token and chip, exactly what bfloat16 takes: with one "
+            "key-value head per chip, its rows are padded",
+            "Remove it: it costs accuracy and saves nothing here.",
+        )
+
+
+def _small_cache(layout: Layout) -> Iterator[Remark]:
+    if layout.pool_bytes < _SMALL_CACHE * layout.weight_bytes:
+        change = layout.weight_bytes / layout.pool_bytes
+        yield Remark(
+            "slice.accelerator_type",
+            f"{gib(layout.pool_bytes)} of cache beside {gib(layout.weight_bytes)} of weights: if "
+            f"the weights take 1 % more, the cache is {change:.0f} % smaller",
+        )
+
+
+def _reports(request: MemoryRequest) -> Iterator[Remark]:
+    """Whether anybody is known to have served the model on these chips."""
+    model, row = request.model, request.accelerator
+    served = [report for report in model.seen if report.result == "served"]
+    if any(report.accelerator in (row.name, row.generation) for report in served):
+        return
+    elsewhere = ", ".join(f"{one.accelerator} ({one.source.date.isoformat()})" for one in served)
+    failed = [one for one in model.seen if one.accelerator in (row.name, row.generation)]
+    yield Remark(
+        "slice.accelerator_type",
+        f"the only report of {model.name} on {row.name} is of a failure "
+        f"({failed[-1].source.date.isoformat()}): {failed[-1].what.rstrip('.')}"
+        if failed
+        else f"no report of {model.name} on {row.name} is known",
+        f"Reported to serve: {elsewhere}." if elsewhere else "",
+    )
+
+
+def _unproven(request: MemoryRequest) -> Iterator[Remark]:
+    model = request.model
+    if request.path == "torchax" and request.weight_bytes is None:
+        yield Remark(
+            "model.name",
+            f"{model.name} is served by its PyTorch implementation, for whose weights there is no "
+            "exact rule: the one log known has 0.5 GiB more than this plan",
+        )
+    tower = not request.text_only and request.weight_bytes is None
+    if tower and set(model.modalities) != {"text"} and model.vision_params is None:
+        yield Remark(
+            "model.name",
+            f"what the parts of {model.name} for images take is not known, and not in this plan",
+        )

@@ -1,0 +1,203 @@
+"""Memory requests from flags and environment of the server, under vLLM's own names."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from tpuflex.catalog.rows import Accelerator, Implementation, Model
+from tpuflex.planning.request import (
+    DEFAULT_MAX_NUM_BATCHED_TOKENS,
+    DEFAULT_MAX_NUM_SEQS,
+    DEFAULT_UTILIZATION,
+    CpuMemoryRequest,
+    MemoryRequest,
+    NotPlannable,
+)
+
+_GIB = 2**30
+_FP8 = {"fp8", "fp8_e4m3", "fp8_e5m2"}
+
+#: vLLM's defaults for the CPU (`CpuPlatform.check_and_update_config` of `vllm/platforms/cpu.py`,
+#: `EngineArgs.get_batch_defaults` of `vllm/engine/arg_utils.py`, 0.32.0).
+_CPU_BLOCK_SIZE = 128
+_CPU_MAX_NUM_SEQS = 128
+_CPU_PARAMETER_BYTES = {"auto": 2, "bfloat16": 2, "float16": 2, "float32": 4}
+
+#: Methods of speculative decoding that need neither weights nor a cache of their own.
+_DRAFTLESS = {"ngram"}
+
+#: Keys of `--additional-config` whose effect is planned.
+_PLANNED_CONFIG = {"quantization", "compilation_sizes"}
+
+#: Architecture that serves Gemma 4 as text alone; the JAX path has it for all sizes.
+_TEXT_ONLY = {"architectures": ["Gemma4ForCausalLM"]}
+
+_MOST_SIZES = 1000
+
+
+def request_from_flags(
+    model: Model,
+    accelerator: Accelerator,
+    flags: Mapping[str, object],
+    environment: Mapping[str, str] | None = None,
+    *,
+    weight_bytes: int | None = None,
+) -> MemoryRequest | NotPlannable:
+    """The request of a server on a TPU, with vLLM's defaults for what ``flags`` leave out.
+
+    Args:
+        model: the model.
+        accelerator: the chips; all share each layer, unless ``tensor_parallel_size`` says less.
+        flags: flags as in the settings, by their names with underscores; None counts as absent.
+        environment: environment of the server.
+        weight_bytes: bytes of weights per chip where they are known, as of a quantised checkpoint.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    env = environment or {}
+    reason = next(_uncovered(model, given, env, weight_bytes is not None), None)
+    if reason is not None:
+        return NotPlannable(reason)
+    length = _whole(given, "max_model_len", model.max_context or 0)
+    text_only = given.get("hf_overrides") == _TEXT_ONLY
+    speculative = "speculative_config" in given
+    config = _table(given.get("additional_config"))
+    return MemoryRequest(
+        model=model,
+        accelerator=accelerator,
+        tensor_parallel_size=_whole(given, "tensor_parallel_size", accelerator.chips),
+        max_model_len=length,
+        kv_cache_dtype="fp8" if given.get("kv_cache_dtype") in _FP8 else "bfloat16",
+        gpu_memory_utilization=_share(given, "gpu_memory_utilization", DEFAULT_UTILIZATION),
+        max_num_seqs=_whole(given, "max_num_seqs", DEFAULT_MAX_NUM_SEQS),
+        max_num_batched_tokens=_whole(
+            given, "max_num_batched_tokens", DEFAULT_MAX_NUM_BATCHED_TOKENS
+        ),
+        block_size=_whole(given, "block_size", 0) or None,
+        weight_bytes=weight_bytes,
+        implementation=_implementation(model, given, env, text_only=text_only),
+        text_only=text_only,
+        quantized_on_load="quantization" in config and weight_bytes is None,
+        speculative=speculative,
+        async_scheduling=given.get("async_scheduling") is not False and not speculative,
+        precompile=not (given.get("enforce_eager") or _is_on(env, "SKIP_JAX_PRECOMPILE")),
+        min_token_bucket=int(env.get("MIN_TOKEN_BUCKET") or 16),
+        bucket_padding_gap=int(env.get("VLLM_TPU_BUCKET_PADDING_GAP") or 0),
+        compilation_sizes=tuple(_sizes(config)),
+        attention_request_buckets=_is_on(env, "ATTN_BUCKETIZED_NUM_REQS"),
+    )
+
+
+def cpu_request_from_flags(
+    model: Model, flags: Mapping[str, object], environment: Mapping[str, str]
+) -> CpuMemoryRequest | NotPlannable:
+    """The request of a server on the CPU of the embedded cloud.
+
+    Args:
+        model: the model.
+        flags: flags as in the settings, by their names with underscores; None counts as absent.
+        environment: environment of the server.
+    """
+    given = {name: value for name, value in flags.items() if value is not None}
+    space = environment.get("VLLM_CPU_KVCACHE_SPACE", "")
+    if not _is_whole(space):
+        return NotPlannable(
+            "VLLM_CPU_KVCACHE_SPACE is not a whole number of GiB: the KV cache takes a share of "
+            "the machine's memory, whatever that is"
+        )
+    if _whole(given, "tensor_parallel_size", 1) > 1:
+        return NotPlannable("several processes on one CPU are not described")
+    if model.window is not None:
+        return NotPlannable(f"sliding windows ({model.name}) are not described for the CPU")
+    if "quantization" in given or ("speculative_config" in given and not _is_draftless(given)):
+        return NotPlannable("quantised weights and draft models are not described for the CPU")
+    length = _whole(given, "max_model_len", model.max_context or 0)
+    if not length:
+        return NotPlannable(f"max_model_len is not set, and that of {model.name} is not known")
+    parameter = _CPU_PARAMETER_BYTES.get(str(given.get("dtype", "auto")), 2)
+    return CpuMemoryRequest(
+        model=model,
+        max_model_len=length,
+        kv_space_bytes=int(space) * _GIB,
+        parameter_bytes=parameter,
+        cache_bytes=1 if given.get("kv_cache_dtype") in _FP8 else parameter,
+        block_size=_whole(given, "block_size", _CPU_BLOCK_SIZE),
+        max_num_seqs=_whole(given, "max_num_seqs", _CPU_MAX_NUM_SEQS),
+    )
+
+
+def _uncovered(
+    model: Model, flags: Mapping[str, object], env: Mapping[str, str], measured: bool
+) -> Iterator[str]:
+    """What in flags and environment the planner has no rule for."""
+    if not _whole(flags, "max_model_len", model.max_context or 0):
+        yield f"max_model_len is not set, and the longest context of {model.name} is not known"
+    if flags.get("dtype", "auto") not in {"auto", "bfloat16"}:
+        yield f"only bfloat16 models are described, not dtype {flags['dtype']}"
+    if "quantization" in flags and not measured:
+        yield "the bytes of quantised weights are in their files only: plan them with --model-dir"
+    if "speculative_config" in flags and not _is_draftless(flags):
+        yield "the memory of draft models is not described"
+    if "hf_overrides" in flags and flags["hf_overrides"] != _TEXT_ONLY:
+        yield "hf_overrides change the model's shape"
+    config = _table(flags.get("additional_config"))
+    for key in config.keys() - _PLANNED_CONFIG:
+        yield f"what additional_config.{key} does to memory is not described"
+    if _table(_table(config.get("quantization")).get("qwix")).get("use_abstract_model"):
+        yield "the bytes of weights quantised without loading them whole are not published"
+    if env.get("MODEL_IMPL_TYPE", "auto") not in {"auto", "vllm", "flax_nnx"}:
+        yield "of the implementations, only flax_nnx and vllm are described"
+    for name in ("USE_BATCHED_RPA_SEQ_ON_LANE", "ATTN_CUSTOM_NUM_REQS_BUCKETS"):
+        if env.get(name, "0").lower() not in {"", "0", "false"}:
+            yield f"what {name} does is not described"
+    for name in ("MIN_TOKEN_BUCKET", "VLLM_TPU_BUCKET_PADDING_GAP"):
+        if env.get(name) and not _is_whole(env[name]):
+            yield f"{name} is not a whole number"
+
+
+def _implementation(
+    model: Model, flags: Mapping[str, object], env: Mapping[str, str], *, text_only: bool
+) -> Implementation | None:
+    """The implementation, where it is not the model's own (`models/common/model_loader.py`).
+
+    Where `flax_nnx` is asked for and there is none, the back-end falls back to PyTorch.
+    """
+    wanted = env.get("MODEL_IMPL_TYPE", "auto")
+    if wanted == "vllm":
+        return "torchax"
+    # Qwen3's JAX class cannot be loaded by the streamer, and `auto` then takes PyTorch.
+    if wanted == "auto" and flags.get("load_format") == "runai_streamer":
+        return "torchax" if model.family == "qwen3" else None
+    return "flax_nnx" if text_only and model.family == "gemma4" else None
+
+
+def _is_draftless(flags: Mapping[str, object]) -> bool:
+    return _table(flags.get("speculative_config")).get("method") in _DRAFTLESS
+
+
+def _sizes(config: Mapping[str, object]) -> Iterator[int]:
+    sizes = config.get("compilation_sizes")
+    for size in sizes[:_MOST_SIZES] if isinstance(sizes, list | tuple) else ():
+        if isinstance(size, int) and size > 0:
+            yield size
+
+
+def _table(value: object) -> Mapping[str, object]:
+    return value if isinstance(value, Mapping) else {}
+
+
+def _whole(flags: Mapping[str, object], name: str, default: int) -> int:
+    value = flags.get(name, default)
+    return value if isinstance(value, int) else default
+
+
+def _share(flags: Mapping[str, object], name: str, default: float) -> float:
+    value = flags.get(name, default)
+    return float(value) if isinstance(value, int | float) else default
+
+
+def _is_whole(text: str) -> bool:
+    return text.isascii() and text.isdigit() and len(text) <= 9
+
+
+def _is_on(env: Mapping[str, str], name: str) -> bool:
+    return env.get(name, "").lower() in {"1", "true"}

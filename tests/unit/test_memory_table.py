@@ -1,0 +1,169 @@
+"""The planner beside boot logs, published figures and the figures computed from the sources."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from tests.unit.memory_requests import MODELS, model, planned, request
+from tpuflex.planning.kv_cache import kv_bytes_per_token
+from tpuflex.planning.weights import text_parameters
+
+_GIB = 2**30
+#: Gemma 4 12B as text alone, which the JAX path serves.
+_TEXT_ONLY = {"implementation": "flax_nnx", "text_only": True}
+
+
+@dataclass(frozen=True)
+class Row:
+    """One worked example: a server, and what it was seen or computed to do."""
+
+    model: str
+    accelerator: str
+    length: int
+    sequences: int
+    weights: int
+    token: int
+    block: int
+    blocks: int
+    tokens: int
+    concurrency: float
+    flags: dict[str, Any] = field(default_factory=dict)
+
+    def __str__(self) -> str:
+        return f"{self.model} {self.accelerator} {self.length}x{self.sequences} {self.flags}"
+
+
+_FP8 = {"kv_cache_dtype": "fp8"}
+#: Boot logs (github.com/xbill9/gemma4-dev, read 2026-11-21), to the block.
+LOGS = (
+    Row("E2B", "v5litepod-1", 16384, 256, 9631988294, 18432, 32, 10043, 321376, 19.62),
+    Row("E2B", "v5litepod-1", 16384, 256, 9631988294, 18432, 32, 10043, 321376, 19.62, _FP8),
+    Row("E2B", "v6e-1", 32768, 256, 9631988294, 18432, 64, 17996, 1151744, 35.15),
+    Row("E4B", "v6e-1", 2048, 16, 15374799444, 57344, 128, 2109, 269952, 131.81),
+    Row("12B", "v6e-1", 2048, 16, 23814700640, 344064, 128, 160, 20480, 10.00, _TEXT_ONLY),
+    Row("26B", "v6e-4", 2048, 16, 16416120476, 61440, 128, 1836, 235008, 114.75),
+    # An article's figure, with the weights that it gives: 27.99 GiB of an FP8 checkpoint.
+    Row(
+        "26B", "v6e-1", 2048, 16, 30054033654, 225280, 128, 27, 3456, 1.69,
+        {"weight_bytes": 30054033654},
+    ),
+    Row("31B", "v6e-4", 32768, 256, 15674122456, 225280, 64, 1053, 67392, 2.06),
+)  # fmt: skip
+#: Computed by the formulas from the sources; no log is known.
+COMPUTED = (
+    Row(
+        "31B", "v6e-4", 16384, 256, 15674122456, 122880, 256, 461, 118016, 7.20,
+        {**_FP8, "gpu_memory_utilization": 0.9, "block_size": 256},
+    ),
+    Row(
+        "Llama", "v6e-1", 16384, 256, 16060522496, 65536, 32, 6737, 215584, 13.16,
+        {**_FP8, "gpu_memory_utilization": 0.9},
+    ),
+    Row(
+        "SmolLM2", "v6e-1", 2048, 256, 269030016, 30720, 128, 7609, 973952, 475.56,
+        {"gpu_memory_utilization": 0.9},
+    ),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("row", [*LOGS, *COMPUTED], ids=str)
+def test_the_plan_equals_the_log(row: Row) -> None:
+    """Block size, blocks, tokens and concurrency are those that vLLM logged, to the block."""
+    plan = planned(
+        request(
+            row.model,
+            row.accelerator,
+            max_model_len=row.length,
+            max_num_seqs=row.sequences,
+            **row.flags,
+        )
+    )
+
+    assert plan.weight_bytes == row.weights
+    assert plan.kv_bytes_per_token == row.token
+    assert plan.block_size == row.block
+    assert plan.blocks == row.blocks
+    assert plan.cached_tokens == row.tokens
+    assert round(plan.full_length_sequences, 2) == row.concurrency
+
+
+def test_the_log_of_the_pytorch_path_is_met_within_two_per_cent() -> None:
+    """Gemma 4 12B by torchax, with the 24.56 GiB that its log gives: 102 blocks there, 101 here."""
+    plan = planned(
+        request("12B", "v6e-1", max_model_len=2048, max_num_seqs=16, weight_bytes=26371099197)
+    )
+
+    assert plan.blocks == 101
+    assert plan.blocks == pytest.approx(102, rel=0.02)
+    assert plan.cached_tokens == pytest.approx(13_056, rel=0.02)
+
+
+def test_the_published_layout_of_e2b_on_four_chips() -> None:
+    """Gemma 4 E2B on v6e-4 with an fp8 cache at 0.40: the published number of blocks, and where
+    its other figures contradict it.
+
+    Published (a practitioner's report, vLLM 0.23.1rc1.dev667): 18,523 blocks of shape
+    (32, 4, 4, 256), "each handles 16 tokens", "296,368 tokens"; per chip 2.39 GiB of weights,
+    12.53 GiB of KV cache, 16.33 GiB of workspace, of 31.25 GiB.
+    """
+    plan = planned(
+        request(
+            "E2B", kv_cache_dtype="fp8", gpu_memory_utilization=0.40, max_num_seqs=256,
+            max_num_batched_tokens=4096,
+        )
+    )  # fmt: skip
+
+    # Three blocks fewer: the older runtime reported 5 MB more per chip.
+    assert plan.blocks == pytest.approx(18_523, abs=3)
+    assert plan.hbm_bytes / _GIB == pytest.approx(31.25, abs=0.01)
+    # The shape says 32 tokens a block; 296,368 is 18,523 x 16, half of what fits.
+    assert plan.block_size == 32
+    assert plan.cached_tokens == pytest.approx(2 * 296_368, rel=0.001)
+    # 18,523 such blocks take 10.17 GiB. With 12.53 GiB, weights and cache would be 14.92 GiB,
+    # and 0.40 of 31.25 GiB is 12.50 GiB: the 12.53 GiB are both together.
+    assert plan.kv_bytes / _GIB == pytest.approx(10.17, abs=0.01)
+    assert (plan.weight_bytes + plan.kv_bytes) / _GIB == pytest.approx(12.53, rel=0.02)
+    # Beside 2.39 GiB of weights, 0.40 would leave 18,400 blocks only.
+    assert plan.weight_bytes / _GIB == pytest.approx(2.32, abs=0.005)
+    assert (0.40 * 31.25 - 2.39) * _GIB / (plan.kv_bytes / plan.blocks) < 18_410
+
+
+@pytest.mark.parametrize("short", MODELS)
+def test_the_shape_gives_the_parameters(short: str) -> None:
+    """The parameters counted from the shape are the published number, to the last one."""
+    assert text_parameters(model(short)) == model(short).text_params
+
+
+@pytest.mark.parametrize(
+    ("short", "sixteen", "eight"),
+    [
+        ("E2B", (18432, 18432, 18432), (18432, 18432, 18432)),
+        ("E4B", (57344, 28672, 28672), (28672, 28672, 28672)),
+        ("12B", (344064, 98304, 57344), (180224, 57344, 57344)),
+        ("26B", (225280, 61440, 35840), (112640, 35840, 35840)),
+        ("31B", (901120, 225280, 122880), (450560, 122880, 71680)),
+        ("Gemma 3 1B", (26624, 26624, 26624), (26624, 26624, 26624)),
+        ("Gemma 3 4B", (139264, 34816, 34816), (69632, 34816, 34816)),
+        ("Gemma 3 12B", (393216, 98304, 49152), (196608, 49152, 49152)),
+        ("Gemma 3 27B", (507904, 126976, 63488), (253952, 63488, 31744)),
+        ("Llama", (131072, 32768, 16384), (65536, 16384, 16384)),
+        ("Qwen3 8B", (147456, 36864, 18432), (73728, 18432, 18432)),
+        ("Qwen3 32B", (262144, 65536, 32768), (131072, 32768, 32768)),
+        ("Qwen3 30B", (98304, 24576, 24576), (49152, 24576, 24576)),
+    ],
+)
+def test_bytes_per_token(short: str, sixteen: tuple[int, ...], eight: tuple[int, ...]) -> None:
+    """Bytes of one token on one of 1, 4 and 8 chips, with a cache of 16 and of 8 bits."""
+    row = model(short)
+
+    assert tuple(kv_bytes_per_token(row, tp, "bfloat16") for tp in (1, 4, 8)) == sixteen
+    assert tuple(kv_bytes_per_token(row, tp, "fp8") for tp in (1, 4, 8)) == eight
+
+
+def test_bytes_per_token_of_narrow_heads() -> None:
+    """Heads of 64 keep K beside V in one row of 128, and heads are packed, not halves of them."""
+    assert kv_bytes_per_token(model("SmolLM2"), 1, "bfloat16") == 30720
+    assert kv_bytes_per_token(model("SmolLM2"), 1, "fp8") == 15360
