@@ -1,0 +1,38 @@
+"""`tpuflex cost`: what a stack costs."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation, stack_name
+
+
+@click.command()
+@click.option(
+    "--tokens-per-second",
+    type=click.FloatRange(min=0, min_open=True, max=1e12),
+    metavar="N",
+    help="Throughput that you measured or assume, for the price of a million tokens.",
+)
+@click.option(
+    "--busy",
+    type=click.FloatRange(min=0, min_open=True, max=100),
+    default=100.0,
+    show_default=True,
+    metavar="PERCENT",
+    help="Share of the time with that throughput; the rest is idle and paid as well.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def cost(invocation: Invocation, tokens_per_second: float | None, busy: float) -> None:
+    """Show what the stack costs per hour, run, day and million tokens.
+
+    Needs no cloud. Chips are billed while the slice exists, whether or not it serves. The price of
+    a million tokens is that of your own throughput, and beside it the least that arithmetic
+    allows; a throughput above the ceiling of the chips is flagged.
+    """
+    from tpuflex.cli.steps.cost import run_cost_report
+
+    run_cost_report(invocation, tokens_per_second, busy / 100)

@@ -1,0 +1,115 @@
+"""The steps of `tpuflex cost`: the stack's figures as text, or as one document."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import chain
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.figures import dollars, money, show_sources
+from tpuflex.duration import format_duration
+from tpuflex.planning.claims import Contradiction, price_contradictions
+from tpuflex.planning.figure import SourceList
+from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost
+from tpuflex.planning.token_cost import Throughput, TokenPrices, token_prices
+
+if TYPE_CHECKING:
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.settings.model import StackSettings
+
+
+def run_cost_report(invocation: Invocation, tokens_per_second: float | None, busy: float) -> None:
+    """Show what the stack costs.
+
+    Args:
+        invocation: the command.
+        tokens_per_second: throughput for the price of a million tokens; None if none was given.
+        busy: share of the time with that throughput.
+
+    Raises:
+        NotFoundError: no project, or no such stack.
+        SettingsError: the stack file is wrong.
+    """
+    stack = invocation.open_stack(deploying=False)
+    settings, output = stack.settings, invocation.output
+    if stack.embedded:
+        output.document({"stack": stack.name, "cloud": "embedded", "cost": None, "free": True})
+        output.result(f"Stack {stack.name} is free: nothing leaves this machine.")
+        return
+    usage = usage_of(settings)
+    cost = stack_cost(usage)
+    given = None if tokens_per_second is None else Throughput(tokens_per_second, busy)
+    tokens = token_prices(usage.accelerator, usage.weights, cost.per_hour, given)
+    claims = tuple(price_contradictions(usage.accelerator, cost.per_hour))
+    output.document(
+        {
+            "stack": stack.name,
+            "cloud": settings.cloud,
+            "accelerator_type": usage.accelerator.name,
+            "region": usage.region,
+            "free": False,
+            "cost": cost.to_json(),
+            "tokens": tokens.to_json(),
+            "contradictions": [claim.to_json() for claim in claims],
+        }
+    )
+    sources = SourceList()
+    output.heading(f"Stack {stack.name}: {usage.accelerator.name} in {usage.region}, Flex-start")
+    output.facts(chain(_facts(usage, cost, sources), _token_facts(tokens, sources)))
+    _show_claims(invocation, claims, sources)
+    show_sources(output, sources)
+
+
+def usage_of(settings: StackSettings) -> Usage:
+    """What the stack of ``settings`` buys."""
+    from tpuflex.catalog.catalog import builtin
+
+    catalog = builtin()
+    accelerator = catalog.accelerators[settings.slice.accelerator_type]
+    return Usage(
+        accelerator=accelerator,
+        price=catalog.price(accelerator.generation, settings.slice.region),
+        region=settings.slice.region,
+        run=settings.slice.max_run_duration,
+        renew_before=settings.slice.renew_before,
+        egress=settings.network.egress,
+        weights=catalog.model(settings.model.name),
+    )
+
+
+def _facts(usage: Usage, cost: StackCost, sources: SourceList) -> Iterator[tuple[str, str]]:
+    duration = format_duration(usage.run)
+    yield "chips", money(cost.per_hour, sources)
+    yield "run", f"at most {money(cost.per_run, sources)}: then Google deletes the slice"
+    yield "day", money(cost.per_day, sources)
+    if cost.per_day_renewed is not None:
+        yield "renewed", f"at most {money(cost.per_day_renewed, sources)}"
+    else:
+        yield "renewed", f"no: a run ends after {duration}, and nothing is bought again unasked"
+    yield "idle", f"{dollars(cost.per_hour.value)} per hour all the same, booting included"
+    yield "weights", money(cost.weights_per_day, sources)
+    yield "network", money(cost.network_per_day, sources)
+    yield "between runs", f"{money(cost.between_runs_per_day, sources)}, until `tpuflex down`"
+    yield "not counted", "traffic, logs, secrets, images in Artifact Registry"
+
+
+def _token_facts(tokens: TokenPrices, sources: SourceList) -> Iterator[tuple[str, str]]:
+    ceiling = tokens.ceiling.value
+    shown = "not known" if ceiling is None else f"{ceiling:,} tokens/s"
+    references = sources.references(tokens.ceiling.sources)
+    yield "ceiling", f"{shown} {references} ({tokens.ceiling.basis})"
+    yield "tokens", f"no less than {money(tokens.least, sources)}"
+    if tokens.given is not None:
+        yield "yours", money(tokens.given, sources)
+    if tokens.judgement is not None and tokens.judgement.text:
+        yield "FLAGGED", tokens.judgement.text
+
+
+def _show_claims(
+    invocation: Invocation, claims: tuple[Contradiction, ...], sources: SourceList
+) -> None:
+    output = invocation.output
+    if claims:
+        output.result("\nPublished, and contradicted:")
+    for claim in claims:
+        output.result(f"  {claim.text} {sources.references(claim.sources)}")

@@ -1,0 +1,64 @@
+"""Figures that say where they come from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from decimal import Decimal
+
+from tpuflex.catalog.rows import Source
+
+
+@dataclass(frozen=True, slots=True)
+class Figure:
+    """One number of an answer.
+
+    Attributes:
+        value: the number; None when it is not known.
+        unit: its unit, such as ``USD per hour``.
+        basis: how it came about, in words: what was multiplied, read, or assumed.
+        sources: where its inputs come from; empty only for what was asked for.
+    """
+
+    value: Decimal | int | float | None
+    unit: str
+    basis: str
+    sources: tuple[Source, ...] = ()
+
+    def to_json(self) -> dict[str, object]:
+        """The figure in a JSON document, with its sources in full."""
+        number = float(self.value) if isinstance(self.value, Decimal) else self.value
+        return {
+            "value": number,
+            "unit": self.unit,
+            "basis": self.basis,
+            "sources": [source_json(source) for source in self.sources],
+        }
+
+
+def source_json(source: Source) -> dict[str, str]:
+    """A source in a JSON document."""
+    return {"where": source.where, "date": source.date.isoformat()}
+
+
+def distinct(sources: Iterable[Source]) -> tuple[Source, ...]:
+    """``sources`` without repetitions, in their order."""
+    return tuple(dict.fromkeys(sources))
+
+
+@dataclass(slots=True)
+class SourceList:
+    """Numbers the sources of a text, for references such as ``[2]``."""
+
+    _numbers: dict[Source, int] = field(default_factory=dict)
+
+    def references(self, sources: Iterable[Source]) -> str:
+        """The references to ``sources``, each numbered at its first use; empty for none."""
+        numbers = [
+            self._numbers.setdefault(source, len(self._numbers) + 1) for source in distinct(sources)
+        ]
+        return "".join(f"[{number}]" for number in numbers)
+
+    def lines(self) -> list[str]:
+        """The list that the references point to."""
+        return [f"[{n}] {s.where} ({s.date})" for s, n in self._numbers.items()]

@@ -1,0 +1,170 @@
+"""Whether a time to the first token can be reached: by arithmetic, or by what was published.
+
+Nothing is predicted. A target below the arithmetic bound cannot be met; one that a published
+measurement meets under at least the same load was met there; everything else is not known. A
+measurement whose prompts cannot have been computed proves nothing about prompts that are new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+from tpuflex.planning.anchors import Anchor, anchors_of
+from tpuflex.planning.figure import Figure
+from tpuflex.planning.throughput import first_token_bound, judge
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.rows import Accelerator, Model, Source
+
+#: ``impossible``: arithmetic forbids it. ``missed``, ``met``: a published measurement says so.
+FirstTokenVerdict = Literal["met", "missed", "impossible", "not_known", "not_asked"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Load:
+    """What the server has to do.
+
+    Attributes:
+        context: tokens of the longest sequence; the prompt is taken to be as long.
+        concurrency: sequences at once.
+    """
+
+    context: int
+    concurrency: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FirstToken:
+    """What is known of the time to the first token.
+
+    Attributes:
+        verdict: whether the target can be met.
+        text: why, in a sentence.
+        sources: where the reason comes from.
+        alone: least seconds for one request that nothing delays.
+        burst: least mean seconds if all arrive at once.
+    """
+
+    verdict: FirstTokenVerdict
+    text: str
+    sources: tuple[Source, ...]
+    alone: Figure
+    burst: Figure
+
+
+def judge_first_token(
+    model: Model, accelerator: Accelerator, load: Load, target: float | None
+) -> FirstToken:
+    """What is known of the time to the first token of ``model`` on ``accelerator``.
+
+    Args:
+        model: the model.
+        accelerator: the chips.
+        load: what it has to do.
+        target: seconds within which the first token is wanted; None when that does not matter.
+    """
+    alone, burst = _bounds(model, accelerator, load)
+    verdict, text, sources = _verdict(model, accelerator, load, target, alone)
+    return FirstToken(verdict=verdict, text=text, sources=sources, alone=alone, burst=burst)
+
+
+def is_credible(anchor: Anchor, model: Model, accelerator: Accelerator) -> bool:
+    """Whether the chips can have computed the prompts that ``anchor`` counts."""
+    rate = anchor.prompt_tokens_per_second
+    return rate is None or judge(model, accelerator, rate).verdict == "possible"
+
+
+def _bounds(model: Model, accelerator: Accelerator, load: Load) -> tuple[Figure, Figure]:
+    sources = (model.source, accelerator.source)
+    bound = first_token_bound(model, accelerator, load.context, load.concurrency)
+    if bound is None:
+        unknown = Figure(None, "seconds", f"the peak of {accelerator.name} is not known", sources)
+        return unknown, unknown
+    words = f"arithmetic lower bound: {load.context:,} prompt tokens at peak, none cached"
+    return (
+        Figure(round(bound.alone, 4), "seconds", f"{words}, one request alone", sources),
+        Figure(
+            round(bound.burst_mean, 4),
+            "seconds",
+            f"{words}, mean of {load.concurrency:,} that arrive at once",
+            sources,
+        ),
+    )
+
+
+def _verdict(
+    model: Model, accelerator: Accelerator, load: Load, target: float | None, alone: Figure
+) -> tuple[FirstTokenVerdict, str, tuple[Source, ...]]:
+    if target is None:
+        return "not_asked", "", ()
+    if alone.value is not None and alone.value > target:
+        text = (
+            f"a prompt of {load.context:,} tokens takes at least {alone.value:.2f} s at the peak of"
+            f" {accelerator.name}"
+        )
+        return "impossible", text, alone.sources
+    rows = [row for row in anchors_of(model.name, accelerator.name) if row.ttft_seconds is not None]
+    credible = [row for row in rows if is_credible(row, model, accelerator)]
+    met = _first(row for row in credible if _as_hard(row, load) and _ttft(row) <= target)
+    if met is not None:
+        return "met", f"published: {describe(met)}", (met.source,)
+    missed = _first(row for row in rows if _as_easy(row, load) and _ttft(row) > target)
+    if missed is not None:
+        return "missed", f"published: {describe(missed)}", (missed.source,)
+    if (near := _nearest(rows, load)) is not None:
+        return (
+            "not_known",
+            f"published: {describe(near)}{_doubt(near, model, accelerator)}",
+            (near.source,),
+        )
+    return "not_known", "nothing was published, and arithmetic does not forbid it", alone.sources
+
+
+def _doubt(anchor: Anchor, model: Model, accelerator: Accelerator) -> str:
+    rate = anchor.prompt_tokens_per_second
+    if rate is None or is_credible(anchor, model, accelerator):
+        return ""
+    return f"; but its {judge(model, accelerator, rate).text}, so its prompts were not all computed"
+
+
+def describe(anchor: Anchor) -> str:
+    """A published time to the first token, with what it was measured under."""
+    requests = "1 request" if anchor.concurrency == 1 else f"{anchor.concurrency or 0:,} requests"
+    prompt = "" if anchor.context is None else f" of {anchor.context:,} tokens"
+    return f"{_ttft(anchor):.3g} s with {requests}{prompt} at once ({anchor.setup})"
+
+
+def _ttft(anchor: Anchor) -> float:
+    if anchor.ttft_seconds is None:
+        raise ValueError("the anchor has no time to the first token")
+    return anchor.ttft_seconds
+
+
+def _as_hard(anchor: Anchor, load: Load) -> bool:
+    """Whether the anchor's load is at least ``load``."""
+    if anchor.concurrency is None or anchor.context is None:
+        return False
+    return anchor.concurrency >= load.concurrency and anchor.context >= load.context
+
+
+def _as_easy(anchor: Anchor, load: Load) -> bool:
+    """Whether the anchor's load is at most ``load``."""
+    if anchor.concurrency is None or anchor.context is None:
+        return False
+    return anchor.concurrency <= load.concurrency and anchor.context <= load.context
+
+
+def _first(anchors: Iterable[Anchor]) -> Anchor | None:
+    return next(iter(anchors), None)
+
+
+def _nearest(anchors: Iterable[Anchor], load: Load) -> Anchor | None:
+    """The anchor with the least concurrency that is at least ``load``'s, or the highest one."""
+    rows = sorted(
+        (row for row in anchors if row.concurrency is not None),
+        key=lambda row: (row.concurrency or 0, abs((row.context or load.context) - load.context)),
+    )
+    above = (row for row in rows if (row.concurrency or 0) >= load.concurrency)
+    return _first(above) or (rows[-1] if rows else None)

@@ -1,0 +1,69 @@
+"""Prices of what a stack uses beside chips: storage of the weights, DNS zones, NAT.
+
+Rows with a source and a date each. A region without a row has no price here; none is guessed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+
+from tpuflex.catalog.rows import Source
+
+GIB = 2**30
+
+
+@dataclass(frozen=True, slots=True)
+class Rate:
+    """A price per hour.
+
+    Attributes:
+        usd_per_hour: US dollars for one unit during one hour.
+        unit: what is paid for.
+        source: where the price was read.
+    """
+
+    usd_per_hour: Decimal
+    unit: str
+    source: Source
+
+
+def _storage(usd_per_hour: str, where: str, read: date) -> Rate:
+    return Rate(Decimal(usd_per_hour), "GiB of standard storage", Source(where=where, date=read))
+
+
+#: Standard storage in one region (https://cloud.google.com/storage/pricing).
+STORAGE: dict[str, Rate] = {
+    "us-central1": _storage(
+        "0.000027397", "https://cloud.google.com/storage/pricing, region Iowa", date(2026, 9, 20)
+    ),
+    "europe-west4": _storage(
+        "0.000027397",
+        "https://cloud.google.com/storage/pricing, region Netherlands (a public cost note)",
+        date(2026, 8, 31),
+    ),
+    "us-east5": _storage(
+        "0.000027397",
+        "https://cloud.google.com/storage/pricing, archived: Columbus, $0.020 per GB and month",
+        date(2022, 12, 30),
+    ),
+}
+
+#: A private DNS zone; `egress: google` has three, which lead Google's names to its private range.
+DNS_ZONE = Rate(
+    Decimal("0.000273973"),
+    "private DNS zone",
+    Source(where="https://cloud.google.com/dns/pricing", date=date(2026, 9, 20)),
+)
+DNS_ZONES = 3
+
+_NAT = Source(
+    where="https://cloud.google.com/nat/pricing and https://cloud.google.com/vpc/network-pricing"
+    " (a public cost note)",
+    date=date(2026, 10, 16),
+)
+#: Cloud NAT for one virtual machine; what passes through it is $0.045 per GiB on top.
+NAT_PER_HOST = Rate(Decimal("0.0014"), "virtual machine behind NAT", _NAT)
+#: An external address of the gateway; it needs at least one.
+NAT_ADDRESS = Rate(Decimal("0.005"), "external address of NAT", _NAT)

@@ -1,0 +1,200 @@
+"""What a stack costs per hour, run and day, as figures with their sources.
+
+Chips are billed while the slice exists, whether or not it serves. What is not known here is None:
+traffic out of the region, logs, and images in Artifact Registry come on top of everything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
+
+from tpuflex.planning.figure import Figure, distinct
+from tpuflex.planning.rates import (
+    DNS_ZONE,
+    DNS_ZONES,
+    GIB,
+    NAT_ADDRESS,
+    NAT_PER_HOST,
+    STORAGE,
+)
+from tpuflex.planning.throughput import BF16_BYTES
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.rows import Accelerator, Model, Price
+
+_DAY = Decimal(24)
+_HOURLY = "USD per hour"
+_DAILY = "USD per day"
+
+
+def chips_for(usd_per_chip_hour: Decimal, chips: int, hours: Decimal) -> Decimal:
+    """What ``chips`` cost for ``hours``, in US dollars."""
+    return usd_per_chip_hour * chips * hours
+
+
+def renewed_chip_hours(hours: Decimal, run: timedelta, overlap: timedelta) -> Decimal:
+    """Hours of slices that are billed for ``hours`` in service, if each run overlaps the next.
+
+    Args:
+        hours: hours in service.
+        run: length of a run.
+        overlap: how long the old slice and the new one exist together.
+
+    Raises:
+        ValueError: a run is not longer than the overlap, so that it would never be alone.
+    """
+    if overlap >= run:
+        raise ValueError("a run has to be longer than the overlap")
+    return hours * _hours(run) / (_hours(run) - _hours(overlap))
+
+
+def stored_bytes(model: Model) -> int:
+    """Bytes of the model's weights in bfloat16, at least: a checkpoint may hold parts that are not
+    loaded, such as an audio tower."""
+    return BF16_BYTES * (model.text_params + (model.vision_params or 0))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Usage:
+    """What is bought, and for how long.
+
+    Attributes:
+        accelerator: the slice.
+        price: price of its chips; None where there is no row.
+        region: where chips and weights are.
+        run: how long a run lasts.
+        renew_before: how long before its end the next run is planned; None when it is not renewed.
+        egress: how the hosts reach out.
+        weights: the model whose weights are stored; None when its size is not known.
+    """
+
+    accelerator: Accelerator
+    price: Price | None
+    region: str
+    run: timedelta
+    renew_before: timedelta | None = None
+    egress: Literal["google", "internet"] = "google"
+    weights: Model | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StackCost:
+    """The costs of one stack; a value of None is not known.
+
+    Attributes:
+        per_hour: chips per hour.
+        per_run: chips for one run.
+        per_day: chips for a day in service, without overlap.
+        per_day_renewed: the same with the longest overlap of each renewal; None when runs are not
+            renewed.
+        weights_per_day: storage of the weights.
+        network_per_day: DNS zones or NAT.
+        between_runs_per_day: what is paid while there is no slice, until `down`.
+    """
+
+    per_hour: Figure
+    per_run: Figure
+    per_day: Figure
+    per_day_renewed: Figure | None
+    weights_per_day: Figure
+    network_per_day: Figure
+    between_runs_per_day: Figure
+
+    def to_json(self) -> dict[str, object]:
+        """The costs in a JSON document."""
+        renewed = None if self.per_day_renewed is None else self.per_day_renewed.to_json()
+        return {
+            "per_hour": self.per_hour.to_json(),
+            "per_run": self.per_run.to_json(),
+            "per_day": self.per_day.to_json(),
+            "per_day_renewed": renewed,
+            "weights_per_day": self.weights_per_day.to_json(),
+            "network_per_day": self.network_per_day.to_json(),
+            "between_runs_per_day": self.between_runs_per_day.to_json(),
+        }
+
+
+def hourly(accelerator: Accelerator, price: Price | None, region: str) -> Figure:
+    """The price of a slice per hour."""
+    if price is None:
+        return Figure(None, _HOURLY, f"no price of {accelerator.generation} in {region} is known")
+    if price.usd_per_chip_hour is None:
+        return Figure(None, _HOURLY, f"the price in {region} was not read", (price.source,))
+    chips = "1 chip" if accelerator.chips == 1 else f"{accelerator.chips} chips"
+    return Figure(
+        chips_for(price.usd_per_chip_hour, accelerator.chips, Decimal(1)),
+        _HOURLY,
+        f"{chips} at ${price.usd_per_chip_hour} in {region}",
+        (price.source,),
+    )
+
+
+def stack_cost(usage: Usage) -> StackCost:
+    """The costs of ``usage``."""
+    per_hour = hourly(usage.accelerator, usage.price, usage.region)
+    weights, network = _weights(usage), _network(usage)
+    idle = (weights, network)
+    return StackCost(
+        per_hour=per_hour,
+        per_run=_for_hours(per_hour, _hours(usage.run), "USD per run"),
+        per_day=_for_hours(per_hour, _DAY, _DAILY),
+        per_day_renewed=_renewed(usage, per_hour),
+        weights_per_day=weights,
+        network_per_day=network,
+        between_runs_per_day=Figure(
+            sum((Decimal(str(figure.value or 0)) for figure in idle), Decimal(0)),
+            _DAILY,
+            "DNS zones or NAT, and the weights" + ("" if weights.value else " (not known)"),
+            distinct(source for figure in idle for source in figure.sources),
+        ),
+    )
+
+
+def _renewed(usage: Usage, per_hour: Figure) -> Figure | None:
+    overlap = usage.renew_before
+    if overlap is None or overlap >= usage.run:
+        return None
+    hours = renewed_chip_hours(_DAY, usage.run, overlap)
+    words = f": each run overlaps the next by at most {_hours(overlap):g} h"
+    return _for_hours(per_hour, hours, _DAILY, words)
+
+
+def _for_hours(per_hour: Figure, hours: Decimal, unit: str, words: str = "") -> Figure:
+    if per_hour.value is None:
+        return Figure(None, unit, per_hour.basis, per_hour.sources)
+    amount = Decimal(str(per_hour.value)) * hours
+    return Figure(amount, unit, f"{hours:.4g} h at ${per_hour.value:.2f}{words}", per_hour.sources)
+
+
+def _weights(usage: Usage) -> Figure:
+    model, rate = usage.weights, STORAGE.get(usage.region)
+    if model is None:
+        return Figure(None, _DAILY, "the size of the weights is not known")
+    size = Decimal(stored_bytes(model)) / GIB
+    if rate is None:
+        words = f"{size:.1f} GiB; the price of storage in {usage.region} was not read"
+        return Figure(None, _DAILY, words, (model.source,))
+    return Figure(
+        size * rate.usd_per_hour * _DAY,
+        _DAILY,
+        f"at least {size:.1f} GiB at ${rate.usd_per_hour} per GiB and hour",
+        (rate.source, model.source),
+    )
+
+
+def _network(usage: Usage) -> Figure:
+    if usage.egress == "google":
+        amount = DNS_ZONES * DNS_ZONE.usd_per_hour * _DAY
+        words = f"{DNS_ZONES} private DNS zones at ${DNS_ZONE.usd_per_hour} per hour"
+        return Figure(amount, _DAILY, words, (DNS_ZONE.source,))
+    hosts = usage.accelerator.hosts
+    amount = (hosts * NAT_PER_HOST.usd_per_hour + NAT_ADDRESS.usd_per_hour) * _DAY
+    words = f"NAT for {hosts} host(s) and one address, without $0.045 per GiB of traffic"
+    return Figure(amount, _DAILY, words, (NAT_PER_HOST.source,))
+
+
+def _hours(duration: timedelta) -> Decimal:
+    return Decimal(int(duration.total_seconds())) / 3600

@@ -1,0 +1,170 @@
+"""What chips can compute at most: ceilings that no server passes, and claims held against them.
+
+Three bounds, all from peak figures of the accelerator and the shape of the model. They leave out
+attention, collectives and sampling, so a server reaches less; none of them is a prediction.
+
+* arithmetic: a token costs two FLOP for each parameter that it is multiplied with
+  (https://arxiv.org/abs/2001.08361, section 2.1);
+* bandwidth: a decoding step reads the parameters in use, and the KV cache of each sequence, once;
+* time to first token: the prompt's FLOP at peak, or one reading of the weights if that is longer.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.rows import Accelerator, Model
+
+#: Bytes of a weight or of a cached number in bfloat16.
+BF16_BYTES = 2
+_FLOP_PER_PARAMETER = 2
+#: Share of the arithmetic ceiling from which a claim is not believed: attention, collectives,
+#: normalisation and sampling are not in the ceiling. A judgement, not a measured limit.
+CREDIBLE_SHARE = 0.9
+
+#: ``impossible``: above what the chips can compute at peak. ``not_credible``: so near to it that
+#: nothing is left for what the ceiling does not count.
+Verdict = Literal["possible", "not_credible", "impossible"]
+
+
+def active_params(model: Model) -> int:
+    """Parameters that one token is multiplied with, the output head among them.
+
+    Experts that the token does not pass through are left out, and so are the tables of per-layer
+    embeddings, from which a row is looked up.
+    """
+    if model.active_params is not None and not model.experts:
+        return model.active_params  # of a row that does not describe its experts
+    idle = model.experts - model.experts_per_token
+    idle_experts = model.layers * idle * 3 * model.hidden_size * model.expert_size
+    tables = model.vocab_size * model.per_layer_embedding * model.layers
+    lookup = 0 if model.tied_embeddings else model.vocab_size * model.hidden_size
+    return model.text_params - idle_experts - tables - lookup
+
+
+def prompt_params(model: Model) -> int:
+    """Parameters that each token of a prompt is multiplied with: without the output head, which
+    only the last one needs."""
+    return active_params(model) - model.vocab_size * model.hidden_size
+
+
+def peak_flops(accelerator: Accelerator) -> float | None:
+    """Peak of the whole slice in bfloat16, FLOP/s; None when it is not known."""
+    if accelerator.bf16_tflops is None:
+        return None
+    return accelerator.chips * accelerator.bf16_tflops * 1e12
+
+
+def arithmetic_ceiling(model: Model, accelerator: Accelerator) -> float | None:
+    """Tokens per second that the slice computes at peak, at two FLOP per active parameter; None
+    when its peak is not known."""
+    peak = peak_flops(accelerator)
+    return None if peak is None else peak / (_FLOP_PER_PARAMETER * active_params(model))
+
+
+def prompt_ceiling(model: Model, accelerator: Accelerator) -> float | None:
+    """Prompt tokens per second that the slice computes at peak if the output head is left out: the
+    highest number that arithmetic allows."""
+    peak = peak_flops(accelerator)
+    return None if peak is None else peak / (_FLOP_PER_PARAMETER * prompt_params(model))
+
+
+def kv_bytes_read(model: Model, chips: int, context: int, itemsize: int = BF16_BYTES) -> int:
+    """Bytes of KV cache that one decoding step reads per chip for a sequence of ``context`` tokens,
+    at least: without padding, within the window, each cache once."""
+    owning = model.layers - model.kv_shared_layers
+    full = owning if model.full_attention_every is None else owning // model.full_attention_every
+    within = context if model.window is None else min(context, model.window)
+    token = _cached_numbers(
+        model.global_kv_heads or model.kv_heads, model.global_head_dim or model.head_dim, chips
+    )
+    window_token = _cached_numbers(model.kv_heads, model.head_dim, chips)
+    return itemsize * (full * context * token + (owning - full) * within * window_token)
+
+
+def _cached_numbers(heads: int, width: int, chips: int) -> int:
+    """Numbers that a layer keeps per token and chip: keys and values."""
+    return 2 * math.ceil(heads / chips) * width
+
+
+def decode_ceiling(
+    model: Model, accelerator: Accelerator, sequences: int, context: int, kv_itemsize: int
+) -> float | None:
+    """Output tokens per second of ``sequences`` together, each with ``context`` tokens in the
+    cache, at the bandwidth of the memory or at peak arithmetic, whichever is lower; None when one
+    of the two is not known."""
+    compute = arithmetic_ceiling(model, accelerator)
+    if compute is None or accelerator.hbm_gbps is None:
+        return None
+    chips = accelerator.chips
+    weights = BF16_BYTES * active_params(model) / chips
+    cache = sequences * kv_bytes_read(model, chips, context, kv_itemsize)
+    return min(compute, sequences * accelerator.hbm_gbps * 1e9 / (weights + cache))
+
+
+@dataclass(frozen=True, slots=True)
+class FirstTokenBound:
+    """The least time to the first token that arithmetic allows, in seconds.
+
+    Attributes:
+        alone: of one request that nothing else delays.
+        burst_mean: mean over all requests if they arrive at once and are computed one after the
+            other, in the best order for the mean when they are equally long.
+    """
+
+    alone: float
+    burst_mean: float
+
+
+def first_token_bound(
+    model: Model, accelerator: Accelerator, prompt: int, concurrency: int
+) -> FirstTokenBound | None:
+    """The least time to the first token for prompts of ``prompt`` tokens, none of which is in the
+    prefix cache; None when the peak of the chips is not known."""
+    ceiling = prompt_ceiling(model, accelerator)
+    if ceiling is None:
+        return None
+    compute = prompt / ceiling
+    reading = 0.0
+    if accelerator.hbm_gbps is not None:
+        reading = (
+            BF16_BYTES * prompt_params(model) / accelerator.chips / (accelerator.hbm_gbps * 1e9)
+        )
+    alone = max(compute, reading)
+    return FirstTokenBound(alone, max(alone, compute * (concurrency + 1) / 2))
+
+
+@dataclass(frozen=True, slots=True)
+class Judgement:
+    """A claimed throughput beside the ceiling.
+
+    Attributes:
+        verdict: what the arithmetic says of it.
+        share: the claim as a share of the arithmetic ceiling; None when that is not known.
+        text: the verdict in a sentence; empty when the claim is possible.
+    """
+
+    verdict: Verdict
+    share: float | None
+    text: str = ""
+
+
+def judge(model: Model, accelerator: Accelerator, tokens_per_second: float) -> Judgement:
+    """Hold a claim about computed tokens against the ceiling of ``accelerator``."""
+    ceiling = arithmetic_ceiling(model, accelerator)
+    highest = prompt_ceiling(model, accelerator)
+    if ceiling is None or highest is None:
+        return Judgement("possible", None)
+    share = tokens_per_second / ceiling
+    claim = f"{tokens_per_second:,.0f} tokens/s is {share:.0%} of the arithmetic ceiling"
+    limit = f"{ceiling:,.0f} on {accelerator.name} at peak"
+    if tokens_per_second > highest:
+        text = f"{claim} ({limit}): the chips cannot compute that many"
+        return Judgement("impossible", share, text)
+    if share >= CREDIBLE_SHARE:
+        text = f"{claim} ({limit}), which counts neither attention nor overhead: not credible"
+        return Judgement("not_credible", share, text)
+    return Judgement("possible", share)

@@ -1,0 +1,112 @@
+"""What a million tokens cost: at a throughput that somebody names, and at the least possible."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from tpuflex.planning.figure import Figure, distinct
+from tpuflex.planning.throughput import Judgement, arithmetic_ceiling, judge
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.rows import Accelerator, Model, Source
+
+_MILLION = 1_000_000
+_PER_MILLION = "USD per million tokens"
+_CEILING = "arithmetic ceiling: peak bfloat16 at 2 FLOP per active parameter"
+
+
+@dataclass(frozen=True, slots=True)
+class Throughput:
+    """A throughput that somebody measured or assumes.
+
+    Attributes:
+        tokens_per_second: tokens per second while there is work.
+        busy: share of the time in which there is work, above 0 and at most 1; the rest is idle and
+            paid as well.
+    """
+
+    tokens_per_second: float
+    busy: float = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class TokenPrices:
+    """What a million tokens cost.
+
+    Attributes:
+        ceiling: tokens per second that the chips compute at peak.
+        least: price at that ceiling, busy all the time: no less than this.
+        given: price at the throughput that was given; None when none was.
+        judgement: that throughput beside the ceiling; None when one of them is missing.
+    """
+
+    ceiling: Figure
+    least: Figure
+    given: Figure | None
+    judgement: Judgement | None
+
+    def to_json(self) -> dict[str, object]:
+        """The prices in a JSON document."""
+        return {
+            "arithmetic_ceiling": self.ceiling.to_json(),
+            "least_per_million": self.least.to_json(),
+            "per_million": None if self.given is None else self.given.to_json(),
+            "verdict": None if self.judgement is None else self.judgement.verdict,
+            "flag": "" if self.judgement is None else self.judgement.text,
+        }
+
+
+def usd_per_million(per_hour: Decimal, throughput: Throughput) -> Decimal:
+    """US dollars per million tokens, if ``per_hour`` is paid at all hours."""
+    rate = Decimal(str(throughput.tokens_per_second)) * Decimal(str(throughput.busy))
+    return per_hour * _MILLION / (rate * 3600)
+
+
+def token_prices(
+    accelerator: Accelerator,
+    model: Model | None,
+    per_hour: Figure,
+    given: Throughput | None = None,
+) -> TokenPrices:
+    """What a million tokens of ``model`` cost on ``accelerator`` at ``per_hour``.
+
+    Args:
+        accelerator: the chips.
+        model: the model; None when it is not in the catalog, and nothing is known of its ceiling.
+        per_hour: price of the chips.
+        given: the throughput to compute with beside the ceiling.
+    """
+    if model is None:
+        unknown = Figure(None, "tokens per second", "the model is not in the catalog")
+        least = Figure(None, _PER_MILLION, "the model is not in the catalog")
+        return TokenPrices(unknown, least, _price(per_hour, given), None)
+    rate = arithmetic_ceiling(model, accelerator)
+    sources = (model.source, accelerator.source)
+    ceiling = Figure(rate and round(rate), "tokens per second", _CEILING, sources)
+    return TokenPrices(
+        ceiling=ceiling,
+        least=_least(per_hour, rate, sources),
+        given=_price(per_hour, given),
+        judgement=None if given is None else judge(model, accelerator, given.tokens_per_second),
+    )
+
+
+def _least(per_hour: Figure, rate: float | None, sources: tuple[Source, ...]) -> Figure:
+    known = distinct((*per_hour.sources, *sources))
+    if per_hour.value is None or rate is None:
+        return Figure(None, _PER_MILLION, "the price or the peak is not known", known)
+    amount = usd_per_million(Decimal(str(per_hour.value)), Throughput(rate))
+    words = "at the arithmetic ceiling, busy all the time: no less than this"
+    return Figure(round(amount, 6), _PER_MILLION, words, known)
+
+
+def _price(per_hour: Figure, given: Throughput | None) -> Figure | None:
+    if given is None:
+        return None
+    if per_hour.value is None:
+        return Figure(None, _PER_MILLION, per_hour.basis, per_hour.sources)
+    words = f"{given.tokens_per_second:,.6g} tokens/s as given, busy {given.busy:.0%} of the time"
+    amount = usd_per_million(Decimal(str(per_hour.value)), given)
+    return Figure(round(amount, 6), _PER_MILLION, words, per_hour.sources)
