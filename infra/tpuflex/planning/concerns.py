@@ -137,8 +137,9 @@ def _unproven(request: MemoryRequest) -> Iterator[Remark]:
     if request.path == "torchax" and request.weight_bytes is None:
         yield Remark(
             "model.name",
-            f"{model.name} is served by its PyTorch implementation, for whose weights there is no "
-            "exact rule: the one log known has 0.5 GiB more than this plan",
+            f"{model.name} is served by its PyTorch implementation, which holds more than the "
+            "parameters: this plan adds a copy of a tied head and 0.5 GiB on each chip, as in two "
+            "logs of Gemma 4 12B",
         )
     tower = not request.text_only and request.weight_bytes is None
     if tower and set(model.modalities) != {"text"} and model.vision_params is None:
