@@ -18,8 +18,11 @@ from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.stack_head import stack_head
+from tpuflex.cli.stacks_reference import planned_text
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.planning.cost import run_cost
+from tpuflex.planning.memory import MemoryPlan
+from tpuflex.planning.stack import plan_stack
 from tpuflex.project import Project
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
@@ -93,6 +96,23 @@ def test_its_head_says_what_was_seen_and_what_was_not(file: Path) -> None:
     assert head.title.endswith(".")
     if parse(sections_of(file), file.name).cloud == "google":
         assert "Nobody has run tpuflex on a TPU" in head.unproven
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_its_head_agrees_with_the_planner(file: Path) -> None:
+    """What a head says of tokens and sequences under Planned is the planner's own sentence."""
+    settings = parse(sections_of(file), file.name)
+
+    assert stack_head(file.read_text()).planned == planned_text(settings)
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_it_can_be_served(file: Path) -> None:
+    """The planner knows every model that comes with a stack, and each of them fits."""
+    plan = plan_stack(parse(sections_of(file), file.name))
+
+    assert isinstance(plan, MemoryPlan)
+    assert plan.problems == ()
 
 
 def test_no_golden_outlives_its_stack() -> None:

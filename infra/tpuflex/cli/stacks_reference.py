@@ -1,4 +1,4 @@
-"""The text of docs/stacks.md, from the stack files of this project."""
+"""The text of docs/stacks.md, from the stack files of this project and the memory planner."""
 
 from __future__ import annotations
 
@@ -6,6 +6,9 @@ from pathlib import Path
 
 from tpuflex.cli.stack_head import StackHead, stack_head
 from tpuflex.planning.cost import run_cost
+from tpuflex.planning.memory import MemoryPlan
+from tpuflex.planning.request import MemoryRequest
+from tpuflex.planning.stack import plan_stack
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 
@@ -14,15 +17,16 @@ STACKS = Path(__file__).parents[3] / "stacks"
 _PAGE = """\
 # Stacks that come with tpuflex
 
-Generated from the files in `stacks/` and the catalog by `make docs`; do not edit.
+Generated from the files in `stacks/`, the catalog and the memory planner by `make docs`; do not
+edit.
 
 Nobody has run tpuflex on a TPU yet: what was seen was seen by others, with their own scripts.
-Prices are the catalog's for the stack's region, for the chips alone. To use a stack on Google,
-write your project into its file, download the weights with the command in it, and run
-`tpuflex --stack NAME up`.
+Tokens and sequences are computed (`tpuflex memory --stack NAME`); prices are the catalog's for the
+stack's region, for the chips alone. To use a stack on Google, write your project into its file,
+download the weights with the command in it, and run `tpuflex --stack NAME up`.
 
-| stack | model | slice | per hour | seen | unproven |
-|---|---|---|---|---|---|
+| stack | model | slice | per hour | tokens cached | sequences at full length | seen | unproven |
+|---|---|---|---|---|---|---|---|
 """
 
 
@@ -41,8 +45,21 @@ def stacks_reference() -> str:
     return "".join([*page, *sections])
 
 
+def planned_text(settings: StackSettings) -> str:
+    """What the planner says of a stack's memory in one sentence; empty if it has no plan."""
+    plan = plan_stack(settings)
+    if not isinstance(plan, MemoryPlan):
+        return ""
+    request, fit = plan.request, int(plan.full_length_sequences)
+    preempted = ", so long ones will be preempted" if fit < request.max_num_seqs else ""
+    return (
+        f"{_tokens(plan)} tokens in the KV cache, {fit:,} sequences of {request.max_model_len:,} "
+        f"tokens; {request.max_num_seqs:,} are admitted{preempted}."
+    )
+
+
 def _row(name: str, settings: StackSettings, head: StackHead) -> tuple[str, ...]:
-    cost = run_cost(settings)
+    cost, plan = run_cost(settings), plan_stack(settings)
     chips = "1 chip" if cost.chips == 1 else f"{cost.chips} chips"
     price = "not known" if cost.per_hour is None else f"${cost.per_hour}"
     return (
@@ -50,6 +67,8 @@ def _row(name: str, settings: StackSettings, head: StackHead) -> tuple[str, ...]
         settings.model.name,
         f"{settings.slice.accelerator_type}, {chips}",
         price if settings.cloud == "google" else "free",
+        _tokens(plan) if isinstance(plan, MemoryPlan) else "not known",
+        f"{int(plan.full_length_sequences):,}" if isinstance(plan, MemoryPlan) else "not known",
         _first_sentence(head.seen),
         _first_sentence(head.unproven),
     )
@@ -60,6 +79,12 @@ def _section(name: str, head: StackHead) -> str:
     return (
         f"\n## {name}\n\n{head.title}\n\nSeen: {head.seen}\n\nUnproven: {head.unproven}\n{planned}"
     )
+
+
+def _tokens(plan: MemoryPlan) -> str:
+    request = plan.request
+    bound = "at least " if isinstance(request, MemoryRequest) and request.quantized_on_load else ""
+    return f"{bound}{plan.cached_tokens:,}"
 
 
 def _first_sentence(text: str) -> str:
