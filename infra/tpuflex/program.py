@@ -96,6 +96,7 @@ def deploy(
             serving=settings.serving,
             network=settings.network,
             secrets=settings.secrets,
+            catalog=settings.catalog.own,
             names=Names(project, stack, ENDPOINT_NAME, settings.model.weights.bucket_suffix or ""),
             prepare=prepare,
             state_seen=state_seen,

@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpuflex.catalog import USER_FILE
 from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.trusted_files import (
     Distrust,
@@ -116,7 +117,7 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
         home=trusted_home(root, environ),
     )
     stack_files = project.stacks.glob("Pulumi.*.yaml")
-    places = (project.stacks, *stack_files, *_run_from(root, document))
+    places = (project.stacks, *stack_files, root / USER_FILE, *_run_from(root, document))
     spoilt = [found for place in places if (found := distrust(place, environ)) is not None]
     require_all_trusted([*spoilt, *installed], (root, *_installation()))
     return project

@@ -12,7 +12,6 @@ from typing import Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from tpuflex.boot.manifest import MANIFEST_NAME, SHA256_PATTERN
-from tpuflex.catalog.accelerators import accelerator
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import Names, SecretRole, slug
@@ -174,7 +173,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         manifest_sha256: SHA-256 of the manifest of the weights that are to be served.
     """
     versions = settings.secrets.versions
-    row = accelerator(settings.slice.accelerator_type)
+    row = settings.catalog.accelerator(settings.slice.accelerator_type)
     serving = settings.serving
     return BootConfig(
         endpoint=EndpointIdentity(project=names.project, stack=names.stack, name=names.name),

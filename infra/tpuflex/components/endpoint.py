@@ -10,7 +10,6 @@ import pulumi_gcp as gcp
 
 from tpuflex.boot.config import boot_config
 from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
-from tpuflex.catalog.accelerators import accelerator
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.components.marks import labels
@@ -104,7 +103,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         tpu: pulumi.ResourceOptions,
     ) -> QueuedResource:
         slice_ = settings.slice
-        row = accelerator(slice_.accelerator_type)
+        row = settings.catalog.accelerator(slice_.accelerator_type)
         return QueuedResource(
             name,
             # Not an id: a replacement takes the next one, so it can be created first.

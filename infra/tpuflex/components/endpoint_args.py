@@ -8,6 +8,7 @@ from typing import Protocol, TypeAlias
 
 import pulumi
 
+from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import SettingsError
 from tpuflex.naming import Names
 from tpuflex.settings.load import parse
@@ -80,6 +81,7 @@ class VllmEndpointArgs:
         serving: ServingSettings | Mapping[str, object],
         network: NetworkSettings | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
+        catalog: CatalogRows | Mapping[str, object] | None = None,
         names: Names | None = None,
         prepare: Preparation | None = None,
         state_seen: StateSeen | None = None,
@@ -97,7 +99,7 @@ class VllmEndpointArgs:
             "model": model,
             "serving": serving,
         }
-        optional = {"network": network, "secrets": secrets}
+        optional = {"network": network, "secrets": secrets, "catalog": catalog}
         sections |= {name: value for name, value in optional.items() if value is not None}
         try:
             self.settings = parse(sections, "VllmEndpointArgs")

@@ -5,8 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import Decimal
 
-from tpuflex.catalog.accelerators import accelerator
-from tpuflex.catalog.prices import price
 from tpuflex.catalog.rows import Price
 from tpuflex.settings.model import StackSettings
 
@@ -39,12 +37,12 @@ def run_cost(settings: StackSettings) -> RunCost:
     Raises:
         ValueError: the accelerator type is not in the catalog; the rules refuse that first.
     """
-    row = accelerator(settings.slice.accelerator_type)
+    row = settings.catalog.accelerator(settings.slice.accelerator_type)
     if row is None:
         raise ValueError(f"{settings.slice.accelerator_type!r} is not in the catalog")
     if settings.cloud == "embedded":
         return RunCost(row.chips, Decimal("0.00"), Decimal("0.00"), None)
-    found = price(row.generation, settings.slice.region)
+    found = settings.catalog.price(row.generation, settings.slice.region)
     if found is None or found.usd_per_chip_hour is None:
         return RunCost(row.chips, None, None, found)
     per_hour = found.usd_per_chip_hour * row.chips

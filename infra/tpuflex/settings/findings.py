@@ -6,7 +6,7 @@ import difflib
 import re
 import types
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Union, cast, get_args, get_origin
+from typing import Annotated, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic_core import ErrorDetails
@@ -52,12 +52,17 @@ _KINDS = {
     "model_attributes_type": "a section of keys and values",
     "tuple_type": "a list",
     "list_type": "a list",
+    "decimal_type": "a number",
+    "decimal_parsing": "a number",
+    "date_type": 'a date such as "2026-11-22"',
+    "date_parsing": 'a date such as "2026-11-22"',
+    "date_from_datetime_parsing": 'a date such as "2026-11-22"',
 }
-#: An example for each text that must match a pattern, by the last name of its key.
+#: An example for each text that must match a pattern, by its key or the last name of it.
 _EXAMPLES = {
     "project": "Write a Google Cloud project id: 6 to 30 lower-case letters, digits and hyphens.",
     "zones": "Write a zone such as us-east5-a.",
-    "name": "Write a model id such as google/gemma-4-E4B-it.",
+    "tpuflex:model.name": "Write a model id such as google/gemma-4-E4B-it.",
     "revision": "Write letters, digits, dots and hyphens, such as 1 or 2026-08.",
     "image": "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running "
     "stack (`docker buildx imagetools inspect NAME:TAG` shows the digest).",
@@ -66,6 +71,10 @@ _EXAMPLES = {
     "allowed_cidrs": "Write a range such as 203.0.113.0/24.",
     "chat_template": "Write the path of a .jinja file among the weights, such as "
     "chat_template.jinja.",
+    "topology": "Write a shape such as 2x4.",
+    "zone": "Write a zone such as us-east5-a.",
+    "region": "Write a region such as us-east5.",
+    "digest": "Write sha256: and 64 hex digits.",
     "env": "Write upper-case names with letters, digits and underscores.",
 }
 
@@ -169,13 +178,15 @@ def _problem(error: ErrorDetails, value: object, path: str, last: str) -> tuple[
         choices = str(context["expected"]).replace("'", "")
         return f"{text} is not one of the choices", f"Write {choices}."
     if kind == "string_pattern_mismatch":
-        return f"{text} cannot be used", _EXAMPLES.get(last, "Write it in another form.")
+        example = _EXAMPLES.get(path) or _EXAMPLES.get(last, "Write it in another form.")
+        return f"{text} cannot be used", example
     if kind == "too_short":
         return "the list is empty", _EXAMPLES.get(last, "Write at least one.")
     limits = {
         "greater_than_equal": ("ge", "{} or more"),
         "greater_than": ("gt", "more than {}"),
         "less_than_equal": ("le", "{} or less"),
+        "less_than": ("lt", "less than {}"),
     }
     if kind in limits:
         name, form = limits[kind]
@@ -195,7 +206,7 @@ def _walk(
     path, last = key, ""
     for part in location:
         if isinstance(part, int):
-            path, annotation = f"{path}[{part}]", None
+            path, annotation = f"{path}[{part}]", _member(annotation)
             continue
         members = _members(annotation)
         here = next((item for item in members if _is_model(item)), None)
@@ -209,6 +220,14 @@ def _walk(
             break  # a member of a union, or a marker of pydantic's, not a key of the file
         path = join(path, part)
     return owner, path, last
+
+
+def _member(annotation: object) -> object:
+    """The type of the members of a list; None if ``annotation`` is no list of models."""
+    if get_origin(annotation) is Annotated:
+        annotation = get_args(annotation)[0]
+    member = get_args(annotation)[0] if get_origin(annotation) is tuple else None
+    return member if _is_model(member) else None
 
 
 def _members(annotation: object) -> tuple[object, ...]:

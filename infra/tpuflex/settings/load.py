@@ -14,10 +14,13 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import yaml
 from pydantic import TypeAdapter, ValidationError
 
+from tpuflex.catalog import USER_FILE
+from tpuflex.catalog.catalog import Catalog, builtin
+from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import Finding, NotFoundError, SettingsError
+from tpuflex.settings.catalog_rows import read_rows
 from tpuflex.settings.findings import (
     MISSING,
     UNKNOWN,
@@ -29,16 +32,19 @@ from tpuflex.settings.findings import (
 )
 from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
 from tpuflex.settings.plain import SECURE_REMEDY, JsonValue, make_plain
+from tpuflex.settings.read import (
+    catalog_rows,
+    project_directory,
+    read_document,
+    with_line,
+)
 from tpuflex.settings.rules import check_draft
-from tpuflex.settings.stack_yaml import LONGEST, RefusedYamlError, read_yaml
 
 if TYPE_CHECKING:
     import pulumi
 
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 _SCALAR_KEYS = ("cloud", "project")
-#: The end of a list member's key; list members have no line of their own.
-_MEMBER = re.compile(r"\[\d+\]$")
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +63,7 @@ class LoadedStack:
 
 
 def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
-    """Read and check ``Pulumi.<stack>.yaml``.
+    """Read and check ``Pulumi.<stack>.yaml``, with the catalog.yaml beside its Pulumi.yaml.
 
     Args:
         path: the file.
@@ -71,32 +77,36 @@ def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
     source = path.name
     match = _STACK_FILE.fullmatch(path.name)
     try:
-        with path.open(encoding="utf-8") as file:
-            text = file.read(LONGEST + 1)
+        document = read_document(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_such_stack(path) from error
-    except (OSError, UnicodeDecodeError) as error:
-        problem = Finding(source, f"cannot be read ({type(error).__name__})", "Write UTF-8 text.")
-        raise SettingsError(source, (problem,)) from error
-    try:
-        document = read_yaml(text)
-    except (yaml.YAMLError, RefusedYamlError) as error:
-        raise SettingsError(source, (_not_yaml(source, error),)) from error
     sections, findings = _sections(document.value)
     findings = [*document.repeated, *findings]
     try:
         if findings and not sections:
             # The keys stand in the wrong place: reporting each of them as missing is no help.
             raise SettingsError(source, tuple(findings))
-        settings = _parse(sections, source, findings, deploying=deploying)
+        settings = _parse(
+            sections,
+            source,
+            findings,
+            deploying=deploying,
+            shared=catalog_rows(project_directory(path)),
+        )
     except SettingsError as error:
-        with_lines = tuple(_with_line(finding, document.lines) for finding in error.findings)
+        with_lines = tuple(
+            finding
+            if finding.key.startswith(f"{USER_FILE}:")
+            else with_line(finding, document.lines)
+            for finding in error.findings
+        )
         raise SettingsError(source, with_lines) from None
     return LoadedStack(settings, match.group(1) if match else path.stem, path)
 
 
 def load_pulumi_config(config: pulumi.Config) -> StackSettings:
-    """Read and check the configuration that the engine gives to the running program.
+    """Read and check the configuration that the engine gives to the running program, with the
+    catalog.yaml beside its Pulumi.yaml.
 
     Args:
         config: the configuration of the namespace ``tpuflex``.
@@ -105,6 +115,7 @@ def load_pulumi_config(config: pulumi.Config) -> StackSettings:
         SettingsError: it is wrong; holds every finding.
     """
     from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
+    from pulumi.runtime.settings import get_root_directory
 
     prefix = f"{config.name}:"
     values = {**get_config_env(), **CONFIG.get()}
@@ -119,7 +130,13 @@ def load_pulumi_config(config: pulumi.Config) -> StackSettings:
             sections[name] = None
         else:
             sections[name] = value if name in _SCALAR_KEYS else _from_json(value)
-    return _parse(sections, "the stack's configuration", findings)
+    root = get_root_directory()
+    return _parse(
+        sections,
+        "the stack's configuration",
+        findings,
+        shared=catalog_rows(Path(root) if root else None),
+    )
 
 
 def parse(mapping: Mapping[str, object], source: str) -> StackSettings:
@@ -142,8 +159,9 @@ def _parse(
     earlier: Sequence[Finding] = (),
     *,
     deploying: bool = True,
+    shared: tuple[CatalogRows, list[Finding]] = (CatalogRows(), []),
 ) -> StackSettings:
-    """The settings in ``mapping``.
+    """The settings in ``mapping``; ``shared`` are the catalog's rows for all stacks.
 
     Raises:
         SettingsError: there are findings; the ``earlier`` ones are among them.
@@ -151,19 +169,23 @@ def _parse(
     plain, not_plain = make_plain(mapping, NAMESPACE)
     sections = plain if isinstance(plain, dict) else {}
     refused = {_first_name(finding.key) for finding in not_plain}
-    findings = [*earlier, *not_plain]
+    own = sections.get("catalog") if "catalog" not in refused else None
+    catalog, in_catalog = _catalog(own, shared[0])
+    findings = [*earlier, *shared[1], *not_plain, *in_catalog]
     known = list(StackSettings.model_fields)
     for name in sections:
         if name not in known:
             key = f"{NAMESPACE}{name}"
             remedy = moved(key) or did_you_mean(name, known, NAMESPACE)
             findings.append(Finding(key, UNKNOWN, remedy))
-    values: dict[str, object] = {}
+    values: dict[str, object] = {"catalog": catalog}
     for name, field in StackSettings.model_fields.items():
         key = f"{NAMESPACE}{name}"
+        if name in values:
+            continue
         if name in sections:
             if name not in refused:
-                section, problems = _section(name, sections[name])
+                section, problems = _section(name, sections[name], catalog)
                 values |= section
                 findings += problems
         elif field.is_required() and name not in refused:
@@ -178,11 +200,22 @@ def _parse(
     return StackSettings.model_validate(values)
 
 
-def _section(name: str, value: JsonValue) -> tuple[dict[str, object], list[Finding]]:
+def _catalog(section: JsonValue, shared: CatalogRows) -> tuple[Catalog, list[Finding]]:
+    """The catalog that the other sections are checked with: the stack's rows win."""
+    rows, findings = read_rows(section, f"{NAMESPACE}catalog")
+    if shared == rows == CatalogRows():
+        return builtin(), findings
+    return builtin().extended(shared).extended(rows), findings
+
+
+def _section(
+    name: str, value: JsonValue, catalog: Catalog
+) -> tuple[dict[str, object], list[Finding]]:
     """``{name: value}`` as the model's type; or ``{}`` and what is wrong."""
     try:
         # Strict JSON: "8000" is not a number, 1 is not a text, but a list may become a tuple.
-        return {name: _adapter(name).validate_json(json.dumps(value), strict=True)}, []
+        section = _adapter(name).validate_json(json.dumps(value), strict=True, context=catalog)
+        return {name: section}, []
     except ValidationError as error:
         errors = error.errors(include_url=False)
         located = [{**item, "loc": (name, *item["loc"])} for item in errors]
@@ -235,22 +268,6 @@ def _from_json(value: object) -> object:
 
 def _first_name(key: str) -> str:
     return re.split(r"[.\[]", key.removeprefix(NAMESPACE), maxsplit=1)[0]
-
-
-def _with_line(finding: Finding, lines: Mapping[str, int]) -> Finding:
-    line = lines.get(finding.key, lines.get(_MEMBER.sub("", finding.key)))
-    if line is None:
-        return finding
-    return Finding(finding.key, f"{finding.problem} (line {line})", finding.remedy)
-
-
-def _not_yaml(source: str, error: Exception) -> Finding:
-    if isinstance(error, yaml.MarkedYAMLError) and error.problem_mark is not None:
-        line = error.problem_mark.line + 1
-        return Finding(source, f"is not YAML: {error.problem} (line {line})", "Fix that line.")
-    if isinstance(error, RefusedYamlError):
-        return Finding(source, error.problem, error.remedy)
-    return Finding(source, "is not YAML", "Compare it with stacks/Pulumi.dev.yaml.")
 
 
 def _no_such_stack(path: Path) -> NotFoundError:

@@ -7,15 +7,18 @@ across fields are in :mod:`tpuflex.settings.rules`.
 from __future__ import annotations
 
 from dataclasses import dataclass, fields
+from dataclasses import field as dataclass_field
 from datetime import timedelta
 from typing import Annotated, Literal
 
 from pydantic import Field
 
+from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.zones import region_of
 from tpuflex.naming import SECRET_ROLES, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import AllowedCidr, ExtraFiles, Frozen, SubnetworkCidr, WeightsSource
+from tpuflex.settings.catalog_section import CatalogSection
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
 
@@ -193,6 +196,11 @@ class StackSettings(Frozen):
     secrets: SecretsSettings = SecretsSettings()
     """Pinned versions of the API key, the TLS certificate and the metrics key."""
 
+    catalog: CatalogSection = Field(default_factory=builtin)
+    """Rows of your own about accelerators, zones, prices, models and images, each with its source;
+    a row replaces the one of the same name. A file catalog.yaml beside Pulumi.yaml holds the same
+    for all stacks. `tpuflex catalog` shows what is known."""
+
     def url(self, address: str) -> str:
         """Base URL of the API of a server at ``address``; empty while there is none."""
         scheme = "http" if self.secrets.tls_certificate_version is None else "https"
@@ -204,7 +212,7 @@ class Draft:
     """A stack file in which each section is either well-typed or None.
 
     A section with a wrong type is None, so that the rules of the other sections still run and
-    everything wrong is reported at once.
+    everything wrong is reported at once; the catalog lacks the wrong rows.
     """
 
     cloud: Literal["google", "embedded"] | None = None
@@ -214,6 +222,7 @@ class Draft:
     serving: ServingSettings | None = None
     network: NetworkSettings | None = None
     secrets: SecretsSettings | None = None
+    catalog: Catalog = dataclass_field(default_factory=builtin)
 
     @classmethod
     def of(cls, settings: StackSettings) -> Draft:

@@ -13,6 +13,7 @@ from typing import TypeAlias
 
 from pydantic import BaseModel
 
+from tpuflex.catalog.catalog import Catalog
 from tpuflex.errors import Finding
 
 JsonValue: TypeAlias = "str | int | float | bool | list[JsonValue] | dict[str, JsonValue] | None"
@@ -37,6 +38,8 @@ class _Reader:
         self.findings: list[Finding] = []
 
     def read(self, value: object, key: str, depth: int) -> JsonValue:
+        if isinstance(value, Catalog):
+            value = value.own.model_dump(mode="json", exclude_defaults=True)
         if isinstance(value, BaseModel):
             value = value.model_dump(mode="json", exclude_none=True)
         if depth > _DEEPEST:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tpuflex.catalog.catalog import builtin
+from tpuflex.catalog.catalog import Catalog
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.request import limits
@@ -41,6 +41,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
     if draft.slice is not None:
         yield from _zones(draft.slice)
         yield from _renewal(draft.slice)
+        yield from _runtime(draft.catalog, draft.slice)
     yield from serving_findings(draft)
 
 
@@ -69,18 +70,29 @@ def _renewal(slice_: SliceSettings) -> Iterator[Finding]:
         )
 
 
+def _runtime(catalog: Catalog, slice_: SliceSettings) -> Iterator[Finding]:
+    row = catalog.accelerator(slice_.accelerator_type)
+    if row is not None and row.runtime_version is None and slice_.runtime_version is None:
+        yield Finding(
+            "tpuflex:slice.runtime_version",
+            f"is missing, and the catalog's row of {row.name} gives none",
+            "Write the TPU software version, such as v2-alpha-tpuv6e, here or in the row.",
+        )
+
+
 def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
-    row = builtin().accelerator(settings.slice.accelerator_type)
+    row = settings.catalog.accelerator(settings.slice.accelerator_type)
     for index, zone in enumerate(settings.slice.zones):
         if row is not None:
-            yield from _zone_warning(f"tpuflex:slice.zones[{index}]", zone, row.generation)
+            key = f"tpuflex:slice.zones[{index}]"
+            yield from _zone_warning(settings.catalog, key, zone, row.generation)
     if settings.serving.flags.trust_remote_code:
         yield Finding(
             "tpuflex:serving.flags.trust_remote_code",
             "code that comes with the model will run on the host",
             "Remove it unless the model cannot be loaded without it.",
         )
-    listed = builtin().model(settings.model.name)
+    listed = settings.catalog.model(settings.model.name)
     if row is not None and listed is not None and settings.serving.flags.additional_config is None:
         memory = row.chips * row.hbm_gb_per_chip
         weights = round(2 * listed.text_params / 1e9, 1)
@@ -93,8 +105,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
             )
 
 
-def _zone_warning(key: str, zone: str, generation: str) -> Iterator[Finding]:
-    catalog = builtin()
+def _zone_warning(catalog: Catalog, key: str, zone: str, generation: str) -> Iterator[Finding]:
     accepting = ", ".join(catalog.accepting_zones(generation)) or "none"
     row = catalog.zone(zone, generation)
     if row is None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from tpuflex.catalog.accelerators import accelerator
 from tpuflex.errors import Finding
 from tpuflex.settings.environment_rules import environment_findings
 from tpuflex.settings.image_rules import image_findings
@@ -87,7 +86,8 @@ def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
 
 def _parallelism(draft: Draft, flags: ServingFlags) -> Iterator[Finding]:
     key = f"{_KEY}.flags.tensor_parallel_size"
-    row = accelerator(draft.slice.accelerator_type) if draft.slice is not None else None
+    chosen = draft.slice.accelerator_type if draft.slice is not None else ""
+    row = draft.catalog.accelerator(chosen)
     parallel = flags.tensor_parallel_size
     if row is not None and parallel is not None and parallel > row.chips:
         yield Finding(

@@ -6,9 +6,9 @@ import re
 from datetime import timedelta
 from typing import Annotated
 
-from pydantic import AfterValidator, WithJsonSchema
+from pydantic import AfterValidator, ValidationInfo, WithJsonSchema
 
-from tpuflex.catalog.catalog import builtin
+from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.zones import is_misspelt
 from tpuflex.duration import Duration, format_duration
 from tpuflex.request.limits import LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
@@ -50,15 +50,18 @@ def check_timeout(value: timedelta) -> timedelta:
     return value
 
 
-def check_accelerator(name: str) -> str:
+def check_accelerator(name: str, info: ValidationInfo) -> str:
     """``name`` if it is an accelerator type that can be served on.
+
+    The context of ``info`` is the catalog to look it up in; the one of tpuflex by default.
 
     Raises:
         PydanticCustomError: it is unknown, the API cannot ask for it, or it has several hosts.
     """
-    row = builtin().accelerator(name)
+    catalog = _catalog(info)
+    row = catalog.accelerator(name)
     if row is None:
-        nearest = ", ".join(builtin().nearest_accelerators(name))
+        nearest = ", ".join(catalog.nearest_accelerators(name))
         raise refusal(f"unknown accelerator type {name!r}", f"Nearest: {nearest}.")
     if not row.flex_start_api:
         raise refusal(
@@ -68,18 +71,20 @@ def check_accelerator(name: str) -> str:
     if row.hosts > 1:
         raise refusal(
             f"{row.name} has {row.hosts} hosts, and serving across hosts is not built yet",
-            "Write v6e-8 or smaller.",
+            f"Write {_largest(catalog, row.generation) or 'v6e-8'} or smaller.",
         )
     return name
 
 
-def check_zone(zone: str) -> str:
+def check_zone(zone: str, info: ValidationInfo) -> str:
     """``zone`` unless its region is misspelt; zones that are only unknown pass.
+
+    The context of ``info`` is the catalog to look it up in; the one of tpuflex by default.
 
     Raises:
         PydanticCustomError: it is misspelt.
     """
-    catalog = builtin()
+    catalog = _catalog(info)
     if any(zone == known for known, _ in catalog.zones):
         return zone
     if not re.fullmatch(ZONE_PATTERN, zone) or is_misspelt(zone):
@@ -91,6 +96,20 @@ def check_zone(zone: str) -> str:
             else f"Write a zone such as {', '.join(catalog.accepting_zones('v6e')[:3])}.",
         )
     return zone
+
+
+def _largest(catalog: Catalog, generation: str) -> str:
+    """The accelerator type with the most chips on one host; empty if there is none."""
+    single = [
+        row
+        for row in catalog.accelerators.values()
+        if row.generation == generation and row.hosts == 1
+    ]
+    return max(single, key=lambda row: row.chips).name if single else ""
+
+
+def _catalog(info: ValidationInfo) -> Catalog:
+    return info.context if isinstance(info.context, Catalog) else builtin()
 
 
 RunDuration = Annotated[Duration, AfterValidator(check_run_duration)]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog.catalog import builtin
 from tpuflex.cli.steps.sweep_report import show, sweep_command
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.commands import Target
@@ -31,7 +30,9 @@ def run_sweep(invocation: Invocation, cloud: Cloud, chosen: Chosen) -> None:
     """
     output, settings = invocation.output, cloud.stack.settings
     here = known_here(invocation, cloud)
-    zones = tuple(dict.fromkeys((*settings.slice.zones, *(zone for zone, _ in builtin().zones))))
+    zones = tuple(
+        dict.fromkeys((*settings.slice.zones, *(zone for zone, _ in settings.catalog.zones)))
+    )
     output.progress(f"Asking every service of {settings.project} in {len(zones)} zones …")
     listing = list_all(cloud.apis(), settings.project, zones, here.accounts)
     here, listing = _numbered(here, listing, cloud)
