@@ -25,6 +25,10 @@ _SHOWN_OF_A_BUG = 300
 #: name -> (module, short help). The short help is the first line of the command's docstring;
 #: a test compares the two.
 COMMANDS = {
+    "recommend": (
+        "recommend",
+        "Rank chips for a model and a load, with price, limits and evidence.",
+    ),
     "cost": ("cost", "Show what the stack costs per hour, run, day and million tokens."),
     "up": ("up", "Bring the stack's endpoint up and wait until it has served a completion."),
     "preview": ("preview", "Show what `up` would do, and what it would cost."),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
 
@@ -44,6 +44,32 @@ def source_json(source: Source) -> dict[str, str]:
 def distinct(sources: Iterable[Source]) -> tuple[Source, ...]:
     """``sources`` without repetitions, in their order."""
     return tuple(dict.fromkeys(sources))
+
+
+def with_source_table(document: Mapping[str, object]) -> dict[str, object]:
+    """``document`` with each source written once: under ``sources`` at the top by number, and as
+    numbers under each ``sources`` below."""
+    numbers: dict[str, int] = {}
+    table: dict[str, object] = {}
+
+    def number(source: object) -> int:
+        key = repr(source)
+        if key not in numbers:
+            numbers[key] = len(numbers) + 1
+            table[str(numbers[key])] = source
+        return numbers[key]
+
+    def numbered(value: object) -> object:
+        if isinstance(value, Mapping):
+            return {
+                key: [number(source) for source in inner]
+                if key == "sources" and isinstance(inner, list)
+                else numbered(inner)
+                for key, inner in value.items()
+            }
+        return [numbered(each) for each in value] if isinstance(value, list) else value
+
+    return {**{key: numbered(value) for key, value in document.items()}, "sources": table}
 
 
 @dataclass(slots=True)

@@ -48,7 +48,8 @@ def renewed_chip_hours(hours: Decimal, run: timedelta, overlap: timedelta) -> De
     """
     if overlap >= run:
         raise ValueError("a run has to be longer than the overlap")
-    return hours * _hours(run) / (_hours(run) - _hours(overlap))
+    seconds = int(run.total_seconds())
+    return hours * seconds / (seconds - int(overlap.total_seconds()))
 
 
 def stored_bytes(model: Model) -> int:

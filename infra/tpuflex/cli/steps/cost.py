@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.figures import dollars, money, show_sources
 from tpuflex.duration import format_duration
 from tpuflex.planning.claims import Contradiction, price_contradictions
-from tpuflex.planning.figure import SourceList
+from tpuflex.planning.figure import SourceList, with_source_table
 from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost
 from tpuflex.planning.token_cost import Throughput, TokenPrices, token_prices
 
@@ -42,16 +42,18 @@ def run_cost_report(invocation: Invocation, tokens_per_second: float | None, bus
     tokens = token_prices(usage.accelerator, usage.weights, cost.per_hour, given)
     claims = tuple(price_contradictions(usage.accelerator, cost.per_hour))
     output.document(
-        {
-            "stack": stack.name,
-            "cloud": settings.cloud,
-            "accelerator_type": usage.accelerator.name,
-            "region": usage.region,
-            "free": False,
-            "cost": cost.to_json(),
-            "tokens": tokens.to_json(),
-            "contradictions": [claim.to_json() for claim in claims],
-        }
+        with_source_table(
+            {
+                "stack": stack.name,
+                "cloud": settings.cloud,
+                "accelerator_type": usage.accelerator.name,
+                "region": usage.region,
+                "free": False,
+                "cost": cost.to_json(),
+                "tokens": tokens.to_json(),
+                "contradictions": [claim.to_json() for claim in claims],
+            }
+        )
     )
     sources = SourceList()
     output.heading(f"Stack {stack.name}: {usage.accelerator.name} in {usage.region}, Flex-start")

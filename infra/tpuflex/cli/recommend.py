@@ -1,0 +1,76 @@
+"""`tpuflex recommend`: which chips for a model and a load."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation, verbose
+
+
+@click.command()
+@click.option(
+    "--model", "models", metavar="NAME", multiple=True, help="Hugging Face id; may be repeated."
+)
+@click.option(
+    "--context",
+    type=click.IntRange(1, 10_000_000),
+    metavar="TOKENS",
+    help="Tokens of the longest sequence, prompt and answer together.",
+)
+@click.option(
+    "--concurrency", type=click.IntRange(1, 100_000), metavar="N", help="Sequences at once."
+)
+@click.option(
+    "--ttft",
+    type=click.FloatRange(min=0, min_open=True, max=86_400),
+    metavar="SECONDS",
+    help="Seconds within which the first token is wanted.",
+)
+@click.option("--budget", metavar="USD", help="US dollars per hour for chips.")
+@click.option(
+    "--scenario", metavar="NAME", help="A row of a published decision matrix; `list` lists them."
+)
+@click.option("--write", metavar="STACK", help="Write the first option as a new stack file.")
+@click.option(
+    "--project",
+    metavar="ID",
+    help="Google Cloud project of that stack file.  [default: a placeholder]",
+)
+@as_json
+@verbose
+@pass_invocation
+def recommend(
+    invocation: Invocation,
+    models: tuple[str, ...],
+    context: int | None,
+    concurrency: int | None,
+    ttft: float | None,
+    budget: str | None,
+    scenario: str | None,
+    write: str | None,
+    project: str | None,
+) -> None:
+    """Rank chips for a model and a load, with price, limits and evidence.
+
+    Every figure names its source. Fit is computed by the memory planner; limits are ceilings that
+    no server passes, not predictions; published measurements are quoted as they stand, and claims
+    above a ceiling are flagged. What is not known is said to be not known. --scenario fills in
+    what a published decision matrix says, and other options override it; for some scenarios
+    tpuflex is not the answer, and it says what is.
+
+    Exit codes: 4 if a model or scenario is not known, or nothing fits that could be written.
+    """
+    from tpuflex.cli.steps.recommend import Asked, run_recommend
+
+    asked = Asked(
+        models=models,
+        context=context,
+        concurrency=concurrency,
+        ttft=ttft,
+        budget=budget,
+        scenario=scenario,
+        write=write,
+        project=project,
+    )
+    run_recommend(invocation, asked)

@@ -1,0 +1,212 @@
+"""The steps of `tpuflex recommend`: resolve what is asked, rank, show, write."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from decimal import Decimal, InvalidOperation
+from itertools import chain
+from typing import TYPE_CHECKING
+
+import click
+
+from tpuflex.cli.recommendation import show_elsewhere, show_options, show_scenario, show_scenarios
+from tpuflex.errors import NotFoundError
+from tpuflex.planning.claims import (
+    Contradiction,
+    price_contradictions,
+    published,
+    throughput_contradictions,
+)
+from tpuflex.planning.figure import SourceList, with_source_table
+from tpuflex.planning.first_token import Load
+from tpuflex.planning.option_json import option_json, scenario_json, wish_json
+from tpuflex.planning.recommend import Option, Wish, recommend
+from tpuflex.planning.scenarios import SCENARIOS, Elsewhere, Scenario, nearest_scenarios, scenario
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.catalog import Catalog
+    from tpuflex.catalog.rows import Model
+    from tpuflex.cli.invocation import Invocation
+
+#: The word of --scenario that lists them.
+_LIST = "list"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Asked:
+    """What was typed; see ``tpuflex recommend --help``."""
+
+    models: tuple[str, ...]
+    context: int | None
+    concurrency: int | None
+    ttft: float | None
+    budget: str | None
+    scenario: str | None
+    write: str | None
+    project: str | None
+
+
+def run_recommend(invocation: Invocation, asked: Asked) -> None:
+    """Rank the options for what was asked, show them, and write a stack file if wanted.
+
+    Raises:
+        click.UsageError: what was typed says too little, or contradicts itself.
+        NotFoundError: the model or the scenario is not known, or nothing fits to be written.
+        SettingsError: a row of the user's catalog is wrong.
+    """
+    if asked.scenario == _LIST:
+        invocation.output.document([scenario_json(row) for row in SCENARIOS])
+        show_scenarios(invocation.output, SCENARIOS)
+        return
+    row = _scenario(asked.scenario)
+    if row is not None and row.elsewhere is not None and not asked.models:
+        _answer_elsewhere(invocation, row, row.elsewhere, asked)
+        return
+    catalog = _catalog(invocation)
+    wish = _wish(asked, row)
+    models = [_model(name, catalog) for name in asked.models or (row.models if row else ())]
+    options = recommend(models, wish, catalog)
+    if asked.write is not None:
+        from tpuflex.cli.steps.recommend_write import write_stack
+
+        written = write_stack(invocation, asked.write, options, catalog, asked.project)
+    else:
+        written = None
+    _show(invocation, row, wish, options, written)
+
+
+def _show(
+    invocation: Invocation,
+    row: Scenario | None,
+    wish: Wish,
+    options: tuple[Option, ...],
+    written: str | None,
+) -> None:
+    output = invocation.output
+    claims = tuple(_contradictions(options))
+    best = options[0]
+    quoted = tuple(published(best.request.model, best.request.accelerator, wish.load))
+    output.document(
+        with_source_table(
+            {
+                "scenario": None if row is None else scenario_json(row),
+                "request": wish_json(
+                    wish, dict.fromkeys(option.request.model.name for option in options)
+                ),
+                "options": [option_json(option) for option in options],
+                "published": [one.to_json() for one in quoted],
+                "contradictions": [claim.to_json() for claim in claims],
+                "written": written,
+            }
+        )
+    )
+    if output.json:
+        return
+    sources = SourceList()
+    if row is not None:
+        show_scenario(output, row, sources)
+    show_options(output, wish, options, quoted, claims, sources)
+    if written is not None:
+        output.result(f"\nWrote {written}. Look at it, then: tpuflex preview")
+
+
+def _contradictions(options: tuple[Option, ...]) -> Iterator[Contradiction]:
+    """What does not hold of what was published about the options that fit."""
+    seen = set()
+    fitting = [option for option in options if option.fit == "fits"]
+    for claim in chain.from_iterable(
+        (
+            *throughput_contradictions(option.request.model, option.request.accelerator),
+            *price_contradictions(option.request.accelerator, option.per_hour),
+        )
+        for option in fitting
+    ):
+        if claim.text not in seen:
+            seen.add(claim.text)
+            yield claim
+
+
+def _answer_elsewhere(
+    invocation: Invocation, row: Scenario, elsewhere: Elsewhere, asked: Asked
+) -> None:
+    if asked.write is not None:
+        raise NotFoundError(
+            f"There is no stack to write for the scenario {row.name}: {elsewhere.why}.",
+            hint="With --model it is answered for chips all the same.",
+        )
+    document = {"scenario": scenario_json(row), "options": []}
+    invocation.output.document(with_source_table(document))
+    show_elsewhere(invocation.output, row, elsewhere)
+
+
+def _scenario(name: str | None) -> Scenario | None:
+    if name is None:
+        return None
+    row = scenario(name)
+    if row is None:
+        near = nearest_scenarios(name)
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise NotFoundError(
+            f"There is no scenario {name!r}.",
+            hint=f"{hint}`tpuflex recommend --scenario list` lists them.",
+        )
+    return row
+
+
+def _catalog(invocation: Invocation) -> Catalog:
+    from tpuflex.catalog.catalog import builtin
+
+    del invocation
+    return builtin()
+
+
+def _model(name: str, catalog: Catalog) -> Model:
+    row = catalog.model(name)
+    if row is None:
+        near = difflib.get_close_matches(name, catalog.models, n=3, cutoff=0.4)
+        hint = f"Did you mean {' or '.join(near)}? " if near else ""
+        raise NotFoundError(
+            f"The model {name!r} is not in the catalog.",
+            hint=f"{hint}Add a row for it to catalog.yaml, or ask `tpuflex memory` with its files.",
+        )
+    return row
+
+
+def _wish(asked: Asked, row: Scenario | None) -> Wish:
+    context = asked.context or (int(row.context.value) if row and row.context else None)
+    concurrency = asked.concurrency or (
+        int(row.concurrency.value) if row and row.concurrency else None
+    )
+    ttft = asked.ttft or (row.ttft.value if row and row.ttft else None)
+    missing = [
+        option
+        for option, value in (
+            ("--model", asked.models or (row and row.models)),
+            ("--context", context),
+            ("--concurrency", concurrency),
+        )
+        if not value
+    ]
+    if missing or context is None or concurrency is None:
+        raise click.UsageError(
+            f"Missing {', '.join(missing)}: say what to serve, or take a --scenario"
+            " (`--scenario list` lists them)."
+        )
+    load = Load(context=context, concurrency=concurrency)
+    return Wish(load=load, ttft=ttft, budget=_budget(asked.budget))
+
+
+def _budget(text: str | None) -> Decimal | None:
+    if text is None:
+        return None
+    try:
+        amount = Decimal(text.removeprefix("$"))
+    except InvalidOperation:
+        amount = Decimal(0)
+    if not amount.is_finite() or not 0 < amount < 1_000_000:
+        raise click.BadParameter(
+            "write US dollars per hour, such as 6 or 5.40.", param_hint="'--budget'"
+        )
+    return amount

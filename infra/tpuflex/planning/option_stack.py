@@ -1,0 +1,109 @@
+"""The stack file of an option: its sections, and the comment at its head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from tpuflex.catalog.zones import region_of
+from tpuflex.planning.figure import SourceList
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.rows import Image
+    from tpuflex.planning.recommend import Option
+
+#: Repository of the TPU back-end's images on Docker Hub.
+TPU_REPOSITORY = "vllm/vllm-tpu"
+#: A first run that ends within a working day; Flex-start allows 7 days.
+_RUN = "4h"
+#: Comment above the image, by the path of the key.
+_IMAGE_COMMENT = (
+    "The hosts reach nothing but Google: the image comes through a mirror of Docker Hub,",
+    "made once:",
+    "  gcloud artifacts repositories create dockerhub --repository-format=docker \\",
+    "    --mode=remote-repository --remote-docker-repo=docker-hub --location={region}",
+)
+
+
+def newest_image(images: Iterable[Image]) -> Image | None:
+    """The newest image of the TPU back-end among ``images``, or None."""
+    known = [row for row in images if row.repository.endswith(TPU_REPOSITORY)]
+    return max(known, key=lambda row: row.date or row.source.date, default=None)
+
+
+def stack_sections(option: Option, image: Image, project: str) -> dict[str, object]:
+    """The sections of a stack file that serves ``option``, as for
+    :func:`tpuflex.settings.load.parse`.
+
+    Args:
+        option: what is to be served; it has a zone.
+        image: what serves it.
+        project: Google Cloud project.
+
+    Raises:
+        ValueError: no zone is known for the option.
+    """
+    if not option.zones:
+        raise ValueError(f"no zone is known for {option.name}")
+    request = option.request
+    flags: dict[str, object] = {
+        "dtype": "bfloat16",
+        "gpu_memory_utilization": request.gpu_memory_utilization,
+        "max_model_len": request.max_model_len,
+        "max_num_batched_tokens": request.max_num_batched_tokens,
+        "max_num_seqs": request.max_num_seqs,
+    }
+    if request.kv_cache_dtype != "bfloat16":
+        flags["kv_cache_dtype"] = request.kv_cache_dtype
+    if request.model.modalities != ("text",):
+        flags["disable_chunked_mm_input"] = True
+        flags["limit_mm_per_prompt"] = _media(request.model.modalities)
+    return {
+        "cloud": "google",
+        "project": project,
+        "slice": {
+            "zones": list(option.zones),
+            "accelerator_type": request.accelerator.name,
+            "max_run_duration": _RUN,
+        },
+        "model": {"name": request.model.name},
+        "serving": {"image": _mirrored(option, image, project), "flags": flags},
+    }
+
+
+def comments(option: Option, stack: str) -> dict[str, tuple[str, ...]]:
+    """Comments above keys of :func:`stack_sections`, by path."""
+    region = region_of(option.zones[0])
+    return {
+        "model.name": (f"Download it once, then: tpuflex weights push DIRECTORY --stack {stack}",),
+        "serving.image": tuple(line.format(region=region) for line in _IMAGE_COMMENT),
+    }
+
+
+def heading(option: Option, stack: str) -> list[str]:
+    """The comment at the head: what was seen, what it costs, what is unproven, with sources."""
+    sources = SourceList()
+    price = option.per_hour
+    cost = "not known" if price.value is None else f"${price.value:.2f} per hour"
+    lines = [
+        f"{option.name}, written by `tpuflex recommend --write {stack}`. NOT RUN ON A TPU BY US.",
+        f"Price of the chips: {cost} {sources.references(price.sources)}",
+    ]
+    lines += [
+        f"Seen: {row.result} on {row.accelerator}: {row.what} {sources.references((row.source,))}"
+        for row in option.seen.seen
+    ] or ["Seen: nothing."]
+    lines += [f"Unproven: {text}" for text in option.unproven[1:]]
+    return [*lines, "Sources:", *(f"  {line}" for line in sources.lines())]
+
+
+def _media(modalities: Iterable[str]) -> dict[str, int]:
+    """Limits per request: images as far as the model takes them; the TPU back-end loads no audio
+    tower, and a video is many images."""
+    known = {"image": 4, "audio": 0, "video": 0}
+    return {kind: limit for kind, limit in known.items() if kind in modalities}
+
+
+def _mirrored(option: Option, image: Image, project: str) -> str:
+    region = region_of(option.zones[0])
+    return f"{region}-docker.pkg.dev/{project}/dockerhub/{TPU_REPOSITORY}@{image.digest}"

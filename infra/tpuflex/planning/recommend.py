@@ -1,0 +1,288 @@
+"""Which chips for a model and a load: options with fit, price, limits and evidence, ranked.
+
+The order is decided by the first of these in which two options differ: whether it fits, the budget,
+the time to the first token, how many of the wanted sequences the cache holds, what was seen, the
+price. Each option says all of them in one line.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from datetime import date
+from decimal import Decimal
+from typing import TYPE_CHECKING, Literal
+
+from tpuflex.catalog.rows import Source
+from tpuflex.catalog.zones import region_of
+from tpuflex.planning.evidence import Evidence, evidence
+from tpuflex.planning.figure import Figure
+from tpuflex.planning.first_token import FirstToken, Load, judge_first_token
+from tpuflex.planning.memory import MemoryPlan, plan_memory
+from tpuflex.planning.request import CacheType, MemoryRequest, NotPlannable
+from tpuflex.planning.stack_cost import hourly
+from tpuflex.planning.throughput import decode_ceiling
+from tpuflex.planning.token_cost import token_prices
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.catalog import Catalog
+    from tpuflex.catalog.rows import Accelerator, Model
+
+Fit = Literal["fits", "not_known", "does_not_fit"]
+BudgetVerdict = Literal["within", "not_known", "over", "not_asked"]
+
+#: What decides the order of options, in the order in which it does.
+ORDER = (
+    "whether it fits",
+    "the budget",
+    "the time to the first token",
+    "how many sequences the cache holds",
+    "what was seen",
+    "the price",
+)
+#: Tokens in one step that options are planned with; the largest bucket that is compiled.
+BATCHED_TOKENS = 4096
+#: The rules by which the memory planner computes.
+_PLANNER = Source(
+    where="tpu-inference 0.32.0, worker/tpu_worker.py and runner/kv_cache.py",
+    date=date(2026, 11, 21),
+)
+#: Places in the order; an unknown is worse than a yes and better than a no.
+_FIT_ORDER: dict[Fit, int] = {"fits": 0, "not_known": 1, "does_not_fit": 2}
+_BUDGET_ORDER: dict[BudgetVerdict, int] = {"within": 0, "not_asked": 0, "not_known": 1, "over": 2}
+_FIRST_TOKEN_ORDER = {"met": 0, "not_asked": 0, "not_known": 1, "missed": 2, "impossible": 3}
+_CACHE_BYTES: dict[CacheType, int] = {"bfloat16": 2, "fp8": 1}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Wish:
+    """What is wanted.
+
+    Attributes:
+        load: context and concurrency.
+        ttft: seconds within which the first token is wanted; None if that does not matter.
+        budget: US dollars per hour for chips; None if that does not matter.
+    """
+
+    load: Load
+    ttft: float | None = None
+    budget: Decimal | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Limits:
+    """What an option holds and reaches at most.
+
+    Attributes:
+        cached_tokens: tokens in the KV cache.
+        sequences: sequences of full length in the cache at once.
+        arithmetic: tokens per second that the chips compute at peak.
+        decode: output tokens per second at peak arithmetic and bandwidth, with as many of the
+            wanted sequences as the cache holds, each of full length.
+        usd_per_million: US dollars per million tokens at the arithmetic ceiling: no less.
+    """
+
+    cached_tokens: Figure
+    sequences: Figure
+    arithmetic: Figure
+    decode: Figure
+    usd_per_million: Figure
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Option:
+    """One model on one accelerator type with one data type of the cache.
+
+    Attributes:
+        request: what would be served.
+        plan: its memory; why there is none where it cannot be planned.
+        zones: zones of one region that are documented or were seen to accept such requests.
+        per_hour: price of the chips.
+        fit: whether it can be served.
+        budget: whether the price is within the budget.
+        first_token: what is known of the time to the first token.
+        seen: what was seen.
+        limits: what it holds and reaches at most; None where it does not fit.
+        unproven: what nobody has shown.
+    """
+
+    request: MemoryRequest
+    plan: MemoryPlan | NotPlannable
+    zones: tuple[str, ...]
+    per_hour: Figure
+    fit: Fit
+    budget: BudgetVerdict
+    first_token: FirstToken
+    seen: Evidence
+    limits: Limits | None
+    unproven: tuple[str, ...]
+
+    @property
+    def name(self) -> str:
+        """The option in a few words."""
+        request = self.request
+        cache = "" if request.kv_cache_dtype == "bfloat16" else f", {request.kv_cache_dtype} cache"
+        return f"{request.model.name} on {request.accelerator.name}{cache}"
+
+    @property
+    def held(self) -> float:
+        """Share of the wanted sequences that the cache holds at full length, at most 1."""
+        if not isinstance(self.plan, MemoryPlan):
+            return 0.0
+        return min(1.0, self.plan.full_length_sequences / self.request.max_num_seqs)
+
+    @property
+    def rank(self) -> tuple[float, ...]:
+        """Place in the order, lowest first: see :data:`ORDER`."""
+        price = self.per_hour.value
+        return (
+            _FIT_ORDER[self.fit],
+            _BUDGET_ORDER[self.budget],
+            _FIRST_TOKEN_ORDER[self.first_token.verdict],
+            -round(self.held, 2),
+            self.seen.level,
+            float("inf") if price is None else float(price),
+            self.request.accelerator.chips,
+        )
+
+    @property
+    def obstacle(self) -> str:
+        """Why it cannot be served, with what could be; empty where it can."""
+        if isinstance(self.plan, NotPlannable):
+            return self.plan.reason
+        return " ".join(f"{one.what}. {one.nearest}".strip() for one in self.plan.problems)
+
+
+def recommend(models: Iterable[Model], wish: Wish, catalog: Catalog) -> tuple[Option, ...]:
+    """All options for ``wish``, best first.
+
+    Every accelerator type of one host that the TPU API can request on Flex-start is tried, on all
+    of its chips: tpuflex serves on one host. An 8-bit cache is an option of its own only where it
+    holds more tokens.
+    """
+    options = [
+        option
+        for model in models
+        for accelerator in catalog.accelerators.values()
+        if accelerator.flex_start_api and accelerator.hosts == 1
+        for option in _of(model, accelerator, wish, catalog)
+    ]
+    return tuple(sorted(options, key=lambda option: option.rank))  # equals keep their order
+
+
+def _of(model: Model, accelerator: Accelerator, wish: Wish, catalog: Catalog) -> Iterator[Option]:
+    wide = _option(model, accelerator, "bfloat16", wish, catalog)
+    yield wide
+    narrow = _option(model, accelerator, "fp8", wish, catalog)
+    if _tokens(narrow) > _tokens(wide):
+        yield narrow
+
+
+def _tokens(option: Option) -> int:
+    return option.plan.cached_tokens if isinstance(option.plan, MemoryPlan) else 0
+
+
+def _option(
+    model: Model, accelerator: Accelerator, cache: CacheType, wish: Wish, catalog: Catalog
+) -> Option:
+    request = MemoryRequest(
+        model=model,
+        accelerator=accelerator,
+        tensor_parallel_size=accelerator.chips,
+        max_model_len=wish.load.context,
+        kv_cache_dtype=cache,
+        max_num_seqs=wish.load.concurrency,
+        max_num_batched_tokens=BATCHED_TOKENS,
+    )
+    plan = plan_memory(request, catalog.accelerators.values())
+    zones, per_hour = cheapest_region(accelerator, catalog)
+    return Option(
+        request=request,
+        plan=plan,
+        zones=zones,
+        per_hour=per_hour,
+        fit=_fit(plan),
+        budget=_budget(per_hour, wish.budget),
+        first_token=judge_first_token(model, accelerator, wish.load, wish.ttft),
+        seen=evidence(model, accelerator),
+        limits=_limits(request, plan, wish.load, per_hour),
+        unproven=tuple(_unproven(request, plan, zones)),
+    )
+
+
+def _fit(plan: MemoryPlan | NotPlannable) -> Fit:
+    if isinstance(plan, NotPlannable):
+        return "not_known"
+    return "fits" if plan.fits else "does_not_fit"
+
+
+def _budget(per_hour: Figure, budget: Decimal | None) -> BudgetVerdict:
+    if budget is None:
+        return "not_asked"
+    if per_hour.value is None:
+        return "not_known"
+    return "within" if per_hour.value <= budget else "over"
+
+
+def cheapest_region(accelerator: Accelerator, catalog: Catalog) -> tuple[tuple[str, ...], Figure]:
+    """Zones of the region in which ``accelerator`` costs least, among those that are documented or
+    were seen to accept Flex-start, and the price there; unknown prices come last."""
+    zones = catalog.accepting_zones(accelerator.generation)
+    if not zones:
+        words = f"no zone is known to accept {accelerator.generation} on Flex-start"
+        return (), Figure(None, "USD per hour", words)
+    regions = dict.fromkeys(map(region_of, zones))
+    prices = {
+        region: hourly(accelerator, catalog.price(accelerator.generation, region), region)
+        for region in regions
+    }
+    best = min(prices, key=lambda region: _or_infinity(prices[region].value))
+    return tuple(zone for zone in zones if region_of(zone) == best), prices[best]
+
+
+def _or_infinity(value: Decimal | int | float | None) -> float:
+    return float("inf") if value is None else float(value)
+
+
+def _limits(
+    request: MemoryRequest, plan: MemoryPlan | NotPlannable, load: Load, per_hour: Figure
+) -> Limits | None:
+    if not isinstance(plan, MemoryPlan) or not plan.fits:
+        return None
+    model, accelerator = request.model, request.accelerator
+    sources = (model.source, accelerator.source)
+    tokens = token_prices(accelerator, model, per_hour)
+    running = max(1, min(load.concurrency, int(plan.full_length_sequences)))
+    decode = decode_ceiling(
+        model, accelerator, running, load.context, _CACHE_BYTES[request.kv_cache_dtype]
+    )
+    return Limits(
+        cached_tokens=Figure(plan.cached_tokens, "tokens", "memory planner", (*sources, _PLANNER)),
+        sequences=Figure(
+            round(plan.full_length_sequences, 2),
+            "sequences",
+            f"memory planner: {load.context:,} tokens each",
+            (*sources, _PLANNER),
+        ),
+        arithmetic=tokens.ceiling,
+        decode=Figure(
+            None if decode is None else round(decode),
+            "tokens per second",
+            f"bandwidth ceiling: {running:,} sequences of {load.context:,} tokens at once",
+            sources,
+        ),
+        usd_per_million=tokens.least,
+    )
+
+
+def _unproven(
+    request: MemoryRequest, plan: MemoryPlan | NotPlannable, zones: tuple[str, ...]
+) -> Iterator[str]:
+    yield "nothing of this was run on a TPU by this project"
+    if not zones:
+        yield f"no zone is known to accept {request.accelerator.generation} on Flex-start"
+    if isinstance(plan, MemoryPlan):
+        for concern in plan.concerns:
+            yield f"{concern.what}. {concern.nearest}".strip()
+    if request.kv_cache_dtype == "fp8":
+        yield "no boot log shows the tokens that an fp8 cache gains; they follow from its shape"

@@ -1,0 +1,161 @@
+"""`tpuflex recommend` answers each scenario in whole, and every figure names its source."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.cli.typing import TypeIn
+from tests.goldens.golden_texts import assert_golden
+from tpuflex.planning.scenarios import SCENARIOS
+from tpuflex.settings.load import load_stack_file
+
+NAMES = [row.name for row in SCENARIOS]
+#: What was asked for, and counts that a name says already.
+NOT_FIGURES = {"request", "chips"}
+
+
+def figures(document: Any, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Every number of the document, with the object that explains it."""
+    if isinstance(document, dict):
+        if isinstance(document.get("value"), int | float):
+            yield path, document
+        for key, value in document.items():
+            if key in NOT_FIGURES or key == "sources" or (key == "value" and "sources" in document):
+                continue
+            yield from figures(value, f"{path}.{key}")
+    elif isinstance(document, list):
+        for place, value in enumerate(document):
+            yield from figures(value, f"{path}[{place}]")
+    elif isinstance(document, int | float) and not isinstance(document, bool):
+        yield path, {}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scenario_as_text(type_in: TypeIn, name: str) -> None:
+    """The whole answer to a scenario, as people see it."""
+    typed = type_in("recommend", "--scenario", name)
+
+    assert (typed.code, typed.err) == (0, "")
+    assert_golden(f"recommend/{name}.txt", typed.out)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_scenario_as_json(type_in: TypeIn, name: str) -> None:
+    """The whole answer to a scenario, as scripts see it; every number says where it comes from, and
+    what is assumed says that it is."""
+    typed = type_in("--json", "recommend", "--scenario", name)
+
+    assert typed.code == 0
+    found = list(figures(typed.document))
+    assert found or typed.document["scenario"]["elsewhere"]
+    for path, figure in found:
+        assumed = str(figure.get("basis", "")).startswith("assumed: ")
+        assert figure.get("sources") or assumed, f"{path} has no source"
+        table = [typed.document["sources"][str(number)] for number in figure["sources"]]
+        assert all(source["where"] and source["date"] for source in table), path
+    assert_golden(f"recommend/{name}.json", json.dumps(typed.document, indent=1) + "\n")
+
+
+def test_list_of_scenarios(type_in: TypeIn) -> None:
+    """The scenarios, with what answers them."""
+    typed = type_in("recommend", "--scenario", "list")
+
+    assert_golden("recommend/list.txt", typed.out)
+    listed = type_in("--json", "recommend", "--scenario", "list").document
+    assert [row["name"] for row in listed] == NAMES
+
+
+def test_options_override_the_scenario(type_in: TypeIn) -> None:
+    """What is typed wins over what the scenario fills in."""
+    typed = type_in(
+        *("--json", "recommend", "--scenario", "interactive-api"),
+        *("--model", "google/gemma-4-E4B-it", "--context", "2048", "--budget", "$2"),
+    )
+
+    assert typed.document["request"] == {
+        "models": ["google/gemma-4-E4B-it"],
+        "context": 2048,
+        "concurrency": 16,
+        "ttft_seconds": 1.0,
+        "budget_usd_per_hour": 2.0,
+    }
+    best = typed.document["options"][0]
+    assert (best["accelerator_type"], best["budget"]) == ("v6e-1", "within")
+
+
+def test_a_scenario_for_another_tool_with_a_model(type_in: TypeIn) -> None:
+    """With a model of one's own, chips are ranked even where they are not the answer."""
+    typed = type_in(
+        *("--json", "recommend", "--scenario", "serverless", "--model", "google/gemma-4-E4B-it"),
+        *("--context", "2048", "--concurrency", "8"),
+    )
+
+    assert typed.document["scenario"]["elsewhere"]["instead"].startswith("Cloud Run")
+    assert typed.document["options"]
+
+
+def test_everything_with_verbose(type_in: TypeIn) -> None:
+    """The table ends after six options unless all are wanted."""
+    words = ("recommend", "--scenario", "cost-sensitive")
+    short, long = type_in(*words).out, type_in(*words, "--verbose").out
+
+    assert "more fit and rank lower" in short
+    assert "more fit and rank lower" not in long
+    assert len(long.splitlines()) > len(short.splitlines())
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ((), 2, "Missing --model, --context, --concurrency"),
+        (("--model", "google/gemma-4-E4B-it"), 2, "Missing --context, --concurrency"),
+        (("--scenario", "intractive-api"), 4, "Did you mean interactive-api?"),
+        (
+            ("--model", "google/gemma-4-E4B", "--context", "1", "--concurrency", "1"),
+            4,
+            "Did you mean google/gemma-4-E4B-it",
+        ),
+        (("--scenario", "batch", "--budget", "cheap"), 2, "write US dollars per hour"),
+        (("--scenario", "batch", "--budget", "NaN"), 2, "write US dollars per hour"),
+        (("--scenario", "batch", "--budget", "-1"), 2, "write US dollars per hour"),
+        (("--scenario", "batch", "--context", "0"), 2, "0 is not in the range"),
+        (("--scenario", "batch", "--ttft", "0"), 2, "0.0 is not in the range"),
+        (("--scenario", "edge", "--write", "x"), 4, "There is no stack to write"),
+        (("--scenario", "batch", "--write", "../x"), 2, "write letters, digits"),
+        (
+            ("--scenario", "batch", "--context", "9000000", "--write", "x"),
+            4,
+            "Nothing fits that could be written",
+        ),
+    ],
+)
+def test_refusals(type_in: TypeIn, words: tuple[str, ...], code: int, said: str) -> None:
+    """What is missing, wrong or impossible is said, with what to do."""
+    typed = type_in("recommend", *words)
+
+    assert typed.code == code
+    assert said in typed.err
+
+
+def test_write(type_in: TypeIn, project: Path) -> None:
+    """The first option becomes a stack file that is right, with its sources at the head, and is
+    never written over another."""
+    words = ("recommend", "--scenario", "interactive-api", "--budget", "6", "--write", "chat")
+    typed = type_in(*words, "--project", "acme-serving")
+    file = project / "stacks" / "Pulumi.chat.yaml"
+
+    assert typed.code == 0
+    assert "Wrote stacks/Pulumi.chat.yaml." in typed.out
+    assert_golden("recommend/written.yaml", file.read_text())
+    settings = load_stack_file(file).settings
+    assert (settings.slice.accelerator_type, settings.serving.flags.max_num_seqs) == ("v6e-4", 16)
+
+    before = file.read_text()
+    again = type_in(*words)
+    assert (again.code, file.read_text()) == (1, before)
+    assert "never overwritten" in again.err

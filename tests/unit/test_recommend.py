@@ -1,0 +1,147 @@
+"""Options are ranked by rules that hold for every model, load and budget."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from itertools import pairwise
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tpuflex.catalog.catalog import builtin
+from tpuflex.catalog.rows import CatalogRows, Price
+from tpuflex.planning.evidence import Level, evidence
+from tpuflex.planning.first_token import Load, judge_first_token
+from tpuflex.planning.recommend import Option, Wish, recommend
+from tpuflex.planning.scenarios import SCENARIOS, nearest_scenarios, scenario
+
+CATALOG = builtin()
+DENSE = CATALOG.models["google/gemma-4-31B-it"]
+EXPERTS = CATALOG.models["google/gemma-4-26B-A4B-it"]
+V6E_4 = CATALOG.accelerators["v6e-4"]
+
+WISHES = st.builds(
+    Wish,
+    load=st.builds(Load, context=st.integers(1, 300_000), concurrency=st.integers(1, 2048)),
+    ttft=st.none() | st.floats(0.001, 100),
+    budget=st.none() | st.decimals(min_value="0.5", max_value=50, places=2),
+)
+
+
+def options(wish: Wish, *names: str) -> tuple[Option, ...]:
+    return recommend([CATALOG.models[name] for name in names], wish, CATALOG)
+
+
+@given(names=st.sets(st.sampled_from(sorted(CATALOG.models)), min_size=1, max_size=3), wish=WISHES)
+@settings(max_examples=60, deadline=None)
+def test_the_order(names: set[str], wish: Wish) -> None:
+    """What does not fit is never above what fits, and what exceeds the budget never above what
+    keeps it; at the same rank so far, what costs more is never above what costs less."""
+    ranked = options(wish, *sorted(names))
+    fits = [option.fit for option in ranked]
+    budgets = [option.budget for option in ranked if option.fit == "fits"]
+
+    assert fits == sorted(fits, key=["fits", "not_known", "does_not_fit"].index)
+    assert budgets == sorted(budgets, key=["within", "not_asked", "not_known", "over"].index)
+    for option in ranked:
+        within = option.per_hour.value is not None and (
+            wish.budget is None or option.per_hour.value <= wish.budget
+        )
+        assert (option.budget in ("within", "not_asked")) == (within or wish.budget is None)
+        assert (option.limits is not None) == (option.fit == "fits")
+        assert bool(option.obstacle) == (option.fit != "fits")
+    for better, worse in pairwise(ranked):
+        if better.rank[:-2] == worse.rank[:-2]:
+            assert better.rank[-2] <= worse.rank[-2]
+
+
+@given(wish=WISHES)
+@settings(max_examples=30, deadline=None)
+def test_options_that_fit_hold_a_sequence(wish: Wish) -> None:
+    """What fits holds one sequence of full length at least, and never decodes beyond the
+    arithmetic ceiling."""
+    for option in options(wish, EXPERTS.name):
+        if option.limits is not None:
+            assert (option.limits.sequences.value or 0) >= 1
+            assert (option.limits.decode.value or 0) <= (option.limits.arithmetic.value or 0)
+
+
+def test_the_cheapest_region_wins() -> None:
+    """A user's price row moves the option to the region that it makes cheaper."""
+    row = Price.model_validate(
+        {
+            "generation": "v6e",
+            "region": "europe-west4",
+            "kind": "flex_start",
+            "usd_per_chip_hour": "0.99",
+            "source": {"where": "a contract", "date": "2026-11-01"},
+        }
+    )
+    catalog = CATALOG.extended(CatalogRows(prices=(row,)))
+    wish = Wish(load=Load(context=4096, concurrency=8))
+    best = recommend([DENSE], wish, catalog)[0]
+
+    assert best.per_hour.value == Decimal("0.99") * best.request.accelerator.chips
+    assert best.zones == ("europe-west4-a",)
+
+
+@pytest.mark.parametrize(
+    ("model", "load", "target", "verdict"),
+    [
+        (DENSE, Load(context=16_384, concurrency=1), 0.1, "impossible"),  # 0.26 s at peak
+        (DENSE, Load(context=4096, concurrency=16), 1.0, "not_known"),  # its prompts were cached
+        (DENSE, Load(context=128, concurrency=1), 0.5, "met"),
+        (DENSE, Load(context=128, concurrency=1), 0.3, "missed"),
+        (EXPERTS, Load(context=16_384, concurrency=256), 2.0, "missed"),
+        (EXPERTS, Load(context=8192, concurrency=256), 5.0, "met"),
+        (EXPERTS, Load(context=16_384, concurrency=1024), 60.0, "met"),
+        (EXPERTS, Load(context=128, concurrency=2048), 60.0, "not_known"),
+        (DENSE, Load(context=4096, concurrency=16), None, "not_asked"),
+    ],
+)
+def test_first_tokens(model: object, load: Load, target: float | None, verdict: str) -> None:
+    """A target is judged by arithmetic or by a measurement under at least the same load, and is
+    not known otherwise: a measurement whose prompts cannot have been computed proves nothing."""
+    known = judge_first_token(model, V6E_4, load, target)  # type: ignore[arg-type]
+
+    assert known.verdict == verdict
+    assert (verdict == "not_asked") == (not known.text)
+    assert known.sources or verdict == "not_asked"
+
+
+def test_what_was_seen() -> None:
+    """A report of the type counts for more than one of the generation, and that more than none."""
+    seen = {
+        name: evidence(DENSE, row).level
+        for name, row in CATALOG.accelerators.items()
+        if row.hosts == 1 and row.flex_start_api
+    }
+
+    assert seen["v6e-4"] is Level.SERVED
+    assert seen["v5litepod-1"] is Level.NOTHING
+
+
+class TestScenarios:
+    def test_names(self) -> None:
+        """Names are unique, and a misspelt one has a neighbour."""
+        names = [row.name for row in SCENARIOS]
+
+        assert len(names) == len(set(names))
+        assert scenario("interactive-api") is SCENARIOS[0]
+        assert scenario("interactive") is None
+        assert nearest_scenarios("interactiv-api")[0] == "interactive-api"
+
+    @pytest.mark.parametrize("row", SCENARIOS, ids=lambda row: row.name)
+    def test_complete(self, row: object) -> None:
+        """A scenario either has everything that a recommendation needs, of models that are known,
+        or says what to use instead, where that is documented."""
+        assert isinstance(row, type(SCENARIOS[0]))
+        if row.elsewhere is not None:
+            assert row.elsewhere.sources
+            assert not row.models
+        else:
+            assert row.models
+            assert set(row.models) <= set(CATALOG.models)
+            assert row.context is not None
+            assert row.concurrency is not None
