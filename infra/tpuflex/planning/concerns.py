@@ -120,7 +120,8 @@ def _reports(request: MemoryRequest) -> Iterator[Remark]:
     served = [report for report in model.seen if report.result == "served"]
     if any(report.accelerator in (row.name, row.generation) for report in served):
         return
-    elsewhere = ", ".join(f"{one.accelerator} ({one.source.date.isoformat()})" for one in served)
+    places = (f"{one.accelerator} ({one.source.date.isoformat()})" for one in served)
+    elsewhere = ", ".join(dict.fromkeys(places))
     failed = [one for one in model.seen if one.accelerator in (row.name, row.generation)]
     yield Remark(
         "slice.accelerator_type",
