@@ -12,6 +12,7 @@
         ConflictError            exit 1   not possible in the resource's current state
       BootError                  exit 7   the host came up but serving did not
       WeightsError               exit 7   weights are missing or damaged
+        UnknownModelError        exit 7   a model of which no rule for its memory is known
       EngineError                exit 8   the Pulumi engine failed or cannot be installed
       EmulatorError              exit 9   the embedded cloud cannot start or be reached
       IncompleteTeardownError    exit 10  `down` ended, and something is left
@@ -167,6 +168,10 @@ class WeightsError(TpuflexError):
     """Model weights are missing or damaged."""
 
     exit_code = 7
+
+
+class UnknownModelError(WeightsError):
+    """A model of which no rule is known that says how much memory it takes."""
 
 
 class EngineError(TpuflexError):

@@ -24,8 +24,7 @@ from tpuflex.boot.manifest import (
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import open_file
-from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import authorized_session
+from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights_files import WatchedFile, local_manifest, translated_errors
 from tpuflex.gcp.weights_report import (
     FoundManifest,
@@ -279,19 +278,7 @@ def weights_bucket(name: str, *, project: str, environ: Mapping[str, str]) -> We
     Raises:
         AccessError: the credentials do not belong to the endpoints.
     """
-    # Imported late: it takes a second that most commands need not pay.
-    from google.auth.credentials import AnonymousCredentials
-    from google.cloud.storage import Client
-
-    endpoints = Endpoints.from_environ(environ)
-    client = Client(
-        project=project,
-        # Our session authorizes, and only towards the host that the token is for.
-        credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
-        _http=authorized_session(endpoints, environ),
-        client_options={"api_endpoint": endpoints.storage},
-    )
-    return WeightsBucket(client.bucket(name))
+    return WeightsBucket(storage_bucket(name, project=project, environ=environ))
 
 
 class _Tally:

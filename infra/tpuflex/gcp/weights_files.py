@@ -127,21 +127,30 @@ class WatchedFile(io.RawIOBase):
 
 
 @contextmanager
-def translated_errors(bucket: str) -> Iterator[None]:
-    """Turn what Google's library raises into our own errors, naming ``bucket``."""
+def translated_errors(
+    bucket: str,
+    *,
+    missing: str = "Run `tpuflex up`, which makes it.",
+    forbidden: str = "Writing weights needs the role Storage Object Admin on the bucket.",
+) -> Iterator[None]:
+    """Turn what Google's library raises into our own errors, naming ``bucket``.
+
+    Args:
+        bucket: its name.
+        missing: what to do if it does not exist.
+        forbidden: what to do if the caller may not do this.
+    """
     from google.api_core import exceptions
 
     where = f"gs://{bucket}"
     try:
         yield
     except exceptions.NotFound as error:
-        raise NotFoundError(
-            f"{where} does not exist", hint="Run `tpuflex up`, which makes it."
-        ) from error
+        raise NotFoundError(f"{where} does not exist", hint=missing) from error
     except (exceptions.Forbidden, exceptions.Unauthorized) as error:
         raise AccessError(
             f"{where}: {error.message}",
-            hint="Writing weights needs the role Storage Object Admin on the bucket.",
+            hint=forbidden,
         ) from error
     except exceptions.PreconditionFailed as error:
         raise ConflictError(

@@ -1,0 +1,100 @@
+"""The files of a checkpoint in a bucket, read in parts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.manifest import MAX_FILES
+from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.gcp.storage_client import storage_bucket
+from tpuflex.gcp.weights_files import translated_errors
+
+if TYPE_CHECKING:
+    from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
+
+_TIMEOUT = (10.0, 60.0)
+
+
+class CheckpointObjects:
+    """The objects directly below one prefix of a bucket, as they were when they were listed.
+
+    Args:
+        bucket: the bucket; made by :func:`checkpoint_objects` outside of tests.
+        prefix: where the checkpoint is, without a slash at the end; empty for the whole bucket.
+    """
+
+    def __init__(self, bucket: Bucket, prefix: str) -> None:
+        self._bucket = bucket
+        self._prefix = f"{prefix}/" if prefix else ""
+        self._blobs: dict[str, Blob] = {}
+
+    def sizes(self) -> Mapping[str, int]:
+        """Bytes of each file, by its name.
+
+        Raises:
+            NotFoundError: there is no such bucket, or nothing at the prefix.
+            WeightsError: there are more files than a set of weights may have.
+            AccessError: the caller may not list them.
+        """
+        with self._translated():
+            found = self._bucket.list_blobs(
+                prefix=self._prefix or None,
+                delimiter="/",
+                max_results=MAX_FILES + 1,
+                timeout=_TIMEOUT,
+            )
+            self._blobs = {str(blob.name).removeprefix(self._prefix): blob for blob in found}
+        if not self._blobs:
+            raise NotFoundError(
+                f"gs://{self._bucket.name}/{self._prefix} holds no files",
+                hint="Name the prefix below which config.json lies: gs://BUCKET/PREFIX.",
+            )
+        if len(self._blobs) > MAX_FILES:
+            raise WeightsError(
+                f"gs://{self._bucket.name}/{self._prefix} holds more than {MAX_FILES} files",
+                hint="Name the prefix of one checkpoint.",
+            )
+        return {name: int(blob.size or 0) for name, blob in self._blobs.items()}
+
+    def read(self, name: str, start: int, length: int) -> bytes:
+        """``length`` bytes (fewer at the end of the file) from ``start`` of the file ``name``.
+
+        Raises:
+            ConflictError: the file was replaced since it was listed.
+            AccessError: the caller may not read it.
+        """
+        listed = self._blobs[name]
+        end = min(start + length, int(listed.size or 0))
+        if start >= end:
+            return b""  # no range can be asked for
+        with self._translated():
+            data = self._bucket.blob(listed.name).download_as_bytes(
+                start=start,
+                end=end - 1,
+                raw_download=True,
+                # Sizes and header must be of one file; a part has no checksum to compare.
+                if_generation_match=listed.generation,
+                checksum=None,
+                timeout=_TIMEOUT,
+            )
+        return bytes(data[:length])
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return translated_errors(
+            str(self._bucket.name),
+            missing="Name a bucket that exists: gs://BUCKET/PREFIX.",
+            forbidden="Reading a checkpoint needs the role Storage Object Viewer on the bucket.",
+        )
+
+
+def checkpoint_objects(
+    bucket: str, prefix: str, *, environ: Mapping[str, str]
+) -> CheckpointObjects:
+    """The checkpoint at ``gs://bucket/prefix``; makes no request.
+
+    Raises:
+        AccessError: the credentials do not belong to the endpoints.
+    """
+    return CheckpointObjects(storage_bucket(bucket, project=None, environ=environ), prefix)

@@ -1,0 +1,229 @@
+"""Read of a checkpoint its config.json and the headers of its safetensors files, nothing else.
+
+The source is a directory, a config.json alone, or ``gs://BUCKET/PREFIX``; of a checkpoint of 60 GB
+some hundred kB are read. All of it is foreign: sizes are bounded before anything is read, and a
+link out of the directory is not followed.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import re
+from collections.abc import Callable, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuflex.catalog.rows import Source
+from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.operate.checkpoint_files import CheckpointFiles, DirectoryFiles
+from tpuflex.planning.checkpoint import Checkpoint, describe
+from tpuflex.planning.safetensors_header import (
+    LENGTH_BYTES,
+    MAX_HEADER_BYTES,
+    Tensor,
+    header_length,
+    read_header,
+)
+from tpuflex.planning.strict_json import json_object
+
+CONFIG = "config.json"
+#: Which tensor is in which file; what it does not name, the server does not load
+#: (vLLM, model_loader/weight_utils.py, filter_duplicate_safetensors_files).
+INDEX = "model.safetensors.index.json"
+_WEIGHTS = ".safetensors"
+#: A config.json has a few kB; those of quantised models list every module.
+_MAX_CONFIG_BYTES = 8 * 2**20
+_MAX_INDEX_BYTES = 32 * 2**20
+#: Of one checkpoint, and of all headers together.
+_MAX_FILES = 2000
+_MAX_ALL_HEADERS = 2 * MAX_HEADER_BYTES
+_PARALLELISM = 8
+_GS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
+#: Directory of a model in the cache of huggingface_hub; a snapshot lies two levels below.
+_CACHED = re.compile(r"models--([^-].*?)--(.+)")
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True, slots=True)
+class GsUrl:
+    """A place in Cloud Storage.
+
+    Attributes:
+        bucket: name of the bucket.
+        prefix: what the objects' names begin with, without a slash at the end.
+    """
+
+    bucket: str
+    prefix: str
+
+    @classmethod
+    def parse(cls, text: str) -> GsUrl:
+        """The place that ``gs://BUCKET/PREFIX`` names.
+
+        Raises:
+            WeightsError: it is no such URL.
+        """
+        match = _GS.fullmatch(text)
+        if match is None:
+            raise WeightsError(
+                f"{text[:200]!r} names no place in Cloud Storage", hint="Write gs://BUCKET/PREFIX."
+            )
+        return cls(match["bucket"], (match["prefix"] or "").rstrip("/"))
+
+    def __str__(self) -> str:
+        return f"gs://{self.bucket}/{self.prefix}".rstrip("/")
+
+
+def _unwatched(_done: int, _total: int) -> None:
+    return None
+
+
+def read_checkpoint(
+    source: Path | GsUrl,
+    *,
+    environ: Mapping[str, str],
+    today: dt.date,
+    name: str = "",
+    progress: Progress = _unwatched,
+) -> Checkpoint:
+    """What the checkpoint at ``source`` says of itself.
+
+    Args:
+        source: a directory, a config.json (then without exact bytes), or a place in Cloud Storage.
+        environ: names endpoints and credentials of Cloud Storage.
+        today: date of the row that is made.
+        name: what to call the model; by default after the directory.
+        progress: called with the headers that are read and their number.
+
+    Raises:
+        UnknownModelError: how much memory its architecture takes is not known.
+        WeightsError: it is damaged, hostile, or no checkpoint.
+        NotFoundError: there is nothing at ``source``.
+        AccessError: the caller may not read it.
+    """
+    files = _files(source, environ)
+    place = str(source)
+    alone = isinstance(source, Path) and source.is_file()
+    config_name = source.name if isinstance(source, Path) and alone else CONFIG
+    where = place if alone else f"{place}/{CONFIG}"
+    sizes = files.sizes()
+    if config_name not in sizes:
+        raise WeightsError(
+            f"{place} is not a checkpoint: it holds no {CONFIG}",
+            hint=f"Name the place that holds {CONFIG} and the *{_WEIGHTS} files.",
+        )
+    config = json_object(_whole(files, config_name, sizes, _MAX_CONFIG_BYTES, where), where)
+    names = _weight_files(files, sizes, place)
+    tensors = _tensors(files, sizes, names, place, progress) if names else None
+    return describe(
+        config,
+        tensors,
+        name=name or _model_name(source),
+        source=Source(where=place[:600], date=today),
+        where=where,
+    )
+
+
+def _files(source: Path | GsUrl, environ: Mapping[str, str]) -> CheckpointFiles:
+    if isinstance(source, GsUrl):
+        # Imported late: Google's library takes a second.
+        from tpuflex.gcp.checkpoint_objects import checkpoint_objects
+
+        return checkpoint_objects(source.bucket, source.prefix, environ=environ)
+    if source.is_dir():
+        return DirectoryFiles(source)
+    if source.is_file():
+        return DirectoryFiles(source.parent, only=source.name)
+    raise NotFoundError(
+        f"{source} is neither a directory nor a file",
+        hint=f"Name a directory that holds {CONFIG} and the *{_WEIGHTS} files, or a {CONFIG}.",
+    )
+
+
+def _weight_files(files: CheckpointFiles, sizes: Mapping[str, int], place: str) -> list[str]:
+    """The files whose tensors are loaded: those of the index, without an index all."""
+    present = sorted(name for name in sizes if _is_weights(name))
+    if len(present) > _MAX_FILES:
+        raise WeightsError(f"{place} holds {len(present)} *{_WEIGHTS} files, more than are read")
+    if INDEX not in sizes:
+        return present
+    where = f"{place}/{INDEX}"
+    index = json_object(_whole(files, INDEX, sizes, _MAX_INDEX_BYTES, where), where)
+    weight_map = index.get("weight_map")
+    if not isinstance(weight_map, dict) or not weight_map:
+        raise WeightsError(f"{where} is damaged: it has no weight_map")
+    named = {str(name) for name in weight_map.values()}
+    missing = sorted(named - set(present))
+    if missing:
+        others = f" and {len(missing) - 5} more" if len(missing) > 5 else ""
+        raise WeightsError(
+            f"{place} is incomplete: it does not hold {', '.join(missing[:5])[:300]}{others}, which"
+            f" {INDEX} names",
+            hint="Download the checkpoint again.",
+        )
+    return sorted(named)
+
+
+def _tensors(
+    files: CheckpointFiles,
+    sizes: Mapping[str, int],
+    names: list[str],
+    place: str,
+    progress: Progress,
+) -> tuple[Tensor, ...]:
+    """The tensors of all files, each once."""
+    found: dict[str, Tensor] = {}
+    with ThreadPoolExecutor(max_workers=_PARALLELISM) as pool:
+        starts = pool.map(lambda name: files.read(name, 0, LENGTH_BYTES), names)
+        wheres = [f"{place}/{name}" for name in names]
+        bounds = [
+            header_length(start, sizes[name], where)
+            for start, name, where in zip(starts, names, wheres, strict=True)
+        ]
+        lengths = sum(bounds)
+        if lengths > _MAX_ALL_HEADERS:
+            raise WeightsError(
+                f"{place} was not read: its headers have {lengths} bytes together, and"
+                f" {_MAX_ALL_HEADERS} is the most that is read"
+            )
+        headers = pool.map(
+            lambda name, length: files.read(name, LENGTH_BYTES, length), names, bounds
+        )
+        for done, (header, name, where) in enumerate(zip(headers, names, wheres, strict=True), 1):
+            for tensor in read_header(header, sizes[name], where):
+                if tensor.name in found:
+                    raise WeightsError(
+                        f"{where} and another file both hold the tensor {tensor.name[:120]!r}"
+                    )
+                found[tensor.name] = tensor
+            progress(done, len(names))
+    return tuple(found.values())
+
+
+def _whole(
+    files: CheckpointFiles, name: str, sizes: Mapping[str, int], limit: int, where: str
+) -> bytes:
+    if sizes[name] > limit:
+        raise WeightsError(
+            f"{where} was not read: it has {sizes[name]} bytes, more than the {limit} that are read"
+        )
+    return files.read(name, 0, limit)
+
+
+def _is_weights(name: str) -> bool:
+    return name.endswith(_WEIGHTS) and not name.startswith(".")
+
+
+def _model_name(source: Path | GsUrl) -> str:
+    """A name for the row, after the last part of its place."""
+    if isinstance(source, GsUrl):
+        last = source.prefix.rpartition("/")[2] or source.bucket
+    else:
+        path = source.absolute()
+        directory = path if path.is_dir() else path.parent
+        cached = _CACHED.fullmatch(directory.parent.parent.name)
+        last = f"{cached[1]}/{cached[2]}" if cached else directory.name
+    kept = re.sub(r"[^A-Za-z0-9_./-]+", "-", last).strip("-._")[:96]
+    return kept or "model"

@@ -1,0 +1,256 @@
+"""A checkpoint as a row of the catalog: from its config.json and its safetensors headers. Pure.
+
+The row holds the shape, which the planner's rules need. The headers, where they were read, prove
+it: a checkpoint whose tensors are not what its config.json describes is refused, because every
+figure computed from either would be wrong.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from pydantic import JsonValue, ValidationError
+
+from tpuflex.catalog.rows import Modality, Model, Source
+from tpuflex.errors import WeightsError
+from tpuflex.planning.hub_config import HubConfig, full_attention_every, read_config
+from tpuflex.planning.kv_cache import full_attention_layers
+from tpuflex.planning.safetensors_header import Tensor, total_bytes
+from tpuflex.planning.stored_weights import StoredWeights, is_text, is_vision, loaded_tensors
+from tpuflex.planning.vision_tower import vision_parameters
+from tpuflex.planning.weights import text_parameters
+
+#: Element types of weights that are not quantised, by their names in config.json.
+_FLOATS = {"bfloat16": "BF16", "float16": "F16", "float32": "F32"}
+#: Stands in the row until its text parameters are counted.
+_UNCOUNTED = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """What a checkpoint says of itself.
+
+    Attributes:
+        model: its row.
+        dtype: type in which most of its text weights are stored, such as ``bfloat16``; None if
+            neither config.json nor the headers say.
+        quantization: method by which its weights are quantised, such as ``fp8``; None if they are
+            not.
+        weight_bytes: bytes of all its tensors, exact; None where no headers were read.
+        stored: how the stored bytes divide among chips; None where no headers were read.
+    """
+
+    model: Model
+    dtype: str | None
+    quantization: str | None
+    weight_bytes: int | None = None
+    stored: StoredWeights | None = None
+
+    def weight_bytes_per_chip(self, tensor_parallel_size: int) -> int | None:
+        """Bytes of weights on each chip, where the server keeps them as they are stored.
+
+        Args:
+            tensor_parallel_size: chips that the weights are spread over.
+
+        Returns:
+            None for weights that are not quantised, of which the planner's own rule is exact
+            (:func:`tpuflex.planning.weights.weight_bytes`), or whose headers were not read.
+        """
+        if self.quantization is None or self.stored is None:
+            return None
+        return self.stored.per_chip(self.model, tensor_parallel_size)
+
+
+def describe(
+    config: dict[str, JsonValue],
+    tensors: Sequence[Tensor] | None,
+    *,
+    name: str,
+    source: Source,
+    where: str,
+) -> Checkpoint:
+    """The checkpoint that ``config`` and ``tensors`` describe.
+
+    Args:
+        config: its config.json.
+        tensors: the tensors that its files' headers list; None if they were not read.
+        name: what to call the model.
+        source: where it was read, and when.
+        where: names config.json in errors.
+
+    Raises:
+        UnknownModelError: how much memory its architecture takes is not known.
+        WeightsError: it is not consistent.
+    """
+    parsed = read_config(config, where)
+    shape = _row(parsed, name, source, where)
+    model = shape.model_copy(update={"text_params": text_parameters(shape)})
+    if parsed.architecture.family == "qwen3_moe" or model.experts:
+        model = model.model_copy(update={"active_params": _active(model)})
+    if tensors is None:
+        return Checkpoint(model, parsed.dtype, parsed.quantization)
+    loaded = loaded_tensors(tensors, tied=model.tied_embeddings)
+    _check_tensors(parsed, model, loaded, where)
+    vision = sum(tensor.elements for tensor in loaded if is_vision(tensor))
+    if parsed.quantization is None and vision and model.vision_params is None:
+        model = model.model_copy(update={"vision_params": vision})
+    return Checkpoint(
+        model=model,
+        dtype=_stored_dtype(loaded) or parsed.dtype,
+        quantization=parsed.quantization,
+        weight_bytes=total_bytes(tensors),
+        stored=StoredWeights.of(loaded),
+    )
+
+
+def _row(config: HubConfig, name: str, source: Source, where: str) -> Model:
+    """The row of ``config``, whose text parameters are not counted yet."""
+    text, family = config.text, config.architecture.family
+    every = full_attention_every(config, where) if family in ("gemma3", "gemma4") else None
+    mixed = family == "qwen3_moe" or text.enable_moe_block
+    wide = text.use_double_wide_mlp and text.num_kv_shared_layers > 0
+    if not mixed and text.intermediate_size is None:
+        raise WeightsError(f"{where}: intermediate_size is missing")
+    values = {
+        "name": name,
+        "family": family,
+        "implementation": config.architecture.implementation,
+        "layers": text.num_hidden_layers,
+        "hidden_size": text.hidden_size,
+        # Qwen3-MoE's config.json has the width of a dense block, of which the model has none.
+        "intermediate_size": None if family == "qwen3_moe" else text.intermediate_size,
+        "wide_intermediate_size": 2 * text.intermediate_size
+        if wide and text.intermediate_size
+        else None,
+        "wide_layers": text.num_kv_shared_layers if wide else 0,
+        "attention_heads": text.num_attention_heads,
+        "kv_heads": config.kv_heads,
+        "head_dim": config.head_dim,
+        "full_attention_every": every,
+        "window": text.sliding_window if every else None,
+        "kv_shared_layers": text.num_kv_shared_layers,
+        "vocab_size": text.vocab_size,
+        "tied_embeddings": text.tie_word_embeddings,
+        "max_context": text.max_position_embeddings,
+        "modalities": _modalities(config),
+        "audio_tower": config.audio and "Unified" not in config.architecture.name,
+        "text_params": _UNCOUNTED,
+        "source": source,
+        **(_global_heads(config) if family == "gemma4" else {}),
+        **(_experts(config, where) if mixed else {}),
+        **_vision(config),
+    }
+    try:
+        return Model.model_validate(values)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(map(str, first["loc"]))
+        raise WeightsError(f"{where} gives no row of the catalog: {key}: {first['msg']}") from error
+
+
+def _modalities(config: HubConfig) -> tuple[Modality, ...]:
+    takes: list[Modality] = ["text"]
+    takes += ["image"] if config.vision else []
+    takes += ["audio"] if config.audio else []
+    takes += ["video"] if config.vision and config.video else []
+    return tuple(takes)
+
+
+def _global_heads(config: HubConfig) -> dict[str, int | None]:
+    """Gemma 4's heads of full-attention layers. ``global_kv_heads`` also says that K is V there."""
+    text = config.text
+    own = text.num_global_key_value_heads or config.kv_heads
+    width = text.global_head_dim
+    return {
+        "global_kv_heads": own if text.attention_k_eq_v else None,
+        "global_head_dim": width if width != config.head_dim else None,
+        "per_layer_embedding": text.hidden_size_per_layer_input or 0,
+    }
+
+
+def _experts(config: HubConfig, where: str) -> dict[str, int]:
+    text = config.text
+    count, size, used = text.num_experts, text.moe_intermediate_size, text.num_experts_per_tok
+    if not (count and size and used) or used > count:
+        raise WeightsError(
+            f"{where}: num_experts {count}, moe_intermediate_size {size} and num_experts_per_tok"
+            f" {used} describe no mixture of experts"
+        )
+    return {"experts": count, "expert_size": size, "experts_per_token": used}
+
+
+def _vision(config: HubConfig) -> dict[str, int | None]:
+    if config.vision is None:
+        return {}
+    found = vision_parameters(config.vision, config.text.hidden_size)
+    if found is None:
+        return {}
+    known = found.sharded > 0
+    return {
+        "vision_params": found.total,
+        "vision_replicated_params": found.replicated if known else None,
+    }
+
+
+def _active(model: Model) -> int:
+    """Parameters that one token uses: all but the experts that it does not pass through."""
+    idle = model.experts - model.experts_per_token
+    return model.text_params - model.layers * idle * 3 * model.hidden_size * model.expert_size
+
+
+def _check_tensors(config: HubConfig, model: Model, loaded: Sequence[Tensor], where: str) -> None:
+    """Check that the headers describe the model that config.json describes."""
+    text = [tensor for tensor in loaded if is_text(tensor)]
+    table = (model.vocab_size, model.hidden_size)
+    embeddings = [tensor for tensor in text if tensor.name.endswith("embed_tokens.weight")]
+    if len(embeddings) != 1 or embeddings[0].shape != table:
+        found = ", ".join(f"{tensor.name} {list(tensor.shape)}" for tensor in embeddings)[:200]
+        raise _contradiction(where, f"an embedding table of {list(table)}", found or "none")
+    if config.quantization is not None:
+        return  # packed weights have other shapes
+    odd = Counter(tensor.dtype for tensor in text if tensor.dtype not in _FLOATS.values())
+    if odd:
+        raise _contradiction(where, "no quantization", f"tensors of the type {', '.join(odd)}")
+    held = sum(tensor.elements for tensor in text)
+    if held not in _expected(model):
+        raise _contradiction(
+            where, f"{model.text_params:,} parameters of a text model", f"{held:,}"
+        )
+
+
+def _expected(model: Model) -> tuple[int, int]:
+    """Text parameters that a file may hold: with what layers that share another's cache have of
+    keys and values, which the server allocates, and without, which transformers does not write."""
+    if not model.kv_shared_layers:
+        return (model.text_params, model.text_params)
+    own = model.layers - model.kv_shared_layers
+    full = full_attention_layers(model, model.layers) - full_attention_layers(model, own)
+    wide, heads = model.global_head_dim or model.head_dim, model.global_kv_heads or model.kv_heads
+    projections = 1 if model.global_kv_heads else 2
+    without = full * (projections * model.hidden_size * heads * wide + wide)
+    without += (model.kv_shared_layers - full) * (
+        2 * model.hidden_size * model.kv_heads * model.head_dim + model.head_dim
+    )
+    return (model.text_params, model.text_params - without)
+
+
+def _contradiction(where: str, described: str, found: str) -> WeightsError:
+    return WeightsError(
+        f"{where} describes {described}; the headers of the safetensors files have {found}",
+        hint="Are config.json and the *.safetensors files of the same checkpoint, all of them?",
+    )
+
+
+def _stored_dtype(loaded: Iterable[Tensor]) -> str | None:
+    """The type in which most bytes of the text model are stored, as config.json spells it."""
+    stored: Counter[str] = Counter()
+    for tensor in loaded:
+        if is_text(tensor):
+            stored[tensor.dtype] += tensor.bytes
+    if not stored:
+        return None
+    most = stored.most_common(1)[0][0]
+    names = {dtype: name for name, dtype in _FLOATS.items()}
+    return names.get(most, most.lower())

@@ -1,0 +1,270 @@
+"""What a Hugging Face ``config.json`` says of a model's shape. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, TypeVar
+
+from pydantic import BaseModel, ConfigDict, Field, JsonValue, ValidationError
+
+from tpuflex.errors import UnknownModelError, WeightsError
+from tpuflex.planning.architectures import ARCHITECTURES, COVERED_VALUES, Architecture
+
+#: Keys of config.json that hold objects read here.
+_QUANTIZATION_KEYS = ("quantization_config", "compression_config")
+_FULL = "full_attention"
+
+Size = Annotated[int, Field(ge=1, le=2**31)]
+Layers = Annotated[int, Field(ge=0, le=4096)]
+PartT = TypeVar("PartT", bound="_Part")
+Word = Annotated[str, Field(pattern=r"^[A-Za-z0-9._-]{1,60}$")]
+
+
+class _Part(BaseModel):
+    """Part of a config.json: of its many keys those that say how much memory the model takes."""
+
+    model_config = ConfigDict(extra="ignore", frozen=True, strict=True)
+
+
+class TextConfig(_Part):
+    """The text model, under transformers' names."""
+
+    num_hidden_layers: Annotated[int, Field(ge=1, le=4096)]
+    hidden_size: Size
+    intermediate_size: Size | None = None
+    num_attention_heads: Size
+    num_key_value_heads: Size | None = None
+    head_dim: Size | None = None
+    num_global_key_value_heads: Size | None = None
+    global_head_dim: Size | None = None
+    attention_k_eq_v: bool = False
+    layer_types: Annotated[list[Word], Field(max_length=4096)] | None = None
+    sliding_window: Size | None = None
+    sliding_window_pattern: Size | None = None
+    num_kv_shared_layers: Layers = 0
+    use_double_wide_mlp: bool = False
+    hidden_size_per_layer_input: Annotated[int, Field(ge=0, le=2**31)] | None = None
+    enable_moe_block: bool = False
+    num_experts: Size | None = None
+    moe_intermediate_size: Size | None = None
+    num_experts_per_tok: Size | None = None
+    vocab_size: Size
+    max_position_embeddings: Size | None = None
+    tie_word_embeddings: bool = False
+
+
+class VisionConfig(_Part):
+    """The vision tower, under transformers' names."""
+
+    model_type: Word = ""
+    hidden_size: Size | None = None
+    intermediate_size: Size | None = None
+    num_hidden_layers: Annotated[int, Field(ge=1, le=4096)] | None = None
+    num_attention_heads: Size | None = None
+    num_key_value_heads: Size | None = None
+    head_dim: Size | None = None
+    patch_size: Size | None = None
+    image_size: Size | None = None
+    position_embedding_size: Size | None = None
+    standardize: bool = False
+
+
+class _Whole(_Part):
+    architectures: Annotated[list[str], Field(max_length=16)] | None = None
+    dtype: Word | None = None
+    vision_config: VisionConfig | None = None
+    audio_config: dict[str, JsonValue] | None = None
+    video_token_id: int | None = None
+
+
+class _Quantization(_Part):
+    quant_method: Word
+
+
+@dataclass(frozen=True, slots=True)
+class HubConfig:
+    """A config.json whose architecture is known.
+
+    Attributes:
+        architecture: its row of the table.
+        text: the text model, with the defaults of its class.
+        vision: the vision tower; None where there is none.
+        audio: whether there is an audio tower.
+        video: whether the model takes videos.
+        dtype: type of the weights, such as ``bfloat16``; None if the file does not say.
+        quantization: method by which the weights are quantised; None if they are not.
+    """
+
+    architecture: Architecture
+    text: TextConfig
+    vision: VisionConfig | None
+    audio: bool
+    video: bool
+    dtype: str | None
+    quantization: str | None
+
+    @property
+    def head_dim(self) -> int:
+        """Width of a head; where it is not given, the heads share the hidden size."""
+        return self.text.head_dim or self.text.hidden_size // self.text.num_attention_heads
+
+    @property
+    def kv_heads(self) -> int:
+        """Key-value heads; where they are not given, each query head has its own."""
+        return self.text.num_key_value_heads or self.text.num_attention_heads
+
+
+def read_config(document: dict[str, JsonValue], where: str) -> HubConfig:
+    """What ``document`` says of the model's shape.
+
+    Args:
+        document: config.json.
+        where: names the file in errors.
+
+    Raises:
+        UnknownModelError: no rule for the memory of its architecture, or of a value, is known.
+        WeightsError: a value is missing, or is impossible.
+    """
+    whole = _validated(_Whole, _with_dtype(document), where, "")
+    architecture = _architecture(whole.architectures, where)
+    key = architecture.text_key
+    part = _object(document, key, where) if key else document
+    _refuse_uncovered(part, where, key)
+    quantization = _quantization(document, part, where)
+    dtype = whole.dtype or _validated(_Whole, _with_dtype(part), where, key).dtype
+    multimodal = bool(key)
+    return HubConfig(
+        architecture=architecture,
+        text=_text(architecture, document, part, where),
+        vision=whole.vision_config if multimodal else None,
+        audio=multimodal and whole.audio_config is not None,
+        video=multimodal and whole.video_token_id is not None,
+        dtype=dtype.removeprefix("torch.") if dtype else None,
+        quantization=quantization,
+    )
+
+
+def full_attention_every(config: HubConfig, where: str) -> int | None:
+    """Every how many layers one attends to the whole context; None where all do.
+
+    Raises:
+        UnknownModelError: the layers follow no such pattern.
+    """
+    text = config.text
+    layers = text.num_hidden_layers
+    kinds = text.layer_types
+    if kinds is None:
+        return text.sliding_window_pattern
+    if len(kinds) != layers:
+        raise WeightsError(
+            f"{where}: layer_types has {len(kinds)} entries, the model {layers} layers"
+        )
+    if all(kind == _FULL for kind in kinds):
+        return None
+    every = kinds.index(_FULL) + 1 if _FULL in kinds else 0
+    regular = [
+        _FULL if every and (index + 1) % every == 0 else "sliding_attention"
+        for index in range(layers)
+    ]
+    if every == 0 or kinds != regular:
+        raise UnknownModelError(
+            f"{where}: layer_types is not a pattern whose every n-th layer is {_FULL}; how much"
+            " cache the others take is not known"
+        )
+    return every
+
+
+def _text(
+    architecture: Architecture,
+    document: dict[str, JsonValue],
+    part: dict[str, JsonValue],
+    where: str,
+) -> TextConfig:
+    key = architecture.text_key
+    given = {name: value for name, value in part.items() if value is not None}
+    # transformers 5 writes these under the names of its own classes.
+    for name, other in (
+        ("num_experts", "num_local_experts"),
+        ("num_experts_per_tok", "top_k_experts"),
+    ):
+        if other in given:
+            given.setdefault(name, given[other])
+    if "tie_word_embeddings" in document and document["tie_word_embeddings"] is not None:
+        given.setdefault("tie_word_embeddings", document["tie_word_embeddings"])
+    text = _validated(TextConfig, {**architecture.defaults, **given}, where, key)
+    heads, kv_heads = text.num_attention_heads, text.num_key_value_heads or text.num_attention_heads
+    if heads % kv_heads:
+        raise WeightsError(
+            f"{where}: {heads} attention heads cannot share {kv_heads} key-value heads"
+        )
+    if text.num_kv_shared_layers >= text.num_hidden_layers:
+        raise WeightsError(
+            f"{where}: {text.num_kv_shared_layers} of {text.num_hidden_layers} layers share another"
+            " layer's keys and values, so none has its own"
+        )
+    return text
+
+
+def _architecture(names: Sequence[str] | None, where: str) -> Architecture:
+    if not names:
+        raise UnknownModelError(
+            f"{where} names no architecture", hint="Is it the config.json of a model?"
+        )
+    found = ARCHITECTURES.get(names[0])
+    if found is None or len(names) > 1:
+        raise UnknownModelError(
+            f"{where}: how much memory {', '.join(names)[:120]} takes on a TPU is not known",
+            hint=f"Known architectures: {', '.join(sorted(ARCHITECTURES))}.",
+        )
+    return found
+
+
+def _refuse_uncovered(part: dict[str, JsonValue], where: str, key: str) -> None:
+    for name, covered in COVERED_VALUES.items():
+        value = part.get(name)
+        if name in part and not any(
+            value == each and type(value) is type(each) for each in covered
+        ):
+            raise UnknownModelError(
+                f"{where}: {_path(key, name)} is {value!r:.60}; how much memory that takes is not"
+                " known"
+            )
+
+
+def _quantization(
+    document: dict[str, JsonValue], part: dict[str, JsonValue], where: str
+) -> str | None:
+    for owner, path in ((document, ""), (part, "text_config")):
+        for name in _QUANTIZATION_KEYS:
+            if owner.get(name) is not None:
+                found = _object(owner, name, where)
+                return _validated(_Quantization, found, where, _path(path, name)).quant_method
+    return None
+
+
+def _with_dtype(part: dict[str, JsonValue]) -> dict[str, JsonValue]:
+    """``part`` with the type of the weights under its present name; it was `torch_dtype`."""
+    return {"dtype": part.get("torch_dtype"), **part}
+
+
+def _object(owner: dict[str, JsonValue], key: str, where: str) -> dict[str, JsonValue]:
+    found = owner.get(key)
+    if not isinstance(found, dict):
+        raise WeightsError(f"{where}: {key} is missing, or is no object")
+    return found
+
+
+def _validated(kind: type[PartT], values: dict[str, JsonValue], where: str, key: str) -> PartT:
+    try:
+        return kind.model_validate(values)
+    except ValidationError as error:
+        problems = [
+            f"{_path(key, *map(str, each['loc']))}: {each['msg']}"
+            for each in error.errors(include_url=False, include_context=False)
+        ]
+        raise WeightsError(f"{where}: {'; '.join(problems[:5])}") from error
+
+
+def _path(*parts: str) -> str:
+    return ".".join(part for part in parts if part)
