@@ -115,14 +115,16 @@ class TestStackFile:
     def test_a_zone_spelt_wrong(self, project: Path, type_in: TypeIn) -> None:
         """One problem, with its line and the nearest zones; the list does not count as empty."""
         file = project / "stacks" / "Pulumi.dev.yaml"
-        file.write_text(file.read_text().replace("[us-east5-a]", "[us-est5-a]"))
+        text = file.read_text().replace("[us-east5-a]", "[us-est5-a]")
+        file.write_text(text)
+        line = text[: text.index("us-est5-a")].count("\n") + 1
 
         typed = type_in("preview")
 
         assert typed.err == (
             "Error: Pulumi.dev.yaml has 1 problem:\n"
-            "  tpuflex:slice.zones[0]: there is no zone 'us-est5-a' (line 9). "
-            "Did you mean us-east5-a or us-east5-c or us-east5-b?\n"
+            f"  tpuflex:slice.zones[0]: there is no zone 'us-est5-a' (line {line}). "
+            "Did you mean us-east5-a or us-west4-a or us-east5-c?\n"
         )
 
     def test_not_a_stack_file(self, project: Path, type_in: TypeIn) -> None:
