@@ -37,7 +37,7 @@ def options(wish: Wish, *names: str) -> tuple[Option, ...]:
 @settings(max_examples=60, deadline=None)
 def test_the_order(names: set[str], wish: Wish) -> None:
     """What does not fit is never above what fits, and what exceeds the budget never above what
-    keeps it; at the same rank so far, what costs more is never above what costs less."""
+    keeps it; at the same rank so far, a sequence that is held never costs more than below."""
     ranked = options(wish, *sorted(names))
     fits = [option.fit for option in ranked]
     budgets = [option.budget for option in ranked if option.fit == "fits"]

@@ -1,8 +1,8 @@
 """Which chips for a model and a load: options with fit, price, limits and evidence, ranked.
 
 The order is decided by the first of these in which two options differ: whether it fits, the budget,
-the time to the first token, how many of the wanted sequences the cache holds, what was seen, the
-price. Each option says all of them in one line.
+the time to the first token, whether the cache holds all wanted sequences, what was seen, the price
+of each one that it holds. Each option says all of them in one line.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ ORDER = (
     "whether it fits",
     "the budget",
     "the time to the first token",
-    "how many sequences the cache holds",
+    "whether the cache holds all sequences",
     "what was seen",
-    "the price",
+    "the price of each sequence that it holds",
 )
 #: Tokens in one step that options are planned with; the largest bucket that is compiled.
 BATCHED_TOKENS = 4096
@@ -126,22 +126,22 @@ class Option:
 
     @property
     def held(self) -> float:
-        """Share of the wanted sequences that the cache holds at full length, at most 1."""
+        """How many of the wanted sequences the cache holds at full length."""
         if not isinstance(self.plan, MemoryPlan):
             return 0.0
-        return min(1.0, self.plan.full_length_sequences / self.request.max_num_seqs)
+        return min(self.plan.full_length_sequences, self.request.max_num_seqs)
 
     @property
     def rank(self) -> tuple[float, ...]:
         """Place in the order, lowest first: see :data:`ORDER`."""
-        price = self.per_hour.value
+        price, held = self.per_hour.value, self.held
         return (
             _FIT_ORDER[self.fit],
             _BUDGET_ORDER[self.budget],
             _FIRST_TOKEN_ORDER[self.first_token.verdict],
-            -round(self.held, 2),
+            0 if held == self.request.max_num_seqs else 1,
             self.seen.level,
-            float("inf") if price is None else float(price),
+            float("inf") if price is None or not held else float(price) / held,
             self.request.accelerator.chips,
         )
 
