@@ -142,6 +142,45 @@ def test_refusals(type_in: TypeIn, words: tuple[str, ...], code: int, said: str)
     assert said in typed.err
 
 
+@pytest.fixture
+def own_price(project: Path) -> Path:
+    """A catalog.yaml with a price of the project's own."""
+    file = project / "catalog.yaml"
+    file.write_text(
+        """\
+prices:
+  - generation: v6e
+    region: europe-west4
+    kind: flex_start
+    usd_per_chip_hour: 0.5
+    source: {where: our contract, date: "2026-11-01"}
+"""
+    )
+    return file
+
+
+def test_rows_of_the_project(type_in: TypeIn, own_price: Path) -> None:
+    """A project's own prices count, with their own source; what is wrong with them is reported."""
+    words = ("recommend", "--scenario", "interactive-api")
+    document = type_in("--json", *words).document
+    price = document["options"][0]["usd_per_hour"]
+
+    assert (price["value"], price["basis"]) == (2.0, "4 chips at $0.5 in europe-west4")
+    assert document["sources"][str(price["sources"][0])]["where"] == "our contract"
+
+    own_price.write_text(own_price.read_text().replace("0.5", "-1"))
+    typed = type_in(*words)
+    assert typed.code == 5
+    assert "catalog.yaml:prices[0].usd_per_chip_hour" in typed.err
+
+
+@pytest.mark.usefixtures("own_price")
+def test_write_with_rows_of_the_project(type_in: TypeIn, project: Path) -> None:
+    """A stack file is checked with the project's own rows."""
+    assert type_in("recommend", "--scenario", "batch", "--write", "batch").code == 0
+    assert "europe-west4-a" in (project / "stacks" / "Pulumi.batch.yaml").read_text()
+
+
 def test_write(type_in: TypeIn, project: Path) -> None:
     """The first option becomes a stack file that is right, with its sources at the head, and is
     never written over another."""

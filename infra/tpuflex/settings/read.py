@@ -8,6 +8,7 @@ from pathlib import Path
 import yaml
 
 from tpuflex.catalog import USER_FILE
+from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.settings.catalog_rows import read_rows
@@ -58,6 +59,18 @@ def catalog_rows(root: Path | None) -> tuple[CatalogRows, list[Finding]]:
     ]
     rows, findings = (CatalogRows(), not_plain) if not_plain else read_rows(plain, prefix)
     return rows, [*repeated, *(with_line(each, document.lines) for each in findings)]
+
+
+def load_catalog(root: Path | None) -> Catalog:
+    """The catalog of the project in ``root``, for what needs no stack: with its catalog.yaml.
+
+    Raises:
+        SettingsError: the file is wrong; holds every finding.
+    """
+    rows, findings = catalog_rows(root)
+    if findings:
+        raise SettingsError(USER_FILE, tuple(findings))
+    return builtin().extended(rows)
 
 
 def project_directory(stack_file: Path) -> Path | None:

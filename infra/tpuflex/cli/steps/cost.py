@@ -64,9 +64,7 @@ def run_cost_report(invocation: Invocation, tokens_per_second: float | None, bus
 
 def usage_of(settings: StackSettings) -> Usage:
     """What the stack of ``settings`` buys."""
-    from tpuflex.catalog.catalog import builtin
-
-    catalog = builtin()
+    catalog = settings.catalog
     accelerator = catalog.accelerators[settings.slice.accelerator_type]
     return Usage(
         accelerator=accelerator,

@@ -156,10 +156,10 @@ def _scenario(name: str | None) -> Scenario | None:
 
 
 def _catalog(invocation: Invocation) -> Catalog:
-    from tpuflex.catalog.catalog import builtin
+    """The catalog with the rows of the project's catalog.yaml, if this is a project."""
+    from tpuflex.settings.read import load_catalog, project_directory
 
-    del invocation
-    return builtin()
+    return load_catalog(project_directory(invocation.directory / "Pulumi.yaml"))
 
 
 def _model(name: str, catalog: Catalog) -> Model:

@@ -56,7 +56,11 @@ def write_stack(
         )
     place = invocation.project
     file = place.stacks / f"Pulumi.{stack}.yaml"
-    parse(stack_sections(best, image, project or _ANY_PROJECT), file.name)
+    checked = stack_sections(best, image, project or _ANY_PROJECT)
+    parse(
+        {**checked, "catalog": catalog.own.model_dump(mode="json", exclude_defaults=True)},
+        file.name,
+    )
     sections = stack_sections(best, image, project or PLACEHOLDER_PROJECT)
     schema = place.root / _SCHEMA
     text = stack_text(
