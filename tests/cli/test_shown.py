@@ -85,6 +85,8 @@ class TestPlan:
             "  runs       at most 4h from the moment it is granted, then it is deleted\n"
             "  price      $5.40 per hour, at most $21.60 for the whole run (chips only: "
             "storage, DNS zones or NAT, and traffic come on top)\n"
+            "  memory     0.25 GiB weights, 1.00 GiB KV cache;\n"
+            "             46,592 tokens cached, 91.0 sequences of 512\n"
             "  egress     Google's APIs only\n"
             "  resources  2 to create, 1 to change\n"
             "        TYPE                       NAME\n"
@@ -198,19 +200,37 @@ class TestStatus:
 
         assert "  container        privileged: the server died\n" in capsys.readouterr().out
 
+    @pytest.mark.parametrize(
+        ("cache", "shown"),
+        [
+            (
+                KvCacheReport(128, 364, "auto", 46592),
+                "364 blocks of 128 tokens, 46,592 in all, as planned\n",
+            ),
+            (
+                KvCacheReport(128, 182, "auto", 23296),
+                "182 blocks of 128 tokens, 23,296 in all, -50.0 % of the plan\n"
+                "                   planned: 364 blocks of 128 tokens, 46,592 in all\n",
+            ),
+        ],
+    )
     def test_what_the_server_reports(
-        self, invocation: Invocation, stack: OpenStack, capsys: pytest.CaptureFixture[str]
+        self,
+        invocation: Invocation,
+        stack: OpenStack,
+        capsys: pytest.CaptureFixture[str],
+        cache: KvCacheReport,
+        shown: str,
     ) -> None:
-        """Version and KV cache of the server, for people and for scripts."""
-        cache = KvCacheReport(16, 2730, "auto", 43680)
+        """Version and KV cache of the server, beside the one that was planned."""
         host = HostReport("READY", vllm_version="0.32.0", kv_cache=cache)
 
         with pytest.raises(SystemExit):
             show_status(invocation, stack, status(host=host))
 
-        shown = capsys.readouterr().out
-        assert "  vLLM             0.32.0\n" in shown
-        assert "  KV cache         2,730 blocks of 16 tokens: 43,680\n" in shown
+        text = capsys.readouterr().out
+        assert "  vLLM             0.32.0\n" in text
+        assert f"  KV cache         {shown}" in text
 
     @pytest.mark.parametrize(
         ("changes", "code"),

@@ -27,6 +27,7 @@ from tpuflex.project import DEFAULT_STACK
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import Progress as TransferBar
+    from rich.text import Text
 
 #: Seconds between two lines about a transfer when there is no terminal.
 _PLAIN_INTERVAL = 5.0
@@ -108,6 +109,19 @@ class Output:
         if not self.json:
             for line in table_lines(header, list(rows)):
                 click.echo(line)
+
+    def drawing(self, draw: Callable[[int, bool], Iterable[Text]]) -> None:
+        """Print lines that ``draw`` makes for so many columns, with ASCII only if that is True.
+
+        Their text is shown as it is, so nothing foreign may be in it.
+        """
+        if self.json:
+            return
+        from rich.console import Console
+
+        console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+        for line in draw(console.width, not console.encoding.startswith("utf")):
+            console.print(line)
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:
         """Print a block of ``name  value`` lines of the result; empty values are left out."""

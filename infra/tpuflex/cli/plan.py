@@ -8,9 +8,12 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.memory_text import memory_document, memory_line
 from tpuflex.cli.output import Output
 from tpuflex.duration import format_duration
 from tpuflex.naming import QUEUED_RESOURCE, account_email
+from tpuflex.planning.request import NotPlannable
+from tpuflex.planning.stack import plan_stack
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition
 from tpuflex.settings.image import registry_project
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
     from tpuflex.engine.events import EnginePlan
     from tpuflex.planning.cost import RunCost
+    from tpuflex.settings.model import StackSettings
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
 _WORDS = {"create": "to create", "update": "to change", "delete": "to delete"}
@@ -75,6 +79,7 @@ class StackPlan:
             "max_run_duration": format_duration(settings.slice.max_run_duration),
             "usd_per_hour": number(self.cost.per_hour),
             "usd_maximum": number(self.cost.maximum),
+            "memory": planned_memory(settings),
             "egress": settings.network.egress,
             "to_grant": image_grant(self.stack),
             "request": self.request,
@@ -98,6 +103,7 @@ class StackPlan:
         yield "slice", f"{settings.slice.accelerator_type} ({chips}), Flex-start"
         yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
         yield "price", price_text(self.cost)
+        yield "memory", memory_line(plan_stack(settings))
         yield "egress", egress_text(settings.network.egress, self.plan)
         if grant := image_grant(self.stack):
             yield (
@@ -107,6 +113,12 @@ class StackPlan:
             )
         yield "request", self.request
         yield "resources", self.changes
+
+
+def planned_memory(settings: StackSettings) -> dict[str, object] | None:
+    """The memory plan for scripts, as `tpuflex memory --json` prints it, or None."""
+    plan = plan_stack(settings)
+    return None if isinstance(plan, NotPlannable) else memory_document(plan)
 
 
 def egress_text(egress: str, plan: EnginePlan) -> str:

@@ -12,6 +12,7 @@ from tpuflex.catalog.catalog import Catalog
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.request import limits
+from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft, SliceSettings, StackSettings
 from tpuflex.settings.serving_rules import serving_findings
 
@@ -43,6 +44,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         yield from _renewal(draft.slice)
         yield from _runtime(draft.catalog, draft.slice)
     yield from serving_findings(draft)
+    yield from memory_findings(draft)
 
 
 def _zones(slice_: SliceSettings) -> Iterator[Finding]:
@@ -92,17 +94,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
             "code that comes with the model will run on the host",
             "Remove it unless the model cannot be loaded without it.",
         )
-    listed = settings.catalog.model(settings.model.name)
-    if row is not None and listed is not None and settings.serving.flags.additional_config is None:
-        memory = row.chips * row.hbm_gb_per_chip
-        weights = round(2 * listed.text_params / 1e9, 1)
-        if weights > memory:
-            yield Finding(
-                "tpuflex:slice.accelerator_type",
-                f"{listed.name} has {weights} GB of weights and {row.name} {memory} GB",
-                "Use a larger accelerator type, or quantize in "
-                "tpuflex:serving.flags.additional_config.",
-            )
+    yield from memory_warnings(settings)
 
 
 def _zone_warning(catalog: Catalog, key: str, zone: str, generation: str) -> Iterator[Finding]:

@@ -6,9 +6,11 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import for_stack
-from tpuflex.cli.plan import number
+from tpuflex.cli.plan import number, planned_memory
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import run_cost
+from tpuflex.planning.request import NotPlannable
+from tpuflex.planning.stack import plan_stack
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -16,6 +18,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.stack import OpenStack
     from tpuflex.operate.slice import SliceStatus
+    from tpuflex.planning.memory import MemoryPlan
 
 
 #: Said of a slice that has the stack's name and marker, and the id of an unknown state.
@@ -80,6 +83,7 @@ def show_status(
             "endpoint": endpoint,
             "usd_per_hour": number(per_hour),
             "usd_so_far": number(spent),
+            "memory": planned_memory(stack.settings),
             "slice": {**status.to_json(), "advice": advice},
             "foreign": foreign,
         }
@@ -97,7 +101,7 @@ def show_status(
             ("host", host_text(status)),
             ("container", status.host.isolation if status.host else ""),
             ("vLLM", status.host.vllm_version if status.host else ""),
-            ("KV cache", kv_cache_text(status)),
+            ("KV cache", kv_cache_text(status, plan_stack(stack.settings))),
             ("error", status.host.reason if status.host else ""),
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
@@ -133,12 +137,23 @@ def host_text(status: SliceStatus) -> str:
     return f"{status.host.phase}{detail}"
 
 
-def kv_cache_text(status: SliceStatus) -> str:
-    """The KV cache that the server reports."""
+def kv_cache_text(status: SliceStatus, plan: MemoryPlan | NotPlannable) -> str:
+    """The KV cache that the server reports, beside the one that was planned."""
     reported = status.host.kv_cache if status.host is not None else None
     if reported is None:
         return ""
-    return f"{reported.num_blocks:,} blocks of {reported.block_size} tokens: {reported.tokens:,}"
+    text = _cache(reported.num_blocks, reported.block_size, reported.tokens)
+    if isinstance(plan, NotPlannable):
+        return text
+    if (reported.num_blocks, reported.block_size) == (plan.blocks, plan.block_size):
+        return f"{text}, as planned"
+    share = 100 * (reported.tokens / plan.cached_tokens - 1) if plan.cached_tokens else 0.0
+    planned = _cache(plan.blocks, plan.block_size, plan.cached_tokens)
+    return f"{text}, {share:+.1f} % of the plan\nplanned: {planned}"
+
+
+def _cache(blocks: int, size: int, tokens: int) -> str:
+    return f"{blocks:,} blocks of {size:,} tokens, {tokens:,} in all"
 
 
 def weights_text(status: SliceStatus) -> str:

@@ -1,0 +1,72 @@
+"""`tpuflex memory`: whether a model fits on chips, and what is left for its cache."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, pass_invocation, stack_name
+
+_AT_LEAST_1 = click.IntRange(min=1)
+
+
+@click.command()
+@click.option("--model", metavar="NAME", help="A model of the catalog, instead of the stack's.")
+@click.option(
+    "--accelerator",
+    metavar="TYPE",
+    help="An accelerator type, such as v6e-4, instead of the stack's.",
+)
+@click.option(
+    "--tensor-parallel-size",
+    "--tp",
+    type=_AT_LEAST_1,
+    help="Chips that share each layer.  [default: all chips]",
+)
+@click.option("--max-model-len", type=_AT_LEAST_1, help="Longest sequence, in tokens.")
+@click.option("--max-num-seqs", type=_AT_LEAST_1, help="Most sequences in one step.")
+@click.option("--max-num-batched-tokens", type=_AT_LEAST_1, help="Most tokens in one step.")
+@click.option(
+    "--kv-cache-dtype",
+    type=click.Choice(["auto", "bfloat16", "fp8", "fp8_e4m3", "fp8_e5m2"]),
+    help="Data type of the KV cache.",
+)
+@click.option(
+    "--gpu-memory-utilization",
+    type=click.FloatRange(min=0, max=1, min_open=True),
+    help="Share of a chip's memory for weights and KV cache.",
+)
+@click.option("--block-size", type=_AT_LEAST_1, help="Tokens in a block of the KV cache.")
+@click.option(
+    "--svg",
+    type=click.Path(dir_okay=False, writable=True, path_type=Path),
+    metavar="FILE",
+    help="Write the bars as a picture, too.",
+)
+@stack_name
+@as_json
+@pass_invocation
+def memory(
+    invocation: Invocation,
+    /,
+    model: str | None,
+    accelerator: str | None,
+    svg: Path | None,
+    **flags: str | int | float | None,
+) -> int:
+    """Show what a chip's memory will hold, and whether the model fits.
+
+    Needs no cloud. Plans the stack, with the options in place of what its file says; with a model
+    and an accelerator no stack is read, and what is not given is vLLM's default. Each figure is per
+    chip; docs/memory.md says how they come about and what was seen of them.
+
+    Exit code 5 if it does not fit, 4 if that is not known.
+    """
+    from tpuflex.cli.memory_choice import MemoryChoice
+    from tpuflex.cli.steps.memory import run_memory
+
+    given = {name: value for name, value in flags.items() if value is not None}
+    choice = MemoryChoice(model, accelerator, given)
+    return run_memory(invocation, choice, svg)

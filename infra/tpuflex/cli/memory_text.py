@@ -1,0 +1,134 @@
+"""A memory plan in words and figures: the line of a plan, the table, the document for scripts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from tpuflex.planning.memory import MemoryPlan
+from tpuflex.planning.remark import Remark, gib
+from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest, NotPlannable
+
+
+def memory_title(plan: MemoryPlan) -> str:
+    """The model, and on what it is planned."""
+    return f"{plan.request.model.name} on {_place(plan.request)}"
+
+
+def memory_line(plan: MemoryPlan | NotPlannable) -> str:
+    """What one chip holds, in two lines; or why that is not known, in one."""
+    if isinstance(plan, NotPlannable):
+        return f"not known: {plan.reason}"
+    if plan.problems:
+        return f"does not fit: {plan.problems[0].what}"
+    rest = f", {gib(plan.workspace_bytes)} left for programs" if plan.workspace_bytes else ""
+    each = " on each chip" if plan.chips > 1 else ""
+    least = "at least " if _is_lower_bound(plan) else ""
+    return (
+        f"{gib(plan.weight_bytes)} weights, {gib(plan.kv_bytes)} KV cache{rest}{each};\n"
+        f"{least}{plan.cached_tokens:,} tokens cached,"
+        f" {plan.full_length_sequences:,.1f} sequences of {plan.request.max_model_len:,}"
+    )
+
+
+def memory_figures(plan: MemoryPlan) -> Iterator[tuple[str, str, str]]:
+    """Each figure of ``plan``, its value, and what it means."""
+    request = plan.request
+    each = ", on each chip" if plan.chips > 1 else ""
+    if isinstance(request, MemoryRequest):
+        usable = f"what a server can use of a {request.accelerator.generation} chip"
+        cache = f"{request.gpu_memory_utilization:g} of the memory, less the weights"
+        dtype: str = request.kv_cache_dtype
+    else:
+        usable = "weights and KV cache together"
+        cache = "VLLM_CPU_KVCACHE_SPACE, in whole blocks"
+        dtype = f"{8 * request.cache_bytes} bits"
+    yield "memory", gib(plan.hbm_bytes), usable
+    yield "weights", gib(plan.weight_bytes), f"tensor parallel size {plan.chips}{each}"
+    yield "KV cache", gib(plan.kv_bytes), cache
+    if plan.workspace_bytes > 0:
+        yield "workspace", gib(plan.workspace_bytes), "the rest, for programs and activations"
+    yield "KV per token", f"{plan.kv_bytes_per_token:,} B", f"{dtype}, all layers{each}"
+    yield "block", f"{plan.block_size:,} tokens", "unit in which the cache is given out"
+    yield "blocks", f"{plan.blocks:,}", "as the server reports them"
+    least = "at least; " if _is_lower_bound(plan) else ""
+    yield "cached tokens", f"{plan.cached_tokens:,}", f"{least}of all running sequences together"
+    yield (
+        "full sequences",
+        f"{plan.full_length_sequences:,.2f}",
+        f"of {request.max_model_len:,} tokens at once; up to {request.max_num_seqs:,} are run",
+    )
+    if plan.token_buckets:
+        sizes = f"{len(plan.token_buckets)} x {len(plan.request_buckets)}"
+        yield "buckets", sizes, "sizes of a step, in tokens and in requests"
+    if plan.programs:
+        yield "programs", f"{plan.programs:,}", "compiled before the first answer"
+
+
+def verdict(plan: MemoryPlan) -> str:
+    """Whether it fits, in a few words."""
+    if plan.problems:
+        return "does not fit"
+    return "fits, with reservations" if plan.concerns else "fits"
+
+
+def key_of(remark: Remark) -> str:
+    """The key of the stack file that ``remark`` is about."""
+    return f"tpuflex:{remark.setting}"
+
+
+def memory_document(plan: MemoryPlan) -> dict[str, object]:
+    """The plan for scripts; bytes are per chip."""
+    return {
+        **_request_document(plan.request),
+        "fits": plan.fits,
+        "tensor_parallel_size": plan.chips,
+        "hbm_bytes": plan.hbm_bytes,
+        "weight_bytes": plan.weight_bytes,
+        "kv_bytes": plan.kv_bytes,
+        "workspace_bytes": plan.workspace_bytes,
+        "kv_bytes_per_token": plan.kv_bytes_per_token,
+        "block_size": plan.block_size,
+        "blocks": plan.blocks,
+        "cached_tokens": plan.cached_tokens,
+        "full_length_sequences": round(plan.full_length_sequences, 2),
+        "token_buckets": list(plan.token_buckets),
+        "request_buckets": list(plan.request_buckets),
+        "programs": plan.programs,
+        "problems": [_remark(remark) for remark in plan.problems],
+        "concerns": [_remark(remark) for remark in plan.concerns],
+    }
+
+
+def _is_lower_bound(plan: MemoryPlan) -> bool:
+    """Whether the cache turns out larger: the weights shrink after they are loaded."""
+    return isinstance(plan.request, MemoryRequest) and plan.request.quantized_on_load
+
+
+def _request_document(request: MemoryRequest | CpuMemoryRequest) -> dict[str, object]:
+    document: dict[str, object] = {
+        "model": request.model.name,
+        "max_model_len": request.max_model_len,
+        "max_num_seqs": request.max_num_seqs,
+    }
+    if isinstance(request, CpuMemoryRequest):
+        return {**document, "accelerator_type": None}
+    return {
+        **document,
+        "accelerator_type": request.accelerator.name,
+        "chips": request.accelerator.chips,
+        "implementation": request.path,
+        "kv_cache_dtype": request.kv_cache_dtype,
+        "gpu_memory_utilization": request.gpu_memory_utilization,
+        "max_num_batched_tokens": request.max_num_batched_tokens,
+    }
+
+
+def _place(request: MemoryRequest | CpuMemoryRequest) -> str:
+    if isinstance(request, CpuMemoryRequest):
+        return "the CPU of this machine"
+    row = request.accelerator
+    return f"{row.name} ({row.chips} {'chip' if row.chips == 1 else 'chips'})"
+
+
+def _remark(remark: Remark) -> dict[str, str]:
+    return {"key": key_of(remark), "what": remark.what, "nearest": remark.nearest}

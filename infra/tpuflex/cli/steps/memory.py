@@ -1,0 +1,74 @@
+"""The steps of `tpuflex memory`: what to plan for, the plan, its bars, figures and verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from textwrap import fill
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.memory_bar import memory_bars
+from tpuflex.cli.memory_choice import MemoryChoice, planned
+from tpuflex.cli.memory_text import (
+    key_of,
+    memory_document,
+    memory_figures,
+    memory_title,
+    verdict,
+)
+from tpuflex.errors import NotFoundError, SettingsError
+from tpuflex.planning.request import NotPlannable
+
+if TYPE_CHECKING:
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.planning.memory import MemoryPlan
+
+#: Sentences are wrapped at this column.
+_COLUMNS = 96
+
+
+def run_memory(invocation: Invocation, choice: MemoryChoice, svg: Path | None) -> int:
+    """Plan the memory, show the plan, and write the picture to ``svg``.
+
+    Returns:
+        The exit code: 0, or that of a wrong stack file if it does not fit.
+
+    Raises:
+        NotFoundError: the stack, the model or the accelerator type is not known, or something that
+            the plan needs.
+    """
+    plan = planned(invocation, choice)
+    if isinstance(plan, NotPlannable):
+        raise NotFoundError(f"There is no memory plan: {plan.reason}.")
+    if svg is not None:
+        _write_picture(svg, plan)
+    invocation.output.document(memory_document(plan))
+    _show(invocation, plan)
+    return 0 if plan.fits else SettingsError.exit_code
+
+
+def _show(invocation: Invocation, plan: MemoryPlan) -> None:
+    output = invocation.output
+    output.heading(memory_title(plan))
+    output.drawing(lambda width, plain: memory_bars(plan, width=width, plain=plain))
+    output.result()
+    output.table(("FIGURE", "VALUE", "MEANING"), memory_figures(plan))
+    output.result()
+    output.heading(f"Verdict: {verdict(plan)}")
+    for remark in (*plan.problems, *plan.concerns):
+        output.result(f"  {key_of(remark)}")
+        for sentence in filter(None, (f"{remark.what}.", remark.nearest)):
+            output.result(fill(sentence, _COLUMNS, initial_indent="    ", subsequent_indent="    "))
+
+
+def _write_picture(file: Path, plan: MemoryPlan) -> None:
+    from tpuflex.cli.memory_svg import memory_svg
+
+    title, notes = memory_title(plan), [f"Verdict: {verdict(plan)}."]
+    if plan.fits:
+        length = plan.request.max_model_len
+        notes.append(
+            f"{plan.cached_tokens:,} tokens are cached: {plan.full_length_sequences:,.1f} sequences"
+            f" of {length:,}."
+        )
+    notes += [f"{remark.what}." for remark in (*plan.problems, *plan.concerns)]
+    file.write_text(memory_svg(plan, title=title, notes=notes), "utf-8")
