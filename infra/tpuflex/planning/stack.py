@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog.catalog import builtin
 from tpuflex.planning.cpu import plan_cpu_memory
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
 from tpuflex.planning.memory import MemoryPlan, plan_memory
@@ -16,13 +15,13 @@ if TYPE_CHECKING:  # its classes take longer to make than a plan
 
 def memory_request(settings: StackSettings) -> MemoryRequest | CpuMemoryRequest | NotPlannable:
     """What ``settings`` ask of memory, or why it cannot be planned."""
-    model = builtin().model(settings.model.name)
+    model = settings.catalog.model(settings.model.name)
     if model is None:
         return NotPlannable(
             f"{settings.model.name} is not in the catalog: add its row, or plan it with "
             "`tpuflex memory --model-dir`"
         )
-    accelerator = builtin().accelerator(settings.slice.accelerator_type)
+    accelerator = settings.catalog.accelerator(settings.slice.accelerator_type)
     if accelerator is None:
         return NotPlannable(f"{settings.slice.accelerator_type} is not in the catalog")
     flags = {
@@ -43,4 +42,4 @@ def plan_stack(settings: StackSettings) -> MemoryPlan | NotPlannable:
         case CpuMemoryRequest():
             return plan_cpu_memory(request)
         case MemoryRequest():
-            return plan_memory(request, builtin().accelerators.values())
+            return plan_memory(request, settings.catalog.accelerators.values())
