@@ -5,6 +5,7 @@ that a busy machine slows both sides; the medians and their ratio are printed.
 
     tpuflex --help           beside   python -c "import click"            aim: at most 2x
     tpuflex memory           beside   python -c "import click"            aim: at most 2x + 0.3 s
+    tpuflex recommend        beside   python -c "import click"            aim: at most 2x + 0.3 s
     tpuflex preview (dev)    beside   pulumi preview of an empty program  aim: at most 2x
     emulator start           alone                                        aim: at most 1 s
 """
@@ -31,6 +32,7 @@ BIN = Path(sys.executable).parent
 TABLE_COMMANDS = {
     "memory": ["memory", "--model", "google/gemma-4-31B-it", "--accelerator", "v6e-4"],
     "memory (dev)": ["memory", "--stack", "dev"],
+    "recommend": ["recommend", "--scenario", "interactive-api"],
 }
 EMPTY_PREVIEW = """
 import pulumi.automation as auto
