@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from tests.unit.memory_requests import MODELS, chips, model, planned
 from tpuflex.catalog.catalog import builtin
+from tpuflex.catalog.rows import Model
 from tpuflex.planning.layout import lay_out
 from tpuflex.planning.memory import plan_memory
 from tpuflex.planning.nearest import nearest_that_fit
@@ -191,3 +192,59 @@ def test_absurd_numbers_are_not_planned(asked: MemoryRequest, number: int) -> No
 
         assert isinstance(plan, NotPlannable)
         assert name in plan.reason
+
+
+_COUNTS = st.one_of(st.integers(1, 64), st.integers(1, 2**63 - 1))
+_COUNTS_OR_NONE = st.one_of(st.none(), _COUNTS)
+
+
+@st.composite
+def rows(draw: st.DrawFn) -> Model:
+    """A row that a user may write: any numbers that the catalog takes."""
+    fields = {
+        "family": st.sampled_from(["gemma4", "gemma3", "llama", "qwen3", "qwen3_moe"]),
+        "implementation": st.sampled_from(["flax_nnx", "torchax"]),
+        "tied_embeddings": st.booleans(),
+        **dict.fromkeys(
+            (
+                "layers",
+                "hidden_size",
+                "attention_heads",
+                "kv_heads",
+                "head_dim",
+                "vocab_size",
+                "text_params",
+            ),
+            _COUNTS,
+        ),
+        **dict.fromkeys(
+            (
+                "intermediate_size",
+                "wide_intermediate_size",
+                "global_kv_heads",
+                "global_head_dim",
+                "full_attention_every",
+                "window",
+                "vision_params",
+                "max_context",
+            ),
+            _COUNTS_OR_NONE,
+        ),
+        **dict.fromkeys(
+            ("wide_layers", "kv_shared_layers", "experts", "expert_size", "per_layer_embedding"),
+            st.one_of(st.just(0), _COUNTS),
+        ),
+    }
+    shape = draw(st.fixed_dictionaries(fields))
+    return model("Llama").model_copy(update={**shape, "vision_replicated_params": None})
+
+
+@given(row=rows(), asked=requests())
+def test_any_row_is_planned_or_not(row: Model, asked: MemoryRequest) -> None:
+    """Whatever numbers a user's row has, there is a plan or a reason, at once and without error."""
+    plan = plan_memory(replace(asked, model=row), builtin().accelerators.values())
+
+    if isinstance(plan, NotPlannable):
+        assert plan.reason == f"no layer of {row.name} owns a KV cache"
+    else:
+        assert plan.weight_bytes + plan.kv_bytes + plan.workspace_bytes == plan.hbm_bytes

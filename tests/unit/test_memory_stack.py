@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from tpuflex.catalog.catalog import builtin
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest, NotPlannable
 from tpuflex.planning.stack import memory_request, plan_stack
@@ -70,3 +71,17 @@ def test_an_unknown_model_is_not_guessed() -> None:
         "somebody/something is not in the catalog: add its row, or plan it with "
         "`tpuflex memory --model-dir`"
     )
+
+
+def test_rows_of_the_stack_are_planned() -> None:
+    """A model that only the stack file's own catalog has is planned by that row."""
+    row = builtin().models["HuggingFaceTB/SmolLM2-135M-Instruct"].model_dump(mode="json")
+    config = yaml.safe_load(_stack("dev").read_text())["config"]
+    sections = {key.removeprefix("tpuflex:"): value for key, value in config.items()}
+    sections["model"] = {**sections["model"], "name": "somebody/something"}
+    sections["catalog"] = {"models": [{**row, "name": "somebody/something", "layers": 60}]}
+
+    plan = plan_stack(parse(sections, "test"))
+
+    assert isinstance(plan, MemoryPlan)
+    assert plan.kv_bytes_per_token == 2 * 23_040

@@ -51,6 +51,10 @@ LOGS = (
         {"weight_bytes": 30054033654},
     ),
     Row("31B", "v6e-4", 32768, 256, 15674122456, 225280, 64, 1053, 67392, 2.06),
+    Row("31B", "v6e-4", 2048, 256, 15674122456, 225280, 128, 526, 67328, 32.88),
+    # arXiv 2605.25645 (2026-05-25), as quoted in that repository: 187,136 tokens on eight chips.
+    # Its context is not quoted; with 256 sequences, all from 2048 to 32768 give that number.
+    Row("31B", "v6e-8", 16384, 256, 7862114008, 122880, 32, 5848, 187136, 11.42),
 )  # fmt: skip
 #: Computed by the formulas from the sources; no log is known.
 COMPUTED = (
