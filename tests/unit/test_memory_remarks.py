@@ -155,6 +155,18 @@ def test_thin_workspace(accelerator: str, changes: dict[str, Any], thin: bool) -
     assert ("serving.flags.gpu_memory_utilization" in settings) is thin
 
 
+def test_thin_workspace_names_its_evidence() -> None:
+    """What the guess is taken from is said with it."""
+    plan = planned(request("E2B", "v6e-1", gpu_memory_utilization=0.98))
+
+    assert _concern(plan, "serving.flags.gpu_memory_utilization") == Remark(
+        "serving.flags.gpu_memory_utilization",
+        "0.98 leaves 0.62 GiB of each chip for programs and activations, which may be too little: "
+        "Gemma 4 E2B failed with 0.78 GiB on v5e, and served with 1.26 GiB",
+        "Write 0.95 or less if it runs out of memory.",
+    )
+
+
 def test_a_small_cache_is_sensitive() -> None:
     """Where hardly anything is left, a small error of the weights is a large one of the cache."""
     plan = planned(

@@ -3,18 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
+from tpuflex.catalog.rows import Implementation
 from tpuflex.planning.kv_cache import block_table_fits, kv_bytes_per_token
 from tpuflex.planning.layout import Layout, lay_out
 from tpuflex.planning.remark import Remark, gib, kib
 from tpuflex.planning.request import MemoryRequest
 
 _GIB = 2**30
-#: Below this, programs and activations may not fit: a guess from a few logs (docs/memory.md). 1.26
-#: GiB served and 0.78 GiB failed with Gemma 4 E2B on the JAX path; about 6 GiB of programs were
-#: reported on the PyTorch path (tpu-inference PR 3408).
-_THIN = {"flax_nnx": int(1.3 * _GIB), "torchax": 6 * _GIB}
+
+
+@dataclass(frozen=True, slots=True)
+class _Thin:
+    """Below how many free bytes programs and activations may not fit, and what that was taken from.
+
+    Guesses from a few reports (docs/memory.md): there is no formula.
+    """
+
+    free: int
+    evidence: str
+
+
+_THIN: dict[Implementation, _Thin] = {
+    "flax_nnx": _Thin(
+        13 * _GIB // 10, "Gemma 4 E2B failed with 0.78 GiB on v5e, and served with 1.26 GiB"
+    ),
+    "torchax": _Thin(
+        6 * _GIB,
+        "about 6 GiB of programs were reported of Gemma 4 26B and 31B on tpu7x, though 12B served "
+        "with 2.5 GiB on v6e",
+    ),
+}
 
 #: A cache below this share of the weights changes much when the weights differ a little.
 _SMALL_CACHE = 0.1
@@ -77,15 +97,14 @@ def _preemption(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:
 
 def _workspace(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:
     free = layout.hbm_bytes - int(layout.hbm_bytes * request.gpu_memory_utilization)
-    needed = _THIN[request.path]
-    if free >= needed:
+    thin = _THIN[request.path]
+    if free >= thin.free:
         return
-    share = int(100 * (1 - needed / layout.hbm_bytes)) / 100
+    share = int(100 * (1 - thin.free / layout.hbm_bytes)) / 100
     yield Remark(
         "serving.flags.gpu_memory_utilization",
         f"{request.gpu_memory_utilization:g} leaves {gib(free)} of each chip for programs and "
-        f"activations, and {gib(needed)} is what a {request.path} model was seen to need (a guess "
-        "from few logs)",
+        f"activations, which may be too little: {thin.evidence}",
         f"Write {share:g} or less if it runs out of memory." if share > 0 else "",
     )
 
