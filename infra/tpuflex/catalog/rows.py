@@ -83,7 +83,7 @@ class Accelerator(Sourced):
     bf16_tflops: Positive | None = None
     """Peak of a chip in bfloat16, TFLOP/s."""
     int8_tops: Positive | None = None
-    """Peak of a chip in int8, TOP/s; absent where it is not native, or not known."""
+    """Peak of a chip in int8, TOP/s."""
     fp8_tflops: Positive | None = None
     """Peak of a chip in fp8, TFLOP/s; absent where it is not native."""
     hbm_gbps: Positive | None = None

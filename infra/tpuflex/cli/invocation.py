@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.output import Output
 
 if TYPE_CHECKING:
+    from tpuflex.catalog.catalog import Catalog
     from tpuflex.cli.stack import OpenStack
     from tpuflex.project import Project
 
@@ -62,6 +63,26 @@ class Invocation:
         from tpuflex.project import open_project
 
         return open_project(self.directory, self.environ)
+
+    @cached_property
+    def catalog(self) -> Catalog:
+        """The catalog with the rows of the project's catalog.yaml, if there is a project with one;
+        a stack may have more (:attr:`StackSettings.catalog`).
+
+        Raises:
+            AccessError: others could change the project.
+            SettingsError: a row is wrong.
+        """
+        from tpuflex.catalog import USER_FILE
+        from tpuflex.catalog.catalog import builtin
+        from tpuflex.project import PULUMI_FILE, project_root
+
+        root = project_root(self.directory)
+        if not (root / USER_FILE).exists() or not (root / PULUMI_FILE).is_file():
+            return builtin()
+        from tpuflex.settings.read import load_catalog
+
+        return load_catalog(self.project.root)
 
     @cached_property
     def home(self) -> Path:

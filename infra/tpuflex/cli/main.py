@@ -30,6 +30,10 @@ COMMANDS = {
         "Rank chips for a model and a load, with price, limits and evidence.",
     ),
     "memory": ("memory", "Show what a chip's memory will hold, and whether the model fits."),
+    "catalog": (
+        "catalog",
+        "Show what is known of accelerators, zones, prices, models and images.",
+    ),
     "cost": ("cost", "Show what the stack costs per hour, run, day and million tokens."),
     "up": ("up", "Bring the stack's endpoint up and wait until it has served a completion."),
     "preview": ("preview", "Show what `up` would do, and what it would cost."),

@@ -64,7 +64,7 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
     if row is not None and row.elsewhere is not None and not asked.models:
         _answer_elsewhere(invocation, row, row.elsewhere, asked)
         return
-    catalog = _catalog(invocation)
+    catalog = invocation.catalog
     wish = _wish(asked, row)
     models = [_model(name, catalog) for name in asked.models or (row.models if row else ())]
     options = recommend(models, wish, catalog)
@@ -153,13 +153,6 @@ def _scenario(name: str | None) -> Scenario | None:
             hint=f"{hint}`tpuflex recommend --scenario list` lists them.",
         )
     return row
-
-
-def _catalog(invocation: Invocation) -> Catalog:
-    """The catalog with the rows of the project's catalog.yaml, if this is a project."""
-    from tpuflex.settings.read import load_catalog, project_directory
-
-    return load_catalog(project_directory(invocation.directory / "Pulumi.yaml"))
 
 
 def _model(name: str, catalog: Catalog) -> Model:
