@@ -178,6 +178,39 @@ def test_what_no_source_describes_is_not_planned(
     assert _refused(flags, env) == reason
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--num-gpu-blocks-override", "1000"),
+        ("--num-gpu-blocks-override=1000",),
+        ("--seed", "1", "--num_gpu_blocks_override", "1000", "--watermark", "0.1"),
+    ],
+)
+def test_blocks_of_ones_own(arguments: tuple[str, ...]) -> None:
+    """The number of blocks is taken from the further arguments, however they are written."""
+    assert _asked({}, extra_args=arguments).blocks == 1000
+
+
+@pytest.mark.parametrize(
+    ("arguments", "reason"),
+    [
+        (
+            ("--enable-expert-parallel",),
+            "what --enable-expert-parallel does to memory is not described",
+        ),
+        (
+            ("--num-gpu-blocks-override", "many"),
+            "--num-gpu-blocks-override has no whole number",
+        ),
+    ],
+)
+def test_arguments_that_are_not_planned(arguments: tuple[str, ...], reason: str) -> None:
+    """Further arguments that change memory in ways that nobody described end the plan."""
+    found = request_from_flags(model("31B"), chips("v6e-4"), {}, extra_args=arguments)
+
+    assert found == NotPlannable(reason)
+
+
 def test_an_unknown_context_has_to_be_given() -> None:
     """Where neither the flags nor the catalog know the context, nothing is planned."""
     row = model("31B").model_copy(update={"max_context": None})

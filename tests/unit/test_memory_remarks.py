@@ -90,6 +90,19 @@ def test_a_context_longer_than_the_model_takes() -> None:
     assert problem.nearest == "Write max_model_len 131072."
 
 
+def test_more_blocks_than_the_chip_has() -> None:
+    """A number of blocks of one's own is not bounded by utilisation, but by the chip."""
+    plan = planned(request("31B", blocks=10_000, block_size=32))
+
+    assert plan.problems == (
+        Remark(
+            "serving.extra_args",
+            "10,000 blocks take 67.14 GiB of each chip, and beside the weights there are 16.64 GiB",
+            "Write no --num-gpu-blocks-override.",
+        ),
+    )
+
+
 def test_nothing_near_fits() -> None:
     """Where no type of the generation holds the model, that is said instead of a guess."""
     row = model("31B").model_copy(update={"layers": 6000})

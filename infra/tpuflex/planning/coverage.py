@@ -14,6 +14,7 @@ _NUMBERS = (
     "max_num_seqs",
     "max_num_batched_tokens",
     "block_size",
+    "blocks",
     "min_token_bucket",
 )
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import chain
 
 from tpuflex.catalog.rows import Accelerator, Implementation, Model
 from tpuflex.planning.request import (
@@ -34,6 +35,26 @@ _TEXT_ONLY = {"architectures": ["Gemma4ForCausalLM"]}
 
 _MOST_SIZES = 1000
 
+#: Flags without a setting of their own that change memory in ways which are not described.
+_UNPLANNED_FLAGS = {
+    "cpu-offload-gb",
+    "data-parallel-size",
+    "decode-context-parallel-size",
+    "disable-hybrid-kv-cache-manager",
+    "disable-sliding-window",
+    "enable-expert-parallel",
+    "enable-lora",
+    "kv-offloading-size",
+    "kv-transfer-config",
+    "mm-encoder-tp-mode",
+    "moe-backend",
+    "performance-mode",
+    "pipeline-parallel-size",
+    "prefill-context-parallel-size",
+    "swa-bounded-replay",
+}
+_BLOCKS = "num-gpu-blocks-override"
+
 
 def request_from_flags(
     model: Model,
@@ -41,6 +62,7 @@ def request_from_flags(
     flags: Mapping[str, object],
     environment: Mapping[str, str] | None = None,
     *,
+    extra_args: Sequence[str] = (),
     weight_bytes: int | None = None,
 ) -> MemoryRequest | NotPlannable:
     """The request of a server on a TPU, with vLLM's defaults for what ``flags`` leave out.
@@ -50,11 +72,16 @@ def request_from_flags(
         accelerator: the chips; all share each layer, unless ``tensor_parallel_size`` says less.
         flags: flags as in the settings, by their names with underscores; None counts as absent.
         environment: environment of the server.
+        extra_args: further arguments, as on a command line.
         weight_bytes: bytes of weights per chip where they are known, as of a quantised checkpoint.
     """
     given = {name: value for name, value in flags.items() if value is not None}
     env = environment or {}
-    reason = next(_uncovered(model, given, env, weight_bytes is not None), None)
+    further = _arguments(extra_args)
+    uncovered = chain(
+        _uncovered_arguments(further), _uncovered(model, given, env, weight_bytes is not None)
+    )
+    reason = next(uncovered, None)
     if reason is not None:
         return NotPlannable(reason)
     length = _whole(given, "max_model_len", model.max_context or 0)
@@ -73,6 +100,7 @@ def request_from_flags(
             given, "max_num_batched_tokens", DEFAULT_MAX_NUM_BATCHED_TOKENS
         ),
         block_size=_whole(given, "block_size", 0) or None,
+        blocks=int(further[_BLOCKS]) if _BLOCKS in further else None,
         weight_bytes=weight_bytes,
         implementation=_implementation(model, given, env, text_only=text_only),
         text_only=text_only,
@@ -152,6 +180,27 @@ def _uncovered(
     for name in ("MIN_TOKEN_BUCKET", "VLLM_TPU_BUCKET_PADDING_GAP"):
         if env.get(name) and not _is_whole(env[name]):
             yield f"{name} is not a whole number"
+
+
+def _arguments(arguments: Sequence[str]) -> dict[str, str]:
+    """Flags with the value that follows each, as vLLM's parser takes them apart."""
+    found: dict[str, str] = {}
+    name = ""
+    for argument in arguments:
+        if argument.startswith("--"):
+            name, _, value = argument[2:].partition("=")
+            name = name.replace("_", "-")
+            found[name] = value
+        elif name:
+            found[name] = found[name] or argument
+    return found
+
+
+def _uncovered_arguments(arguments: Mapping[str, str]) -> Iterator[str]:
+    for name in sorted(arguments.keys() & _UNPLANNED_FLAGS):
+        yield f"what --{name} does to memory is not described"
+    if _BLOCKS in arguments and not _is_whole(arguments[_BLOCKS]):
+        yield f"--{_BLOCKS} has no whole number"
 
 
 def _implementation(

@@ -21,7 +21,7 @@ class Layout:
         kv_bytes_per_token: bytes of K and V of one token, as if no layer had a window.
         block_size: tokens in a block.
         block_bytes: bytes of a block.
-        blocks: blocks that fit.
+        blocks: blocks that fit, or that were asked for.
         blocks_per_sequence: blocks of a sequence of ``max_model_len``.
         max_model_len: longest sequence, in tokens.
     """
@@ -62,6 +62,7 @@ def lay_out(request: MemoryRequest) -> Layout:
     chips, weights = request.tensor_parallel_size, weight_bytes(request)
     pool = int(request.gpu_memory_utilization * (request.hbm_bytes * chips) - weights * chips)
     cut = block_layout(request)
+    fitting = max(pool // (cut.block_bytes * chips), 0)
     return Layout(
         hbm_bytes=request.hbm_bytes,
         weight_bytes=weights,
@@ -69,7 +70,7 @@ def lay_out(request: MemoryRequest) -> Layout:
         kv_bytes_per_token=kv_bytes_per_token(request.model, chips, request.kv_cache_dtype),
         block_size=block_size(request),
         block_bytes=cut.block_bytes,
-        blocks=max(pool // (cut.block_bytes * chips), 0),
+        blocks=fitting if request.blocks is None else request.blocks,
         blocks_per_sequence=cut.blocks_per_sequence,
         max_model_len=request.max_model_len,
     )

@@ -47,6 +47,8 @@ def difference(request: MemoryRequest, other: MemoryRequest) -> str:
         parts.append(f"gpu_memory_utilization {other.gpu_memory_utilization:g}")
     if other.max_model_len != request.max_model_len:
         parts.append(f"max_model_len {other.max_model_len}")
+    if other.blocks != request.blocks:
+        parts.append("no --num-gpu-blocks-override")
     return " with ".join([parts[0], " and ".join(parts[1:])] if len(parts) > 1 else parts)
 
 
@@ -60,7 +62,7 @@ def instruction(request: MemoryRequest, nearest: tuple[MemoryRequest, ...]) -> s
 def _single_changes(
     request: MemoryRequest, accelerators: Sequence[Accelerator]
 ) -> Iterator[MemoryRequest]:
-    for change in (_other_parallel_size, _higher_utilization, _smaller_cache):
+    for change in (_own_blocks, _other_parallel_size, _higher_utilization, _smaller_cache):
         yield from islice(filter(fits, change(request)), 1)
     yield from islice(filter(fits, _larger_types(request, accelerators)), 1)
 
@@ -70,7 +72,7 @@ def _all_changes(
 ) -> Iterator[MemoryRequest]:
     """Everything that leaves more for the cache, on the same chips and then on larger types."""
     best = request
-    for change in (_higher_utilization, _smaller_cache):
+    for change in (_own_blocks, _higher_utilization, _smaller_cache):
         best = next(change(best), best)
     for candidate in (best, *_larger_types(best, accelerators)):
         yield candidate
@@ -84,6 +86,12 @@ def _other_parallel_size(request: MemoryRequest) -> Iterator[MemoryRequest]:
     for exponent in reversed(range(request.accelerator.chips.bit_length())):
         if request.tensor_parallel_size != 1 << exponent:
             yield replace(request, tensor_parallel_size=1 << exponent)
+
+
+def _own_blocks(request: MemoryRequest) -> Iterator[MemoryRequest]:
+    """As many blocks as fit, instead of a number of one's own."""
+    if request.blocks is not None:
+        yield replace(request, blocks=None)
 
 
 def _higher_utilization(request: MemoryRequest) -> Iterator[MemoryRequest]:

@@ -50,6 +50,12 @@ def obstacles(request: MemoryRequest, layout: Layout) -> Iterator[Obstacle]:
             f"{request.accelerator.name}, and gpu_memory_utilization "
             f"{request.gpu_memory_utilization:g} gives weights and cache {gib(budget)}",
         )
+    elif layout.weight_bytes + layout.kv_bytes > layout.hbm_bytes:
+        yield Obstacle(
+            "serving.extra_args",
+            f"{layout.blocks:,} blocks take {gib(layout.kv_bytes)} of each chip, and beside the "
+            f"weights there are {gib(layout.hbm_bytes - layout.weight_bytes)}",
+        )
     elif layout.blocks < layout.blocks_per_sequence:
         needed = layout.blocks_per_sequence * layout.block_bytes
         yield Obstacle(

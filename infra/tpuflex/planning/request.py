@@ -43,6 +43,7 @@ class MemoryRequest:
         max_num_seqs: most sequences in one step.
         max_num_batched_tokens: most tokens in one step.
         block_size: tokens in one block of the cache; by default what vLLM chooses.
+        blocks: blocks of the cache (`--num-gpu-blocks-override`); by default as many as fit.
         weight_bytes: bytes of weights per chip where they are known better than by the formulas,
             as measured or for a quantised checkpoint.
         implementation: implementation of the model, where it is not the one that the image chooses.
@@ -71,6 +72,7 @@ class MemoryRequest:
     max_num_seqs: int = DEFAULT_MAX_NUM_SEQS
     max_num_batched_tokens: int = DEFAULT_MAX_NUM_BATCHED_TOKENS
     block_size: int | None = None
+    blocks: int | None = None
     weight_bytes: int | None = None
     implementation: Implementation | None = None
     text_only: bool = False
