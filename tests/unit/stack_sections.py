@@ -8,8 +8,11 @@ from typing import Any
 
 import yaml
 
-CPU_IMAGE = "tpuflex/vllm-cpu@sha256:" + "ab" * 32
-TPU_IMAGE = "us-east5-docker.pkg.dev/acme-serving/dockerhub/vllm/vllm-tpu@sha256:" + "cd" * 32
+#: Digests of images that the catalog knows.
+CPU_DIGEST = "sha256:82fe761a6afadfcfa20344c2fcd3f20004a0eb1ab2e51f6a009dfac30e07231f"
+TPU_DIGEST = "sha256:19a1a0526476f902eb83e1057f3d8938f35b457dd7716a30e9ab4f7bee90d507"
+CPU_IMAGE = f"tpuflex/vllm-cpu@{CPU_DIGEST}"
+TPU_IMAGE = f"us-east5-docker.pkg.dev/acme-serving/dockerhub/vllm/vllm-tpu@{TPU_DIGEST}"
 
 #: The weights that a test's endpoint may serve.
 PIN = "5a" * 32

@@ -142,6 +142,7 @@ def test_every_flag_reaches_the_command_line() -> None:
         "tool_call_parser": "x",
         "reasoning_parser": "x",
         "quantization": "x",
+        "override_generation_config": {"temperature": 0.5},
         "hf_overrides": {"architectures": ["X"]},
         "generation_config": "vllm",
         "default_chat_template_kwargs": {"enable_thinking": True},

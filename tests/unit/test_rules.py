@@ -4,10 +4,23 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.stack_sections import CPU_IMAGE, embedded, sections
+from embedded_cloud.images import embedded_image
+from tests.unit.stack_sections import (
+    CPU_DIGEST,
+    CPU_IMAGE,
+    PIN,
+    TPU_DIGEST,
+    embedded,
+    sections,
+)
+from tpuflex.boot.config import boot_config
+from tpuflex.catalog.catalog import builtin
+from tpuflex.catalog.vllm_version import ADVISORIES, SECURITY_FLOOR
 from tpuflex.errors import Finding, SettingsError
+from tpuflex.naming import Names
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings
+from tpuflex.startup.served import release
 
 DIGEST = "sha256:" + "ab" * 32
 
@@ -195,6 +208,70 @@ def test_doubtful_settings_warn_and_deploy(changes: dict[str, object], key: str,
 
     assert warning.key.endswith(key)
     assert text in str(warning)
+
+
+def test_an_unknown_image_is_warned_about() -> None:
+    """Which vLLM is in it is known when its host has asked; the host's floor is named."""
+    image = f"us-east5-docker.pkg.dev/acme-serving/dockerhub/vllm/vllm-tpu@{DIGEST}"
+    found = warnings(parse(sections({"serving.image": image}), "test"))
+    (warning,) = (item for item in found if item.key == "tpuflex:serving.image")
+
+    assert "0.23.1" in warning.remedy
+    assert "catalog.yaml" in warning.remedy
+
+
+def image_row(version: str, floor: str | None = None) -> dict[str, object]:
+    """A catalog with a row about the image of the test's stack."""
+    row: dict[str, object] = {
+        "repository": "vllm/vllm-tpu",
+        "digest": TPU_DIGEST,
+        "vllm_version": version,
+        "source": {"where": "a test", "date": "2026-11-22"},
+    }
+    return {"catalog": {"images": [row | ({"security_floor": floor} if floor else {})]}}
+
+
+@pytest.mark.parametrize(
+    ("version", "floor", "refused"),
+    [
+        ("0.23.0", None, True),
+        ("0.23.1rc1", None, True),
+        ("0.23.1", None, False),
+        ("0.11.0", "0.11.0", False),
+        ("0.11.0", "0", False),
+        ("0.30.0", "0.31.0", True),
+    ],
+)
+def test_a_known_image_below_its_floor_is_refused(
+    version: str, floor: str | None, refused: bool
+) -> None:
+    """Its host would stop it; that is known before chips cost anything."""
+    found = findings(sections(image_row(version, floor)))
+
+    assert [item.key for item in found] == (["tpuflex:serving.image"] if refused else [])
+
+
+def test_the_hosts_floor_is_the_images() -> None:
+    """A row of the catalog lowers or raises the floor of its image; other images have ours."""
+    own = parse(sections(image_row("0.31.0", "0.30.2")), "test")
+    ours = parse(sections(), "test")
+
+    assert boot_config(own, Names("p", "s", "e"), PIN).serving.security_floor == "0.30.2"
+    assert boot_config(ours, Names("p", "s", "e"), PIN).serving.security_floor == "0.23.1"
+
+
+def test_flags_of_another_version_are_warned_about() -> None:
+    """Further flags were looked up in one version of vLLM; another may not have them."""
+    stack = parse(sections({"serving.extra_args": ["--seed", "1"]}), "test")
+
+    assert "tpuflex:serving.extra_args" in [item.key for item in warnings(stack)]
+
+
+def test_the_embedded_image_is_known() -> None:
+    """The catalog has a row about the image that the embedded cloud serves with."""
+    assert embedded_image() == CPU_IMAGE
+    assert builtin().image(CPU_DIGEST) is not None
+    assert max((row.fixed_in for row in ADVISORIES), key=release) == SECURITY_FLOOR
 
 
 def test_a_documented_zone_gives_no_warning() -> None:

@@ -14,7 +14,7 @@ from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.settings.load import load_pulumi_config, load_stack_file, parse
 from tpuflex.settings.model import SliceSettings
 
-GOOD = """\
+GOOD = f"""\
 encryptionsalt: v1:abc
 config:
   gcp:region: us-east5
@@ -27,10 +27,10 @@ config:
   tpuflex:model:
     name: google/gemma-4-E4B-it
   tpuflex:serving:
-    image: us-east5-docker.pkg.dev/acme-serving/dockerhub/vllm/vllm-tpu@sha256:{digest}
+    image: {TPU_IMAGE}
     env:
       A: "1"
-""".format(digest="cd" * 32)
+"""
 
 ROOT = Path(__file__).parents[2]
 
@@ -98,8 +98,8 @@ config:
         "(`docker buildx imagetools inspect NAME:TAG` shows the digest).",
         'tpuflex:serving.flags.max_model_len: "4096" is not a whole number (line 13). '
         "Write a whole number.",
-        "tpuflex:serving.flags.swap_space: unknown key (line 14). "
-        "Remove it: vLLM removed this flag and will not start.",
+        "tpuflex:serving.flags.swap_space: --swap-space was removed from vLLM, which will not "
+        "start with it (line 14). Remove it: preempted requests are computed again.",
         "network: has no namespace (line 15). Write tpuflex:network.",
         "tpuflex:projct: unknown key (line 3). Did you mean tpuflex:project?",
     ]

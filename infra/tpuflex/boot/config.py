@@ -83,7 +83,7 @@ class ServingConfig(_Frozen):
     """Name under which the model is served."""
     port: int
     """Port on the host's internal address."""
-    security_floor: str = Field(pattern=r"^\d+(\.\d+){0,3}$")
+    security_floor: str = Field(pattern=r"^\d{1,6}(\.\d{1,6}){0,3}$")
     """The oldest vLLM that may serve; the host asks the server before READY. 0 lets every one."""
     chat_template: str = ""
     """Path of the chat template within the weights; empty for the one that comes with the
@@ -175,6 +175,8 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
     versions = settings.secrets.versions
     row = settings.catalog.accelerator(settings.slice.accelerator_type)
     serving = settings.serving
+    image = settings.catalog.image(serving.image.partition("@")[2])
+    floor = image.security_floor if image is not None else None
     return BootConfig(
         endpoint=EndpointIdentity(project=names.project, stack=names.stack, name=names.name),
         container=ContainerConfig(
@@ -188,10 +190,11 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         serving=ServingConfig(
             model_name=settings.model.name,
             port=serving.port,
-            security_floor=SECURITY_FLOOR,
+            security_floor=floor or SECURITY_FLOOR,
             chat_template=serving.flags.chat_template or "",
             args=(
                 *serving_args(serving.flags, row.chips if row else 1),
+                *serving.extra_args,
                 *("--allowed-media-domains", *(serving.media_domains or NO_MEDIA_DOMAIN)),
             ),
         ),

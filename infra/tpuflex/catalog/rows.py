@@ -19,6 +19,7 @@ Number = Annotated[int, Field(ge=0, lt=2**63)]
 Positive = Annotated[float, Field(gt=0)]
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
 Version = Annotated[str, Field(pattern=r"^\d+(\.\d+)*([A-Za-z0-9.+-]*)$", max_length=60)]
+Release = Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,6}){0,3}$")]
 
 #: ``documented``: a Google page says so. ``observed``: requests were accepted. ``refused``: a
 #: request was refused with INVALID_ARGUMENT. ``hardware``: the zone has such chips, Flex-start was
@@ -209,8 +210,9 @@ class Image(Sourced):
     """vLLM's version in it, as its API reports."""
     date: dt.date | None = None
     """When it was built or published."""
-    security_floor: Version | None = None
-    """Lowest vLLM version without a known hole that concerns tpuflex's use of it."""
+    security_floor: Release | None = None
+    """Lowest vLLM version without a known hole that concerns tpuflex's use of it; 0 lets the image
+    serve whatever its version."""
     seen: tuple[Text, ...] = ()
     """What it was seen to do."""
 

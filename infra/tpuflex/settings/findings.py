@@ -13,8 +13,10 @@ from pydantic_core import ErrorDetails
 
 from tpuflex.errors import Finding
 from tpuflex.settings.base import REFUSED
+from tpuflex.settings.extra_args import unknown_setting
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.plain import join, shown
+from tpuflex.settings.serving import ServingFlags
 
 UNKNOWN = "unknown key"
 MISSING = "is missing"
@@ -29,14 +31,8 @@ _MOVED: Mapping[str, str] = {
     "tpuflex:renew_before": "Write it in tpuflex:slice.",
     "tpuflex:deletion_protection": "Write it in tpuflex:slice.",
     "tpuflex:accelerator_type": "Write it in tpuflex:slice.",
-    "tpuflex:serving.flags.model": "Write the name in tpuflex:model.",
-    "tpuflex:serving.flags.served_model_name": "Write the name in tpuflex:model.",
-    "tpuflex:serving.flags.host": "Remove it: the endpoint listens on the host's own address.",
-    "tpuflex:serving.flags.port": "Write port in tpuflex:serving.",
-    "tpuflex:serving.flags.api_key": "Remove it: `tpuflex up` makes the key.",
     "tpuflex:secrets.hf_token_version": "Remove it: weights come from the bucket, and the"
     " server cannot reach the Hub. The next `up` deletes the secret.",
-    "tpuflex:serving.flags.swap_space": "Remove it: vLLM removed this flag and will not start.",
 }
 _KINDS = {
     "string_type": "text",
@@ -140,6 +136,8 @@ def _finding(model: type[BaseModel], error: ErrorDetails, key: str) -> Finding:
     kind, value = error["type"], error["input"]
     if kind == "extra_forbidden":
         known = list(owner.model_fields) if owner is not None else []
+        if owner is ServingFlags and (about := unknown_setting(last)):
+            return Finding(path, *about)
         return Finding(path, UNKNOWN, moved(path) or did_you_mean(last, known))
     if kind == "missing":
         return Finding(path, MISSING, f"Write {last} here.{_description(owner, last)}")

@@ -41,6 +41,19 @@ _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 #: Parts of a model's configuration that name code, or what typed settings say.
 _NOT_OVERRIDDEN = frozenset({"auto_map", "custom_pipelines", "quantization_config"})
 _DEEPEST = 8
+#: The defaults that a server can set (`ModelConfig.get_diff_sampling_param` of vLLM 0.32.0).
+_SAMPLING = frozenset(
+    {
+        "repetition_penalty",
+        "presence_penalty",
+        "frequency_penalty",
+        "temperature",
+        "top_k",
+        "top_p",
+        "min_p",
+        "max_new_tokens",
+    }
+)
 #: What vLLM's chat template is itself, and how it is rendered.
 _NOT_TEMPLATE_ARGUMENTS = frozenset({"chat_template", "tokenize"})
 
@@ -82,6 +95,21 @@ def check_template_arguments(arguments: JsonObject) -> JsonObject:
     return arguments
 
 
+def check_sampling(defaults: dict[str, float]) -> dict[str, float]:
+    """``defaults`` of sampling if a server can set them all.
+
+    Raises:
+        PydanticCustomError: one of them it would ignore.
+    """
+    for name in sorted(set(defaults) - _SAMPLING):
+        reason = " (vLLM on a TPU refuses a request with a seed)" if name == "seed" else ""
+        raise refusal(
+            f"{name[:40]!r} is no default that vLLM can set{reason}",
+            f"Write {', '.join(sorted(_SAMPLING))}.",
+        )
+    return defaults
+
+
 def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
     """Every value that is neither an object nor a list, with its dotted path."""
     if isinstance(value, dict):
@@ -100,3 +128,4 @@ def _leaves(value: object, path: str) -> Iterator[tuple[str, object]]:
 
 HfOverrides = Annotated[dict[str, object], AfterValidator(check_overrides)]
 TemplateArguments = Annotated[JsonObject, AfterValidator(check_template_arguments)]
+SamplingDefaults = Annotated[dict[str, float], AfterValidator(check_sampling)]

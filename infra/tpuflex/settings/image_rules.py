@@ -1,12 +1,16 @@
-"""Rules about where the serving image is, which follow from where the hosts may connect to."""
+"""Rules about the serving image: where it is, and which vLLM is in it."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tpuflex.catalog.flags import vllm_interface
+from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.errors import Finding
 from tpuflex.settings.image import in_google_registry, on_docker_hub, registry_project
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft
+from tpuflex.settings.serving import ServingSettings
+from tpuflex.startup.served import release
 
 _KEY = "tpuflex:serving.image"
 _OPEN = "or write `egress: internet` in tpuflex:network, which lets the hosts reach everything"
@@ -28,6 +32,40 @@ def image_findings(draft: Draft, image: str) -> Iterator[Finding]:
             f"{image.partition('@')[0]} is not in Artifact Registry, and the hosts reach nothing "
             "but Google",
             f"{_remedy(draft, image)}; {_OPEN}.",
+        )
+
+
+def version_findings(draft: Draft, image: str) -> Iterator[Finding]:
+    """A known image whose vLLM has known holes: its host would stop it before READY."""
+    row = draft.catalog.image(image.partition("@")[2])
+    if row is None or row.vllm_version is None:
+        return
+    floor = row.security_floor or SECURITY_FLOOR
+    if release(row.vllm_version) < release(floor):
+        yield Finding(
+            _KEY,
+            f"it serves with vLLM {row.vllm_version}, which is older than {floor} and has known "
+            "security holes",
+            "Write a newer image; `tpuflex catalog images` lists those that are known.",
+        )
+
+
+def image_warnings(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
+    """What nobody knows of the image before its host has asked the server."""
+    digest = serving.image.partition("@")[2]
+    row, read = draft.catalog.image(digest), vllm_interface().vllm_version
+    if row is None:
+        yield Finding(
+            _KEY,
+            f"{digest[:19]}… is not in the catalog: which vLLM is in it is known once it runs",
+            f"The host stops a server that is older than {SECURITY_FLOOR}. Write a row in "
+            "catalog.yaml if you know more.",
+        )
+    elif serving.extra_args and row.vllm_version and not row.vllm_version.startswith(read):
+        yield Finding(
+            "tpuflex:serving.extra_args",
+            f"the flags are known of vLLM {read}, and the image serves with {row.vllm_version}",
+            "Look them up in `vllm serve --help=all` of the image.",
         )
 
 

@@ -14,7 +14,7 @@ from tpuflex.errors import Finding
 from tpuflex.request import limits
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft, SliceSettings, StackSettings
-from tpuflex.settings.serving_rules import serving_findings
+from tpuflex.settings.serving_rules import serving_findings, serving_warnings
 
 
 def check(settings: StackSettings) -> tuple[Finding, ...]:
@@ -88,6 +88,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
         if row is not None:
             key = f"tpuflex:slice.zones[{index}]"
             yield from _zone_warning(settings.catalog, key, zone, row.generation)
+    yield from serving_warnings(Draft.of(settings))
     if settings.serving.flags.trust_remote_code:
         yield Finding(
             "tpuflex:serving.flags.trust_remote_code",

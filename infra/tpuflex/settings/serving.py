@@ -14,6 +14,7 @@ from tpuflex.settings.flag_types import (
     HfOverrides,
     JsonObject,
     LoadFormat,
+    SamplingDefaults,
     TemplateArguments,
 )
 
@@ -87,6 +88,8 @@ class ServingFlags(Frozen):
     generation_config: Literal["auto", "vllm"] | None = None
     """Where sampling defaults come from: `auto`, the model's generation_config.json; `vllm`, none
     of the model's."""
+    override_generation_config: SamplingDefaults | None = None
+    """Sampling defaults that replace those, such as temperature."""
     limit_mm_per_prompt: dict[str, int] | None = None
     enable_prefix_caching: bool | None = None
     enable_chunked_prefill: bool | None = None
@@ -115,6 +118,10 @@ class ServingSettings(Frozen):
     image: ImageDigest
     """Serving image, pinned by digest."""
     flags: ServingFlags = ServingFlags()
+    extra_args: tuple[str, ...] = Field(default=(), max_length=64)
+    """Further flags of vLLM that have no setting of their own, each word a member of the list, such
+    as [--max-num-queued-reqs, "64"]. What opens the server, loads code, reads from elsewhere or is
+    unknown to vLLM is refused."""
     env: dict[EnvironmentName, str] = {}
     """Environment of the container. Never a secret: it is readable in the node's metadata."""
     media_domains: tuple[MediaDomain, ...] = ()

@@ -4,9 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from tpuflex.catalog.flags import ValueRule, flag_rules
 from tpuflex.errors import Finding
-from tpuflex.settings.environment_rules import environment_findings
-from tpuflex.settings.image_rules import image_findings
+from tpuflex.settings.environment_rules import (
+    environment_findings,
+    environment_warnings,
+    tpu_environment_findings,
+)
+from tpuflex.settings.extra_args import extra_args_findings
+from tpuflex.settings.image_rules import image_findings, image_warnings, version_findings
 from tpuflex.settings.media_rules import media_findings
 from tpuflex.settings.model import Draft
 from tpuflex.settings.serving import CODE_METHOD, ServingFlags, ServingSettings, is_import_path
@@ -22,10 +28,38 @@ def serving_findings(draft: Draft) -> Iterator[Finding]:
     if draft.serving is None:
         return
     yield from _flags(draft.serving.flags)
+    yield from (
+        Finding(f"{_KEY}.flags.{rule.key}", rule.refused, rule.remedy)
+        for rule in _rules_that_hold(draft)
+        if rule.refused is not None
+    )
+    yield from extra_args_findings(draft.serving.extra_args)
     yield from environment_findings(draft.serving.env)
+    if draft.cloud == "google":
+        yield from tpu_environment_findings(draft.serving.env)
     yield from media_findings(draft, draft.serving)
     yield from _image(draft, draft.serving)
     yield from _parallelism(draft, draft.serving.flags)
+
+
+def serving_warnings(draft: Draft) -> Iterator[Finding]:
+    """What about the serving section is likely wrong, but serves."""
+    yield from (
+        Finding(f"{_KEY}.flags.{rule.key}", rule.warned, rule.remedy)
+        for rule in _rules_that_hold(draft)
+        if rule.warned is not None
+    )
+    if draft.serving is not None:
+        yield from environment_warnings(draft.serving.env)
+        yield from image_warnings(draft, draft.serving)
+
+
+def _rules_that_hold(draft: Draft) -> Iterator[ValueRule]:
+    if draft.serving is None:
+        return
+    flags = draft.serving.flags.model_dump(exclude_none=True)
+    name = draft.model.name if draft.model is not None else ""
+    yield from (rule for rule in flag_rules().values if rule.holds(flags, draft.cloud, name))
 
 
 def _flags(flags: ServingFlags) -> Iterator[Finding]:
@@ -44,18 +78,6 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
             f"names the model {draft} on the Hub, from which the server can download nothing",
             "Write a method that needs no other model, such as ngram.",
         )
-    if flags.async_scheduling and method == "ngram":
-        yield Finding(
-            f"{key}.async_scheduling",
-            "true, but vLLM refuses to start with it and ngram speculative decoding",
-            "Remove async_scheduling (vLLM then turns it off by itself) or speculative_config.",
-        )
-    if flags.enable_auto_tool_choice and flags.tool_call_parser is None:
-        yield Finding(
-            f"{key}.enable_auto_tool_choice",
-            "true, but tool_call_parser is not set and vLLM refuses to start without it",
-            "Write tool_call_parser, such as gemma4.",
-        )
     batched, sequences = flags.max_num_batched_tokens, flags.max_num_seqs
     if batched is not None and sequences is not None and batched < sequences:
         yield Finding(
@@ -66,6 +88,7 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
 
 
 def _image(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
+    yield from version_findings(draft, serving.image)
     cloud = draft.cloud
     repository = serving.image.partition("@")[0]
     if cloud == "embedded" and repository != EMBEDDED_IMAGE:
