@@ -15,6 +15,23 @@ _AT_LEAST_1 = click.IntRange(min=1)
 @click.command()
 @click.option("--model", metavar="NAME", help="A model of the catalog, instead of the stack's.")
 @click.option(
+    "--model-dir",
+    metavar="DIR",
+    help="A checkpoint instead of the stack's model: a directory, or gs://BUCKET/PREFIX. Only its "
+    "configuration and the headers of its safetensors files are read.",
+)
+@click.option(
+    "--config",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="A Hugging Face config.json, instead of the stack's model.",
+)
+@click.option(
+    "--row",
+    is_flag=True,
+    help="Print the checkpoint's row for catalog.yaml, and no plan.",
+)
+@click.option(
     "--accelerator",
     metavar="TYPE",
     help="An accelerator type, such as v6e-4, instead of the stack's.",
@@ -52,6 +69,9 @@ def memory(
     invocation: Invocation,
     /,
     model: str | None,
+    model_dir: str | None,
+    config: Path | None,
+    row: bool,
     accelerator: str | None,
     svg: Path | None,
     **flags: str | int | float | None,
@@ -64,9 +84,16 @@ def memory(
 
     Exit code 5 if it does not fit, 4 if that is not known.
     """
-    from tpuflex.cli.memory_choice import MemoryChoice
-    from tpuflex.cli.steps.memory import run_memory
+    from tpuflex.cli.memory_choice import MemoryChoice, checkpoint_place
+    from tpuflex.cli.steps.memory import run_memory, show_row
 
+    if sum(choice is not None for choice in (model, model_dir, config)) > 1:
+        raise click.UsageError("Write one of --model, --model-dir and --config.")
+    checkpoint = config if model_dir is None else checkpoint_place(model_dir)
+    if row:
+        if checkpoint is None:
+            raise click.UsageError("--row is about a checkpoint: add --model-dir or --config.")
+        return show_row(invocation, checkpoint)
     given = {name: value for name, value in flags.items() if value is not None}
-    choice = MemoryChoice(model, accelerator, given)
+    choice = MemoryChoice(model, checkpoint, accelerator, given)
     return run_memory(invocation, choice, svg)

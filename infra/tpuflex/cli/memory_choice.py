@@ -5,21 +5,28 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog.catalog import Catalog, builtin
+from tpuflex.catalog.catalog import Catalog
 from tpuflex.errors import NotFoundError
 from tpuflex.planning.cpu import plan_cpu_memory
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
 from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import NotPlannable
+from tpuflex.project import project_root
+from tpuflex.settings.read import load_catalog
 
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.operate.checkpoint_source import GsUrl
+    from tpuflex.planning.checkpoint import Checkpoint
     from tpuflex.settings.model import StackSettings
 
 _SHOWN_NAMES = 5
+#: Files between two lines of progress.
+_REPORTED = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +35,20 @@ class MemoryChoice:
 
     Attributes:
         model: name of a model of the catalog.
+        checkpoint: a directory, a config.json, or a place in Cloud Storage to read the model from.
         accelerator: accelerator type.
         flags: flags of vLLM that decide memory, by their names in the stack file.
     """
 
     model: str | None
+    checkpoint: Path | GsUrl | None
     accelerator: str | None
     flags: Mapping[str, object]
 
     @property
     def needs_stack(self) -> bool:
         """Whether the stack file says the rest."""
-        return self.model is None or self.accelerator is None
+        return (self.model or self.checkpoint) is None or self.accelerator is None
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,8 +64,8 @@ class Server:
     """
 
     catalog: Catalog
-    model: str
-    accelerator: str | None
+    model: str = ""
+    accelerator: str | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
 
@@ -94,25 +103,78 @@ def planned(invocation: Invocation, choice: MemoryChoice) -> MemoryPlan | NotPla
     Raises:
         NotFoundError: there is no such stack, model or accelerator type.
         SettingsError: the stack file is wrong.
+        WeightsError: the checkpoint is damaged, or of an architecture that nobody has described.
     """
-    if choice.model is not None and choice.accelerator is not None:
-        return plan_server(Server(builtin(), choice.model, choice.accelerator, choice.flags))
-    settings = invocation.open_stack(deploying=False).settings
-    return plan_server(Server.of_stack(settings).chosen(choice))
+    checkpoint = None
+    if choice.checkpoint is not None:
+        checkpoint = checkpoint_of(invocation, choice.checkpoint)
+    if choice.needs_stack:
+        server = Server.of_stack(invocation.open_stack(deploying=False).settings)
+    else:
+        server = Server(load_catalog(project_root(invocation.directory)))
+    return plan_server(server.chosen(choice), checkpoint)
 
 
-def plan_server(server: Server) -> MemoryPlan | NotPlannable:
+def checkpoint_place(text: str) -> Path | GsUrl:
+    """The directory, or the place in Cloud Storage, that ``text`` names.
+
+    Raises:
+        WeightsError: it is a URL of something else.
+    """
+    if "://" not in text:
+        return Path(text)
+    from tpuflex.operate.checkpoint_source import GsUrl
+
+    return GsUrl.parse(text)
+
+
+def checkpoint_of(invocation: Invocation, source: Path | GsUrl) -> Checkpoint:
+    """What the checkpoint at ``source`` says of itself.
+
+    Raises:
+        TpuflexError: as :func:`tpuflex.operate.checkpoint_source.read_checkpoint` has it.
+    """
+    from tpuflex.operate.checkpoint_source import read_checkpoint
+
+    def progress(done: int, total: int) -> None:
+        if done % _REPORTED == 0 and done < total:
+            invocation.output.progress(f"{done} of {total} files' headers were read")
+
+    return read_checkpoint(
+        source, environ=invocation.environ, today=invocation.now().date(), progress=progress
+    )
+
+
+def plan_server(server: Server, checkpoint: Checkpoint | None = None) -> MemoryPlan | NotPlannable:
     """The memory plan of ``server``, or why there is none.
+
+    Args:
+        server: the server.
+        checkpoint: what it serves, instead of the catalog's model.
 
     Raises:
         NotFoundError: the catalog has no such model or accelerator type.
     """
-    model = known_model(server.catalog, server.model)
+    model = checkpoint.model if checkpoint else known_model(server.catalog, server.model)
+    quantized = checkpoint is not None and checkpoint.quantization is not None
     if server.accelerator is None:
+        if quantized:
+            return NotPlannable("quantised weights are not described for the CPU")
         on_cpu = cpu_request_from_flags(model, server.flags, server.environment)
         return on_cpu if isinstance(on_cpu, NotPlannable) else plan_cpu_memory(on_cpu)
     chips = known_accelerator(server.catalog, server.accelerator)
-    request = request_from_flags(model, chips, server.flags, server.environment)
+    weights = None
+    if checkpoint is not None and quantized:
+        parallel = server.flags.get("tensor_parallel_size", chips.chips)
+        weights = checkpoint.weight_bytes_per_chip(int(str(parallel)))
+        if weights is None:
+            return NotPlannable(
+                f"the weights are quantised ({checkpoint.quantization}), and only the headers of"
+                " their files say how large they are: use --model-dir"
+            )
+    request = request_from_flags(
+        model, chips, server.flags, server.environment, weight_bytes=weights
+    )
     if isinstance(request, NotPlannable):
         return request
     return plan_memory(request, server.catalog.accelerators.values())

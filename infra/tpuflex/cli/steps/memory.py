@@ -7,7 +7,7 @@ from textwrap import fill
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.memory_bar import memory_bars
-from tpuflex.cli.memory_choice import MemoryChoice, planned
+from tpuflex.cli.memory_choice import MemoryChoice, checkpoint_of, planned
 from tpuflex.cli.memory_text import (
     key_of,
     memory_document,
@@ -20,6 +20,7 @@ from tpuflex.planning.request import NotPlannable
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.planning.memory import MemoryPlan
 
 #: Sentences are wrapped at this column.
@@ -44,6 +45,24 @@ def run_memory(invocation: Invocation, choice: MemoryChoice, svg: Path | None) -
     invocation.output.document(memory_document(plan))
     _show(invocation, plan)
     return 0 if plan.fits else SettingsError.exit_code
+
+
+def show_row(invocation: Invocation, checkpoint: Path | GsUrl) -> int:
+    """Print the row of the catalog that ``checkpoint`` makes.
+
+    Returns:
+        The exit code, 0.
+
+    Raises:
+        TpuflexError: it cannot be read, or is not known.
+    """
+    import yaml
+
+    row = checkpoint_of(invocation, checkpoint).model
+    document = {"models": [row.model_dump(mode="json", exclude_defaults=True)]}
+    invocation.output.document(document)
+    invocation.output.result(yaml.safe_dump(document, sort_keys=False).rstrip())
+    return 0
 
 
 def _show(invocation: Invocation, plan: MemoryPlan) -> None:
