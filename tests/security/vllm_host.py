@@ -69,15 +69,21 @@ class VllmHost:
         return [Path("/proc", str(process.pid)) for process in leader.children(recursive=True)]
 
 
+def smollm2_directory() -> Path:
+    """SmolLM2 as the embedded cloud serves it: a converted checkpoint with real weights."""
+    return resolve_source(
+        SOURCE, project_root=HOME.parent, home=HOME, python=vllm_python, say=print
+    )
+
+
+def vllm_python() -> Path:
+    """The interpreter of the image."""
+    return ensure_image(embedded_image(), HOME, print).python
+
+
 def boot(directory: Path) -> VllmHost:
     """Boot a host in ``directory`` with two client keys and a metrics key."""
-    weights = resolve_source(
-        SOURCE,
-        project_root=directory,
-        home=HOME,
-        python=lambda: ensure_image(embedded_image(), HOME, print).python,
-        say=print,
-    )
+    weights = smollm2_directory()
     host = StartupHost(directory)
     host.command(
         "docker",

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from tpuflex.planning.coverage import not_countable
-from tpuflex.planning.kv_cache import cache_layers
+from tpuflex.planning.kv_cache import BlockLayout, CacheLayer, cache_layers, grouped_layout
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.remark import Remark, gib
 from tpuflex.planning.request import CpuMemoryRequest, NotPlannable
@@ -23,16 +23,23 @@ def plan_cpu_memory(request: CpuMemoryRequest) -> MemoryPlan | NotPlannable:
     """The plan of ``request``: one "chip", whose memory is what weights and cache take."""
     if (reason := not_countable(request)) is not None:
         return reason
-    token = sum(
-        count * 2 * layer.kv_heads * layer.head_dim * request.cache_bytes
-        for layer, count in cache_layers(request.model).items()
+    layers = cache_layers(request.model)
+
+    def token_bytes(layer: CacheLayer) -> int:
+        return 2 * layer.kv_heads * layer.head_dim * request.cache_bytes
+
+    cut = grouped_layout(
+        layers,
+        token_bytes,
+        tokens=request.block_size,
+        max_model_len=request.max_model_len,
+        in_flight=request.max_num_batched_tokens,  # the CPU never schedules a step ahead
     )
-    blocks = request.kv_space_bytes // (token * request.block_size)
-    needed = ceiling(request.max_model_len, request.block_size)
+    blocks = request.kv_space_bytes // cut.block_bytes
     weights = request.parameter_bytes * text_parameters(request.model)
-    cache = blocks * request.block_size * token
-    sequences = blocks / needed
-    problems = tuple(_problems(request, blocks, needed, token))
+    cache = blocks * cut.block_bytes
+    sequences = blocks / cut.blocks_per_sequence
+    problems = tuple(_problems(request, blocks, cut))
     return MemoryPlan(
         request=request,
         chips=1,
@@ -40,7 +47,7 @@ def plan_cpu_memory(request: CpuMemoryRequest) -> MemoryPlan | NotPlannable:
         weight_bytes=weights,
         kv_bytes=cache,
         workspace_bytes=0,
-        kv_bytes_per_token=token,
+        kv_bytes_per_token=sum(count * token_bytes(layer) for layer, count in layers.items()),
         block_size=request.block_size,
         blocks=blocks,
         cached_tokens=int(sequences * request.max_model_len),
@@ -54,9 +61,9 @@ def plan_cpu_memory(request: CpuMemoryRequest) -> MemoryPlan | NotPlannable:
     )
 
 
-def _problems(request: CpuMemoryRequest, blocks: int, needed: int, token: int) -> Iterator[Remark]:
-    if blocks < needed:
-        size = needed * request.block_size * token
+def _problems(request: CpuMemoryRequest, blocks: int, cut: BlockLayout) -> Iterator[Remark]:
+    if blocks < cut.blocks_per_sequence:
+        size = cut.blocks_per_sequence * cut.block_bytes
         yield Remark(
             "serving.env.VLLM_CPU_KVCACHE_SPACE",
             f"one sequence of {request.max_model_len:,} tokens needs {gib(size)} of KV cache",

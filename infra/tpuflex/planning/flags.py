@@ -134,13 +134,14 @@ def cpu_request_from_flags(
         )
     if _whole(given, "tensor_parallel_size", 1) > 1:
         return NotPlannable("several processes on one CPU are not described")
-    if model.window is not None:
-        return NotPlannable(f"sliding windows ({model.name}) are not described for the CPU")
     if "quantization" in given or ("speculative_config" in given and not _is_draftless(given)):
         return NotPlannable("quantised weights and draft models are not described for the CPU")
+    if model.modalities != ("text",):
+        return NotPlannable(f"what {model.name} has beside text is not described for the CPU")
     length = _whole(given, "max_model_len", model.max_context or 0)
     if not length:
         return NotPlannable(f"max_model_len is not set, and that of {model.name} is not known")
+    sequences = _whole(given, "max_num_seqs", _CPU_MAX_NUM_SEQS)
     parameter = _CPU_PARAMETER_BYTES.get(str(given.get("dtype", "auto")), 2)
     return CpuMemoryRequest(
         model=model,
@@ -149,7 +150,10 @@ def cpu_request_from_flags(
         parameter_bytes=parameter,
         cache_bytes=1 if given.get("kv_cache_dtype") in _FP8 else parameter,
         block_size=_whole(given, "block_size", _CPU_BLOCK_SIZE),
-        max_num_seqs=_whole(given, "max_num_seqs", _CPU_MAX_NUM_SEQS),
+        max_num_seqs=sequences,
+        max_num_batched_tokens=_whole(
+            given, "max_num_batched_tokens", min(DEFAULT_MAX_NUM_BATCHED_TOKENS, sequences * length)
+        ),
     )
 
 

@@ -10,6 +10,7 @@ place, and what was seen in logs beside what they give.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from tpuflex.catalog.rows import Model
@@ -142,7 +143,13 @@ def block_layout(request: MemoryRequest) -> BlockLayout:
     tokens, layers = block_size(request), cache_layers(request.model)
     tp, dtype = request.tensor_parallel_size, request.kv_cache_dtype
     if keeps_window(request):
-        return _grouped_layout(request, tokens, layers)
+        return grouped_layout(
+            layers,
+            lambda layer: layer_token_bytes(layer, tp, dtype),
+            tokens=tokens,
+            max_model_len=request.max_model_len,
+            in_flight=request.max_num_batched_tokens * (2 if request.async_scheduling else 1),
+        )
     return BlockLayout(
         block_bytes=tokens * kv_bytes_per_token(request.model, tp, dtype),
         blocks_per_sequence=ceiling(request.max_model_len, tokens),
@@ -160,35 +167,42 @@ def keeps_window(request: MemoryRequest) -> bool:
     )
 
 
-def _grouped_layout(
-    request: MemoryRequest, tokens: int, layers: Counter[CacheLayer]
+def grouped_layout(
+    layers: Counter[CacheLayer],
+    token_bytes: Callable[[CacheLayer], int],
+    *,
+    tokens: int,
+    max_model_len: int,
+    in_flight: int,
 ) -> BlockLayout:
-    """Layers in groups of equal size; a block id is a block in each layer of one group.
+    """How vLLM cuts a cache of layers with windows and without.
 
-    ``_get_kv_cache_groups_uniform_page_size`` and ``SlidingWindowSpec`` of vLLM. No boot log of
-    such a model on a TPU is known.
+    Layers of a kind are cut into groups of equal size, and a block id is a block in each layer of
+    one group. All blocks take the same bytes: those of layers with narrower heads hold more tokens,
+    or are padded. Read from ``unify_kv_cache_spec_page_size`` and
+    ``_get_kv_cache_groups_uniform_page_size`` of ``v1/core/kv_cache_utils.py`` and
+    ``SlidingWindowSpec`` of ``v1/kv_cache_interface.py``; equal to what the server reports on the
+    CPU (tests/planning/test_against_vllm.py). No boot log of such a model on a TPU is known.
+
+    Args:
+        layers: the layers that own a cache, with their numbers.
+        token_bytes: bytes of one token in a layer.
+        tokens: tokens of a block in the layers whose tokens take most.
+        max_model_len: longest sequence, in tokens.
+        in_flight: tokens that are computed but not settled, beside a window's.
     """
-    by_window: Counter[int | None] = Counter()
-    for layer, count in layers.items():
-        by_window[layer.window] += count
-    group = min(by_window.values())
-    if max(by_window.values()) < _PADDED_GROUP * group:
-        group = max(by_window.values())
-    in_flight = request.max_num_batched_tokens * (2 if request.async_scheduling else 1)
+    widest = max(token_bytes(layer) for layer in layers)
+    group = min(layers.values())
+    if max(layers.values()) < _PADDED_GROUP * group:
+        group = max(layers.values())
     blocks = 0
-    for window, count in by_window.items():
-        length = request.max_model_len
-        needed = (
-            ceiling(length, tokens)
-            if window is None
-            else ceiling(min(window - 1 + in_flight, length), tokens) + 1
-        )
+    for layer, count in layers.items():
+        held = tokens if widest % token_bytes(layer) else tokens * widest // token_bytes(layer)
+        needed = ceiling(max_model_len, held)
+        if layer.window is not None:
+            needed = ceiling(min(layer.window - 1 + in_flight, max_model_len), held) + 1
         blocks += ceiling(count, group) * needed
-    page = max(
-        layer_token_bytes(layer, request.tensor_parallel_size, request.kv_cache_dtype)
-        for layer in layers
-    )
-    return BlockLayout(block_bytes=group * tokens * page, blocks_per_sequence=blocks)
+    return BlockLayout(block_bytes=group * tokens * widest, blocks_per_sequence=blocks)
 
 
 def _smallest_block_of_table(max_model_len: int, max_num_seqs: int) -> int:

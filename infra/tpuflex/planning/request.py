@@ -114,6 +114,7 @@ class CpuMemoryRequest:
         cache_bytes: bytes of a value in the cache.
         block_size: tokens in one block of the cache.
         max_num_seqs: most sequences in one step.
+        max_num_batched_tokens: most tokens in one step.
     """
 
     model: Model
@@ -123,3 +124,4 @@ class CpuMemoryRequest:
     cache_bytes: int
     block_size: int
     max_num_seqs: int
+    max_num_batched_tokens: int
