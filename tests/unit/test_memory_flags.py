@@ -220,6 +220,15 @@ def test_an_unknown_context_has_to_be_given() -> None:
     )
 
 
+def test_blocks_of_ones_own_on_the_cpu_are_not_planned() -> None:
+    """There the cache has a size of its own."""
+    found = cpu_request_from_flags(
+        model("SmolLM2"), {}, {}, extra_args=["--num-gpu-blocks-override", "8"]
+    )
+
+    assert found == NotPlannable("what --num-gpu-blocks-override does to memory is not described")
+
+
 def _cpu(flags: dict[str, object], space: str = "1", short: str = "SmolLM2") -> MemoryPlan:
     asked = cpu_request_from_flags(model(short), flags, {"VLLM_CPU_KVCACHE_SPACE": space})
     assert isinstance(asked, CpuMemoryRequest), asked

@@ -63,6 +63,20 @@ def test_a_stack_on_the_embedded_cloud_is_planned_for_the_cpu() -> None:
     assert asked.kv_space_bytes == 2**30
 
 
+def test_further_arguments_are_planned() -> None:
+    """A number of blocks in serving.extra_args reaches the plan."""
+    settings = _settings(_stack("first-proof"))
+    serving = settings.serving.model_copy(
+        update={"extra_args": ("--num-gpu-blocks-override", "100")}
+    )
+    settings = settings.model_copy(update={"serving": serving})
+
+    plan = plan_stack(settings)
+
+    assert isinstance(plan, MemoryPlan)
+    assert plan.blocks == 100
+
+
 def test_an_unknown_model_is_not_guessed() -> None:
     """Without a row in the catalog there is no plan, and the way to one is named."""
     plan = plan_stack(_settings(_stack("dev"), name="somebody/something"))

@@ -116,7 +116,11 @@ def request_from_flags(
 
 
 def cpu_request_from_flags(
-    model: Model, flags: Mapping[str, object], environment: Mapping[str, str]
+    model: Model,
+    flags: Mapping[str, object],
+    environment: Mapping[str, str],
+    *,
+    extra_args: Sequence[str] = (),
 ) -> CpuMemoryRequest | NotPlannable:
     """The request of a server on the CPU of the embedded cloud.
 
@@ -124,7 +128,10 @@ def cpu_request_from_flags(
         model: the model.
         flags: flags as in the settings, by their names with underscores; None counts as absent.
         environment: environment of the server.
+        extra_args: further arguments, as on a command line.
     """
+    for name in sorted(_arguments(extra_args).keys() & (_UNPLANNED_FLAGS | {_BLOCKS})):
+        return NotPlannable(f"what --{name} does to memory is not described")
     given = {name: value for name, value in flags.items() if value is not None}
     space = environment.get("VLLM_CPU_KVCACHE_SPACE", "")
     if not _is_whole(space):

@@ -28,9 +28,10 @@ def memory_request(settings: StackSettings) -> MemoryRequest | CpuMemoryRequest 
         "tensor_parallel_size": accelerator.chips,
         **settings.serving.flags.model_dump(exclude_none=True),
     }
+    env, further = settings.serving.env, settings.serving.extra_args
     if settings.cloud == "embedded":
-        return cpu_request_from_flags(model, flags, settings.serving.env)
-    return request_from_flags(model, accelerator, flags, settings.serving.env)
+        return cpu_request_from_flags(model, flags, env, extra_args=further)
+    return request_from_flags(model, accelerator, flags, env, extra_args=further)
 
 
 def plan_stack(settings: StackSettings) -> MemoryPlan | NotPlannable:
