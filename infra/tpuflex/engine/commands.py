@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tpuflex.engine.events import Note, Progress, progress_of
 from tpuflex.engine.failure import UNREADABLE, ProgramFailures, failure
 from tpuflex.engine.find import Engine
+from tpuflex.engine.own_provider import is_own_provider_notice
 from tpuflex.engine.state_files import damage
 from tpuflex.errors import EngineError, InterruptedByUser, NotFoundError
 
@@ -134,6 +135,8 @@ class EngineCommands:
         if progress is None:
             return
         if isinstance(progress, Note):
+            if is_own_provider_notice(progress.text):
+                return
             self._notes.append(progress)
         self._listener(progress)
 

@@ -36,3 +36,12 @@ def with_own_provider(environ: Mapping[str, str]) -> dict[str, str]:
     if directory is None or path.split(os.pathsep)[0] == str(directory):
         return dict(environ)
     return {**environ, "PATH": f"{directory}{os.pathsep}{path}" if path else str(directory)}
+
+
+def is_own_provider_notice(text: str) -> bool:
+    """Whether ``text`` is what the engine warns of when it finds this provider on PATH, as it is
+    meant to; that it runs another one is news."""
+    directory = provider_directory()
+    return (
+        directory is not None and text == f"using {PROVIDER} from $PATH at {directory / PROVIDER}"
+    )
