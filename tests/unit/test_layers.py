@@ -29,6 +29,7 @@ RANKS: dict[str, int] = {
     "engine": 5,
     "provider": 4,
     "tpu": 4,
+    "scaffold": 4,
     "gcp": 3,
     "embedded_cloud": 3,
     "boot": 2,

@@ -1,0 +1,198 @@
+"""A ``vllm serve`` command line, alone or in ``docker run``, word by word."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Iterator, Mapping, Sequence
+
+import yaml
+
+from tpuflex.errors import Finding, SettingsError
+from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, refused
+from tpuflex.settings.serving import ServingFlags
+
+#: vLLM's short options (vllm/engine/arg_utils.py of 0.32.0).
+_SHORT = {"-tp": "tensor_parallel_size", "-q": "quantization", "-pp": "pipeline_parallel_size"}
+#: Flags that are no flags of a stack file.
+_OWN_FLAGS: Mapping[str, Rule] = {
+    "model": lambda value: Sets("model.name", value),
+    "port": lambda value: Sets("serving.port", value),
+    "host": refused("the server listens where its host lets clients in"),
+    "served_model_name": refused("the model is served under its own name, tpuflex:model.name"),
+    "api_key": refused("it is a secret, and `tpuflex up` makes one", "Remove it from that file."),
+    "download_dir": refused("the weights come from the stack's bucket"),
+}
+#: Options of `docker run` that take a word of their own.
+_WITH_VALUE = re.compile(
+    r"-[evpuwl]|--(env|volume|publish|name|network|net|shm-size|restart|ipc|gpus|runtime|entrypoint"
+    r"|mount|device|user|workdir|hostname|memory|cpus|ulimit|label|env-file)"
+)
+_ENVIRONMENT = ("-e", "--env")
+#: One-letter switches of `docker run` may stand together, as in `-it`.
+_SWITCHES = re.compile(r"-[dit]+|--(detach|interactive|tty|rm|privileged|init)")
+_CONTAINER = Refused("tpuflex starts the container itself, with what it needs and no more")
+_SIZE = re.compile(r"(\d+)([mg])b?", re.IGNORECASE)
+_SECRET = Refused(
+    "is filled in by a command when it is started, and the host runs no commands of yours",
+    "Write its value, unless it is a secret: none of yours reaches the container.",
+)
+#: Numbers of lines, as in a listing that was copied.
+_NUMBERED = re.compile(r"^\s*\d+\s{1,3}(?=\S)|^\s*\d+\s+")
+#: What a shell would run to fill in a value: one word, whatever is in it.
+_SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
+_FILLED_IN = "$(…)"
+_STEP = re.compile(r"\s(?:&&|;)\s")
+
+
+def translated_command(text: str) -> Translation:
+    """What the command in ``text`` says.
+
+    Raises:
+        SettingsError: it is no command line, or starts no vLLM.
+    """
+    found = Translation()
+    words = _words(_one_line(text))
+    if words[:1] == ["sudo"]:
+        words = words[1:]
+    if words[:2] == ["docker", "run"]:
+        words = _docker_run(found, words[2:])
+    if len(words) == 3 and words[0].rpartition("/")[2] in ("bash", "sh") and words[1] == "-c":
+        words = _last_step(found, words[2])
+    add_serve_command(found, words, "")
+    return found
+
+
+def is_command(text: str) -> bool:
+    """Whether ``text`` looks like a command that starts vLLM."""
+    return re.search(r"\bvllm\s+serve\b|\bdocker\s+run\b", text) is not None
+
+
+def add_serve_command(found: Translation, words: Sequence[str], prefix: str) -> None:
+    """Take in ``vllm serve MODEL --flag …``; ``vllm`` may be missing.
+
+    Raises:
+        SettingsError: it is not such a command.
+    """
+    rest = list(words[1:] if words[:1] == ["vllm"] else words)
+    if rest[:1] != ["serve"]:
+        shown = " ".join(words[:2]) or "nothing"
+        raise _no_command(f"starts with {shown!r}, not with `vllm serve`")
+    rest = rest[1:]
+    if rest and not rest[0].startswith("-"):
+        found.add(f"{prefix}MODEL", Sets("model.name", rest.pop(0)))
+    for flag, value in _flags(rest):
+        name = _SHORT.get(flag) or flag.lstrip("-").replace("-", "_")
+        rule = _OWN_FLAGS.get(name)
+        found.add(f"{prefix}{flag}", rule(value) if rule is not None else _flag(name, value))
+
+
+def _flags(words: Sequence[str]) -> Iterator[tuple[str, object]]:
+    """Each flag with its value: the next word, what follows `=`, or True."""
+    rest = list(words)
+    while rest:
+        word = rest.pop(0)
+        if not word.startswith("-"):
+            raise _no_command(f"has the word {word[:40]!r} where a flag is expected")
+        flag, equals, value = word.partition("=")
+        if equals:
+            yield flag, _value(value)
+        elif rest and not re.match(r"--?[A-Za-z]", rest[0]):
+            yield flag, _value(rest.pop(0))
+        else:
+            yield flag, True
+
+
+def _flag(name: str, value: object) -> Sets:
+    known = ServingFlags.model_fields
+    if name not in known and name.startswith("no_") and name[3:] in known and value is True:
+        return Sets(f"serving.flags.{name[3:]}", False)
+    return Sets(f"serving.flags.{name}", value)
+
+
+def _value(text: str) -> object:
+    """``text`` as the number, object or text that it is."""
+    try:
+        value = yaml.safe_load(text) if len(text) < 4096 else text
+    except (yaml.YAMLError, ValueError, RecursionError):
+        return text
+    return value if isinstance(value, int | float | dict | list) else text
+
+
+def _docker_run(found: Translation, words: Sequence[str]) -> list[str]:
+    """Take in the options of ``docker run`` and the image; returns the container's command."""
+    rest = list(words)
+    while rest and rest[0].startswith("-"):
+        option, equals, value = rest.pop(0).partition("=")
+        if _WITH_VALUE.fullmatch(option) and not equals:
+            if not rest:
+                raise _no_command(f"ends after {option}")
+            value = rest.pop(0)
+        elif not (_WITH_VALUE.fullmatch(option) or _SWITCHES.fullmatch(option)):
+            raise _no_command(f"has an option of docker that tpuflex does not know, {option[:40]}")
+        if option in _ENVIRONMENT:
+            name, equals, content = value.partition("=")
+            found.add(f"{option} {name}", _variable(name, content) if equals else _SECRET)
+        elif option == "--shm-size":
+            found.add(option, _shared_memory(value))
+        else:
+            found.add(f"docker run {option}", _CONTAINER)
+    if not rest:
+        raise _no_command("names no image")
+    found.add("image", _image(rest.pop(0)))
+    return rest
+
+
+def _variable(name: str, content: str) -> Sets | Refused:
+    if _FILLED_IN in content or content.startswith("$"):
+        return _SECRET
+    return Sets(f"serving.env.{name}", content)
+
+
+def _shared_memory(value: str) -> Sets | Refused:
+    match = _SIZE.fullmatch(value)
+    if match is None:
+        return Refused(f"{value[:40]!r} is no size", "Write one such as 10g.")
+    return Sets("serving.shm_size", f"{match[1]}{match[2].lower()}")
+
+
+def _image(reference: str) -> Sets | AsIs | Refused:
+    if "@sha256:" in reference:
+        return Sets("serving.image", reference)
+    return Refused(
+        f"{reference} is not pinned by its digest, so it can change under a running stack",
+        "vllm/vllm-tpu is taken, by digest; another: --set serving.image=REPOSITORY@sha256:…",
+    )
+
+
+def _last_step(found: Translation, script: str) -> list[str]:
+    """The last command of a script; what runs before it is refused."""
+    *before, last = _STEP.split(script)
+    for step in before:
+        found.add(
+            " ".join(step.split())[:80],
+            Refused(
+                "the container starts the server and nothing else, and installs nothing: its hosts"
+                " reach Google only, and its image is pinned"
+            ),
+        )
+    return _words(last)
+
+
+def _one_line(text: str) -> str:
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if lines and all(_NUMBERED.match(line) for line in lines):
+        lines = [_NUMBERED.sub("", line) for line in lines]
+    return re.sub(r"\\\s*\n\s*", " ", "\n".join(line.rstrip() for line in lines)).strip()
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(_SUBSTITUTION.sub(_FILLED_IN, text))
+    except ValueError as error:
+        raise _no_command(f"cannot be split into words ({error})") from error
+
+
+def _no_command(problem: str) -> SettingsError:
+    remedy = "Write one command: vllm serve MODEL --flag value …"
+    return SettingsError("the command line", (Finding("command", problem, remedy),))

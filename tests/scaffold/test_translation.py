@@ -1,0 +1,220 @@
+"""Other tools' configurations: every key mapped, found to be so anyway, or refused by name."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.goldens.golden_texts import assert_golden
+from tpuflex.errors import NotFoundError, SettingsError, TpuflexError
+from tpuflex.scaffold.foreign_file import translated_file
+from tpuflex.scaffold.serve_command import translated_command
+from tpuflex.scaffold.translation import Translation
+
+FOREIGN = Path(__file__).parent / "foreign"
+
+
+def shown(found: Translation) -> str:
+    """All of a translation, as text."""
+    lines = [f"{found.origins[key]} -> {key}: {value!r}" for key, value in found.settings.items()]
+    lines += [f"as is: {each}" for each in found.as_is]
+    lines += [f"refused: {each}" for each in found.refused]
+    return "\n".join(lines) + "\n"
+
+
+@pytest.mark.parametrize("name", ["inference.yaml", "values.yaml", "serve.sh"])
+def test_published_configurations(name: str) -> None:
+    """The whole translation of each published configuration."""
+    assert_golden(f"init/{name}.txt", shown(translated_file(FOREIGN / name)))
+
+
+@pytest.mark.parametrize("name", ["inference.yaml", "values.yaml"])
+def test_no_key_is_lost(name: str) -> None:
+    """Each value of the file is in the translation, and tpuflex knows each key of the template."""
+    found = translated_file(FOREIGN / name)
+    said = {*found.origins.values(), *(each.key for each in (*found.as_is, *found.refused))}
+    expected = {
+        key for key in leaves(yaml.safe_load((FOREIGN / name).read_text())) if key != "args"
+    }
+
+    assert {key for key in said if not key.startswith("args: ")} == expected
+    assert "is not a key that tpuflex knows" not in shown(found)
+
+
+def leaves(document: dict[str, Any], path: str = "") -> set[str]:
+    """Dotted keys of the values in ``document``."""
+    found: set[str] = set()
+    for name, value in document.items():
+        key = f"{path}{name}"
+        found |= leaves(value, f"{key}.") if isinstance(value, dict) else {key}
+    return found
+
+
+def file_with(tmp_path: Path, text: str) -> Path:
+    file = tmp_path / "foreign.txt"
+    file.write_text(text)
+    return file
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "said"),
+    [
+        ("caching.eviction_policy", "lfu", "refused"),
+        ("caching.paged_attention", False, "refused"),
+        ("caching.paged_attention", 1, "refused"),
+        ("scheduling.prefill_decode_split", False, "as is"),
+        ("scheduling.circuit_breaker_enabled", False, "as is"),
+        ("monitoring.metrics_endpoint", "/stats", "refused"),
+        ("monitoring.log_level", "LOUD", "refused"),
+        ("region", "us-east5", "refused"),
+        ("hardware.cooling", "water", "refused"),
+    ],
+)
+def test_values_decide(tmp_path: Path, key: str, value: object, said: str) -> None:
+    """What is so anyway is not refused, and what merely looks like it is."""
+    tree: dict[str, Any] = {}
+    *sections, last = key.split(".")
+    place = tree
+    for name in sections:
+        place = place.setdefault(name, {})
+    place[last] = value
+
+    text = shown(translated_file(file_with(tmp_path, yaml.safe_dump({"inference": tree}))))
+
+    assert text.startswith(f"{said}: inference.{key}: ")
+    assert text.count("\n") == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("vllm serve a/b", {"model.name": "a/b"}),
+        ("vllm serve --model=a/b --port 9000", {"model.name": "a/b", "serving.port": 9000}),
+        ("vllm serve a/b -tp 4", {"model.name": "a/b", "serving.flags.tensor_parallel_size": 4}),
+        (
+            "vllm serve a/b --no-enable-prefix-caching --dtype auto",
+            {
+                "model.name": "a/b",
+                "serving.flags.enable_prefix_caching": False,
+                "serving.flags.dtype": "auto",
+            },
+        ),
+        (
+            "docker run -it --rm -e A=1 -e B='x y' --shm-size=8g img@sha256:00 serve a/b",
+            {
+                "serving.env.A": "1",
+                "serving.env.B": "x y",
+                "serving.shm_size": "8g",
+                "serving.image": "img@sha256:00",
+                "model.name": "a/b",
+            },
+        ),
+    ],
+)
+def test_command_lines(command: str, expected: dict[str, object]) -> None:
+    """Flags with spaces, `=`, short names and `--no-`; options of docker run."""
+    assert translated_command(command).settings == expected
+
+
+@pytest.mark.parametrize(
+    ("command", "problem"),
+    [
+        ("python serve.py", "not with `vllm serve`"),
+        ("vllm serve a/b extra", "where a flag is expected"),
+        ("vllm serve 'a/b", "cannot be split into words"),
+        ("docker run --frob img serve a/b", "--frob"),
+        ("docker run -e", "ends after -e"),
+        ("docker run --rm", "names no image"),
+    ],
+)
+def test_what_is_no_command(command: str, problem: str) -> None:
+    """It is refused as a whole, and says why: guessing would lose a word."""
+    with pytest.raises(SettingsError, match=problem):
+        translated_command(command)
+
+
+def test_secrets_are_refused_and_not_repeated(tmp_path: Path) -> None:
+    """A key in the environment or a flag is refused by name; its value is nowhere."""
+    command = "docker run -e HF_TOKEN=hf_abcdefgh img@sha256:00 serve a/b --api-key sk-abcdefgh"
+
+    text = shown(translated_file(file_with(tmp_path, command)))
+
+    assert "refused: -e HF_TOKEN: " in text
+    assert "refused: --api-key: " in text
+    assert "abcdefgh" not in text
+
+
+def test_one_setting_twice() -> None:
+    """Two values for one setting are not settled by order."""
+    found = translated_command("vllm serve a/b --model c/d --max-num-seqs 8 --max_num_seqs 8")
+
+    assert [str(each) for each in found.refused] == [
+        "--model: says otherwise than MODEL. Write it once."
+    ]
+    assert found.settings == {"model.name": "a/b", "serving.flags.max_num_seqs": 8}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello", "- 1\n- 2", "inference: x", "a: 1", "inference: {a: &x [*x]}", "args: {a: 1}"],
+)
+def test_files_of_no_known_format(tmp_path: Path, text: str) -> None:
+    """They are refused with the formats that are read, or by key."""
+    try:
+        found = translated_file(file_with(tmp_path, text))
+    except SettingsError:
+        return
+    assert not found.settings
+    assert found.refused
+
+
+def test_no_such_file(tmp_path: Path) -> None:
+    """A missing file is named."""
+    with pytest.raises(NotFoundError, match=r"none\.yaml"):
+        translated_file(tmp_path / "none.yaml")
+
+
+_COMMAND = (
+    "vllm",
+    "serve",
+    "docker",
+    "run",
+    "-e",
+    "A=$(id)",
+    "--",
+    "-",
+    "--a=b",
+    "--dtype",
+    "bash",
+)
+_MARKUP = (
+    "'",
+    '"',
+    "\\",
+    "-c",
+    "&&",
+    "inference:",
+    "{",
+    "*a",
+    "\n",
+    "\x00",
+    "!!python/name:os.system",
+)
+_WORDS = st.sampled_from((*_COMMAND, *_MARKUP, "a/b"))
+
+
+@given(words=st.lists(_WORDS | st.text(max_size=12), max_size=15))
+def test_any_text(tmp_path_factory: pytest.TempPathFactory, words: list[str]) -> None:
+    """Whatever the file holds, it is translated or refused, and nothing in it is run."""
+    file = tmp_path_factory.mktemp("any") / "foreign.txt"
+    file.write_bytes(" ".join(words).encode("utf-8", "surrogatepass"))
+    try:
+        found = translated_file(file)
+    except TpuflexError:
+        return
+    assert found.settings or found.refused or found.as_is
