@@ -25,6 +25,7 @@ _SHOWN_OF_A_BUG = 300
 #: name -> (module, short help). The short help is the first line of the command's docstring;
 #: a test compares the two.
 COMMANDS = {
+    "init": ("init", "Make a new project, or a new stack in this one, by questions or options."),
     "recommend": (
         "recommend",
         "Rank chips for a model and a load, with price, limits and evidence.",

@@ -1,0 +1,93 @@
+"""`tpuflex init`: a new project, or a new stack in a project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name
+
+
+@click.command()
+@click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
+@stack_name
+@click.option("--name", help="Name of a new project.  [default: the directory's]")
+@click.option(
+    "--cloud",
+    type=click.Choice(("embedded", "google")),
+    help="Where the stack runs: on this machine, or on Google Cloud.",
+)
+@click.option("--template", metavar="STACK", help="Begin with a stack that comes with tpuflex.")
+@click.option(
+    "--from",
+    "source",
+    metavar="FILE",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Begin with another tool's configuration: YAML with `inference:`, Helm-style values, or a"
+    " `vllm serve` command. Every key is mapped, or refused by name.",
+)
+@click.option("--project", metavar="ID", help="Google Cloud project.")
+@click.option("--model", metavar="NAME", help="Hugging Face id of the model.")
+@click.option("--accelerator", metavar="TYPE", help="Accelerator type, such as v6e-4.")
+@click.option("--zone", "zones", multiple=True, metavar="ZONE", help="Zone; may be repeated.")
+@click.option("--run", metavar="DURATION", help="Longest run, such as 4h.")
+@click.option("--weights", metavar="SOURCE", help="Directory of the weights on this machine.")
+@click.option(
+    "--set",
+    "changes",
+    multiple=True,
+    metavar="KEY=VALUE",
+    help="Any setting, such as serving.flags.max_num_seqs=32; null removes it. May be repeated.",
+)
+@assume_yes
+@as_json
+@pass_invocation
+def init(
+    invocation: Invocation,
+    directory: Path | None,
+    name: str | None,
+    cloud: str | None,
+    template: str | None,
+    source: Path | None,
+    project: str | None,
+    model: str | None,
+    accelerator: str | None,
+    zones: tuple[str, ...],
+    run: str | None,
+    weights: str | None,
+    changes: tuple[str, ...],
+) -> None:
+    """Make a new project, or a new stack in this one, by questions or options.
+
+    Without Pulumi.yaml in DIRECTORY (by default the current one, or the project above it) this
+    writes one, with the program and what git shall ignore; in a project, a stack file only. The
+    stack is checked as `up` checks it before anything is written, and no file is ever changed.
+
+    \b
+    tpuflex init demo --cloud embedded          no account: a small model on this machine
+    tpuflex init --template gemma-4-e4b-v6e-1   a stack that comes with tpuflex
+    tpuflex init --from values.yaml             another tool's configuration
+
+    What is not given is asked; --yes takes what has a default, and goes on without those keys of
+    --from that are refused. Exit codes: 5 if the stack would be wrong, 2 if something is missing
+    and there is no terminal to ask on.
+    """
+    from tpuflex.cli.steps.init import InitOptions, run_init
+
+    options = InitOptions(
+        directory=directory,
+        name=name,
+        cloud=cloud,
+        template=template,
+        source=source,
+        project=project,
+        model=model,
+        accelerator=accelerator,
+        zones=zones,
+        run=run,
+        weights=weights,
+        changes=changes,
+    )
+    run_init(invocation, options)

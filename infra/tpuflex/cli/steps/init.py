@@ -1,0 +1,255 @@
+"""Make a new project or a new stack: gather, check, write, say what comes next."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+
+import click
+
+from tpuflex.catalog.catalog import Catalog, builtin
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.steps.new_stack import NewStack, new_stack
+from tpuflex.cli.steps.questions import Questions
+from tpuflex.cli.steps.wanted import StackOptions
+from tpuflex.errors import Finding, SettingsError
+from tpuflex.project import DEFAULT_STACK, PULUMI_FILE, STACK_VARIABLE, open_project, project_root
+from tpuflex.scaffold.google_stack import MIRROR_REPOSITORY, mirror_command
+from tpuflex.scaffold.project_files import (
+    IGNORE_FILE,
+    NAME,
+    SCHEMA_FILE,
+    STACKS,
+    project_files,
+    project_name,
+)
+from tpuflex.scaffold.write import write_new
+from tpuflex.settings.load import parse
+from tpuflex.settings.model import StackSettings
+from tpuflex.settings.read import catalog_rows
+from tpuflex.settings.rules import warnings
+from tpuflex.settings.schema import schema_text
+from tpuflex.trusted_files import require_trusted
+
+#: What the extra `embedded` installs, by the module that it is imported as.
+_EMBEDDED_MODULES = ("aiohttp", "googleapiclient")
+#: Where this repository keeps the schema that editors check stack files with.
+_DOCS_SCHEMA = "docs/stack.schema.json"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InitOptions(StackOptions):
+    """What the command line says.
+
+    Attributes:
+        directory: of the project; None: the one that the command is in.
+        name: of a new project.
+    """
+
+    directory: Path | None = None
+    name: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the files go.
+
+    Attributes:
+        root: directory of ``Pulumi.yaml``.
+        name: the project's name.
+        stacks: directory of the stack files.
+        new: whether the project is to be made.
+    """
+
+    root: Path
+    name: str
+    stacks: Path
+    new: bool
+
+
+def run_init(invocation: Invocation, options: InitOptions) -> None:
+    """Make what ``options`` and answers describe.
+
+    Raises:
+        click.UsageError: something is missing, or options contradict each other.
+        SettingsError: the stack would be wrong; nothing is written.
+        TpuflexError: a file is in the way; nothing is written.
+    """
+    place = _place(invocation, options)
+    catalog = _catalog(place.root)
+    stack = new_stack(options, catalog, Questions(defaults=invocation.yes))
+    name = _stack_name(invocation, stack)
+    settings = _checked(stack, catalog, name)
+    _accept_refusals(invocation, stack)
+    written = _write(invocation, place, stack, name)
+    _report(invocation, place, stack, name, settings, written)
+
+
+def _place(invocation: Invocation, options: InitOptions) -> Place:
+    """The project that is there, or the one to make.
+
+    A directory that is named is a project of its own, even below another.
+    """
+    named = options.directory
+    root = (invocation.directory / (named or Path())).resolve()
+    if named is None:
+        root = project_root(root)
+    if (root / PULUMI_FILE).exists():
+        if options.name is not None:
+            raise click.UsageError(f"--name is for a new project, and {root} is one already.")
+        project = open_project(root, invocation.environ)
+        return Place(root, project.name, project.stacks, new=False)
+    name = options.name or project_name(root.name)
+    if not NAME.fullmatch(name):
+        raise click.UsageError(f"--name {name!r}: write letters, digits, hyphens, at most 100.")
+    return Place(root, name, root / STACKS, new=True)
+
+
+def _catalog(root: Path) -> Catalog:
+    rows, findings = catalog_rows(root)
+    if findings:
+        raise SettingsError("catalog.yaml", tuple(findings))
+    return builtin().extended(rows)
+
+
+def _stack_name(invocation: Invocation, stack: NewStack) -> str:
+    name = invocation.chosen_stack or invocation.environ.get(STACK_VARIABLE, "")
+    name = name or stack.proposed_name
+    if not NAME.fullmatch(name):
+        raise click.UsageError(f"--stack {name!r}: write letters, digits, hyphens, at most 100.")
+    return name
+
+
+def _checked(stack: NewStack, catalog: Catalog, name: str) -> StackSettings:
+    """The settings of the stack, checked as `up` checks them.
+
+    Raises:
+        SettingsError: they are wrong; says where values from another file stand there.
+    """
+    source = f"The new stack {name}"
+    try:
+        return parse({"catalog": catalog.own, **stack.sections}, source)
+    except SettingsError as error:
+        found = stack.translation
+        origins = found.origins if found is not None else {}
+        findings = tuple(_with_origin(finding, origins) for finding in error.findings)
+        findings += tuple(found.refused) if found is not None else ()
+        hint = "Nothing was written. Change a value with --set KEY=VALUE."
+        raise SettingsError(source, findings, hint=hint) from None
+
+
+def _with_origin(finding: Finding, origins: Mapping[str, str]) -> Finding:
+    origin = origins.get(finding.key.removeprefix("tpuflex:"))
+    if origin is None:
+        return finding
+    return Finding(f"{finding.key} (from {origin})", finding.problem, finding.remedy)
+
+
+def _accept_refusals(invocation: Invocation, stack: NewStack) -> None:
+    """Go on without the keys that cannot be honoured only if the user agrees.
+
+    Raises:
+        SettingsError: nobody can be asked, and ``--yes`` was not given.
+        InterruptedByUser: the user does not agree.
+    """
+    refused = tuple(stack.translation.refused) if stack.translation is not None else ()
+    if not refused:
+        return
+    if invocation.yes:
+        for finding in refused:
+            invocation.output.progress(f"Refused: {finding}")
+        return
+    if not sys.stdin.isatty():
+        hint = "Nothing was written. To make the stack without these keys, add --yes."
+        raise SettingsError("The file of --from", refused, hint=hint)
+    for finding in refused:
+        invocation.output.progress(f"Refused: {finding}")
+    invocation.output.confirm("Make the stack without these keys?")
+
+
+def _write(invocation: Invocation, place: Place, stack: NewStack, name: str) -> tuple[Path, ...]:
+    place.root.mkdir(parents=True, exist_ok=True)
+    require_trusted(place.root, "the project", invocation.environ)
+    stack_file = place.stacks / f"Pulumi.{name}.yaml"
+    texts = project_files(place.name) if place.new else {}
+    if (place.root / IGNORE_FILE).exists():
+        texts.pop(IGNORE_FILE, None)
+    schema = _schema(place)
+    if not (place.stacks / schema).exists():
+        texts[str((place.stacks / schema).relative_to(place.root))] = schema_text()
+    texts[str(stack_file.relative_to(place.root))] = stack.text(schema)
+    return write_new(place.root, texts)
+
+
+def _schema(place: Place) -> str:
+    """Path of the schema for editors, relative to the stack files."""
+    docs = place.root / _DOCS_SCHEMA
+    if docs.exists() and place.stacks.parent == place.root:
+        return f"../{_DOCS_SCHEMA}"
+    return SCHEMA_FILE
+
+
+def _report(
+    invocation: Invocation,
+    place: Place,
+    stack: NewStack,
+    name: str,
+    settings: StackSettings,
+    written: tuple[Path, ...],
+) -> None:
+    output = invocation.output
+    found = stack.translation
+    files = [str(file.relative_to(place.root)) for file in written]
+    warned = tuple(warnings(settings))
+    following = list(_next(place, name, settings))
+    output.document(
+        {
+            "project": place.name,
+            "directory": str(place.root),
+            "stack": name,
+            "written": files,
+            "as_is": [_row(each) for each in (found.as_is if found is not None else ())],
+            "refused": [_row(each) for each in (found.refused if found is not None else ())],
+            "warnings": [_row(each) for each in warned],
+            "next": following,
+        }
+    )
+    what = f"project {place.name} with stack {name}" if place.new else f"stack {name}"
+    output.result(f"New {what} in {place.root}:")
+    for file in files:
+        output.result(f"  {file}")
+    for finding in warned:
+        output.progress(f"Warning: {finding}")
+    if place.new and IGNORE_FILE not in files:
+        output.progress(f"Add .tpuflex/ to {IGNORE_FILE}, which was there already.")
+    output.result("Next:")
+    for command in following:
+        output.result(f"  {command}")
+
+
+def _row(finding: Finding) -> dict[str, str]:
+    return {"key": finding.key, "problem": finding.problem, "remedy": finding.remedy}
+
+
+def _next(place: Place, name: str, settings: StackSettings) -> Iterator[str]:
+    """The commands that come next, in order."""
+    if place.root != Path.cwd():
+        yield f"cd {shlex.quote(str(place.root))}"
+    tpuflex = "tpuflex" if name == DEFAULT_STACK else f"tpuflex --stack {shlex.quote(name)}"
+    if settings.cloud == "embedded":
+        if any(find_spec(module) is None for module in _EMBEDDED_MODULES):
+            yield "pip install 'tpuflex[embedded]'"
+    else:
+        yield "gcloud auth application-default login"
+        if f"/{MIRROR_REPOSITORY}/" in settings.serving.image:
+            yield mirror_command(settings.project, settings.slice.zones[0])
+    weights = settings.model.weights.source
+    if weights is not None and "://" not in weights and not (place.root / weights).exists():
+        yield shlex.join(["hf", "download", settings.model.name, "--local-dir", weights])
+    yield f"{tpuflex} up"
+    yield f'{tpuflex} ask "What is the capital of France?"'
+    yield f"{tpuflex} down"
