@@ -12,6 +12,8 @@ import tpuflex
 from tests.components.preparation import Prepared
 from tests.components.pulumi_plan import Plan, run_program
 from tests.unit.stack_sections import PIN, embedded, sections
+from tpuflex.catalog.catalog import builtin
+from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import WeightsError
 
 Deploy = Callable[..., Plan]
@@ -293,6 +295,24 @@ class TestLibraryUse:
         slice_ = plan.inputs["tpuflex:tpu:QueuedResource chat"]
         assert slice_["queuedResourceIdPrefix"] == "acme-prod-chat"
         assert plan.outputs["endpoint"] == "http://10.128.0.2:8000/v1"
+
+    def test_rows_of_the_catalog_decide(self, embedded_environ: dict[str, str]) -> None:
+        """A row of the caller's own names the runtime of the request."""
+        row = builtin().accelerators["v6e-1"].model_copy(update={"runtime_version": "v3-beta"})
+
+        def program() -> None:
+            tpuflex.VllmEndpoint(
+                "chat",
+                tpuflex.VllmEndpointArgs(
+                    **embedded(),
+                    catalog=CatalogRows(accelerators=(row,)),
+                    environ=embedded_environ,
+                ),
+            )
+
+        plan = run_program(program, project="acme", stack="prod")
+
+        assert plan.inputs["tpuflex:tpu:QueuedResource chat"]["runtimeVersion"] == "v3-beta"
 
     def test_the_callers_providers_are_used(self, embedded_environ: dict[str, str]) -> None:
         """A caller who passes providers gets no others."""

@@ -60,6 +60,18 @@ def test_code_of_our_own_that_others_may_change_is_refused(checkout: Path, place
     assert str(checkout / place) in caught.value.message
 
 
+def test_rows_that_others_may_change_are_refused(checkout: Path) -> None:
+    """S4: catalog.yaml says what a run costs and how many chips it has."""
+    (checkout / "catalog.yaml").write_text("prices: []\n")
+    (checkout / "catalog.yaml").chmod(0o644)
+    assert open_project(checkout, {}).root == checkout
+
+    (checkout / "catalog.yaml").chmod(0o666)
+
+    with pytest.raises(AccessError, match=r"catalog\.yaml"):
+        open_project(checkout, {})
+
+
 @pytest.mark.parametrize(("mode", "writers"), [("g+w", "g"), ("o+w", "o"), ("go+w", "go")])
 def test_one_command_mends_all(
     checkout: Path, monkeypatch: pytest.MonkeyPatch, mode: str, writers: str

@@ -9,6 +9,8 @@ import pkgutil
 import pytest
 import yaml
 
+from embedded_cloud.tpu.zones import ACCELERATORS, RUNTIME_VERSIONS
+from embedded_cloud.tpu.zones import Accelerator as EmbeddedAccelerator
 from tpuflex.catalog.catalog import FILES, builtin
 from tpuflex.catalog.rows import Accelerator, CatalogRows, Model, Sourced
 from tpuflex.catalog.zones import REGIONS, is_misspelt, region_of
@@ -68,6 +70,19 @@ def test_chips_match_name_topology_and_hosts(row: Accelerator) -> None:
 def test_what_the_api_can_ask_for_has_a_runtime(row: Accelerator) -> None:
     """A request names a runtime version; what only Compute Engine sells has none."""
     assert row.flex_start_api == (row.runtime_version is not None)
+
+
+@pytest.mark.parametrize("theirs", ACCELERATORS.values(), ids=lambda row: row.name)
+def test_the_embedded_cloud_has_read_the_same(theirs: EmbeddedAccelerator) -> None:
+    """Two independent readings of Google's pages agree."""
+    ours = CATALOG.accelerators[theirs.name]
+
+    assert (ours.chips, ours.hosts, ours.topology) == (
+        theirs.chips,
+        theirs.workers,
+        theirs.topology,
+    )
+    assert ours.runtime_version in RUNTIME_VERSIONS
 
 
 def test_chips_of_one_generation_are_alike() -> None:

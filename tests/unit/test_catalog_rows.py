@@ -142,6 +142,35 @@ def test_plain_pulumi_reads_the_file_too(tmp_path: Path, monkeypatch: pytest.Mon
     assert run_cost(load_pulumi_config(pulumi.Config("tpuflex"))).per_hour == Decimal("4.40")
 
 
+def test_the_example_of_the_documentation_is_right(tmp_path: Path) -> None:
+    """What docs/catalog.md shows can be copied."""
+    text = (Path(__file__).parents[2] / "docs" / "catalog.md").read_text()
+    example = text.partition("```yaml\n")[2].partition("```")[0]
+
+    catalog = load_stack_file(project(tmp_path, example)).settings.catalog
+
+    assert (len(catalog.own.prices), len(catalog.own.zones)) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("row", "key"),
+    [
+        ({**CHIPS, "chips": 2**40}, "accelerators[0].chips"),
+        ({**CHIPS, "hbm_gbps": 1e300}, "accelerators[0].hbm_gbps"),
+        ({**CHIPS, "name": "v6e-2; reboot"}, "accelerators[0].name"),
+        ({**CHIPS, "topology": "2x٤"}, "accelerators[0].topology"),
+        ({**PRICE, "usd_per_chip_hour": 1e-30}, "prices[0].usd_per_chip_hour"),
+        ({**PRICE, "usd_per_chip_hour": 1e30}, "prices[0].usd_per_chip_hour"),
+        ({**PRICE, "usd_per_chip_hour": "NaN"}, "prices[0].usd_per_chip_hour"),
+    ],
+)
+def test_figures_that_arithmetic_could_not_hold_are_refused(row: dict[str, Any], key: str) -> None:
+    """A row is checked once, so that nothing computed from it can fail."""
+    _, findings = read_rows({key.partition("[")[0]: [row]}, "catalog.yaml:")
+
+    assert [finding.key for finding in findings] == [f"catalog.yaml:{key}"]
+
+
 def test_an_empty_file_is_no_rows(tmp_path: Path) -> None:
     """A file of comments changes nothing."""
     settings = load_stack_file(project(tmp_path, "# nothing yet\n")).settings

@@ -14,12 +14,15 @@ from pydantic import BaseModel, ConfigDict, Field
 
 Text = Annotated[str, Field(min_length=1, max_length=600)]
 Name = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_./-]{0,95}$")]
-Count = Annotated[int, Field(ge=1, lt=2**63)]
-Number = Annotated[int, Field(ge=0, lt=2**63)]
-Positive = Annotated[float, Field(gt=0)]
+# Far above anything that exists, and far below what arithmetic on them could not hold.
+Count = Annotated[int, Field(ge=1, le=10**15)]
+Number = Annotated[int, Field(ge=0, le=10**15)]
+Machines = Annotated[int, Field(ge=1, le=2**20)]
+Positive = Annotated[float, Field(gt=0, le=1e9)]
+Dollars = Annotated[Decimal, Field(gt=0, lt=100_000, decimal_places=6)]
 Digest = Annotated[str, Field(pattern=r"^sha256:[0-9a-f]{64}$")]
-Version = Annotated[str, Field(pattern=r"^\d+(\.\d+)*([A-Za-z0-9.+-]*)$", max_length=60)]
-Release = Annotated[str, Field(pattern=r"^\d{1,6}(\.\d{1,6}){0,3}$")]
+Version = Annotated[str, Field(pattern=r"^[0-9]+(\.[0-9]+)*([A-Za-z0-9.+-]*)$", max_length=60)]
+Release = Annotated[str, Field(pattern=r"^[0-9]{1,6}(\.[0-9]{1,6}){0,3}$")]
 
 #: ``documented``: a Google page says so. ``observed``: requests were accepted. ``refused``: a
 #: request was refused with INVALID_ARGUMENT. ``hardware``: the zone has such chips, Flex-start was
@@ -63,11 +66,11 @@ class Accelerator(Sourced):
     """Accelerator type, such as v6e-8. v6e and v5e count chips, v5p counts cores (two a chip)."""
     generation: Name
     """TPU generation, such as v6e; prices and zones are per generation."""
-    chips: Count
+    chips: Machines
     """Chips in the slice."""
-    hosts: Count
+    hosts: Machines
     """Virtual machines of the slice; more than one needs multi-host serving."""
-    topology: str = Field(pattern=r"^\d+x\d+(x\d+)?$")
+    topology: str = Field(pattern=r"^[0-9]+x[0-9]+(x[0-9]+)?$")
     """Shape of the slice, such as 2x4."""
     runtime_version: Name | None = None
     """TPU software version that Google's documentation gives for it."""
@@ -94,7 +97,7 @@ class Accelerator(Sourced):
 class Zone(Sourced):
     """What is known of one generation on Flex-start in one zone."""
 
-    zone: str = Field(pattern=r"^[a-z]+-[a-z]+\d+-[a-z0-9]+$")
+    zone: str = Field(pattern=r"^[a-z]+-[a-z]+[0-9]+-[a-z0-9]+$")
     """Zone name."""
     generation: Name
     """TPU generation."""
@@ -107,11 +110,11 @@ class Price(Sourced):
 
     generation: Name
     """TPU generation."""
-    region: str = Field(pattern=r"^[a-z]+-[a-z]+\d+$")
+    region: str = Field(pattern=r"^[a-z]+-[a-z]+[0-9]+$")
     """Region in which the price holds."""
     kind: PriceKind
     """How the chip is bought."""
-    usd_per_chip_hour: Annotated[Decimal, Field(gt=0, lt=100_000)] | None = None
+    usd_per_chip_hour: Dollars | None = None
     """US dollars; absent where the price was not read."""
 
 

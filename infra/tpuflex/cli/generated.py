@@ -13,11 +13,12 @@ from tpuflex.cli.lifecycle_reference import lifecycle_reference
 from tpuflex.cli.python_class import python_classes
 from tpuflex.cli.reference import reference
 from tpuflex.cli.stacks_reference import stacks_reference
-from tpuflex.settings.schema import schema_text
+from tpuflex.settings.schema import catalog_schema_text, schema_text
 
 ROOT = Path(__file__).parents[3]
 #: Path in the project -> the function that renders the file.
 FILES: Mapping[str, Callable[[], str]] = {
+    "docs/catalog.schema.json": catalog_schema_text,
     "docs/cli.md": reference,
     "docs/lifecycle.md": lifecycle_reference,
     "docs/stack.schema.json": schema_text,

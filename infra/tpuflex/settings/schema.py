@@ -1,10 +1,13 @@
-"""The JSON Schema of the stack file, docs/stack.schema.json."""
+"""The JSON Schemas of the stack file and of catalog.yaml, in docs/."""
 
 from __future__ import annotations
 
 import json
 
+from tpuflex.catalog.rows import CatalogRows
 from tpuflex.settings.model import NAMESPACE, StackSettings
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def stack_file_schema() -> dict[str, object]:
@@ -12,7 +15,7 @@ def stack_file_schema() -> dict[str, object]:
     sections = StackSettings.model_json_schema()
     definitions = sections.pop("$defs")
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": _DIALECT,
         "title": "tpuflex stack file",
         "description": sections["description"],
         "type": "object",
@@ -38,4 +41,14 @@ def stack_file_schema() -> dict[str, object]:
 
 def schema_text() -> str:
     """The text of ``docs/stack.schema.json``."""
-    return json.dumps(stack_file_schema(), indent=2, ensure_ascii=False) + "\n"
+    return _text(stack_file_schema())
+
+
+def catalog_schema_text() -> str:
+    """The text of ``docs/catalog.schema.json``."""
+    schema = CatalogRows.model_json_schema()
+    return _text({"$schema": _DIALECT, **schema, "title": "tpuflex catalog.yaml"})
+
+
+def _text(schema: dict[str, object]) -> str:
+    return json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
