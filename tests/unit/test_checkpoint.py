@@ -363,6 +363,20 @@ def test_names_of_transformers_5_are_read(key: str, value: object) -> None:
     assert found.dtype == ("float16" if key == "dtype" else None)
 
 
+@pytest.mark.parametrize("depth", [3, 62, 63, 64, 300, *range(700, 1000, 7), 5000])
+def test_no_depth_raises_anything_else(depth: int) -> None:
+    """However deep a value is nested, it is refused with a sentence, and never by a traceback."""
+    nested = b"[" * depth + b"]" * depth
+    document = b'{"architectures": ["LlamaForCausalLM"], "attention_bias": ' + nested + b"}"
+
+    with pytest.raises(WeightsError) as refused:
+        describe(
+            json_object(document, "config.json"), None, name="m", source=HERE, where="config.json"
+        )
+    deep = depth > 63
+    assert ("nested too deeply" if deep else "attention_bias is [[[") in refused.value.message
+
+
 _CONFIGS: Mapping[str, dict[str, Any]] = {
     each.name: each.config for each in (smollm2(), gemma4_e2b(), qwen3_30b_a3b())
 }

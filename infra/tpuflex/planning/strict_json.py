@@ -14,6 +14,8 @@ from pydantic import JsonValue
 
 from tpuflex.errors import WeightsError
 
+#: Containers in containers: what is nested deeper cannot be shown or checked by recursion safely.
+_MOST_NESTED = 64
 #: Digits of the largest integer that is read: all of 64 bits.
 _MOST_DIGITS = 19
 
@@ -41,12 +43,26 @@ def json_object(document: bytes, where: str) -> dict[str, JsonValue]:
         raise WeightsError(f"{where} is not UTF-8 text (byte {error.start})") from error
     except RecursionError:
         # Without its cause, whose traceback is as deep as the document.
-        raise WeightsError(f"{where} is nested too deeply to be read") from None
+        raise _too_deep(where) from None
     except ValueError as error:
         raise WeightsError(f"{where} is not JSON that can be read: {error}") from error
     if not isinstance(value, dict):
         raise WeightsError(f"{where} holds no JSON object")
+    if _is_deep(value):
+        raise _too_deep(where)
     return value
+
+
+def _is_deep(value: dict[str, JsonValue]) -> bool:
+    level: list[dict[str, JsonValue] | list[JsonValue]] = [value]
+    for _ in range(_MOST_NESTED):
+        inside = (outer.values() if isinstance(outer, dict) else outer for outer in level)
+        level = [each for values in inside for each in values if isinstance(each, dict | list)]
+    return bool(level)
+
+
+def _too_deep(where: str) -> WeightsError:
+    return WeightsError(f"{where} is nested too deeply to be read")
 
 
 def _unambiguous(pairs: list[tuple[str, JsonValue]]) -> dict[str, JsonValue]:
