@@ -26,7 +26,6 @@ from tpuflex.planning.stack import plan_stack
 from tpuflex.project import Project
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
-from tpuflex.settings.rules import warnings
 
 ROOT = Path(__file__).parents[2]
 FILES = sorted((ROOT / "stacks").glob("Pulumi.*.yaml"))
@@ -83,9 +82,16 @@ def test_plan_sheet_says(file: Path, deployed: Deploy, capsys: pytest.CaptureFix
 
     plan_of(stack, deployed).show(Output(json=False, verbose=False))
 
-    shown = capsys.readouterr().out
-    warned = "".join(f"warning: {finding}\n" for finding in warnings(stack.settings))
-    assert_golden(f"stacks/{stack.name}.plan.txt", shown + warned)
+    assert_golden(f"stacks/{stack.name}.plan.txt", capsys.readouterr().out)
+
+
+def test_a_script_gets_the_warnings(deployed: Deploy) -> None:
+    """`preview --json` has each warning with its key, so that a pipeline can stop at it."""
+    stack = open_(ROOT / "stacks" / "Pulumi.gemma-4-31b-v6e-4-bf16.yaml")
+
+    shown = plan_of(stack, deployed).to_json()["warnings"]
+
+    assert [each["key"] for each in shown] == ["tpuflex:serving.flags.max_num_seqs"]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("file", FILES, ids=name_of)

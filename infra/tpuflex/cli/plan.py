@@ -16,6 +16,7 @@ from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition
 from tpuflex.settings.image import registry_project
+from tpuflex.settings.rules import warnings
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
@@ -83,6 +84,10 @@ class StackPlan:
             "egress": settings.network.egress,
             "to_grant": image_grant(self.stack),
             "request": self.request,
+            "warnings": [
+                {"key": each.key, "problem": each.problem, "remedy": each.remedy}
+                for each in warnings(settings)
+            ],
             "changes": [
                 {
                     "operation": step.operation,
@@ -113,6 +118,8 @@ class StackPlan:
             )
         yield "request", self.request
         yield "resources", self.changes
+        for warning in warnings(settings):
+            yield "warning", str(warning)
 
 
 def planned_memory(settings: StackSettings) -> dict[str, object] | None:

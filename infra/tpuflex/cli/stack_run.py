@@ -23,6 +23,7 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.run import EngineRun
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
+from tpuflex.settings.rules import warnings
 
 if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
@@ -94,6 +95,9 @@ class StackRun:
         preview = self.engine.preview()
         self.preparation.before = _weights_before(preview)
         plan = StackPlan(self._stack, preview, cost, run_over=self._run_over)
+        if not self._invocation.output.json:
+            # The plan shows them; the program says them again to the engine.
+            self._shown.update(str(warning) for warning in warnings(self._stack.settings))
         if any(step.type == BUCKET for step in plan.plan.changes):
             # A new bucket is filled from the source: report a misspelt one before consent.
             check_source(self._stack)
