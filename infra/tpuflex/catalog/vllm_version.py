@@ -30,7 +30,9 @@ def _advisory(name: str, what: str, fixed_in: str) -> Advisory:
     return Advisory(name, what, fixed_in, source)
 
 
-#: Those that reach a server of ours from a request or from its weights, oldest first.
+#: Those that reach a server of ours from a request or from its weights, oldest first. Newer ones
+#: that only let a client with a key stop the server are in docs/security.md: no image for TPU
+#: without them is known, so as a floor they would keep every server from starting.
 ADVISORIES: tuple[Advisory, ...] = (
     _advisory("CVE-2025-59425", "the API key can be guessed by timing", "0.11.0"),
     _advisory("CVE-2025-62164", "a request's embeddings are unpickled", "0.11.1"),
