@@ -30,6 +30,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+from pulumi_plugin.printable import printable
 from tpuflex.codes import Code
 
 
@@ -71,7 +72,8 @@ class Finding:
 
     def __str__(self) -> str:
         remedy = f" {self.remedy}" if self.remedy else ""
-        return f"{self.key}: {self.problem}.{remedy}"
+        # A key of the file may hold line breaks, and would pass for a message of ours.
+        return printable(f"{self.key}: {self.problem}.{remedy}")
 
 
 class SettingsError(TpuflexError):

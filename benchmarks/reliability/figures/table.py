@@ -14,6 +14,7 @@ from reliability.figures import (
     repeats,
     rows,
     signals,
+    stack_files,
     teardown,
     waiting,
     waiting_process,
@@ -38,6 +39,7 @@ FIGURES: dict[str, Figure] = {
         kills.FIGURE,
         signals.FIGURE,
         faults.PROCESS_FIGURE,
+        stack_files.FIGURE,
         # Figures too large for one run are sampled, and get all the time that is left.
         naive.AUTO_NAMED,
         kills_again.FIGURE,

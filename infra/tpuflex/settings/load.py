@@ -249,6 +249,8 @@ def _sections(document: object) -> tuple[dict[str, object], list[Finding]]:
     for name, value in config.items():
         if not isinstance(name, str):
             findings.append(Finding("config", f"{name!r} cannot be a key", "Write it in quotes."))
+        elif not name.strip():
+            findings.append(Finding("config", "has a key without a name", "Remove it."))
         elif name.startswith(NAMESPACE):
             sections[name.removeprefix(NAMESPACE)] = value
         elif ":" not in name:
