@@ -53,6 +53,16 @@ def test_changes_are_combined_where_one_is_not_enough() -> None:
     )
 
 
+def test_a_shorter_context_is_offered_on_the_fewest_chips() -> None:
+    """The whole context of 31B takes eight chips; a shorter one is offered where fewer hold it."""
+    [problem] = planned(request("31B", "v6e-1", max_model_len=262_144)).problems
+
+    assert problem.nearest == (
+        "Write accelerator_type v6e-8 with tensor_parallel_size 8 and kv_cache_dtype fp8, or "
+        "accelerator_type v6e-4 with tensor_parallel_size 4 and max_model_len 67328."
+    )
+
+
 def test_low_utilization_is_raised_to_the_default() -> None:
     """Weights that do not fit into a small share fit into vLLM's default one."""
     [problem] = planned(request("31B", gpu_memory_utilization=0.3)).problems

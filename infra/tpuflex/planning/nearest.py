@@ -21,16 +21,18 @@ def nearest_that_fit(
 
     First what keeps the context: one change of parallel size, utilisation (up to vLLM's default),
     cache type, or to a larger type of the same generation from ``accelerators``; where none of
-    these is enough, all of them together. Then a shorter context. Empty where nothing fits.
+    these is enough, all of them together. Then a shorter context, on the fewest chips. Empty where
+    nothing fits.
     """
     if fits(request):
         return (request,)
     rows = tuple(accelerators)
     together = tuple(_all_changes(request, rows))
     kept = tuple(_single_changes(request, rows)) or tuple(islice(filter(fits, together), 1))
-    shorter = _longest_context(request)
+    smaller = (other for other in _larger_types(request, rows) if _is_smaller(other, kept))
+    shorter = tuple(islice(filter(None, map(_longest_context, (request, *smaller))), 1))
     if kept or shorter:
-        return (*kept, shorter) if shorter else kept
+        return (*kept, *shorter)
     return tuple(islice(filter(None, map(_longest_context, together)), 1))
 
 
@@ -57,6 +59,10 @@ def instruction(request: MemoryRequest, nearest: tuple[MemoryRequest, ...]) -> s
     if not nearest:
         return "Nothing near it fits, on no accelerator type of the same generation and one host."
     return f"Write {', or '.join(difference(request, other) for other in nearest)}."
+
+
+def _is_smaller(other: MemoryRequest, kept: tuple[MemoryRequest, ...]) -> bool:
+    return all(other.accelerator.chips < one.accelerator.chips for one in kept)
 
 
 def _single_changes(
