@@ -40,7 +40,7 @@ def entry(dtype: object = "BF16", shape: object = (2, 3), offsets: object = (0, 
         st.text(min_size=1).filter(lambda name: name != "__metadata__"),
         st.tuples(
             st.sampled_from(["BF16", "F32", "F8_E4M3", "I32"]),
-            st.lists(st.integers(0, 2**12), max_size=4).map(tuple),
+            st.lists(st.integers(0, 2**9), max_size=4).map(tuple),
         ),
         max_size=8,
     )
@@ -166,3 +166,12 @@ def test_no_entry_raises_anything_else(values: dict[str, Any]) -> None:
     except WeightsError as error:
         refusal = error.message
     assert refusal == "" or refusal.startswith(WHERE)
+
+
+def test_sizes_that_no_file_has_are_refused() -> None:
+    """The bound on sizes lies above the largest object of Cloud Storage, 5 TiB."""
+    five_tib = 5 * 2**40
+    (tensor,) = read(entry("U8", [five_tib], [0, five_tib]), five_tib)
+    assert tensor.bytes == five_tib
+    with pytest.raises(WeightsError, match="which is none"):
+        read(entry("U8", [2**48 + 1], [0, 2**48 + 1]), 2**48 + 1)
