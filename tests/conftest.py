@@ -1,10 +1,17 @@
-"""The order of the suite when it runs on several cores."""
+"""The order of the suite when it runs on several cores, and the examples of its properties."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# The same examples in every run, so that a failure tells of the change that is tested. New ones:
+# `make test ARGS="--hypothesis-profile explore"`. A busy machine breaks no deadline.
+hypothesis.settings.register_profile("same", derandomize=True, deadline=None)
+hypothesis.settings.register_profile("explore", deadline=None)
+hypothesis.settings.load_profile("same")
 
 #: Files with tests so marked run first, in this order, so that a run does not end on a single
 #: worker that is busy with one of them.
