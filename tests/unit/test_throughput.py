@@ -130,6 +130,45 @@ def test_decode_ceilings(model: str, sequences: int, context: int) -> None:
     assert rate <= ceiling
 
 
+@given(
+    counts=st.fixed_dictionaries(
+        {
+            name: st.integers(1, 2**63 - 1)
+            for name in ("layers", "hidden_size", "vocab_size", "text_params", "kv_heads")
+        }
+        | {
+            name: st.integers(0, 2**63 - 1)
+            for name in ("kv_shared_layers", "experts", "expert_size", "per_layer_embedding")
+        }
+    ),
+    peaks=st.fixed_dictionaries(
+        {
+            name: st.floats(0, exclude_min=True, allow_infinity=True)
+            for name in ("bf16_tflops", "hbm_gbps")
+        }
+    ),
+    chips=st.integers(1, 2**63 - 1),
+    load=st.tuples(st.integers(1, 100_000), st.integers(1, 10_000_000)),
+)
+def test_rows_that_cannot_be(
+    counts: dict[str, int], peaks: dict[str, float], chips: int, load: tuple[int, int]
+) -> None:
+    """A user's row with numbers that make no sense gives numbers or nothing, never an error."""
+    row = DENSE.model_copy(update=counts)
+    accelerator = V6E_4.model_copy(update={**peaks, "chips": chips})
+    sequences, context = load
+
+    for rate in (
+        arithmetic_ceiling(row, accelerator),
+        prompt_ceiling(row, accelerator),
+        decode_ceiling(row, accelerator, sequences, context, 2),
+    ):
+        assert rate is None or round(rate) >= 0
+    bound = first_token_bound(row, accelerator, context, sequences)
+    assert bound is None or bound.alone <= bound.burst_mean
+    assert judge(row, accelerator, 463_345).verdict
+
+
 def test_anchors_name_rows_of_the_catalog() -> None:
     """Each published figure belongs to a model and an accelerator type that are known."""
     assert {row.model for row in ANCHORS} <= set(CATALOG.models)

@@ -9,15 +9,18 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
     from tpuflex.planning.figure import Figure, SourceList
 
-#: Below this an amount of money is shown with four decimals.
+#: Below these an amount of money is shown with four decimals, or by its first two digits.
 _SMALL = Decimal("0.1")
+_TINY = Decimal("0.001")
 
 
 def dollars(amount: Decimal | int | float | None) -> str:
-    """An amount of money: two decimals, four below ten cents."""
+    """An amount of money: two decimals, four below ten cents, two digits below a tenth of one."""
     if amount is None:
         return "not known"
     exact = Decimal(str(amount))
+    if 0 < abs(exact) < _TINY:
+        return f"${exact:.2g}"
     return f"${exact:,.4f}" if 0 < abs(exact) < _SMALL else f"${exact:,.2f}"
 
 

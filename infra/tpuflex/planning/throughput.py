@@ -60,22 +60,28 @@ def peak_flops(accelerator: Accelerator) -> float | None:
 
 def arithmetic_ceiling(model: Model, accelerator: Accelerator) -> float | None:
     """Tokens per second that the slice computes at peak, at two FLOP per active parameter; None
-    when its peak is not known."""
-    peak = peak_flops(accelerator)
-    return None if peak is None else peak / (_FLOP_PER_PARAMETER * active_params(model))
+    when its peak is not known, or the model's row makes no sense."""
+    return _tokens_at_peak(accelerator, active_params(model))
 
 
 def prompt_ceiling(model: Model, accelerator: Accelerator) -> float | None:
     """Prompt tokens per second that the slice computes at peak if the output head is left out: the
     highest number that arithmetic allows."""
+    return _tokens_at_peak(accelerator, prompt_params(model))
+
+
+def _tokens_at_peak(accelerator: Accelerator, params: int) -> float | None:
+    """None also for rows of a user whose numbers cannot be: no parameters, or no end of FLOP."""
     peak = peak_flops(accelerator)
-    return None if peak is None else peak / (_FLOP_PER_PARAMETER * prompt_params(model))
+    if peak is None or params <= 0 or not math.isfinite(peak):
+        return None
+    return peak / (_FLOP_PER_PARAMETER * params)
 
 
 def kv_bytes_read(model: Model, chips: int, context: int, itemsize: int = BF16_BYTES) -> int:
     """Bytes of KV cache that one decoding step reads per chip for a sequence of ``context`` tokens,
     at least: without padding, within the window, each cache once."""
-    owning = model.layers - model.kv_shared_layers
+    owning = max(0, model.layers - model.kv_shared_layers)
     full = owning if model.full_attention_every is None else owning // model.full_attention_every
     within = context if model.window is None else min(context, model.window)
     token = _cached_numbers(

@@ -93,13 +93,18 @@ def token_prices(
     )
 
 
+def _rounded(amount: Decimal) -> Decimal:
+    """Six digits that say something, however small or large the amount is."""
+    return Decimal(f"{amount:.6g}")
+
+
 def _least(per_hour: Figure, rate: float | None, sources: tuple[Source, ...]) -> Figure:
     known = distinct((*per_hour.sources, *sources))
     if per_hour.value is None or rate is None:
         return Figure(None, _PER_MILLION, "the price or the peak is not known", known)
     amount = usd_per_million(Decimal(str(per_hour.value)), Throughput(rate))
     words = "at the arithmetic ceiling, busy all the time: no less than this"
-    return Figure(round(amount, 6), _PER_MILLION, words, known)
+    return Figure(_rounded(amount), _PER_MILLION, words, known)
 
 
 def _price(per_hour: Figure, given: Throughput | None) -> Figure | None:
@@ -109,4 +114,4 @@ def _price(per_hour: Figure, given: Throughput | None) -> Figure | None:
         return Figure(None, _PER_MILLION, per_hour.basis, per_hour.sources)
     words = f"{given.tokens_per_second:,.6g} tokens/s as given, busy {given.busy:.0%} of the time"
     amount = usd_per_million(Decimal(str(per_hour.value)), given)
-    return Figure(round(amount, 6), _PER_MILLION, words, per_hour.sources)
+    return Figure(_rounded(amount), _PER_MILLION, words, per_hour.sources)
