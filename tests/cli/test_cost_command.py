@@ -27,6 +27,7 @@ ANSWERS = pytest.mark.parametrize(
     [
         ("stack", ()),
         ("assumed", ("--tokens-per-second", "5000", "--busy", "40")),
+        ("measured", ("--tokens-per-second", "5000", "--basis", "measured on 2026-11-20")),
         ("impossible", ("--tokens-per-second", "463345")),
     ],
 )

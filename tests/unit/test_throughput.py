@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tpuflex.catalog.catalog import builtin
 from tpuflex.planning.anchors import ANCHORS, PRICE_CLAIMS
+from tpuflex.planning.request import MemoryRequest
 from tpuflex.planning.throughput import (
     active_params,
     arithmetic_ceiling,
+    bandwidth_ceiling,
     decode_ceiling,
     first_token_bound,
     judge,
@@ -181,3 +185,14 @@ def test_the_published_price_contradicts_itself() -> None:
     (claim,) = PRICE_CLAIMS
 
     assert (str(claim.usd_per_hour), str(claim.implied_usd_per_hour)) == ("0.40", "5.42")
+
+
+def test_quantised_weights_have_no_bandwidth_ceiling_here() -> None:
+    """How many bytes a quantised weight takes is not known, so nothing is said of its reading."""
+    request = MemoryRequest(
+        model=DENSE, accelerator=V6E_4, tensor_parallel_size=4, max_model_len=4096
+    )
+
+    assert bandwidth_ceiling(request, 16.4).value == 1307
+    assert bandwidth_ceiling(replace(request, quantized_on_load=True), 16.4).value is None
+    assert bandwidth_ceiling(replace(request, weight_bytes=2**33), 16.4).value is None

@@ -16,6 +16,13 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
     help="Throughput that you measured or assume, for the price of a million tokens.",
 )
 @click.option(
+    "--basis",
+    default="assumed",
+    show_default=True,
+    metavar="TEXT",
+    help="Where that throughput comes from, such as how you measured it.",
+)
+@click.option(
     "--busy",
     type=click.FloatRange(min=0, min_open=True, max=100),
     default=100.0,
@@ -26,13 +33,15 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
 @stack_name
 @as_json
 @pass_invocation
-def cost(invocation: Invocation, tokens_per_second: float | None, busy: float) -> None:
+def cost(invocation: Invocation, tokens_per_second: float | None, basis: str, busy: float) -> None:
     """Show what the stack costs per hour, run, day and million tokens.
 
     Needs no cloud. Chips are billed while the slice exists, whether or not it serves. The price of
-    a million tokens is that of your own throughput, and beside it the least that arithmetic
-    allows; a throughput above the ceiling of the chips is flagged.
+    a million tokens is that of your own throughput, and beside it are the ceilings of arithmetic
+    and of the memory's bandwidth; a throughput above what the chips can compute is flagged.
     """
     from tpuflex.cli.steps.cost import run_cost_report
+    from tpuflex.planning.token_cost import Throughput
 
-    run_cost_report(invocation, tokens_per_second, busy / 100)
+    given = None if tokens_per_second is None else Throughput(tokens_per_second, busy / 100, basis)
+    run_cost_report(invocation, given)

@@ -21,7 +21,7 @@ from tpuflex.planning.first_token import FirstToken, Load, judge_first_token
 from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import CacheType, MemoryRequest, NotPlannable
 from tpuflex.planning.stack_cost import hourly
-from tpuflex.planning.throughput import decode_ceiling
+from tpuflex.planning.throughput import bandwidth_ceiling
 from tpuflex.planning.token_cost import token_prices
 
 if TYPE_CHECKING:
@@ -51,7 +51,6 @@ _PLANNER = Source(
 _FIT_ORDER: dict[Fit, int] = {"fits": 0, "not_known": 1, "does_not_fit": 2}
 _BUDGET_ORDER: dict[BudgetVerdict, int] = {"within": 0, "not_asked": 0, "not_known": 1, "over": 2}
 _FIRST_TOKEN_ORDER = {"met": 0, "not_asked": 0, "not_known": 1, "missed": 2, "impossible": 3}
-_CACHE_BYTES: dict[CacheType, int] = {"bfloat16": 2, "fp8": 1}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -252,10 +251,6 @@ def _limits(
     model, accelerator = request.model, request.accelerator
     sources = (model.source, accelerator.source)
     tokens = token_prices(accelerator, model, per_hour)
-    running = max(1, min(load.concurrency, int(plan.full_length_sequences)))
-    decode = decode_ceiling(
-        model, accelerator, running, load.context, _CACHE_BYTES[request.kv_cache_dtype]
-    )
     return Limits(
         cached_tokens=Figure(plan.cached_tokens, "tokens", "memory planner", (*sources, _PLANNER)),
         sequences=Figure(
@@ -265,12 +260,7 @@ def _limits(
             (*sources, _PLANNER),
         ),
         arithmetic=tokens.ceiling,
-        decode=Figure(
-            None if decode is None else round(decode),
-            "tokens per second",
-            f"bandwidth ceiling: {running:,} sequences of {load.context:,} tokens at once",
-            sources,
-        ),
+        decode=bandwidth_ceiling(request, plan.full_length_sequences),
         usd_per_million=tokens.least,
     )
 

@@ -15,12 +15,16 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
+from tpuflex.planning.figure import Figure
+
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model
+    from tpuflex.planning.request import CacheType, MemoryRequest
 
 #: Bytes of a weight or of a cached number in bfloat16.
 BF16_BYTES = 2
 _FLOP_PER_PARAMETER = 2
+_CACHE_BYTES: dict[CacheType, int] = {"bfloat16": 2, "fp8": 1}
 #: Share of the arithmetic ceiling from which a claim is not believed: attention, collectives,
 #: normalisation and sampling are not in the ceiling. A judgement, not a measured limit.
 CREDIBLE_SHARE = 0.9
@@ -109,6 +113,29 @@ def decode_ceiling(
     weights = BF16_BYTES * active_params(model) / chips
     cache = sequences * kv_bytes_read(model, chips, context, kv_itemsize)
     return min(compute, sequences * accelerator.hbm_gbps * 1e9 / (weights + cache))
+
+
+def bandwidth_ceiling(request: MemoryRequest, held: float) -> Figure:
+    """Output tokens per second that the memory's bandwidth, or peak arithmetic, allows at most.
+
+    Args:
+        request: what is served; its sequences are taken to be of full length.
+        held: sequences that the cache holds; no more of them decode at once.
+    """
+    model, accelerator = request.model, request.accelerator
+    unit, sources = "tokens per second", (model.source, accelerator.source)
+    if request.quantized_on_load or request.weight_bytes is not None:
+        words = "bandwidth ceiling: not computed for quantised weights"
+        return Figure(None, unit, words, sources)
+    running = max(1, min(request.max_num_seqs, int(held)))
+    rate = decode_ceiling(
+        model, accelerator, running, request.max_model_len, _CACHE_BYTES[request.kv_cache_dtype]
+    )
+    words = (
+        f"bandwidth ceiling: {running:,} sequences of {request.max_model_len:,} tokens decoding at"
+        " once"
+    )
+    return Figure(None if rate is None else round(rate), unit, words, sources)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,10 +25,12 @@ class Throughput:
         tokens_per_second: tokens per second while there is work.
         busy: share of the time in which there is work, above 0 and at most 1; the rest is idle and
             paid as well.
+        basis: how it was measured, or that it is assumed.
     """
 
     tokens_per_second: float
     busy: float = 1.0
+    basis: str = "assumed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +114,8 @@ def _price(per_hour: Figure, given: Throughput | None) -> Figure | None:
         return None
     if per_hour.value is None:
         return Figure(None, _PER_MILLION, per_hour.basis, per_hour.sources)
-    words = f"{given.tokens_per_second:,.6g} tokens/s as given, busy {given.busy:.0%} of the time"
+    words = (
+        f"{given.tokens_per_second:,.6g} tokens/s, {given.basis}, busy {given.busy:.0%} of the time"
+    )
     amount = usd_per_million(Decimal(str(per_hour.value)), given)
     return Figure(_rounded(amount), _PER_MILLION, words, per_hour.sources)

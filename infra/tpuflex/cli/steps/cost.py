@@ -8,9 +8,17 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.figures import dollars, money, show_sources
 from tpuflex.duration import format_duration
-from tpuflex.planning.claims import Contradiction, price_contradictions
-from tpuflex.planning.figure import SourceList, with_source_table
+from tpuflex.planning.claims import (
+    Contradiction,
+    price_contradictions,
+    throughput_contradictions,
+)
+from tpuflex.planning.figure import Figure, SourceList, with_source_table
+from tpuflex.planning.memory import MemoryPlan
+from tpuflex.planning.request import MemoryRequest, NotPlannable
+from tpuflex.planning.stack import memory_request, plan_stack
 from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost
+from tpuflex.planning.throughput import bandwidth_ceiling
 from tpuflex.planning.token_cost import Throughput, TokenPrices, token_prices
 
 if TYPE_CHECKING:
@@ -18,13 +26,12 @@ if TYPE_CHECKING:
     from tpuflex.settings.model import StackSettings
 
 
-def run_cost_report(invocation: Invocation, tokens_per_second: float | None, busy: float) -> None:
+def run_cost_report(invocation: Invocation, given: Throughput | None) -> None:
     """Show what the stack costs.
 
     Args:
         invocation: the command.
-        tokens_per_second: throughput for the price of a million tokens; None if none was given.
-        busy: share of the time with that throughput.
+        given: throughput for the price of a million tokens; None if none was given.
 
     Raises:
         NotFoundError: no project, or no such stack.
@@ -38,9 +45,9 @@ def run_cost_report(invocation: Invocation, tokens_per_second: float | None, bus
         return
     usage = usage_of(settings)
     cost = stack_cost(usage)
-    given = None if tokens_per_second is None else Throughput(tokens_per_second, busy)
     tokens = token_prices(usage.accelerator, usage.weights, cost.per_hour, given)
-    claims = tuple(price_contradictions(usage.accelerator, cost.per_hour))
+    decoding = _decoding(settings)
+    claims = tuple(_contradictions(usage, cost))
     output.document(
         with_source_table(
             {
@@ -50,14 +57,14 @@ def run_cost_report(invocation: Invocation, tokens_per_second: float | None, bus
                 "region": usage.region,
                 "free": False,
                 "cost": cost.to_json(),
-                "tokens": tokens.to_json(),
+                "tokens": {**tokens.to_json(), "bandwidth_ceiling": decoding.to_json()},
                 "contradictions": [claim.to_json() for claim in claims],
             }
         )
     )
     sources = SourceList()
     output.heading(f"Stack {stack.name}: {usage.accelerator.name} in {usage.region}, Flex-start")
-    output.facts(chain(_facts(usage, cost, sources), _token_facts(tokens, sources)))
+    output.facts(chain(_facts(usage, cost, sources), _token_facts(tokens, decoding, sources)))
     _show_claims(invocation, claims, sources)
     show_sources(output, sources)
 
@@ -77,6 +84,21 @@ def usage_of(settings: StackSettings) -> Usage:
     )
 
 
+def _decoding(settings: StackSettings) -> Figure:
+    """What the memory's bandwidth allows the stack's server to decode."""
+    request, plan = memory_request(settings), plan_stack(settings)
+    if isinstance(request, MemoryRequest) and isinstance(plan, MemoryPlan):
+        return bandwidth_ceiling(request, plan.full_length_sequences)
+    reason = plan.reason if isinstance(plan, NotPlannable) else "no plan for TPU chips"
+    return Figure(None, "tokens per second", f"bandwidth ceiling: {reason}")
+
+
+def _contradictions(usage: Usage, cost: StackCost) -> Iterator[Contradiction]:
+    yield from price_contradictions(usage.accelerator, cost.per_hour)
+    if usage.weights is not None:
+        yield from throughput_contradictions(usage.weights, usage.accelerator)
+
+
 def _facts(usage: Usage, cost: StackCost, sources: SourceList) -> Iterator[tuple[str, str]]:
     duration = format_duration(usage.run)
     yield "chips", money(cost.per_hour, sources)
@@ -93,11 +115,12 @@ def _facts(usage: Usage, cost: StackCost, sources: SourceList) -> Iterator[tuple
     yield "not counted", "traffic, logs, secrets, images in Artifact Registry"
 
 
-def _token_facts(tokens: TokenPrices, sources: SourceList) -> Iterator[tuple[str, str]]:
-    ceiling = tokens.ceiling.value
-    shown = "not known" if ceiling is None else f"{ceiling:,} tokens/s"
-    references = sources.references(tokens.ceiling.sources)
-    yield "ceiling", f"{shown} {references} ({tokens.ceiling.basis})"
+def _token_facts(
+    tokens: TokenPrices, decoding: Figure, sources: SourceList
+) -> Iterator[tuple[str, str]]:
+    for name, figure in (("arithmetic", tokens.ceiling), ("decoding", decoding)):
+        shown = "not known" if figure.value is None else f"{figure.value:,} tokens/s"
+        yield name, f"{shown} {sources.references(figure.sources)} ({figure.basis})"
     yield "tokens", f"no less than {money(tokens.least, sources)}"
     if tokens.given is not None:
         yield "yours", money(tokens.given, sources)
