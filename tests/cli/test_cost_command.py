@@ -68,7 +68,16 @@ def test_the_embedded_cloud_is_free(type_in: TypeIn) -> None:
     assert type_in("--json", "cost").document["free"] is True
 
 
-@pytest.mark.parametrize("words", [("--tokens-per-second", "0"), ("--busy", "101")])
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--tokens-per-second", "0"),
+        ("--tokens-per-second", "1", "--busy", "101"),
+        ("--busy", "50"),
+        ("--basis", "measured"),
+    ],
+)
 def test_refusals(type_in: TypeIn, words: tuple[str, ...]) -> None:
-    """A rate of nothing, or more than all of the time, is refused."""
+    """A rate of nothing, more than all of the time, and what belongs to a rate without one, are
+    refused."""
     assert type_in("cost", "--stack", STACK, *words).code == 2

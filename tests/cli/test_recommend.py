@@ -126,6 +126,9 @@ def test_everything_with_verbose(type_in: TypeIn) -> None:
         (("--scenario", "batch", "--context", "0"), 2, "0 is not in the range"),
         (("--scenario", "batch", "--ttft", "0"), 2, "0.0 is not in the range"),
         (("--scenario", "edge", "--write", "x"), 4, "There is no stack to write"),
+        (("--scenario", "edge", "--budget", "5"), 2, "Add --model to rank chips"),
+        (("--scenario", "list", "--budget", "5"), 2, "takes nothing else"),
+        (("--scenario", "batch", "--project", "p"), 2, "--project is for the stack file"),
         (("--scenario", "batch", "--write", "../x"), 2, "write letters, digits"),
         (
             ("--scenario", "batch", "--context", "9000000", "--write", "x"),

@@ -17,23 +17,22 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
 )
 @click.option(
     "--basis",
-    default="assumed",
-    show_default=True,
     metavar="TEXT",
-    help="Where that throughput comes from, such as how you measured it.",
+    help="Where that throughput comes from, such as how you measured it.  [default: assumed]",
 )
 @click.option(
     "--busy",
     type=click.FloatRange(min=0, min_open=True, max=100),
-    default=100.0,
-    show_default=True,
     metavar="PERCENT",
-    help="Share of the time with that throughput; the rest is idle and paid as well.",
+    help="Share of the time with that throughput; the rest is idle and paid as well."
+    "  [default: 100]",
 )
 @stack_name
 @as_json
 @pass_invocation
-def cost(invocation: Invocation, tokens_per_second: float | None, basis: str, busy: float) -> None:
+def cost(
+    invocation: Invocation, tokens_per_second: float | None, basis: str | None, busy: float | None
+) -> None:
     """Show what the stack costs per hour, run, day and million tokens.
 
     Needs no cloud. Chips are billed while the slice exists, whether or not it serves. The price of
@@ -43,5 +42,10 @@ def cost(invocation: Invocation, tokens_per_second: float | None, basis: str, bu
     from tpuflex.cli.steps.cost import run_cost_report
     from tpuflex.planning.token_cost import Throughput
 
-    given = None if tokens_per_second is None else Throughput(tokens_per_second, busy / 100, basis)
-    run_cost_report(invocation, given)
+    if tokens_per_second is not None:
+        given = Throughput(tokens_per_second, (busy or 100) / 100, basis or "assumed")
+        run_cost_report(invocation, given)
+    elif basis is not None or busy is not None:
+        raise click.UsageError("--basis and --busy say something of --tokens-per-second.")
+    else:
+        run_cost_report(invocation, None)

@@ -132,8 +132,8 @@ def bandwidth_ceiling(request: MemoryRequest, held: float) -> Figure:
         model, accelerator, running, request.max_model_len, _CACHE_BYTES[request.kv_cache_dtype]
     )
     words = (
-        f"bandwidth ceiling: {running:,} sequences of {request.max_model_len:,} tokens decoding at"
-        " once"
+        f"bandwidth ceiling: {running:,} sequences of {request.max_model_len:,} tokens at once;"
+        " shorter ones allow more"
     )
     return Figure(None if rate is None else round(rate), unit, words, sources)
 

@@ -56,6 +56,7 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
         NotFoundError: the model or the scenario is not known, or nothing fits to be written.
         SettingsError: a row of the user's catalog is wrong.
     """
+    _refuse_unused(asked)
     if asked.scenario == _LIST:
         invocation.output.document([scenario_json(row) for row in SCENARIOS])
         show_scenarios(invocation.output, SCENARIOS)
@@ -75,6 +76,19 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
     else:
         written = None
     _show(invocation, row, wish, options, written)
+
+
+def _refuse_unused(asked: Asked) -> None:
+    """Refuse options that would change nothing.
+
+    Raises:
+        click.UsageError: there is one.
+    """
+    if asked.project is not None and asked.write is None:
+        raise click.UsageError("--project is for the stack file of --write.")
+    wishes = (asked.models, asked.context, asked.concurrency, asked.ttft, asked.budget, asked.write)
+    if asked.scenario == _LIST and any(wishes):
+        raise click.UsageError("`--scenario list` lists the scenarios and takes nothing else.")
 
 
 def _show(
@@ -131,6 +145,11 @@ def _contradictions(options: tuple[Option, ...]) -> Iterator[Contradiction]:
 def _answer_elsewhere(
     invocation: Invocation, row: Scenario, elsewhere: Elsewhere, asked: Asked
 ) -> None:
+    if asked.context or asked.concurrency or asked.ttft or asked.budget:
+        raise click.UsageError(
+            f"{row.name} is not a job for tpuflex: {elsewhere.why}. Add --model to rank chips all"
+            " the same."
+        )
     if asked.write is not None:
         raise NotFoundError(
             f"There is no stack to write for the scenario {row.name}: {elsewhere.why}.",
