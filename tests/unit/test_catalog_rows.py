@@ -127,8 +127,12 @@ def test_settings_with_rows_are_written_and_read_back() -> None:
     assert plain.model_dump(mode="json")["catalog"] == {}
 
 
-def test_plain_pulumi_reads_the_file_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`pulumi up` gives the program the stack's sections; catalog.yaml is beside Pulumi.yaml."""
+@pytest.mark.parametrize("said", [True, False])
+def test_plain_pulumi_reads_the_file_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: bool
+) -> None:
+    """`pulumi up` gives the program the stack's sections; catalog.yaml is beside Pulumi.yaml, which
+    the language host names, or above the directory that it starts the program in."""
     project(tmp_path, CATALOG_FILE)
     set_all_config(
         {
@@ -137,7 +141,9 @@ def test_plain_pulumi_reads_the_file_too(tmp_path: Path, monkeypatch: pytest.Mon
         },
         [],
     )
-    monkeypatch.setattr(SETTINGS, "root_directory", str(tmp_path))
+    monkeypatch.setattr(SETTINGS, "root_directory", str(tmp_path) if said else None)
+    if not said:
+        monkeypatch.chdir(tmp_path / "stacks")
 
     assert run_cost(load_pulumi_config(pulumi.Config("tpuflex"))).per_hour == Decimal("4.40")
 

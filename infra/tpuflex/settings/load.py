@@ -130,12 +130,14 @@ def load_pulumi_config(config: pulumi.Config) -> StackSettings:
             sections[name] = None
         else:
             sections[name] = value if name in _SCALAR_KEYS else _from_json(value)
-    root = get_root_directory()
+    # The language host says where Pulumi.yaml is, or at least starts the program at or below it.
+    known = get_root_directory()
+    root = Path(known) if known else project_directory(Path("__main__.py"))
     return _parse(
         sections,
         "the stack's configuration",
         findings,
-        shared=catalog_rows(Path(root) if root else None),
+        shared=catalog_rows(root),
     )
 
 
