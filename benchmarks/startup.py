@@ -30,7 +30,7 @@ ROOT = Path(__file__).resolve().parents[1]
 BIN = Path(sys.executable).parent
 #: Commands that answer from tables: no cloud, no engine.
 TABLE_COMMANDS = {
-    "memory": ["memory", "--model", "google/gemma-4-31B-it", "--accelerator", "v6e-4"],
+    "memory": ["memory", "--model", "google/gemma-4-E4B-it", "--accelerator", "v6e-1"],
     "memory (dev)": ["memory", "--stack", "dev"],
     "recommend": ["recommend", "--scenario", "interactive-api"],
 }

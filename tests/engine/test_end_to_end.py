@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 from urllib.parse import quote
 
 import psutil
@@ -143,6 +144,23 @@ def mutating_calls(shell: Shell) -> list[str]:
         # Asking a node for its guest attributes is a read that Google spells as POST.
         if call["method"] != "GET" and not call["path"].endswith(":getGuestAttributes")
     ]
+
+
+def test_the_planned_cache_is_the_one_that_the_server_reports(
+    shell: Shell, running: dict[str, object]
+) -> None:
+    """Before anything is made, `memory` says how many blocks vLLM will allocate; it does."""
+    del running
+    planned = shell.json("memory")
+    status: Any = shell.json("status")
+
+    reported = status["slice"]["host"]["kv_cache"]
+    assert status["memory"] == planned
+    assert (planned["blocks"], planned["block_size"], planned["cached_tokens"]) == (
+        reported["num_blocks"],
+        reported["block_size"],
+        reported["tokens"],
+    )
 
 
 def test_status_tells_what_is_running(shell: Shell, running: dict[str, object]) -> None:

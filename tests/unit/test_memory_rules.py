@@ -51,6 +51,13 @@ def test_beside_other_problems() -> None:
     assert [item.key for item in found] == ["tpuflex:slice.zones", "tpuflex:slice.accelerator_type"]
 
 
+def test_what_is_wrong_by_itself_is_reported_once() -> None:
+    """More chips than there are is a rule of its own; the plan adds nothing to it."""
+    (found,) = findings(sections({f"{FLAGS}.tensor_parallel_size": 8}))
+
+    assert "more than the 4 chips" in found.problem
+
+
 WARNED = [
     ({f"{FLAGS}.max_model_len": 16384}, "max_num_seqs", "sequences of 16,384 tokens fit"),
     ({f"{FLAGS}.gpu_memory_utilization": 0.98}, "gpu_memory_utilization", "for programs"),

@@ -8,14 +8,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog.catalog import Catalog
+from tpuflex.catalog import USER_FILE
+from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.errors import NotFoundError
 from tpuflex.planning.cpu import plan_cpu_memory
 from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
 from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import NotPlannable
 from tpuflex.project import project_root
-from tpuflex.settings.read import load_catalog
 
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model
@@ -111,8 +111,17 @@ def planned(invocation: Invocation, choice: MemoryChoice) -> MemoryPlan | NotPla
     if choice.needs_stack:
         server = Server.of_stack(invocation.open_stack(deploying=False).settings)
     else:
-        server = Server(load_catalog(project_root(invocation.directory)))
+        server = Server(_catalog(project_root(invocation.directory)))
     return plan_server(server.chosen(choice), checkpoint)
+
+
+def _catalog(root: Path) -> Catalog:
+    """The catalog of the project in ``root``, if it is one."""
+    if not (root / USER_FILE).exists():
+        return builtin()
+    from tpuflex.settings.read import load_catalog  # the settings' classes take time to make
+
+    return load_catalog(root)
 
 
 def checkpoint_place(text: str) -> Path | GsUrl:

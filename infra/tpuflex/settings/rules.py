@@ -43,8 +43,11 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         yield from _zones(draft.slice)
         yield from _renewal(draft.slice)
         yield from _runtime(draft.catalog, draft.slice)
-    yield from serving_findings(draft)
-    yield from memory_findings(draft)
+    serving = tuple(serving_findings(draft))
+    yield from serving
+    # What is wrong by itself cannot be planned: one finding about it is enough.
+    wrong = {finding.key for finding in serving}
+    yield from (finding for finding in memory_findings(draft) if finding.key not in wrong)
 
 
 def _zones(slice_: SliceSettings) -> Iterator[Finding]:
