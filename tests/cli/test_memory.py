@@ -71,6 +71,20 @@ def test_what_if(project: Path, type_in: TypeIn) -> None:
     assert larger["weight_bytes"] < as_written["weight_bytes"] / 3
 
 
+def test_further_flags_of_the_stack_are_planned(project: Path, type_in: TypeIn) -> None:
+    """What `extra_args` do to memory is in the plan, with an option beside them, too."""
+    google_stack(project, "gemma-4-e4b-v6e-1")
+    file = project / "stacks" / "Pulumi.gemma-4-e4b-v6e-1.yaml"
+    text = file.read_text()
+    file.write_text(
+        text.replace("    flags:", "    extra_args: [--num-gpu-blocks-override, '100']\n    flags:")
+    )
+
+    typed = type_in("memory", "-s", "gemma-4-e4b-v6e-1", "--json", "--max-model-len", "64")
+
+    assert typed.document["blocks"] == 100
+
+
 def test_for_scripts(type_in: TypeIn) -> None:
     """One document, with bytes per chip that add up, and the exit code of the verdict."""
     typed = type_in("memory", "--json", *SHOWN["31b-v6e-1"].split())

@@ -61,6 +61,7 @@ class Server:
         accelerator: accelerator type; None for the CPU of the embedded cloud.
         flags: flags of vLLM, by their names in the stack file.
         environment: environment of the server.
+        extra_args: further flags, as words.
     """
 
     catalog: Catalog
@@ -68,6 +69,7 @@ class Server:
     accelerator: str | None = None
     flags: Mapping[str, object] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    extra_args: tuple[str, ...] = ()
 
     @classmethod
     def of_stack(cls, settings: StackSettings) -> Server:
@@ -78,6 +80,7 @@ class Server:
             accelerator=None if settings.cloud == "embedded" else settings.slice.accelerator_type,
             flags=settings.serving.flags.model_dump(exclude_none=True),
             environment=settings.serving.env,
+            extra_args=settings.serving.extra_args,
         )
 
     def chosen(self, choice: MemoryChoice) -> Server:
@@ -94,6 +97,7 @@ class Server:
             choice.accelerator or self.accelerator,
             {**kept, **choice.flags},
             self.environment,
+            self.extra_args,
         )
 
 
@@ -169,7 +173,9 @@ def plan_server(server: Server, checkpoint: Checkpoint | None = None) -> MemoryP
     if server.accelerator is None:
         if quantized:
             return NotPlannable("quantised weights are not described for the CPU")
-        on_cpu = cpu_request_from_flags(model, server.flags, server.environment)
+        on_cpu = cpu_request_from_flags(
+            model, server.flags, server.environment, extra_args=server.extra_args
+        )
         return on_cpu if isinstance(on_cpu, NotPlannable) else plan_cpu_memory(on_cpu)
     chips = known_accelerator(server.catalog, server.accelerator)
     weights = None
@@ -182,7 +188,12 @@ def plan_server(server: Server, checkpoint: Checkpoint | None = None) -> MemoryP
                 " their files say how large they are: use --model-dir"
             )
     request = request_from_flags(
-        model, chips, server.flags, server.environment, weight_bytes=weights
+        model,
+        chips,
+        server.flags,
+        server.environment,
+        weight_bytes=weights,
+        extra_args=server.extra_args,
     )
     if isinstance(request, NotPlannable):
         return request
