@@ -28,11 +28,11 @@ test: $(STAMP)
 	@$(BIN)/tpuflex emulator image
 	@$(PYTEST) $(ARGS)
 
-# An answer in about a minute: style, and the tests that start neither the engine nor gcloud.
+# An answer in about two minutes: style, and the tests that start no engine, gcloud or vLLM.
 quick: lint
-	@$(PYTEST) -m "not engine and not gcloud" $(QUICK) $(ARGS)
+	@$(PYTEST) -m "not engine and not gcloud and not vllm" $(QUICK) $(ARGS)
 
-QUICK = $(addprefix tests/,cli components embedded_cloud gcp mutation operate provider pulumi_plugin request unit)
+QUICK = $(addprefix tests/,cli components embedded_cloud gcp mutation operate planning provider pulumi_plugin request unit)
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

@@ -1,8 +1,8 @@
 """How the tensors of a checkpoint, as they are stored, divide among chips. Pure.
 
 For quantised checkpoints, whose bytes do not follow from the model's shape. What the TPU back-end
-splits, repeats and pads is as in :mod:`tpuflex.planning.weights`; one measurement agrees: 26B-A4B
-in FP8 on one chip, 27.99 GiB (docs/memory.md).
+splits, repeats and pads is as in :mod:`tpuflex.planning.weights`. No published file was held
+against a measurement; the one that is known is 26B-A4B in FP8, 27.99 GiB (docs/memory.md).
 """
 
 from __future__ import annotations
