@@ -70,6 +70,17 @@ def test_what_a_tpu_can_do_is_not(changes: dict[str, object]) -> None:
     assert findings(sections(changes)) == ()
 
 
+@pytest.mark.parametrize("dtype", ["bfloat16", "fp8", "fp8_e4m3"])
+def test_block_sizes_that_the_kernel_packs(dtype: str) -> None:
+    """A block holds whole words of the cache: of two entries in bfloat16, of four in 8 bits."""
+    entries = 4 if dtype.startswith("fp8") else 2
+    for size in range(1, 130):
+        flags = {"block_size": size, "kv_cache_dtype": dtype, "max_model_len": 512}
+        refused = findings(sections({"serving.flags": flags, "model.name": "acme/model"}))
+        keys = [item.key for item in refused]
+        assert keys == ([] if size % entries == 0 else ["tpuflex:serving.flags.block_size"]), size
+
+
 def test_rules_of_the_tpu_do_not_bind_the_cpu() -> None:
     """The embedded cloud's vLLM reads other formats."""
     assert findings(embedded({"serving.flags.quantization": "gptq"})) == ()
