@@ -105,6 +105,10 @@ def test_values_decide(tmp_path: Path, key: str, value: object, said: str) -> No
             },
         ),
         (
+            "vllm serve a/b --max-num-queued-reqs 64",
+            {"model.name": "a/b", "serving.extra_args": ["--max-num-queued-reqs", "64"]},
+        ),
+        (
             "docker run -it --rm -e A=1 -e B='x y' --shm-size=8g img@sha256:00 serve a/b",
             {
                 "serving.env.A": "1",

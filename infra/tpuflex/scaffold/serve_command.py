@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
@@ -10,6 +11,7 @@ import yaml
 
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, refused
+from tpuflex.settings.extra_args import extra_args_findings
 from tpuflex.settings.serving import ServingFlags
 
 #: vLLM's short options (vllm/engine/arg_utils.py of 0.32.0).
@@ -81,10 +83,27 @@ def add_serve_command(found: Translation, words: Sequence[str], prefix: str) -> 
     rest = rest[1:]
     if rest and not rest[0].startswith("-"):
         found.add(f"{prefix}MODEL", Sets("model.name", rest.pop(0)))
+    further: list[str] = []
     for flag, value in _flags(rest):
         name = _SHORT.get(flag) or flag.lstrip("-").replace("-", "_")
         rule = _OWN_FLAGS.get(name)
-        found.add(f"{prefix}{flag}", rule(value) if rule is not None else _flag(name, value))
+        if rule is None and (words_of := _without_setting(name, value)):
+            further += words_of
+            found.as_is.append(Finding(f"{prefix}{flag}", "is passed on in serving.extra_args"))
+        else:
+            found.add(f"{prefix}{flag}", rule(value) if rule is not None else _flag(name, value))
+    if further:
+        found.add(f"{prefix}further flags", Sets("serving.extra_args", further))
+
+
+def _without_setting(name: str, value: object) -> list[str]:
+    """The words of a flag that can be passed on as it is; none if it is a setting, or refused."""
+    if _flag(name, value).key.removeprefix("serving.flags.") in ServingFlags.model_fields:
+        return []
+    words = [f"--{name.replace('_', '-')}"]
+    if value is not True:
+        words.append(value if isinstance(value, str) else json.dumps(value))
+    return [] if any(extra_args_findings(words)) else words
 
 
 def _flags(words: Sequence[str]) -> Iterator[tuple[str, object]]:
