@@ -16,6 +16,7 @@ import signal
 import subprocess
 import sys
 import time
+from importlib.util import find_spec
 from pathlib import Path
 
 from embedded_cloud import control_client
@@ -32,6 +33,9 @@ LOG_FILE = "emulator.log"
 _START_TIMEOUT_S = 20.0
 _STOP_TIMEOUT_S = 20.0
 _HEALTH_TIMEOUT_S = 2.0
+
+#: What the extra `embedded` of pyproject.toml installs: names on PyPI by module.
+_EXTRA = {"aiohttp": "aiohttp", "googleapiclient": "google-api-python-client"}
 
 #: What :func:`reset` removes when no emulator runs; gcloud's own files stay.
 _STATE = ("store.sqlite", "store.sqlite-wal", "store.sqlite-shm", "history.jsonl", LOG_FILE)
@@ -57,7 +61,8 @@ def start(
         timeout_s: how long it may take.
 
     Raises:
-        EmulatorError: the port is taken (says by whom), or it does not come up.
+        EmulatorError: the port is taken (says by whom), packages are missing, or it does not come
+            up.
     """
     running = status(state_dir)
     if running is not None:
@@ -69,6 +74,11 @@ def start(
         if capacity is not None:
             _call(state_dir, running.port, "POST", "capacity", capacity)
         return running
+    if missing := missing_packages():
+        raise EmulatorError(
+            f"the embedded cloud needs {' and '.join(missing)}, and tpuflex was installed without",
+            hint="Install it with them: pip install 'tpuflex[embedded]'",
+        )
     private_directory(state_dir)
     command = [sys.executable, "-P", "-m", "embedded_cloud.process"]
     command += ["--state-dir", str(state_dir.resolve()), "--port", str(port)]
@@ -99,6 +109,11 @@ def start(
     if started is None:
         raise _did_not_come_up(state_dir)
     return started
+
+
+def missing_packages() -> tuple[str, ...]:
+    """Names on PyPI of what the embedded cloud needs and this installation does not have."""
+    return tuple(name for module, name in _EXTRA.items() if find_spec(module) is None)
 
 
 def stop(state_dir: Path) -> bool:

@@ -204,3 +204,14 @@ def test_it_is_up_within_a_second(tmp_path: Path) -> None:
     # machine.
     assert not imported & {"googleapiclient", "pulumi", "grpc", "google.cloud", "pydantic"}
     assert process.returncode == 0
+
+
+def test_without_the_packages_of_its_extra(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation without the extra says what to install, and starts nothing."""
+    monkeypatch.setattr(daemon, "_EXTRA", {"aiohttp": "aiohttp", "no_such_module": "no-such"})
+
+    with pytest.raises(EmulatorError, match="needs no-such, and") as caught:
+        daemon.start(tmp_path / "emulator", port=0)
+
+    assert caught.value.hint == "Install it with them: pip install 'tpuflex[embedded]'"
+    assert not (tmp_path / "emulator").exists()
