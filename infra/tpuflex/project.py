@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -71,7 +72,7 @@ class Project:
         if not known:
             raise NotFoundError(
                 f"There is no stack file: {shown} does not exist, and neither does any other.",
-                hint=f"Write {shown}; its keys are described in docs/stack.schema.json.",
+                hint=f"Write {shown}, or let `tpuflex init --stack {shlex.quote(stack)}` write it.",
             )
         near = difflib.get_close_matches(stack, known, n=1)
         suggestion = f"Did you mean --stack {near[0]}? " if near else ""
@@ -102,7 +103,8 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
     if not file.is_file():
         raise NotFoundError(
             f"There is no {PULUMI_FILE} in {root} or in any directory above it.",
-            hint="Change to the project's directory, or name it: tpuflex -C DIRECTORY …",
+            hint="Change to the project's directory, name it (tpuflex -C DIRECTORY …), or make one:"
+            " tpuflex init",
         )
     installed = tuple(_distrusted_installation(environ))
     known = [found for place in (root, file) if (found := distrust(place, environ)) is not None]

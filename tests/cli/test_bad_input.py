@@ -25,7 +25,8 @@ class TestProject:
         assert (typed.code, typed.out) == (4, "")
         assert typed.err == (
             f"Error: There is no Pulumi.yaml in {project} or in any directory above it.\n"
-            "Change to the project's directory, or name it: tpuflex -C DIRECTORY …\n"
+            "Change to the project's directory, name it (tpuflex -C DIRECTORY …), or make one:"
+            " tpuflex init\n"
         )
 
     def test_no_stack_file(self, project: Path, type_in: TypeIn) -> None:

@@ -34,6 +34,16 @@ _STUB_CLOUD = (
     "import pathlib, sys; from embedded_cloud import daemon;"
     " daemon.start(pathlib.Path(sys.argv[1]), port=0, stub_hosts=True)"
 )
+#: `pulumi preview` with the project's own program, as the language host of Pulumi would run it.
+_PLAIN_PREVIEW = """
+import os, pathlib, runpy, sys
+sys.path.append(sys.argv[1])
+from tests.engine.plain_pulumi import plain_pulumi
+program = lambda: runpy.run_path("__main__.py")
+with plain_pulumi(sys.argv[2], pathlib.Path.cwd(), dict(os.environ), program) as pulumi:
+    pulumi("stack", "init", "plain")
+    print(pulumi("preview").stdout)
+"""
 
 
 @dataclass(frozen=True)
@@ -166,3 +176,30 @@ def test_life_of_a_stack(installed: Installed, project: Path) -> None:
     assert "Nothing is left of stack dev" in down.stdout
     assert "from $PATH" not in planned.stderr + up.stderr + down.stderr
     assert not [path for path in project.iterdir() if path.name == "infra"]
+
+
+def test_plain_pulumi(installed: Installed, project: Path, pulumi_engine: Engine) -> None:
+    """`pulumi preview` in a shell with the environment activated runs the generated program and
+    finds the provider on PATH."""
+    digest = json.loads(installed.tpuflex("weights", "hash", "--json").stdout)["manifest_sha256"]
+    pin = f"model.weights.manifest_sha256={digest}"
+    words = ("--stack", "plain", "--cloud", "embedded", "--weights", "checkpoint", "--set", pin)
+    installed.tpuflex("init", *words)
+    shell = json.loads(installed.tpuflex("emulator", "env", "--json").stdout)
+    activated = f"{installed.environment / 'bin'}:{installed.environ['PATH']}"
+    shell |= installed.environ | {"PATH": activated}
+    python = installed.environment / "bin" / "python"
+
+    done = subprocess.run(
+        [python, "-P", "-c", _PLAIN_PREVIEW, ROOT, pulumi_engine.path],
+        cwd=project,
+        env=shell,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stderr
+    assert "tpuflex:tpu:QueuedResource" in done.stdout
+    assert f"from $PATH at {installed.environment / 'bin'}" in done.stdout + done.stderr

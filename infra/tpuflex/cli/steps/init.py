@@ -6,11 +6,11 @@ import shlex
 import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import click
 
+from embedded_cloud.daemon import missing_packages
 from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.new_stack import NewStack, new_stack
@@ -35,8 +35,6 @@ from tpuflex.settings.rules import warnings
 from tpuflex.settings.schema import schema_text
 from tpuflex.trusted_files import require_trusted
 
-#: What the extra `embedded` installs, by the module that it is imported as.
-_EMBEDDED_MODULES = ("aiohttp", "googleapiclient")
 #: Where this repository keeps the schema that editors check stack files with.
 _DOCS_SCHEMA = "docs/stack.schema.json"
 
@@ -241,7 +239,7 @@ def _next(place: Place, name: str, settings: StackSettings) -> Iterator[str]:
         yield f"cd {shlex.quote(str(place.root))}"
     tpuflex = "tpuflex" if name == DEFAULT_STACK else f"tpuflex --stack {shlex.quote(name)}"
     if settings.cloud == "embedded":
-        if any(find_spec(module) is None for module in _EMBEDDED_MODULES):
+        if missing_packages():
             yield "pip install 'tpuflex[embedded]'"
     else:
         yield "gcloud auth application-default login"
