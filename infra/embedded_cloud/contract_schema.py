@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import binascii
 import re
+from collections.abc import Mapping
 
 from embedded_cloud.errors import CloudError, invalid_argument
 from embedded_cloud.json_types import JsonObject, JsonValue, as_object, child, flag, text, texts
@@ -15,6 +16,15 @@ _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d
 
 #: Cloud Storage's document requires acl in a PUT; with uniform access its servers refuse it.
 _UNENFORCED = frozenset({"acl"})
+
+#: Fields that no discovery document has, but that terraform-provider-google sends on every create,
+#: and Google accepts: by schema, with where they are sent from.
+_UNDOCUMENTED: Mapping[str, frozenset[str]] = {
+    # google/services/compute/resource_compute_network.go, ComputeNetworkCreate
+    "NetworkRoutingConfig": frozenset({"deleteBgpAlwaysCompareMed"}),
+    # google/services/compute/resource_compute_router_nat.go, ComputeRouterNatCreate
+    "RouterNat": frozenset({"initialNatIps"}),
+}
 
 _STRING_FORMATS: dict[str, tuple[re.Pattern[str], str]] = {
     "int64": (_INT64, "TYPE_INT64"),
@@ -91,7 +101,9 @@ class BodyChecker:
         properties = child(declared, "properties")
         if not properties and "additionalProperties" in declared:
             return body
-        return self._fields(properties, body, path)
+        dropped = _UNDOCUMENTED.get(schema, frozenset())
+        known = {key: value for key, value in body.items() if key not in dropped}
+        return self._fields(properties, known, path)
 
     def _fields(self, properties: JsonObject, body: JsonObject, path: str) -> JsonObject:
         kept: JsonObject = {}

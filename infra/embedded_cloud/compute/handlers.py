@@ -16,10 +16,16 @@ from embedded_cloud.compute.errors import (
 from embedded_cloud.compute.filters import matches
 from embedded_cloud.compute.operations import Operations, unique_id
 from embedded_cloud.compute.paths import Scope, relative
-from embedded_cloud.compute.state import ResourceKind, Resources, Target, check_name
+from embedded_cloud.compute.state import (
+    ResourceKind,
+    Resources,
+    Target,
+    check_name,
+    fingerprint,
+)
 from embedded_cloud.compute.wire import Wire
 from embedded_cloud.errors import CloudError
-from embedded_cloud.json_types import JsonObject, as_object, flag, merge, text
+from embedded_cloud.json_types import JsonObject, as_object, child, flag, merge, text
 from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
 
@@ -176,6 +182,20 @@ class SubnetworkHandlers(ResourceHandlers):
         if not grows or new == old:
             raise invalid("ipCidrRange", new, f"Must contain and be larger than {old}.")
         return self._change_fields(call, {"ipCidrRange": new}, "expandIpCidrRange")
+
+
+class AddressHandlers(ResourceHandlers):
+    """Handlers of addresses, whose labels have a method and a fingerprint of their own."""
+
+    def set_labels(self, call: Call) -> Reply:
+        """POST …/setLabels: all labels are replaced."""
+        body = call.body or {}
+        target, before = self._require(call)
+        if text(body, "labelFingerprint") != text(before, "labelFingerprint"):
+            raise stale_fingerprint()
+        labels = child(body, "labels")
+        stored = {**before, "labels": labels, "labelFingerprint": fingerprint(labels)}
+        return self._store(target, stored, "setLabels", call.query.get("requestId", ""))
 
 
 def list_reply(

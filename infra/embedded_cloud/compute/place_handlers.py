@@ -11,7 +11,7 @@ from embedded_cloud.compute.operations import Operations, unique_id
 from embedded_cloud.compute.paths import Scope, linked
 from embedded_cloud.compute.wire import Wire
 from embedded_cloud.json_types import JsonObject, JsonValue, as_object
-from embedded_cloud.resourcemanager.state import CREATED, require
+from embedded_cloud.resourcemanager.state import CREATED
 from embedded_cloud.routing import Call, Reply
 
 
@@ -19,15 +19,20 @@ class PlaceHandlers:
     """Handlers of projects, regions, zones and operations."""
 
     def __init__(
-        self, operations: Operations, wire: Wire, project_number: Callable[[str], str]
+        self,
+        operations: Operations,
+        wire: Wire,
+        project_number: Callable[[str], str],
+        project_id: Callable[[str], str],
     ) -> None:
         self._operations = operations
         self._wire = wire
         self._project_number = project_number
+        self._project_id = project_id
 
     def project(self, call: Call) -> Reply:
-        """projects.get."""
-        project = require(call.params["project"])
+        """projects.get, by id or by number."""
+        project = self._project_id(call.params["project"])
         number = self._project_number(project)
         return Reply(
             body={

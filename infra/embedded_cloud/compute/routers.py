@@ -8,7 +8,7 @@ from embedded_cloud.compute.errors import invalid, required
 from embedded_cloud.compute.networks import NETWORK_PATTERN
 from embedded_cloud.compute.paths import named
 from embedded_cloud.compute.state import ResourceKind, Target, check_name, check_unchanged
-from embedded_cloud.json_types import JsonObject, JsonValue, child, children, text, texts
+from embedded_cloud.json_types import JsonObject, child, children, text, texts
 
 _SOURCES = {
     "ALL_SUBNETWORKS_ALL_IP_RANGES",
@@ -43,7 +43,7 @@ def router_users(_target: Target) -> Iterable[str]:
     return ()
 
 
-def _nat(target: Target, nat: JsonObject, index: int) -> JsonValue:
+def _nat(target: Target, nat: JsonObject, index: int) -> JsonObject:
     field = f"resource.nats[{index}]"
     check_name(nat)
     source = text(nat, "sourceSubnetworkIpRangesToNat")
@@ -60,15 +60,18 @@ def _nat(target: Target, nat: JsonObject, index: int) -> JsonValue:
         pattern = r"projects/[^/]+/regions/[^/]+/subnetworks/[^/]+"
         named(text(each, "name"), f"{field}.subnetworks", pattern, target.resources.exists)
     _check_addresses(target, nat, field)
-    return {
+    completed: JsonObject = {
         "type": "PUBLIC",
         "enableDynamicPortAllocation": False,
         "enableEndpointIndependentMapping": False,
         "endpointTypes": ["ENDPOINT_TYPE_VM"],
         "autoNetworkTier": "PREMIUM",
-        **nat,
-        "logConfig": {"enable": False, "filter": "ALL", **child(nat, "logConfig")},
+        **{key: value for key, value in nat.items() if value is not None},
     }
+    # Compute adds no logConfig to a NAT that was made without one.
+    if log_config := child(nat, "logConfig"):
+        completed["logConfig"] = {"enable": False, "filter": "ALL", **log_config}
+    return completed
 
 
 def _check_addresses(target: Target, nat: JsonObject, field: str) -> None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from embedded_cloud.compute.addresses import ADDRESS, GLOBAL_ADDRESS
 from embedded_cloud.compute.firewalls import FIREWALL
-from embedded_cloud.compute.handlers import ResourceHandlers, SubnetworkHandlers
+from embedded_cloud.compute.handlers import AddressHandlers, ResourceHandlers, SubnetworkHandlers
 from embedded_cloud.compute.networks import NETWORK, SUBNETWORK
 from embedded_cloud.compute.operations import Operations
 from embedded_cloud.compute.place_handlers import PlaceHandlers
 from embedded_cloud.compute.routers import ROUTER
 from embedded_cloud.compute.state import ResourceKind, Resources
 from embedded_cloud.compute.wire import Wire
+from embedded_cloud.resourcemanager.state import named
 from embedded_cloud.routing import Context, Service
 
 
@@ -24,9 +25,15 @@ def service(context: Context) -> Service:
         return ResourceHandlers(kind, resources, operations, wire, context.clock)
 
     networks, routers, firewalls = of(NETWORK), of(ROUTER), of(FIREWALL)
-    addresses, global_addresses = of(ADDRESS), of(GLOBAL_ADDRESS)
+    addresses = AddressHandlers(ADDRESS, resources, operations, wire, context.clock)
+    global_addresses = AddressHandlers(GLOBAL_ADDRESS, resources, operations, wire, context.clock)
     subnetworks = SubnetworkHandlers(SUBNETWORK, resources, operations, wire, context.clock)
-    places = PlaceHandlers(operations, wire, context.project_number)
+    places = PlaceHandlers(
+        operations,
+        wire,
+        context.project_number,
+        lambda project: named(project, context.store, context.project_number),
+    )
     return Service(
         name="compute",
         version="v1",
@@ -62,10 +69,12 @@ def service(context: Context) -> Service:
             "compute.addresses.aggregatedList": addresses.aggregated,
             "compute.addresses.get": addresses.get,
             "compute.addresses.delete": addresses.delete,
+            "compute.addresses.setLabels": addresses.set_labels,
             "compute.globalAddresses.insert": global_addresses.insert,
             "compute.globalAddresses.list": global_addresses.list,
             "compute.globalAddresses.get": global_addresses.get,
             "compute.globalAddresses.delete": global_addresses.delete,
+            "compute.globalAddresses.setLabels": global_addresses.set_labels,
             "compute.projects.get": places.project,
             "compute.regions.list": places.regions,
             "compute.regions.get": places.region,

@@ -88,6 +88,7 @@ class AccountHandlers:
         account = self._account(call)
         self._accounts.delete(account)
         self._policies.forget(account.name)
+        self._policies.mark_deleted(account.email, account.unique_id)
         return Reply(body={})
 
     def get_policy(self, call: Call) -> Reply:

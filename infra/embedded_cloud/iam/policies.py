@@ -86,6 +86,33 @@ class Policies:
         """Drop the policy together with its resource."""
         self._store.delete(COLLECTION, resource)
 
+    def mark_deleted(self, email: str, unique_id: str) -> None:
+        """Rename the deleted service account ``email`` in every policy that names it.
+
+        https://cloud.google.com/iam/docs/service-accounts-delete-undelete#deleting
+        """
+        member = f"serviceAccount:{email}"
+        deleted = f"deleted:{member}?uid={unique_id}"
+        for resource, policy in self._store.list(COLLECTION):
+            bindings = children(policy, "bindings")
+            if not any(member in texts(binding, "members") for binding in bindings):
+                continue
+            renamed: list[JsonObject] = []
+            for binding in bindings:
+                members: list[JsonValue] = [
+                    deleted if each == member else each for each in texts(binding, "members")
+                ]
+                renamed.append({**binding, "members": members})
+            self._store.put(
+                COLLECTION,
+                resource,
+                {
+                    **policy,
+                    "bindings": list[JsonValue](merged_bindings(renamed)),
+                    "etag": self._next_etag(policy),
+                },
+            )
+
     def _check(self, binding: JsonObject, *, public: bool) -> None:
         role = text(binding, "role")
         if not _ROLE.fullmatch(role):

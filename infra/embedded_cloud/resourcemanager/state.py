@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from embedded_cloud.errors import permission_denied
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.json_types import JsonObject, text
+from embedded_cloud.store import Store
 
 #: Who owns the embedded cloud's projects.
 OWNER = "user:owner@example.com"
@@ -28,6 +30,27 @@ def require(project: str) -> str:
             f"The caller does not have permission on project '{project}' (or it may not exist)."
         )
     return project
+
+
+def named(project: str, store: Store, number_of: Callable[[str], str]) -> str:
+    """The id of ``project``, which may be its number.
+
+    Every well-formed id is a project, so a number is looked up among the projects that have a
+    resource.
+
+    Raises:
+        CloudError: 403, as :func:`require`.
+    """
+    if project.isdigit():
+        owners = {_owner(*each) for name in store.collections() for each in store.list(name)}
+        project = next((each for each in owners if number_of(each) == project), project)
+    return require(project)
+
+
+def _owner(key: str, resource: JsonObject) -> str:
+    """The project of a resource; a bucket's name does not say it."""
+    parts = key.split("/")
+    return parts[1] if parts[0] == "projects" and len(parts) > 1 else text(resource, "project")
 
 
 def initial_bindings() -> list[JsonObject]:
