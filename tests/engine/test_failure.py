@@ -199,6 +199,25 @@ class TestKind:
         assert isinstance(found, AlreadyExistsError)
         assert "tpuflex:model.weights.bucket_suffix" in found.hint
 
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "Error creating Network: googleapi: Error 409: The resource 'projects/p/global/"
+            "networks/n' already exists, alreadyExists",
+            "Error creating Secret: googleapi: Error 409: Secret [projects/1/secrets/s] already "
+            "exists.",
+            "googleapi: Error 409: Your previous request to create the named bucket succeeded and "
+            "you already own it., conflict",
+        ],
+    )
+    def test_a_resource_that_is_there_but_not_in_the_state(self, text: str) -> None:
+        """D6: after a lost create answer every further `up` would fail; `recover` mends it."""
+        found = failure("up", [error(text, "net")], "")
+
+        assert found.message == f"net: {text}"
+        assert "`tpuflex recover` adds it to the state" in found.hint
+        assert "again" not in found.hint
+
     def test_state_that_was_cut_short(self) -> None:
         """So does a state that a kill left unreadable."""
         found = failure("stack select", [], "error: failed to load checkpoint: EOF")
@@ -216,6 +235,19 @@ class TestMessage:
         ]
 
         assert failure("up", notes, "").message == "a: boom"
+
+    def test_what_the_published_plugin_logs_and_reports_is_said_once(self) -> None:
+        """D7: it logs each error with its own place and version around it, and reports it, too."""
+        text = "Error creating Network: googleapi: Error 400: Invalid value, invalid"
+        notes = [
+            error(
+                f"sdk-v2/provider2.go:571: sdk.helper_schema: {text}: provider=google-beta@10.2.0",
+                "net",
+            ),
+            error(f"1 error occurred:\n\t* {text}\n\n", "net"),
+        ]
+
+        assert failure("up", notes, "").message == f"net: {text}"
 
     def test_without_notes_the_end_of_stderr(self) -> None:
         """When the engine gave no diagnostics, what it printed is shown."""

@@ -65,7 +65,12 @@ _DIED = re.compile(
     r"(?P<printed>[\s\S]*)"
 )
 _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
-
+#: What a Terraform-based plugin adds where it logs an error that it reports as well, without them
+#: (pulumi-terraform-bridge, ``pkg/tfshim/sdk-v2/provider2.go``).
+_LOGGED = re.compile(r"^\S+\.go:\d+: sdk\.\w+: |: provider=[\w-]+@\S+$")
+#: Google's words for a name that is taken, from pulumi-gcp: mostly by an earlier run whose create
+#: was answered too late for the state.
+_EXISTS = re.compile(r"Error 409: (?:.*already ?exists|.*you already own it)", re.IGNORECASE)
 
 #: What the Automation API says where the engine ends well without the usual summary.
 _NO_SUMMARY = "summary event never found"
@@ -167,11 +172,19 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             text, hint="Run `tpuflex down` again: it goes on where this one stopped."
         )
     if code is None:
-        advice = "Set PULUMI_CONFIG_PASSPHRASE." if "passphrase" in text else _again(operation)
-        return EngineError(text, hint=hint or advice)
+        return EngineError(text, hint=hint or _advice(operation, text))
     outcome = OUTCOMES[code]
     advice = _again(operation) if outcome.hint is None else outcome.hint
     return outcome.error(text, hint=hint or advice)
+
+
+def _advice(operation: str, text: str) -> str:
+    """What to do about a failure that has no code."""
+    if "passphrase" in text:
+        return "Set PULUMI_CONFIG_PASSPHRASE."
+    if _EXISTS.search(text):
+        return "If an earlier run made it, `tpuflex recover` adds it to the state."
+    return _again(operation)
 
 
 def _death(operation: str, plugin: str, printed: str) -> EngineError:
@@ -222,7 +235,7 @@ def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
         if note.severity != "error" or _ECHOES.match(note.text):
             continue
         text = _WRAPPER.sub("", without_traceback(note.text).strip())
-        text = text.removeprefix("error: ").strip()
+        text = _LOGGED.sub("", text.removeprefix("error: ").strip())
         if text and text not in seen:
             seen.add(text)
             yield _Problem(note.name, text, note.code or _googles(text))
