@@ -384,7 +384,7 @@ class TestText:
         assert found == str(stack.project.home / "emulator" / "hosts" / "n" / "serial.log")
 
     def test_way_to_a_private_endpoint(self, stack: OpenStack) -> None:
-        """On Google, an endpoint that cannot be reached comes with the tunnel to type."""
+        """B1: on Google, an endpoint that cannot be reached comes with the tunnel to type."""
         google = stack.settings.model_copy(update={"cloud": "google"})
         cloud = Cloud(OpenStack(stack.project, "tpu", stack.file, google), {})
 
@@ -392,7 +392,8 @@ class TestText:
 
         assert "tpuflex:network.allowed_cidrs" in text
         assert (
-            "gcloud compute tpus tpu-vm ssh n --zone us-east5-a "
-            "--tunnel-through-iap -- -N -L 8000:10.0.0.2:8000\n"
+            "gcloud alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p "
+            "--tunnel-through-iap -- -N -L 127.0.0.1:8000:10.0.0.2:8000\n"
+            "  (needs gcloud's component: gcloud components install alpha)\n"
         ) in text
         assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:8000/v1" in text

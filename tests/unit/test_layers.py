@@ -45,6 +45,7 @@ RANKS: dict[str, int] = {
     "duration": 1,
     "codes": 1,
     "errors": 1,
+    "gcloud_commands": 1,
     "request": 1,
     # Pulumi's plugin protocol knows nothing of tpuflex.
     "pulumi_plugin": 0,

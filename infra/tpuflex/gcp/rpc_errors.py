@@ -18,6 +18,7 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
+from tpuflex.gcloud_commands import log_in
 from tpuflex.gcp.endpoints import is_loopback
 from tpuflex.request.causes import Cause, classify, remedy
 
@@ -29,7 +30,7 @@ _RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", r
 _RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Limit:? 0\b")
 #: Stands for the HTTP status where no usable answer came at all.
 NO_ANSWER = 0
-_LOG_IN = "Run: gcloud auth application-default login"
+_LOG_IN = f"Run: {log_in()}"
 _LOG_IN_EMBEDDED = 'The embedded cloud has a new token. Run: eval "$(tpuflex emulator env)"'
 _RETRYABLE = frozenset({NO_ANSWER, 408, 429, 500, 502, 503, 504})
 

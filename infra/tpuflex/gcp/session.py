@@ -16,6 +16,7 @@ import requests
 from requests.adapters import HTTPAdapter
 
 from tpuflex.errors import AccessError
+from tpuflex.gcloud_commands import log_in
 from tpuflex.gcp.answers import read_whole
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
 from tpuflex.gcp.owners_adapter import OwnersAdapter
@@ -197,7 +198,7 @@ class DefaultCredentials:
         except DefaultCredentialsError as error:
             raise AccessError(
                 "no Google Cloud credentials were found",
-                hint="Run: gcloud auth application-default login",
+                hint=f"Run: {log_in()}",
             ) from error
         return self._credentials
 
@@ -215,7 +216,7 @@ class DefaultCredentials:
                 raise requests.ConnectionError("the token server is not available") from error
             raise AccessError(
                 "Google refused to renew the credentials",
-                hint="Run: gcloud auth application-default login",
+                hint=f"Run: {log_in()}",
             ) from error
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
+from tpuflex.gcloud_commands import create_mirror
 from tpuflex.planning.figure import SourceList
 
 if TYPE_CHECKING:
@@ -16,13 +17,6 @@ if TYPE_CHECKING:
 TPU_REPOSITORY = "vllm/vllm-tpu"
 #: A first run that ends within a working day; Flex-start allows 7 days.
 _RUN = "4h"
-#: Comment above the image, by the path of the key.
-_IMAGE_COMMENT = (
-    "The hosts reach nothing but Google: the image comes through a mirror of Docker Hub,",
-    "made once:",
-    "  gcloud artifacts repositories create dockerhub --repository-format=docker \\",
-    "    --mode=remote-repository --remote-docker-repo=docker-hub --location={region}",
-)
 
 
 def newest_image(images: Iterable[Image]) -> Image | None:
@@ -76,8 +70,19 @@ def comments(option: Option, stack: str) -> dict[str, tuple[str, ...]]:
     region = region_of(option.zones[0])
     return {
         "model.name": (f"Download it once, then: tpuflex weights push DIRECTORY --stack {stack}",),
-        "serving.image": tuple(line.format(region=region) for line in _IMAGE_COMMENT),
+        "serving.image": _image_comment(region),
     }
+
+
+def _image_comment(region: str) -> tuple[str, ...]:
+    command = str(create_mirror("dockerhub", upstream="docker-hub", location=region))
+    what, mode, how = command.partition("--mode=")
+    return (
+        "The hosts reach nothing but Google: the image comes through a mirror of Docker Hub,",
+        "made once:",
+        f"  {what}\\",
+        f"    {mode}{how}",
+    )
 
 
 def heading(option: Option, stack: str) -> list[str]:

@@ -10,6 +10,7 @@ from tpuflex.catalog.catalog import Catalog
 from tpuflex.catalog.rows import Image
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import NotFoundError
+from tpuflex.gcloud_commands import create_mirror
 
 #: Docker Hub's name of vLLM for TPU.
 _REPOSITORY = "vllm/vllm-tpu"
@@ -112,8 +113,7 @@ def _age(image: Image) -> str:
 
 def mirror_command(project: str, zone: str) -> str:
     """The command that makes the mirror of Docker Hub, once for each project and region."""
-    return (
-        f"gcloud artifacts repositories create {MIRROR_REPOSITORY} --repository-format=docker"
-        f" --mode=remote-repository --remote-docker-repo=docker-hub"
-        f" --location={region_of(zone)} --project={project}"
+    region = region_of(zone)
+    return str(
+        create_mirror(MIRROR_REPOSITORY, upstream="docker-hub", location=region, project=project)
     )

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from tpuflex.catalog.flags import vllm_interface
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.errors import Finding
+from tpuflex.gcloud_commands import create_mirror
 from tpuflex.settings.image import in_google_registry, on_docker_hub, registry_project
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft
 from tpuflex.settings.serving import ServingSettings
@@ -79,8 +80,8 @@ def _remedy(draft: Draft, image: str) -> str:
     if name is None:
         host, _, name = repository.partition("/")
         mirror, upstream = "mirror", f"https://{host}"
+    command = create_mirror(mirror, upstream=upstream, location=region, project=project)
     return (
-        f"Make a repository that mirrors it, `gcloud artifacts repositories create {mirror} "
-        f"--repository-format=docker --mode=remote-repository --remote-docker-repo={upstream} "
-        f"--location={region} --project={project}`, and write {place}/{mirror}/{name}@{digest}"
+        f"Make a repository that mirrors it, `{command}`, "
+        f"and write {place}/{mirror}/{name}@{digest}"
     )

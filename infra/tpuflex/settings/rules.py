@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
+from tpuflex.gcloud_commands import show_project
 from tpuflex.request import limits
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft, SliceSettings, StackSettings
@@ -37,7 +38,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         yield Finding(
             "tpuflex:project",
             f"{PLACEHOLDER_PROJECT} is a placeholder",
-            "Write your Google Cloud project id (`gcloud config get-value project` shows it).",
+            f"Write your Google Cloud project id (`{show_project()}` shows it).",
         )
     if draft.slice is not None:
         yield from _zones(draft.slice)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tpuflex import gcloud_commands
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.cli.output import for_stack
 from tpuflex.errors import NotFoundError
@@ -73,11 +74,13 @@ def reach(cloud: Cloud, status: SliceStatus) -> str:
     if cloud.stack.embedded:
         return for_stack(ready, cloud.stack.name)
     port = cloud.stack.settings.serving.port
+    command = gcloud_commands.tunnel(
+        status.node, local_port=port, address=status.address, port=port
+    )
     text = (
         f"{ready} The endpoint has a private address: add your range to "
         "tpuflex:network.allowed_cidrs, or open a tunnel and ask through it:\n"
-        f"  gcloud compute tpus tpu-vm ssh {status.node.rpartition('/')[2]} --zone {status.zone} "
-        f"--tunnel-through-iap -- -N -L {port}:{status.address}:{port}\n"
+        f"  {command}\n  {command.hint}\n"
         f"  tpuflex ask --endpoint {cloud.stack.settings.url('127.0.0.1')} …"
     )
     return for_stack(text, cloud.stack.name)

@@ -17,6 +17,7 @@ from tpuflex.cli.steps.new_stack import NewStack, new_stack
 from tpuflex.cli.steps.questions import Questions
 from tpuflex.cli.steps.wanted import StackOptions
 from tpuflex.errors import Finding, SettingsError
+from tpuflex.gcloud_commands import log_in
 from tpuflex.project import DEFAULT_STACK, PULUMI_FILE, STACK_VARIABLE, open_project, project_root
 from tpuflex.scaffold.google_stack import MIRROR_REPOSITORY, mirror_command
 from tpuflex.scaffold.project_files import (
@@ -242,7 +243,7 @@ def _next(place: Place, name: str, settings: StackSettings) -> Iterator[str]:
         if missing_packages():
             yield "pip install 'tpuflex[embedded]'"
     else:
-        yield "gcloud auth application-default login"
+        yield str(log_in())
         if f"/{MIRROR_REPOSITORY}/" in settings.serving.image:
             yield mirror_command(settings.project, settings.slice.zones[0])
     weights = settings.model.weights.source

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from tpuflex import gcloud_commands
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
@@ -124,13 +126,16 @@ def require_active(status: SliceStatus) -> None:
 
 def host_log(cloud: Cloud, status: SliceStatus) -> str:
     """Where to read the host's log: a file, or the command that shows it."""
-    node = status.node.rpartition("/")[2]
     if cloud.stack.embedded:
-        return str(cloud.stack.project.home / "emulator" / "hosts" / node / "serial.log")
-    return (
-        f"gcloud compute tpus tpu-vm ssh {node} --zone {status.zone} --tunnel-through-iap "
-        "--command 'sudo tail -50 /var/log/tpuflex/startup.log'"
-    )
+        return str(emulated_log(cloud, status.node))
+    command = gcloud_commands.host_log(status.node, lines=50)
+    return for_stack(f"`tpuflex logs`, or {command} {command.hint}", cloud.stack.name)
+
+
+def emulated_log(cloud: Cloud, node: str) -> Path:
+    """The serial log of the first emulated host of ``node`` (full name)."""
+    name = node.rpartition("/")[2]
+    return cloud.stack.project.home / "emulator" / "hosts" / name / "serial.log"
 
 
 def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: SliceStatus) -> None:

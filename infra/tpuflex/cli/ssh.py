@@ -1,0 +1,24 @@
+"""`tpuflex ssh`: a shell on the stack's host."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import pass_invocation, stack_name
+
+
+@click.command()
+@stack_name
+@pass_invocation
+def ssh(invocation: Invocation) -> None:
+    """Open a shell on the stack's host, through IAP.
+
+    Runs gcloud, which needs its component alpha; its exit code is passed on. A stack on the
+    embedded cloud has no host to log in to. Exit code 4: there is no host.
+    """
+    from tpuflex.cli.cloud import connect_running
+    from tpuflex.cli.steps.way_in import run_ssh
+
+    stack = invocation.open_stack(deploying=False)
+    run_ssh(invocation, connect_running(invocation, stack))

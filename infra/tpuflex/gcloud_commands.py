@@ -1,0 +1,114 @@
+"""Every gcloud command that tpuflex prints or runs.
+
+The hosts have no external address, so the way in is IAP. Only gcloud's alpha track has
+``--tunnel-through-iap`` for TPU VMs: in gcloud's own source (528, 2025-06-20,
+``surface/compute/tpus/tpu_vm/ssh.py``) the class of the GA track says ``_ENABLE_IAP = False``, and
+beta has no such command. tests/unit/test_gcloud_commands.py has gcloud's own parser read them all.
+Reference: https://cloud.google.com/sdk/gcloud/reference/alpha/compute/tpus/tpu-vm/ssh
+"""
+
+from __future__ import annotations
+
+import shlex
+from dataclasses import dataclass
+
+#: Where the startup script of a host writes, in the host's file system.
+HOST_LOG = "/var/log/tpuflex/startup.log"
+
+
+@dataclass(frozen=True, slots=True)
+class GcloudCommand:
+    """A gcloud command.
+
+    Attributes:
+        words: its words, ``gcloud`` the first.
+    """
+
+    words: tuple[str, ...]
+
+    def __str__(self) -> str:
+        """The command as it is typed in a shell."""
+        return shlex.join(self.words)
+
+    @property
+    def component(self) -> str:
+        """Component that gcloud needs for it, or empty where its core has the command."""
+        return "alpha" if self.words[1] == "alpha" else ""
+
+    @property
+    def hint(self) -> str:
+        """What a user has to know beside the command; empty where there is nothing."""
+        return f"(needs gcloud's component: {install(self.component)})" if self.component else ""
+
+
+def install(component: str) -> GcloudCommand:
+    """Install a component of gcloud."""
+    return GcloudCommand(("gcloud", "components", "install", component))
+
+
+def log_in() -> GcloudCommand:
+    """Make the credentials that Google's libraries find by themselves (ADC)."""
+    return GcloudCommand(("gcloud", "auth", "application-default", "login"))
+
+
+def show_project() -> GcloudCommand:
+    """Show the project that gcloud uses."""
+    return GcloudCommand(("gcloud", "config", "get-value", "project"))
+
+
+def create_mirror(
+    repository: str, *, upstream: str, location: str, project: str = ""
+) -> GcloudCommand:
+    """Make a repository of Artifact Registry that mirrors another registry.
+
+    Args:
+        repository: its id.
+        upstream: ``docker-hub``, or the URL of another registry.
+        location: its region.
+        project: its project; that of gcloud's configuration by default.
+
+    Source: https://cloud.google.com/artifact-registry/docs/repositories/remote-repo
+    """
+    return GcloudCommand(
+        (
+            *("gcloud", "artifacts", "repositories", "create", repository),
+            "--repository-format=docker",
+            "--mode=remote-repository",
+            f"--remote-docker-repo={upstream}",
+            f"--location={location}",
+            *([f"--project={project}"] if project else []),
+        )
+    )
+
+
+def ssh(node: str) -> GcloudCommand:
+    """Open a shell on the first host of ``node`` (full resource name), through IAP.
+
+    Raises:
+        ValueError: ``node`` is no full resource name of a node.
+    """
+    match node.split("/"):
+        case ["projects", project, "locations", zone, "nodes", name] if name:
+            pass
+        case _:
+            raise ValueError(f"not the full name of a node: {node!r}")
+    return GcloudCommand(
+        (
+            *("gcloud", "alpha", "compute", "tpus", "tpu-vm", "ssh", name),
+            f"--zone={zone}",
+            f"--project={project}",
+            "--tunnel-through-iap",
+        )
+    )
+
+
+def tunnel(node: str, *, local_port: int, address: str, port: int) -> GcloudCommand:
+    """Forward ``local_port`` of this machine to ``port`` of the host of ``node`` at ``address``."""
+    forward = f"127.0.0.1:{local_port}:{address}:{port}"
+    return GcloudCommand((*ssh(node).words, "--", "-N", "-L", forward))
+
+
+def host_log(node: str, *, lines: int, follow: bool = False) -> GcloudCommand:
+    """Show the last ``lines`` of the log of the host of ``node``; ``follow``: and what comes."""
+    reader = f"sudo tail -n {lines}{' -F' if follow else ''} {HOST_LOG}"
+    return GcloudCommand((*ssh(node).words, "--command", reader))

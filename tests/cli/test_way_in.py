@@ -1,0 +1,179 @@
+"""`tpuflex logs`, `ssh` and `tunnel`: files of emulated hosts, gcloud for those on Google."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.test_shown import status
+from tests.cli.typing import NOON, TypeIn
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import OpenStack, open_stack
+from tpuflex.cli.steps import logs, way_in
+from tpuflex.cli.steps.logs import followed, run_logs
+from tpuflex.cli.steps.way_in import run_ssh, run_tunnel
+from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.project import open_project
+
+
+@pytest.fixture
+def invocation() -> Invocation:
+    return Invocation(environ={}, now=lambda: NOON)
+
+
+@pytest.fixture
+def embedded(project: Path) -> OpenStack:
+    return open_stack(open_project(project, {}), "dev")
+
+
+@pytest.fixture
+def google(embedded: OpenStack) -> OpenStack:
+    settings = embedded.settings.model_copy(update={"cloud": "google"})
+    return OpenStack(embedded.project, "tpu", embedded.file, settings)
+
+
+@pytest.fixture(autouse=True)
+def found(monkeypatch: pytest.MonkeyPatch) -> SliceStatus:
+    """The slice that the cloud has."""
+    found = status(address="10.0.0.2")
+    monkeypatch.setattr(logs, "host_status", lambda _cloud: found)
+    monkeypatch.setattr(way_in, "host_status", lambda _cloud: found)
+    return found
+
+
+def stand_in(directory: Path, components: str) -> dict[str, str]:
+    """An environment with a gcloud that repeats its words, then ends with 5."""
+    program = directory / "gcloud"
+    program.write_text(
+        f"#!{sys.executable}\nimport sys\n"
+        f"if sys.argv[1] == 'version':\n    print('{components}')\n    sys.exit()\n"
+        "print('\\x1b[2J' + ' '.join(sys.argv[1:]), flush=True)\nsys.exit(5)\n"
+    )
+    program.chmod(0o755)
+    return {"PATH": str(directory)}
+
+
+ALPHA = '{"alpha": "2025.06.20"}'
+SSH = "alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p --tunnel-through-iap"
+
+
+def test_the_log_of_an_emulated_host(
+    invocation: Invocation, embedded: OpenStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The end of the host's serial log, made printable."""
+    log = embedded.project.home / "emulator" / "hosts" / "n" / "serial.log"
+    log.parent.mkdir(parents=True)
+    log.write_text("one\ntwo\n\x1b[2Jthree\n")
+
+    run_logs(invocation, Cloud(embedded, {}), 2, follow=False)
+
+    shown = capsys.readouterr().out
+    assert shown.startswith("two\n")
+    assert shown.endswith("three\n")
+    assert "\x1b" not in shown
+
+
+def test_no_log_yet(invocation: Invocation, embedded: OpenStack) -> None:
+    """A host that has written nothing is an error with the path."""
+    with pytest.raises(NotFoundError, match=r"no log yet: .*serial\.log"):
+        run_logs(invocation, Cloud(embedded, {}), 2, follow=False)
+
+
+def test_following_gives_whole_lines(tmp_path: Path) -> None:
+    """A line that is only begun is shown when its end is written."""
+    log = tmp_path / "serial.log"
+    log.write_text("one\ntw")
+    written = ["o\nthree\n"]
+
+    def pause() -> None:
+        with log.open("a") as end:
+            end.write(written.pop())
+
+    with log.open() as file:
+        lines = followed(file, pause)
+        assert [next(lines), next(lines), next(lines)] == ["one", "two", "three"]
+    assert written == []
+
+
+def test_the_log_of_a_host_on_google(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """B1: gcloud reads it through IAP; what comes is made printable, its exit code passed on."""
+    cloud = Cloud(google, stand_in(tmp_path, ALPHA))
+
+    with pytest.raises(SystemExit) as ended:
+        run_logs(invocation, cloud, 9, follow=True)
+
+    shown = capsys.readouterr().out
+    assert ended.value.code == 5
+    assert f"{SSH} --command sudo tail -n 9 -F /var/log/tpuflex/startup.log\n" in shown
+    assert "\x1b" not in shown
+
+
+def test_ssh_and_tunnel_on_google(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """B1: both run gcloud's alpha command through IAP and pass its exit code on."""
+    cloud = Cloud(google, stand_in(tmp_path, ALPHA))
+
+    with pytest.raises(SystemExit) as shell:
+        run_ssh(invocation, cloud)
+    with pytest.raises(SystemExit) as forward:
+        run_tunnel(invocation, cloud, 9000)
+
+    shown = capfd.readouterr()
+    assert (shell.value.code, forward.value.code) == (5, 5)
+    assert f"{SSH}\n" in shown.out
+    assert f"{SSH} -- -N -L 127.0.0.1:9000:10.0.0.2:8000\n" in shown.out
+    assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:9000/v1 …\n" in shown.err
+
+
+@pytest.mark.parametrize(
+    ("components", "message", "hint"),
+    [
+        (None, "gcloud is not on PATH", "cloud.google.com/sdk/docs/install"),
+        ("{}", "lacks the component alpha", "gcloud components install alpha"),
+        ("no JSON", "does not work", "gcloud version"),
+    ],
+)
+def test_gcloud_that_cannot(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    components: str | None,
+    message: str,
+    hint: str,
+) -> None:
+    """B1: a gcloud that is missing, broken or without alpha is an error with the remedy."""
+    environ = {"PATH": ""} if components is None else stand_in(tmp_path, components)
+
+    with pytest.raises(TpuflexError, match=message) as raised:
+        run_ssh(invocation, Cloud(google, environ))
+
+    assert hint in raised.value.hint
+
+
+def test_emulated_hosts_need_no_way_in(invocation: Invocation, embedded: OpenStack) -> None:
+    """On the embedded cloud, ssh and tunnel say why they are not needed."""
+    with pytest.raises(ConflictError, match="nothing to log in to"):
+        run_ssh(invocation, Cloud(embedded, {}))
+    with pytest.raises(ConflictError, match="needs no tunnel"):
+        run_tunnel(invocation, Cloud(embedded, {}), None)
+
+
+def test_one_document(type_in: TypeIn) -> None:
+    """A log that goes on cannot be one JSON document: refused, not ignored."""
+    typed = type_in("logs", "--follow", "--json")
+
+    assert typed.code == 2
+    assert "--follow" in typed.err
