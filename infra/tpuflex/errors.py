@@ -181,13 +181,17 @@ class EngineError(TpuflexError):
 
     Attributes:
         locked: whether the reason is that another operation holds the stack's lock.
+        stale: whether the reason is that the state has a resource that is gone.
     """
 
     exit_code = 8
 
-    def __init__(self, message: str, *, hint: str = "", locked: bool = False) -> None:
+    def __init__(
+        self, message: str, *, hint: str = "", locked: bool = False, stale: bool = False
+    ) -> None:
         super().__init__(message, hint=hint)
         self.locked = locked
+        self.stale = stale
 
 
 class EmulatorError(TpuflexError):

@@ -66,6 +66,7 @@ class Collection:
         steps: the requests of an update, in order.
         adopts: the flag that lets create adopt an existing resource; may be empty.
         guard: refuses or prepares a delete before it is sent.
+        must_exist: a delete of what is gone fails, as in the published plugin.
     """
 
     path: str
@@ -77,6 +78,7 @@ class Collection:
     steps: tuple[Step, ...] = (Step(),)
     adopts: str = ""
     guard: Callable[[Made, CloudCall], None] | None = None
+    must_exist: bool = False
 
     def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
         """Create the resource and read it back."""
@@ -119,9 +121,16 @@ class Collection:
         return state_of(row, made.id, known, resource)
 
     def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
-        """Delete the resource, unless it is gone already."""
+        """Delete the resource, unless it is gone already.
+
+        Raises:
+            ApiError: the cloud refuses; or it is gone, and ``must_exist``.
+        """
         if self.guard is not None:
             self.guard(made, call)
+        if self.must_exist:
+            self.wait(call, call.request("DELETE", self._path(row, made)), f"Deleting {row.title}")
+            return
         answer = unless_gone(
             f"Error deleting {row.title}", lambda: call.request("DELETE", self._path(row, made))
         )

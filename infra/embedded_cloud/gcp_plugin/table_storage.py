@@ -190,6 +190,8 @@ BUCKET = ResourceType(
         item="/storage/v1/b/{name}",
         query={"project": "{project}"},
         guard=_empty_first,
+        # resourceStorageBucketDelete has no case for 404.
+        must_exist=True,
     ),
     autonamed="name",
     maps=(ManagedMap("labels", "effectiveLabels", "pulumiLabels", removes_by_null=True),),

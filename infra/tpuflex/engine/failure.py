@@ -68,6 +68,9 @@ _WRAPPER = re.compile(r"^(?:\d+ errors? occurred:\s*\*\s*)+")
 #: What a Terraform-based plugin adds where it logs an error that it reports as well, without them
 #: (pulumi-terraform-bridge, ``pkg/tfshim/sdk-v2/provider2.go``).
 _LOGGED = re.compile(r"^\S+\.go:\d+: sdk\.\w+: |: provider=[\w-]+@\S+$")
+#: Google's words for a delete of what is gone: pulumi-gcp fails on it for a bucket
+#: (terraform-provider-google, ``resource_storage_bucket.go``, ``resourceStorageBucketDelete``).
+_GONE = re.compile(r"googleapi: Error 404: ")
 #: Google's words for a name that is taken, from pulumi-gcp: mostly by an earlier run whose create
 #: was answered too late for the state.
 _EXISTS = re.compile(r"Error 409: (?:.*already ?exists|.*you already own it)", re.IGNORECASE)
@@ -172,7 +175,8 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
             text, hint="Run `tpuflex down` again: it goes on where this one stopped."
         )
     if code is None:
-        return EngineError(text, hint=hint or _advice(operation, text))
+        stale = operation == "destroy" and _GONE.search(text) is not None
+        return EngineError(text, hint=hint or _advice(operation, text), stale=stale)
     outcome = OUTCOMES[code]
     advice = _again(operation) if outcome.hint is None else outcome.hint
     return outcome.error(text, hint=hint or advice)
@@ -184,6 +188,8 @@ def _advice(operation: str, text: str) -> str:
         return "Set PULUMI_CONFIG_PASSPHRASE."
     if _EXISTS.search(text):
         return "If an earlier run made it, `tpuflex recover` adds it to the state."
+    if operation == "destroy" and _GONE.search(text):
+        return "It is gone, but the state has it: run `tpuflex recover`, then `tpuflex down` again."
     return _again(operation)
 
 

@@ -115,6 +115,16 @@ def test_a_bucket_with_objects_is_kept_unless_destroy_is_forced(calls: Calls, ur
     assert rest("GET", f"{url}/storage/v1/b/{held.id}").status_code == 404
 
 
+def test_a_bucket_that_is_gone_cannot_be_deleted(calls: Calls, url: str) -> None:
+    """D3: the published plugin fails with Google's 404, and a refresh drops the bucket."""
+    held = make(calls, "Bucket")
+    rest("DELETE", f"{url}/storage/v1/b/{held.id}").raise_for_status()
+    with pytest.raises(grpc.RpcError) as caught:
+        calls.delete(held)
+    assert refusal(caught.value).startswith("googleapi: Error 404: ")
+    assert calls.read(held) is None
+
+
 def test_deletion_policies_are_honoured(calls: Calls, url: str) -> None:
     """PREVENT refuses a delete; ABANDON leaves the resource in the cloud."""
     protected = calls.create("Network", CUSTOM | {"name": "keep", "deletionPolicy": "PREVENT"})

@@ -100,7 +100,15 @@ def _destroyed(
     """
     protected = any(each.keeper is Keeper.PROTECT for each in not_deleted)
     try:
-        stack_run.destroy(plan, keep_protected=protected)
+        try:
+            stack_run.destroy(plan, keep_protected=protected)
+        except EngineError as error:
+            if not error.stale:
+                raise
+            # pulumi-gcp does not take a bucket that is gone for deleted.
+            say(f"{error.message}\nIt is gone already: reading the state again.")
+            stack_run.refresh()
+            stack_run.destroy(plan, keep_protected=protected)
     except NotFoundError:
         say("Another `tpuflex down` has removed the stack in the meantime.")
         return False
