@@ -118,9 +118,11 @@ ROUTER_NAT = ResourceType(
         Property("udpIdleTimeoutSec", Number(), default=30),
     ),
     identity=Identity(
-        "projects/{project}/regions/{region}/routers/{router}/{name}",
+        # Not the form of other compute resources (resource_compute_router_nat.go, SetId); the
+        # other one is accepted, and was the stand-in's id before.
+        "{project}/{region}/{router}/{name}",
         (
-            "{project}/{region}/{router}/{name}",
+            "projects/{project}/regions/{region}/routers/{router}/{name}",
             "{region}/{router}/{name}",
             "{router}/{name}",
         ),
