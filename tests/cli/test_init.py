@@ -312,6 +312,23 @@ class TestFrom:
             assert f"# Refused: {each['key']}" in head
             assert f"Refused: {each['key']}" in typed.err
 
+    @pytest.mark.parametrize("cloud", ["google", "embedded"])
+    def test_a_model_that_cannot_be_read(self, project: Path, type_in: TypeIn, cloud: str) -> None:
+        """No other model takes the place of one that was refused, not even with --yes."""
+        before = files(project)
+        source = project.parent / "values.yaml"
+        source.write_text("image: {command: vllm serve google/gemma-4-31B-it}\n")
+
+        typed = type_in(
+            *("init", "--cloud", cloud, "--project", "acme-serving", "--yes"),
+            *("--from", str(source)),
+        )
+
+        assert typed.code == 5
+        assert "names no model that tpuflex could read" in typed.err
+        assert "image.command: is not a list of words" in typed.err
+        assert files(project) == before
+
     def test_without_consent(self, project: Path, type_in: TypeIn) -> None:
         """Keys that cannot be honoured are not dropped silently: nothing is written."""
         before = files(project)

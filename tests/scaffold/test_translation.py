@@ -17,6 +17,7 @@ from tpuflex.scaffold.serve_command import translated_command
 from tpuflex.scaffold.translation import Translation
 
 FOREIGN = Path(__file__).parent / "foreign"
+AB = {"model.name": "a/b"}
 
 
 def shown(found: Translation) -> str:
@@ -108,6 +109,32 @@ def test_values_decide(tmp_path: Path, key: str, value: object, said: str) -> No
             "vllm serve a/b --max-num-queued-reqs 64",
             {"model.name": "a/b", "serving.extra_args": ["--max-num-queued-reqs", "64"]},
         ),
+        ("vllm serve a/b --max-model-len 8k", {**AB, "serving.flags.max_model_len": 8000}),
+        ("vllm serve a/b --max-model-len=32K", {**AB, "serving.flags.max_model_len": 32768}),
+        (
+            "vllm serve a/b --max-num-batched-tokens 2.5k",
+            {**AB, "serving.flags.max_num_batched_tokens": 2500},
+        ),
+        (
+            "A=x B=y vllm serve a/b",
+            {"serving.env.A": "x", "serving.env.B": "y", **AB},
+        ),
+        (
+            "python3 -m vllm.entrypoints.openai.api_server --model a/b --dtype auto",
+            {**AB, "serving.flags.dtype": "auto"},
+        ),
+        (
+            "vllm serve a/b --limit-mm-per-prompt.image 2 --limit-mm-per-prompt.audio=0",
+            {**AB, "serving.flags.limit_mm_per_prompt": {"image": 2, "audio": 0}},
+        ),
+        (
+            "vllm serve a/b --show-hidden-metrics-for-version 0.30",
+            {**AB, "serving.extra_args": ["--show-hidden-metrics-for-version", "0.30"]},
+        ),
+        (
+            "docker run --rm img@sha256:00 --model a/b --max-num-seqs 8",
+            {"serving.image": "img@sha256:00", **AB, "serving.flags.max_num_seqs": 8},
+        ),
         (
             "docker run -it --rm -e A=1 -e B='x y' --shm-size=8g img@sha256:00 serve a/b",
             {
@@ -140,6 +167,53 @@ def test_what_is_no_command(command: str, problem: str) -> None:
     """It is refused as a whole, and says why: guessing would lose a word."""
     with pytest.raises(SettingsError, match=problem):
         translated_command(command)
+
+
+@pytest.mark.parametrize(
+    ("command", "key", "reason"),
+    [
+        ("vllm serve a/b --max-model-len auto", "--max-model-len", "memory is planned before"),
+        ("vllm serve a/b -O3", "-O", "which a TPU does not use"),
+        ("vllm serve a/b --served-model-name x y", "--served-model-name", "under its own name"),
+        ("vllm serve a/b -cc.mode=3", "--compilation-config", "may name Python classes"),
+    ],
+)
+def test_what_cannot_be_mapped(tmp_path: Path, command: str, key: str, reason: str) -> None:
+    """A spelling of vLLM's that no stack can have is refused by name, with its own reason."""
+    found = translated_file(file_with(tmp_path, command))
+
+    assert [each.key for each in found.refused] == [key]
+    assert reason in str(found.refused[0])
+    assert found.settings == AB
+
+
+def test_a_limit_of_the_model(tmp_path: Path) -> None:
+    """Audio is refused for a model without an audio tower, and images are kept."""
+    command = (
+        """vllm serve google/gemma-4-31B-it --limit-mm-per-prompt '{"image": 4, "audio": 1}'"""
+    )
+    found = translated_file(file_with(tmp_path, command))
+
+    assert found.settings["serving.flags.limit_mm_per_prompt"] == {"image": 4}
+    assert [each.key for each in found.refused] == ["--limit-mm-per-prompt audio"]
+    other = translated_file(file_with(tmp_path, command), model="google/gemma-4-E4B-it")
+    assert not other.refused
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        'image: {command: ["vllm", "serve", "a/b", "--max-num-seqs", "8"]}',
+        'command: ["vllm", "serve", "a/b"]\nargs: ["--max-num-seqs", "8"]',
+        'args: ["--model", "a/b", "--max-num-seqs", "8"]',
+    ],
+)
+def test_commands_of_a_container(tmp_path: Path, text: str) -> None:
+    """The command may stand at the image, in two parts, or be flags alone."""
+    found = translated_file(file_with(tmp_path, text))
+
+    assert found.settings == {**AB, "serving.flags.max_num_seqs": 8}
+    assert not found.refused
 
 
 def test_secrets_are_refused_and_not_repeated(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import yaml
 
+from tpuflex.catalog.flags import flag_rules
 from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.scaffold import helm_values, inference_template
 from tpuflex.scaffold.sections import put
@@ -31,8 +32,12 @@ _NEUTRAL: Mapping[str, object] = {
 _JUDGED = ("serving.flags.", "serving.env.")
 
 
-def translated_file(path: Path) -> Translation:
+def translated_file(path: Path, *, model: str | None = None) -> Translation:
     """What the file at ``path`` says, in settings of ours.
+
+    Args:
+        path: the file.
+        model: what will be served instead of the file's model.
 
     Raises:
         NotFoundError: there is no such file.
@@ -51,6 +56,7 @@ def translated_file(path: Path) -> Translation:
     found = _translated(source, text)
     if not (found.origins or found.as_is or found.refused):
         raise _unreadable(source, "says nothing")
+    _refuse_members(found, model or str(found.settings.get("model.name", "")))
     _refuse_impossible(found)
     return found
 
@@ -69,9 +75,28 @@ def _translated(source: str, text: str) -> Translation:
         return translated_command(text)
     if isinstance(value, dict) and isinstance(value.get("inference"), dict):
         return translated(value, inference_template.RULES)
-    if isinstance(value, dict) and value.keys() & {"args", "image", "replicaCount"}:
+    if isinstance(value, dict) and value.keys() & {"args", "command", "image", "replicaCount"}:
         return helm_values.translated_values(value)
     raise _unreadable(source, "is of no format that tpuflex reads")
+
+
+def _refuse_members(found: Translation, model: str) -> None:
+    """Refuse members of flags that ``model`` cannot have, and keep the others."""
+    for key, value in list(found.settings.items()):
+        flag = key.removeprefix("serving.flags.")
+        if flag == key or not isinstance(value, Mapping):
+            continue
+        kept = dict(value)
+        for member, content in value.items():
+            for rule in flag_rules().values:
+                if rule.refused and rule.holds({flag: {member: content}}, "google", model):
+                    kept.pop(member, None)
+                    name = f"{found.origins[key]} {member}"
+                    found.refused.append(Finding(name, rule.refused, rule.remedy))
+        if kept:
+            found.settings[key] = kept
+        elif value:
+            del found.settings[key], found.origins[key]
 
 
 def _refuse_impossible(found: Translation) -> None:

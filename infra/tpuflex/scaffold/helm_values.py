@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from tpuflex.scaffold.serve_command import add_serve_command
+from tpuflex.scaffold.serve_command import add_container_command
 from tpuflex.scaffold.translation import (
     AsIs,
     Refused,
@@ -19,6 +19,7 @@ from tpuflex.scaffold.translation import (
 )
 
 ARGUMENTS = "args"
+COMMAND = "command"
 
 _ONE = "a stack is one server"
 _MORE = "Make a stack for each, with a load balancer in front."
@@ -82,12 +83,25 @@ RULES: Mapping[str, Rule] = {
 
 
 def translated_values(document: Mapping[str, object]) -> Translation:
-    """What the values say, ``args`` among them."""
-    found = translated({key: value for key, value in document.items() if key != ARGUMENTS}, RULES)
-    if ARGUMENTS in document:
-        arguments = document[ARGUMENTS]
-        if isinstance(arguments, list) and all(isinstance(word, str) for word in arguments):
-            add_serve_command(found, [str(word) for word in arguments], f"{ARGUMENTS}: ")
+    """What the values say, the container's command and arguments among them."""
+    image = document.get("image")
+    image = dict(image) if isinstance(image, Mapping) else image
+    rest = {key: value for key, value in document.items() if key not in (ARGUMENTS, COMMAND)}
+    words: dict[str, object] = {}
+    if isinstance(image, dict):
+        rest["image"] = image
+        if COMMAND in image:
+            words[f"image.{COMMAND}"] = image.pop(COMMAND)
+            if not image:
+                del rest["image"]
+    words |= {key: document[key] for key in (COMMAND, ARGUMENTS) if key in document}
+    found = translated(rest, RULES)
+    command: list[str] = []
+    for key, value in words.items():
+        if isinstance(value, list) and all(isinstance(word, str) for word in value):
+            command += map(str, value)
         else:
-            found.add(ARGUMENTS, Refused("is not a list of words", "Write each word in quotes."))
+            found.add(key, Refused("is not a list of words", "Write each word in quotes."))
+    if command:
+        add_container_command(found, command, f"{next(reversed(words))}: ")
     return found

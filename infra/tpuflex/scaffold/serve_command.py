@@ -2,20 +2,37 @@
 
 from __future__ import annotations
 
-import json
 import re
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from decimal import Decimal
 
 import yaml
 
+from tpuflex.catalog.flags import known_flags, plain_name
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, refused
 from tpuflex.settings.extra_args import extra_args_findings
 from tpuflex.settings.serving import ServingFlags
 
 #: vLLM's short options (vllm/engine/arg_utils.py of 0.32.0).
-_SHORT = {"-tp": "tensor_parallel_size", "-q": "quantization", "-pp": "pipeline_parallel_size"}
+_SHORT = {
+    "-tp": "tensor_parallel_size",
+    "-q": "quantization",
+    "-pp": "pipeline_parallel_size",
+    "-dp": "data_parallel_size",
+    "-ep": "enable_expert_parallel",
+    "-cc": "compilation_config",
+    "-O": "optimization_level",
+}
+#: Numbers that vLLM's parser reads with a suffix (`human_readable_int`): the small ones
+#: powers of 1,000, the capital ones powers of 1,024.
+_LARGE = ("max_model_len", "max_num_batched_tokens")
+_LARGE_NUMBER = re.compile(r"(\d{1,15}(?:\.\d{1,15})?)([kmgt])|(\d{1,15})([KMGT])")
+_THOUSANDS = "kmgt"
+#: The module that `vllm serve` stands for, as older commands start it.
+_MODULE = "vllm.entrypoints.openai.api_server"
+_ASSIGNMENT = re.compile(r"([A-Za-z_][A-Za-z0-9_]*)=(.*)", re.DOTALL)
 #: Flags that are no flags of a stack file.
 _OWN_FLAGS: Mapping[str, Rule] = {
     "model": lambda value: Sets("model.name", value),
@@ -44,6 +61,7 @@ _NUMBERED = re.compile(r"^\s*\d+\s{1,3}(?=\S)|^\s*\d+\s+")
 #: What a shell would run to fill in a value: one word, whatever is in it.
 _SUBSTITUTION = re.compile(r"\$\([^()]*\)|`[^`]*`")
 _FILLED_IN = "$(…)"
+_FLAG = re.compile(r"--?[A-Za-z]")
 _STEP = re.compile(r"\s(?:&&|;)\s")
 
 
@@ -57,26 +75,52 @@ def translated_command(text: str) -> Translation:
     words = _words(_one_line(text))
     if words[:1] == ["sudo"]:
         words = words[1:]
-    if words[:2] == ["docker", "run"]:
+    contained = words[:2] == ["docker", "run"]
+    if contained:
         words = _docker_run(found, words[2:])
     if len(words) == 3 and words[0].rpartition("/")[2] in ("bash", "sh") and words[1] == "-c":
         words = _last_step(found, words[2])
-    add_serve_command(found, words, "")
+        contained = False
+    if contained:
+        add_container_command(found, words, "")
+    else:
+        add_serve_command(found, words, "")
     return found
 
 
 def is_command(text: str) -> bool:
     """Whether ``text`` looks like a command that starts vLLM."""
-    return re.search(r"\bvllm\s+serve\b|\bdocker\s+run\b", text) is not None
+    pattern = rf"\bvllm\s+serve\b|\bdocker\s+run\b|-m\s+{re.escape(_MODULE)}\b"
+    return re.search(pattern, text) is not None
+
+
+def add_container_command(found: Translation, words: Sequence[str], prefix: str) -> None:
+    """Take in a container's command, which may be flags alone: its image then starts vLLM.
+
+    Raises:
+        SettingsError: it is no such command.
+    """
+    alone = bool(words) and words[0].startswith("-")
+    add_serve_command(found, ["serve", *words] if alone else words, prefix)
 
 
 def add_serve_command(found: Translation, words: Sequence[str], prefix: str) -> None:
-    """Take in ``vllm serve MODEL --flag …``; ``vllm`` may be missing.
+    """Take in ``vllm serve MODEL --flag …``; ``vllm`` may be missing, variables may stand before
+    it, and the older ``python3 -m vllm.entrypoints.openai.api_server`` is the same.
 
     Raises:
         SettingsError: it is not such a command.
     """
-    rest = list(words[1:] if words[:1] == ["vllm"] else words)
+    rest = list(words)
+    while rest and (match := _ASSIGNMENT.fullmatch(rest[0])):
+        found.add(f"{prefix}{match[1]}", _variable(match[1], match[2]))
+        rest.pop(0)
+    if re.fullmatch(r"(.*/)?python3?(\.\d+)?", rest[0] if rest else "") and rest[1:3] == [
+        "-m",
+        _MODULE,
+    ]:
+        rest = ["serve", *rest[3:]]
+    rest = rest[1:] if rest[:1] == ["vllm"] else rest
     if rest[:1] != ["serve"]:
         shown = " ".join(words[:2]) or "nothing"
         raise _no_command(f"starts with {shown!r}, not with `vllm serve`")
@@ -84,42 +128,82 @@ def add_serve_command(found: Translation, words: Sequence[str], prefix: str) -> 
     if rest and not rest[0].startswith("-"):
         found.add(f"{prefix}MODEL", Sets("model.name", rest.pop(0)))
     further: list[str] = []
-    for flag, value in _flags(rest):
-        name = _SHORT.get(flag) or flag.lstrip("-").replace("-", "_")
-        rule = _OWN_FLAGS.get(name)
-        if rule is None and (words_of := _without_setting(name, value)):
+    members: dict[str, dict[str, object]] = {}
+    for flag, values in _flags(rest):
+        name = _name(flag)
+        name, _, member = name.partition(".")
+        if member:
+            members.setdefault(name, {})[member] = _value(name, values)
+        elif name not in _OWN_FLAGS and (words_of := _without_setting(name, values)):
             further += words_of
             found.as_is.append(Finding(f"{prefix}{flag}", "is passed on in serving.extra_args"))
         else:
-            found.add(f"{prefix}{flag}", rule(value) if rule is not None else _flag(name, value))
+            found.add(f"{prefix}{flag}", _outcome(name, values))
+    for name, table in members.items():
+        found.add(f"{prefix}--{name.replace('_', '-')}", _flag(name, table))
     if further:
         found.add(f"{prefix}further flags", Sets("serving.extra_args", further))
 
 
-def _without_setting(name: str, value: object) -> list[str]:
+def _name(flag: str) -> str:
+    """The setting's name of ``flag``; members of a document follow a dot."""
+    short, dot, member = flag.partition(".")
+    name = _SHORT.get(short) or short.lstrip("-").replace("-", "_")
+    return f"{name}{dot}{member}"
+
+
+def _outcome(name: str, values: Sequence[str]) -> Sets | AsIs | Refused:
+    value = _value(name, values)
+    if name in _OWN_FLAGS:
+        return _OWN_FLAGS[name](value)
+    if name == "max_model_len" and value in ("auto", -1):
+        return Refused(
+            "asks vLLM to choose the length when it starts, and memory is planned before",
+            "Write a number of tokens.",
+        )
+    return _flag(name, value)
+
+
+def _without_setting(name: str, values: Sequence[str]) -> list[str]:
     """The words of a flag that can be passed on as it is; none if it is a setting, or refused."""
-    if _flag(name, value).key.removeprefix("serving.flags.") in ServingFlags.model_fields:
+    if _flag(name, True).key.removeprefix("serving.flags.") in ServingFlags.model_fields:
         return []
-    words = [f"--{name.replace('_', '-')}"]
-    if value is not True:
-        words.append(value if isinstance(value, str) else json.dumps(value))
+    words = [f"--{name.replace('_', '-')}", *values]
     return [] if any(extra_args_findings(words)) else words
 
 
-def _flags(words: Sequence[str]) -> Iterator[tuple[str, object]]:
-    """Each flag with its value: the next word, what follows `=`, or True."""
+def _flags(words: Sequence[str]) -> Iterator[tuple[str, list[str]]]:
+    """Each flag with its values: what follows `=`, or the next word, or several where vLLM's
+    parser takes several."""
     rest = list(words)
     while rest:
         word = rest.pop(0)
         if not word.startswith("-"):
             raise _no_command(f"has the word {word[:40]!r} where a flag is expected")
+        if level := re.fullmatch(r"-O=?(\d+)", word):
+            yield "-O", [level[1]]
+            continue
         flag, equals, value = word.partition("=")
-        if equals:
-            yield flag, _value(value)
-        elif rest and not re.match(r"--?[A-Za-z]", rest[0]):
-            yield flag, _value(rest.pop(0))
-        else:
-            yield flag, True
+        known = known_flags().get(plain_name(f"--{_name(flag)}"))
+        most = len(rest) if known is not None and known.values == "many" else 1
+        values = [value] if equals else []
+        while not equals and rest and len(values) < most and not _FLAG.match(rest[0]):
+            values.append(rest.pop(0))
+        yield flag, values
+
+
+def _value(name: str, words: Sequence[str]) -> object:
+    """The number, object or text that the words after a flag are; True if there are none."""
+    if not words:
+        return True
+    if len(words) > 1:
+        return list(words)
+    match = _LARGE_NUMBER.fullmatch(words[0]) if name in _LARGE else None
+    if match is None:
+        return _plain_value(words[0])
+    if match[2]:
+        return int(Decimal(match[1]) * 1000 ** (_THOUSANDS.index(match[2]) + 1))
+    return int(match[3]) * 1024 ** (_THOUSANDS.index(match[4].lower()) + 1)
 
 
 def _flag(name: str, value: object) -> Sets:
@@ -129,7 +213,7 @@ def _flag(name: str, value: object) -> Sets:
     return Sets(f"serving.flags.{name}", value)
 
 
-def _value(text: str) -> object:
+def _plain_value(text: str) -> object:
     """``text`` as the number, object or text that it is."""
     try:
         value = yaml.safe_load(text) if len(text) < 4096 else text

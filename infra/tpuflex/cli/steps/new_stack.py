@@ -143,7 +143,8 @@ def _from_template(options: StackOptions, shipped: ShippedStack, questions: Ques
 def _from_file(
     options: StackOptions, source: Path, cloud: str, catalog: Catalog, questions: Questions
 ) -> NewStack:
-    found = translated_file(source)
+    found = translated_file(source, model=options.model)
+    _require_model(options, source, found)
     if cloud == "embedded":
         sections = shipped_stack(EMBEDDED).sections
         sections["serving"].pop("flags", None)
@@ -160,6 +161,20 @@ def _from_file(
     stack = NewStack(sections, heading, proposed_name=name, translation=found)
     _apply_options(stack, options)
     return stack
+
+
+def _require_model(options: StackOptions, source: Path, found: Translation) -> None:
+    """Refuse a file that names no model which can be read: no other takes its place.
+
+    Raises:
+        SettingsError: nothing names the model.
+    """
+    changed = any(change.startswith("model.name=") for change in options.changes)
+    if options.model or changed or text_at(found.settings, "model.name"):
+        return
+    problem = "names no model that tpuflex could read, and no other takes its place"
+    missing = Finding(source.name, problem, "Name it: --model NAME.")
+    raise SettingsError("The file of --from", (missing, *found.refused))
 
 
 def _on_google(options: StackOptions, catalog: Catalog, questions: Questions) -> NewStack:
