@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import socket
 from pathlib import Path
 
@@ -101,6 +102,30 @@ class TestStackFile:
 
         assert typed.code == code
         assert ("VLLM_SERVER_DEV_MODE" in typed.err) == (code == 5)
+
+    @pytest.mark.parametrize("catalog", ["prices: [", "models:\n- {name: a, nme: b}\n", None])
+    def test_a_broken_catalog_leaves_what_runs_within_reach(
+        self, project: Path, type_in: TypeIn, catalog: str | None
+    ) -> None:
+        """A catalog.yaml with wrong rows, or without the row of the chips that run, forbids `up`,
+        and nobody from looking at what runs."""
+        file = project / "stacks" / "Pulumi.dev.yaml"
+        if catalog is None:
+            file.write_text(
+                re.sub("accelerator_type: .*", "accelerator_type: v9x-4", file.read_text())
+            )
+        else:
+            (project / "catalog.yaml").write_text(catalog)
+        before, after = (
+            ("v9x-4", "") if catalog is None else ("catalog.yaml", "Warning: catalog.yaml")
+        )
+
+        up, status, memory = type_in("up", "--yes"), type_in("status"), type_in("memory")
+
+        assert (up.code, memory.code, status.code) == (5, 5, 9)
+        assert before in up.err
+        assert before in memory.err
+        assert after in status.err
 
     def test_all_findings_as_json(self, project: Path, type_in: TypeIn) -> None:
         """With --json the error is a document too."""

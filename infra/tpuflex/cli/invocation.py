@@ -95,8 +95,13 @@ class Invocation:
 
         return trusted_home(project_root(self.directory), self.environ)
 
-    def open_stack(self, *, deploying: bool = True) -> OpenStack:
+    def open_stack(self, *, deploying: bool = True, by_catalog: bool = False) -> OpenStack:
         """Read the stack file; commands that do not deploy it read one that cannot be deployed.
+
+        Args:
+            deploying: as for :func:`tpuflex.settings.load.load_stack_file`.
+            by_catalog: whether the command's answer comes from the catalog, so that a wrong row
+                is an error all the same.
 
         Raises:
             NotFoundError: no project, or no such stack.
@@ -104,4 +109,9 @@ class Invocation:
         """
         from tpuflex.cli.stack import open_stack
 
-        return open_stack(self.project, self.stack, deploying=deploying)
+        stack = open_stack(self.project, self.stack, deploying=deploying)
+        if by_catalog:
+            stack.check_catalog()
+        for finding in stack.set_aside:
+            self.output.progress(f"Warning: {finding}")
+        return stack

@@ -113,7 +113,7 @@ def planned(invocation: Invocation, choice: MemoryChoice) -> MemoryPlan | NotPla
     if choice.checkpoint is not None:
         checkpoint = checkpoint_of(invocation, choice.checkpoint)
     if choice.needs_stack:
-        server = Server.of_stack(invocation.open_stack(deploying=False).settings)
+        server = Server.of_stack(invocation.open_stack(deploying=False, by_catalog=True).settings)
     else:
         server = Server(_catalog(project_root(invocation.directory)))
     return plan_server(server.chosen(choice), checkpoint)

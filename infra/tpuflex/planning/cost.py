@@ -18,11 +18,11 @@ class RunCost:
     (https://cloud.google.com/dns/pricing, read 2026-09-20).
 
     Attributes:
-        chips: chips in the slice.
+        chips: chips in the slice; 0 when the accelerator type is not known.
         per_hour: US dollars per hour for all chips; None when the price is not known.
         maximum: US dollars for the whole run duration; None when the price is not known.
         price: the row that the numbers come from; None on the embedded cloud, which is free,
-            and in a region without a row.
+            in a region without a row, and for an unknown accelerator type.
     """
 
     chips: int
@@ -34,12 +34,12 @@ class RunCost:
 def run_cost(settings: StackSettings) -> RunCost:
     """The cost of the slice that ``settings`` describes, in its first zone.
 
-    Raises:
-        ValueError: the accelerator type is not in the catalog; the rules refuse that first.
+    The accelerator type of a stack that was deployed earlier may have left the catalog; then
+    nothing is known of its cost.
     """
     row = settings.catalog.accelerator(settings.slice.accelerator_type)
     if row is None:
-        raise ValueError(f"{settings.slice.accelerator_type!r} is not in the catalog")
+        return RunCost(0, None, None, None)
     if settings.cloud == "embedded":
         return RunCost(row.chips, Decimal("0.00"), Decimal("0.00"), None)
     found = settings.catalog.price(row.generation, settings.slice.region)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -39,11 +39,15 @@ from tpuflex.settings.read import (
     with_line,
 )
 from tpuflex.settings.rules import check_draft
+from tpuflex.settings.slice_fields import Lookup
 
 if TYPE_CHECKING:
     import pulumi
 
+    from tpuflex.settings.stack_yaml import Document
+
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
+_CATALOG_KEY = re.compile(rf"({re.escape(USER_FILE)}|{NAMESPACE}catalog)([:.\[]|$)")
 _SCALAR_KEYS = ("cloud", "project")
 
 
@@ -55,11 +59,14 @@ class LoadedStack:
         settings: its content, checked.
         stack: the stack's name, from the file's name.
         source: the file.
+        set_aside: what is wrong with the catalog's rows of one's own, of a file that is not to be
+            deployed: tpuflex's own rows stand in for the wrong ones.
     """
 
     settings: StackSettings
     stack: str
     source: Path
+    set_aside: tuple[Finding, ...] = ()
 
 
 def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
@@ -82,6 +89,8 @@ def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
         raise _no_such_stack(path) from error
     sections, findings = _sections(document.value)
     findings = [*document.repeated, *findings]
+    rows, in_catalog = catalog_rows(project_directory(path))
+    set_aside: list[Finding] = []
     try:
         if findings and not sections:
             # The keys stand in the wrong place: reporting each of them as missing is no help.
@@ -90,18 +99,21 @@ def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
             sections,
             source,
             findings,
-            deploying=deploying,
-            shared=catalog_rows(project_directory(path)),
+            set_aside=None if deploying else set_aside,
+            shared=(rows, in_catalog),
         )
     except SettingsError as error:
-        with_lines = tuple(
-            finding
-            if finding.key.startswith(f"{USER_FILE}:")
-            else with_line(finding, document.lines)
-            for finding in error.findings
-        )
-        raise SettingsError(source, with_lines) from None
-    return LoadedStack(settings, match.group(1) if match else path.stem, path)
+        raise SettingsError(source, _with_lines(error.findings, document)) from None
+    stack = match.group(1) if match else path.stem
+    return LoadedStack(settings, stack, path, _with_lines(set_aside, document))
+
+
+def _with_lines(findings: Iterable[Finding], document: Document) -> tuple[Finding, ...]:
+    """``findings`` with the lines of ``document``; those of catalog.yaml have theirs."""
+    return tuple(
+        finding if finding.key.startswith(f"{USER_FILE}:") else with_line(finding, document.lines)
+        for finding in findings
+    )
 
 
 def load_pulumi_config(config: pulumi.Config) -> StackSettings:
@@ -160,10 +172,18 @@ def _parse(
     source: str,
     earlier: Sequence[Finding] = (),
     *,
-    deploying: bool = True,
+    set_aside: list[Finding] | None = None,
     shared: tuple[CatalogRows, list[Finding]] = (CatalogRows(), []),
 ) -> StackSettings:
-    """The settings in ``mapping``; ``shared`` are the catalog's rows for all stacks.
+    """The settings in ``mapping``.
+
+    Args:
+        mapping: as for :func:`parse`.
+        source: as for :func:`parse`.
+        earlier: what was found wrong before.
+        set_aside: None for settings to deploy. Else they are read as far as looking at what runs,
+            and taking it down, need them, and what is wrong with the catalog is put here.
+        shared: the catalog's rows for all stacks, and what is wrong with them.
 
     Raises:
         SettingsError: there are findings; the ``earlier`` ones are among them.
@@ -174,6 +194,11 @@ def _parse(
     own = sections.get("catalog") if "catalog" not in refused else None
     catalog, in_catalog = _catalog(own, shared[0])
     findings = [*earlier, *shared[1], *not_plain, *in_catalog]
+    deploying = set_aside is None
+    if set_aside is not None:
+        set_aside += filter(_of_catalog, findings)
+        findings = [finding for finding in findings if not _of_catalog(finding)]
+    lookup = Lookup(catalog, deploying)
     known = list(StackSettings.model_fields)
     for name in sections:
         if name not in known:
@@ -187,7 +212,7 @@ def _parse(
             continue
         if name in sections:
             if name not in refused:
-                section, problems = _section(name, sections[name], catalog)
+                section, problems = _section(name, sections[name], lookup)
                 values |= section
                 findings += problems
         elif field.is_required() and name not in refused:
@@ -210,13 +235,17 @@ def _catalog(section: JsonValue, shared: CatalogRows) -> tuple[Catalog, list[Fin
     return builtin().extended(shared).extended(rows), findings
 
 
+def _of_catalog(finding: Finding) -> bool:
+    return re.match(_CATALOG_KEY, finding.key) is not None
+
+
 def _section(
-    name: str, value: JsonValue, catalog: Catalog
+    name: str, value: JsonValue, lookup: Lookup
 ) -> tuple[dict[str, object], list[Finding]]:
     """``{name: value}`` as the model's type; or ``{}`` and what is wrong."""
     try:
         # Strict JSON: "8000" is not a number, 1 is not a text, but a list may become a tuple.
-        section = _adapter(name).validate_json(json.dumps(value), strict=True, context=catalog)
+        section = _adapter(name).validate_json(json.dumps(value), strict=True, context=lookup)
         return {name: section}, []
     except ValidationError as error:
         errors = error.errors(include_url=False)

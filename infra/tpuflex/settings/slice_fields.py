@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from datetime import timedelta
 from typing import Annotated
 
@@ -15,6 +16,22 @@ from tpuflex.request.limits import LONGEST_RUN, SHORTEST_RUN, ZONE_PATTERN
 from tpuflex.settings.base import refusal
 
 SHORTEST_TIMEOUT = timedelta(minutes=1)
+#: Names that the Cloud TPU API may know, such as v6e-4 and tpu7x-8.
+_ACCELERATOR_PATTERN = "[a-z0-9]+(-[a-z0-9]+)+"
+
+
+@dataclass(frozen=True, slots=True)
+class Lookup:
+    """Where the fields of a slice are looked up; the validation context of their sections.
+
+    Attributes:
+        catalog: the catalog.
+        deploying: whether the slice is to be created. What runs already was in the catalog once,
+            and must be found and taken down although its row is gone or broken.
+    """
+
+    catalog: Catalog
+    deploying: bool = True
 
 
 def check_run_duration(value: timedelta) -> timedelta:
@@ -53,14 +70,17 @@ def check_timeout(value: timedelta) -> timedelta:
 def check_accelerator(name: str, info: ValidationInfo) -> str:
     """``name`` if it is an accelerator type that can be served on.
 
-    The context of ``info`` is the catalog to look it up in; the one of tpuflex by default.
+    The context of ``info`` is a :class:`Lookup`; the catalog of tpuflex by default.
 
     Raises:
         PydanticCustomError: it is unknown, the API cannot ask for it, or it has several hosts.
     """
-    catalog = _catalog(info)
+    lookup = _lookup(info)
+    catalog = lookup.catalog
     row = catalog.accelerator(name)
     if row is None:
+        if not lookup.deploying and re.fullmatch(_ACCELERATOR_PATTERN, name):
+            return name
         nearest = ", ".join(catalog.nearest_accelerators(name))
         raise refusal(f"unknown accelerator type {name!r}", f"Nearest: {nearest}.")
     if not row.flex_start_api:
@@ -79,15 +99,17 @@ def check_accelerator(name: str, info: ValidationInfo) -> str:
 def check_zone(zone: str, info: ValidationInfo) -> str:
     """``zone`` unless its region is misspelt; zones that are only unknown pass.
 
-    The context of ``info`` is the catalog to look it up in; the one of tpuflex by default.
+    The context of ``info`` is a :class:`Lookup`; the catalog of tpuflex by default.
 
     Raises:
         PydanticCustomError: it is misspelt.
     """
-    catalog = _catalog(info)
+    lookup = _lookup(info)
+    catalog = lookup.catalog
     if any(zone == known for known, _ in catalog.zones):
         return zone
-    if not re.fullmatch(ZONE_PATTERN, zone) or is_misspelt(zone):
+    is_zone = re.fullmatch(ZONE_PATTERN, zone) is not None
+    if not is_zone or (lookup.deploying and is_misspelt(zone)):
         nearest = catalog.nearest_zones(zone)
         raise refusal(
             f"there is no zone {zone!r}",
@@ -108,8 +130,8 @@ def _largest(catalog: Catalog, generation: str) -> str:
     return max(single, key=lambda row: row.chips).name if single else ""
 
 
-def _catalog(info: ValidationInfo) -> Catalog:
-    return info.context if isinstance(info.context, Catalog) else builtin()
+def _lookup(info: ValidationInfo) -> Lookup:
+    return info.context if isinstance(info.context, Lookup) else Lookup(builtin())
 
 
 RunDuration = Annotated[Duration, AfterValidator(check_run_duration)]

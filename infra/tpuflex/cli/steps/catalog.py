@@ -45,7 +45,7 @@ def run_catalog(invocation: Invocation, kind: str | None, name: str | None) -> N
 
 def _catalog(invocation: Invocation) -> Catalog:
     if invocation.chosen_stack:
-        return invocation.open_stack(deploying=False).settings.catalog
+        return invocation.open_stack(deploying=False, by_catalog=True).settings.catalog
     return invocation.catalog
 
 

@@ -37,7 +37,7 @@ def run_cost_report(invocation: Invocation, given: Throughput | None) -> None:
         NotFoundError: no project, or no such stack.
         SettingsError: the stack file is wrong.
     """
-    stack = invocation.open_stack(deploying=False)
+    stack = invocation.open_stack(deploying=False, by_catalog=True)
     settings, output = stack.settings, invocation.output
     if stack.embedded:
         output.document({"stack": stack.name, "cloud": "embedded", "cost": None, "free": True})
