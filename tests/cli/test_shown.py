@@ -208,6 +208,16 @@ class TestStatus:
                 "364 blocks of 128 tokens, 46,592 in all, as planned\n",
             ),
             (
+                KvCacheReport(128, 364, "fp8_e4m3", 46592),
+                "364 blocks of 128 tokens, 46,592 in all; in fp8_e4m3, planned in the model's own "
+                "type\n",
+            ),
+            (
+                KvCacheReport(128, 364, "auto", 23296),
+                "364 blocks of 128 tokens, 23,296 in all, -50.0 % of the plan\n"
+                "                   planned: 364 blocks of 128 tokens, 46,592 in all\n",
+            ),
+            (
                 KvCacheReport(128, 182, "auto", 23296),
                 "182 blocks of 128 tokens, 23,296 in all, -50.0 % of the plan\n"
                 "                   planned: 364 blocks of 128 tokens, 46,592 in all\n",
@@ -254,6 +264,23 @@ class TestStatus:
         assert status().cost(Decimal("5.40"), NOON) == Decimal("2.70")
         assert status().cost(None, NOON) is None
         assert status(active_since=None).cost(Decimal("5.40"), NOON) == Decimal("0.00")
+
+    @pytest.mark.parametrize(("version", "old"), [("0.23.0", True), ("0.29.1rc1.dev468", False)])
+    def test_a_server_with_known_holes(
+        self,
+        invocation: Invocation,
+        stack: OpenStack,
+        capsys: pytest.CaptureFixture[str],
+        version: str,
+        old: bool,
+    ) -> None:
+        """A vLLM below the security floor is said with every status, and to scripts."""
+        host = HostReport("READY", vllm_version=version)
+        for invocation.json in (False, True):
+            invocation.__dict__.pop("output", None)
+            with pytest.raises(SystemExit):
+                show_status(invocation, stack, status(host=host))
+            assert ("known security holes" in capsys.readouterr().out) == old
 
 
 class TestProgress:

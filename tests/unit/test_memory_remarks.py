@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from typing import Any
 
@@ -136,9 +137,24 @@ def test_preemption_is_told_with_the_number_that_fits() -> None:
     assert _concern(plan, "serving.flags.max_num_seqs") == Remark(
         "serving.flags.max_num_seqs",
         "7.2 sequences of 16,384 tokens fit, and up to 256 are admitted: once they hold more than "
-        "about 461 tokens each, some are preempted and computed again",
+        "about 256 tokens each, some are preempted and computed again",
         "Write 7 for none at any length.",
     )
+
+
+def test_preemption_counts_what_a_window_holds() -> None:
+    """Behind a window, short sequences take almost as many blocks as long ones: the length that is
+    named is one at which all of them fit, and the next block is one too many."""
+    asked = request("Gemma 3 27B", max_num_seqs=64, max_num_batched_tokens=8192)
+    plan = planned(asked)
+    what = _concern(plan, "serving.flags.max_num_seqs").what
+    each = int(re.findall(r"about ([\d,]+) tokens", what)[0].replace(",", ""))
+
+    def fitting(length: int) -> float:
+        shorter = replace(asked, max_model_len=length, block_size=plan.block_size)
+        return planned(shorter).full_length_sequences
+
+    assert fitting(each) >= 64 > fitting(each + 1)
 
 
 def test_preemption_names_a_smaller_cache_where_it_helps() -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from tpuflex.catalog.rows import Implementation
-from tpuflex.planning.kv_cache import block_table_fits, kv_bytes_per_token
+from tpuflex.planning.kv_cache import block_layout, block_table_fits, kv_bytes_per_token
 from tpuflex.planning.layout import Layout, lay_out
 from tpuflex.planning.remark import Remark, gib, kib
 from tpuflex.planning.request import MemoryRequest
@@ -80,7 +80,7 @@ def _preemption(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:
     fitting = layout.full_length_sequences
     if fitting >= request.max_num_seqs:
         return
-    each = layout.cached_tokens // request.max_num_seqs
+    each = _longest_of_all(request, layout)
     nearest = f"Write {max(int(fitting), 1)} for none at any length"
     smaller = replace(request, kv_cache_dtype="fp8")
     more = lay_out(smaller).full_length_sequences
@@ -93,6 +93,23 @@ def _preemption(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:
         "each, some are preempted and computed again",
         f"{nearest}.",
     )
+
+
+def _longest_of_all(request: MemoryRequest, layout: Layout) -> int:
+    """The greatest length at which all admitted sequences fit at once, in tokens.
+
+    By the blocks that a sequence of that length takes: where layers keep their window only, short
+    sequences take almost as many as long ones.
+    """
+    fits, too_long = 0, request.max_model_len
+    while too_long - fits > 1:
+        length = (fits + too_long) // 2
+        shorter = replace(request, max_model_len=length, block_size=layout.block_size)
+        if block_layout(shorter).blocks_per_sequence * request.max_num_seqs <= layout.blocks:
+            fits = length
+        else:
+            too_long = length
+    return fits
 
 
 def _workspace(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, planned_memory
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import run_cost
-from tpuflex.planning.request import NotPlannable
+from tpuflex.planning.request import MemoryRequest, NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.request.states import Lifecycle
+from tpuflex.startup.served import release
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -73,6 +75,8 @@ def show_status(
     spent = status.cost(per_hour, invocation.now())
     endpoint = stack.settings.url(status.address)
     zones = stack.settings.slice.zones
+    version = status.host.vllm_version if status.host else ""
+    insecure = too_old(version, stack)
     advice = _NOT_ENDED_HERE if foreign else status.advice
     output.document(
         {
@@ -86,6 +90,7 @@ def show_status(
             "memory": planned_memory(stack.settings),
             "slice": {**status.to_json(), "advice": advice},
             "foreign": foreign,
+            "insecure": insecure,
         }
     )
     output.heading(f"Stack {stack.name}: {headline(status)}")
@@ -100,7 +105,7 @@ def show_status(
             ("node", node_text(status)),
             ("host", host_text(status)),
             ("container", status.host.isolation if status.host else ""),
-            ("vLLM", status.host.vllm_version if status.host else ""),
+            ("vLLM", f"{version}, {insecure}" if insecure else version),
             ("KV cache", kv_cache_text(status, plan_stack(stack.settings))),
             ("error", status.host.reason if status.host else ""),
             ("endpoint", endpoint),
@@ -145,11 +150,43 @@ def kv_cache_text(status: SliceStatus, plan: MemoryPlan | NotPlannable) -> str:
     text = _cache(reported.num_blocks, reported.block_size, reported.tokens)
     if isinstance(plan, NotPlannable):
         return text
-    if (reported.num_blocks, reported.block_size) == (plan.blocks, plan.block_size):
-        return f"{text}, as planned"
+    text += _other_type(reported.cache_dtype, plan)
+    same_cut = (reported.num_blocks, reported.block_size) == (plan.blocks, plan.block_size)
+    # With windows, fewer tokens fit than the blocks have room for; a server may count either.
+    counts = (plan.cached_tokens, plan.blocks * plan.block_size)
+    if same_cut and reported.tokens in counts:
+        return text if _other_type(reported.cache_dtype, plan) else f"{text}, as planned"
     share = 100 * (reported.tokens / plan.cached_tokens - 1) if plan.cached_tokens else 0.0
     planned = _cache(plan.blocks, plan.block_size, plan.cached_tokens)
     return f"{text}, {share:+.1f} % of the plan\nplanned: {planned}"
+
+
+def _other_type(reported: str, plan: MemoryPlan) -> str:
+    """Says that the cache has another type than planned; empty where it has not, or does not say.
+
+    vLLM calls the model's own type ``auto``, and all 8-bit types ``fp8`` with a suffix or without.
+    """
+    asked = plan.request
+    eight = (
+        asked.kv_cache_dtype == "fp8"
+        if isinstance(asked, MemoryRequest)
+        else (asked.cache_bytes == 1)
+    )
+    if not reported or reported.startswith("fp8") == eight:
+        return ""
+    planned = "fp8" if eight else "the model's own type"
+    return f"; in {reported}, planned in {planned}"
+
+
+def too_old(version: str, stack: OpenStack) -> str:
+    """Why vLLM ``version`` should not serve; empty where it may, or is not known."""
+    row = stack.settings.catalog.image(stack.settings.serving.image.partition("@")[2])
+    own = row.security_floor if row is not None else None
+    # A row may ask for more; that it asks for less closes no hole.
+    floor = max(own or "0", SECURITY_FLOOR, key=release)
+    if not version or release(version) >= release(floor):
+        return ""
+    return f"OLDER than {floor}: it has known security holes. Write another image and run `up`"
 
 
 def _cache(blocks: int, size: int, tokens: int) -> str:
