@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from embedded_cloud.images import embedded_image
@@ -15,6 +17,7 @@ from tests.unit.stack_sections import (
 )
 from tpuflex.boot.config import boot_config
 from tpuflex.catalog.catalog import builtin
+from tpuflex.catalog.rows import CatalogRows
 from tpuflex.catalog.vllm_version import ADVISORIES, SECURITY_FLOOR
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import Names
@@ -220,7 +223,7 @@ def test_an_unknown_image_is_warned_about() -> None:
     assert "catalog.yaml" in warning.remedy
 
 
-def image_row(version: str, floor: str | None = None) -> dict[str, object]:
+def image_row(version: str, floor: str | None = None) -> dict[str, Any]:
     """A catalog with a row about the image of the test's stack."""
     row: dict[str, object] = {
         "repository": "vllm/vllm-tpu",
@@ -237,8 +240,6 @@ def image_row(version: str, floor: str | None = None) -> dict[str, object]:
         ("0.23.0", None, True),
         ("0.23.1rc1", None, True),
         ("0.23.1", None, False),
-        ("0.11.0", "0.11.0", False),
-        ("0.11.0", "0", False),
         ("0.30.0", "0.31.0", True),
     ],
 )
@@ -251,8 +252,35 @@ def test_a_known_image_below_its_floor_is_refused(
     assert [item.key for item in found] == (["tpuflex:serving.image"] if refused else [])
 
 
+@pytest.mark.parametrize("digest", [TPU_DIGEST, f"sha256:{'d' * 64}"])
+@pytest.mark.parametrize("floor", ["0", "0.11.0", "0.23"])
+def test_a_row_cannot_lower_the_floor(digest: str, floor: str) -> None:
+    """A stack file or catalog.yaml that came with a checkout lets no server with known holes
+    serve: the floor of any image is at least ours."""
+    changes = image_row("0.31.0", floor)
+    changes["catalog"]["images"][0]["digest"] = digest
+
+    (finding,) = findings(sections(changes))
+    assert finding.key == "tpuflex:catalog.images[0].security_floor"
+    assert "0.23.1" in finding.problem
+
+
+def test_a_row_cannot_lower_the_floor_of_an_image_that_is_known(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """What comes with tpuflex may have a higher floor than other images; leaving it out of one's
+    own row lowers it, too."""
+    raised = CatalogRows.model_validate(image_row("0.31.0", "0.30.2")["catalog"])
+    monkeypatch.setattr("tpuflex.settings.catalog_rows.builtin", lambda: builtin().extended(raised))
+
+    for floor in (None, "0.30.1"):
+        (finding,) = findings(sections(image_row("0.31.0", floor)))
+        assert "0.30.2" in finding.problem
+    assert findings(sections(image_row("0.31.0", "0.30.2"))) == ()
+
+
 def test_the_hosts_floor_is_the_images() -> None:
-    """A row of the catalog lowers or raises the floor of its image; other images have ours."""
+    """A row of the catalog raises the floor of its image; other images have ours."""
     own = parse(sections(image_row("0.31.0", "0.30.2")), "test")
     ours = parse(sections(), "test")
 

@@ -214,8 +214,8 @@ class Image(Sourced):
     date: dt.date | None = None
     """When it was built or published."""
     security_floor: Release | None = None
-    """Lowest vLLM version without a known hole that concerns tpuflex's use of it; 0 lets the image
-    serve whatever its version."""
+    """Lowest vLLM version without a known hole that concerns tpuflex's use of it. Rows of your own
+    can only raise it."""
     seen: tuple[Text, ...] = ()
     """What it was seen to do."""
 

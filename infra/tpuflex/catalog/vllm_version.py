@@ -45,5 +45,6 @@ ADVISORIES: tuple[Advisory, ...] = (
     _advisory("CVE-2026-53923", "a GGUF file reads other requests' memory", "0.23.1"),
 )
 
-#: An image that serves with an older one is stopped by its host before it is READY.
+#: An image that serves with an older one is stopped by its host before it is READY. A user's row
+#: of the catalog can raise the floor of its image, and not lower it (settings/catalog_rows.py).
 SECURITY_FLOOR = ADVISORIES[-1].fixed_in

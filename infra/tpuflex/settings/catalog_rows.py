@@ -8,10 +8,13 @@ from functools import cache
 
 from pydantic import TypeAdapter, ValidationError
 
+from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.rows import Accelerator, CatalogRows, Image, Model, Price, Row, Zone
+from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.errors import Finding
 from tpuflex.settings.findings import UNKNOWN, did_you_mean, findings_of, without_explained
 from tpuflex.settings.plain import JsonValue, join, shown
+from tpuflex.startup.served import release
 
 #: The class of the rows of each kind, and the fields that tell one row from another.
 KINDS: Mapping[str, tuple[type[Row], tuple[str, ...]]] = {
@@ -62,12 +65,31 @@ def _rows(kind: str, listed: list[JsonValue], key: str) -> tuple[tuple[Row, ...]
             wrong = findings_of(row_class, error.errors(include_url=False), place)
             findings += _named(without_explained(wrong), value, identity)
             continue
+        if isinstance(row, Image) and (lowered := _lowered_floor(row)):
+            low = Finding(f"{place}.security_floor", *lowered)
+            findings += _named([low], value, identity)
+            continue
         same = tuple(getattr(row, name) for name in identity)
         if same in good:
             what = " ".join(map(str, same))
             findings.append(Finding(place, f"a row for {what} stands above", "Remove one of them."))
         good[same] = row
     return tuple(good.values()), findings
+
+
+def _lowered_floor(row: Image) -> tuple[str, str] | None:
+    """Why a user's row may not stand: a file that came with a checkout must not let a server with
+    known holes serve. Problem and remedy, or None."""
+    ours = builtin().image(row.digest)
+    known = ours.security_floor if ours is not None else None
+    floor = max(SECURITY_FLOOR, known or SECURITY_FLOOR, key=release)
+    if release(row.security_floor or SECURITY_FLOOR) >= release(floor):
+        return None
+    return (
+        f"{row.security_floor or 'none'} is below {floor}, and older versions of vLLM have known "
+        "security holes",
+        f"Write {floor} or newer, or remove it: a row can only raise the floor.",
+    )
 
 
 def _named(
