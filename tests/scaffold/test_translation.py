@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from tests.goldens.golden_texts import assert_golden
 from tpuflex.errors import NotFoundError, SettingsError, TpuflexError
+from tpuflex.scaffold import foreign_file
 from tpuflex.scaffold.foreign_file import translated_file
 from tpuflex.scaffold.serve_command import translated_command
 from tpuflex.scaffold.translation import Translation
@@ -214,6 +216,41 @@ def test_commands_of_a_container(tmp_path: Path, text: str) -> None:
 
     assert found.settings == {**AB, "serving.flags.max_num_seqs": 8}
     assert not found.refused
+
+
+#: 10 ** 12 values in 400 characters.
+BOMB = "[&a0 [0,0,0,0,0,0,0,0,0,0]" + "".join(
+    f",&a{n} [{','.join([f'*a{n - 1}'] * 10)}]" for n in range(1, 12)
+)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"vllm serve m --hf-overrides '{{a: {BOMB}]}}'",
+        f"vllm serve m --limit-mm-per-prompt='{BOMB}]'",
+        yaml.safe_dump({"args": ["serve", "m", "--hf-overrides", f"{{a: {BOMB}]}}"]}),
+        "vllm serve m --hf-overrides '{a: 1, a: 2}'",
+    ],
+)
+def test_values_are_read_within_bounds(tmp_path: Path, text: str) -> None:
+    """A value that stands for more than memory holds, or says two things, is no value: its flag is
+    refused by name, and at once."""
+    (refusal,) = translated_file(file_with(tmp_path, text)).refused
+
+    assert re.search("--(hf-overrides|limit-mm-per-prompt)$", refusal.key)
+
+
+def test_many_flags_are_judged_once_each(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """The work grows with the number of flags, not with its square."""
+    judged: list[int] = []
+    problems = foreign_file._problems
+    monkeypatch.setattr(
+        foreign_file, "_problems", lambda given: judged.append(len(given)) or problems(given)
+    )
+    translated_file(file_with(tmp_path, "vllm serve m --x-a 1 --x-b 2 --x-c 3"))
+
+    assert sorted(judged) == [1, 1, 1, 3]
 
 
 def test_secrets_are_refused_and_not_repeated(tmp_path: Path) -> None:

@@ -106,8 +106,9 @@ def _refuse_impossible(found: Translation) -> None:
     and what contradicts another, or is wrong on this slice, is for the user to decide.
     """
     judged = {key: found.settings[key] for key in found.settings if key.startswith(_JUDGED)}
+    among_others = _problems(judged)
     for key, value in judged.items():
-        alone, among_others = _problems({key: value}), _problems(judged)
+        alone = _problems({key: value})
         why = next((each for each in alone if each in among_others), None)
         if why is not None:
             del found.settings[key]

@@ -14,6 +14,7 @@ from tpuflex.errors import Finding, SettingsError
 from tpuflex.scaffold.translation import AsIs, Refused, Rule, Sets, Translation, refused
 from tpuflex.settings.extra_args import extra_args_findings
 from tpuflex.settings.serving import ServingFlags
+from tpuflex.settings.stack_yaml import RefusedYamlError, read_yaml
 
 #: vLLM's short options (vllm/engine/arg_utils.py of 0.32.0).
 _SHORT = {
@@ -216,9 +217,10 @@ def _flag(name: str, value: object) -> Sets:
 def _plain_value(text: str) -> object:
     """``text`` as the number, object or text that it is."""
     try:
-        value = yaml.safe_load(text) if len(text) < 4096 else text
-    except (yaml.YAMLError, ValueError, RecursionError):
+        document = read_yaml(text)
+    except (yaml.YAMLError, RefusedYamlError):
         return text
+    value = document.value if not document.repeated else text
     return value if isinstance(value, int | float | dict | list) else text
 
 
