@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
@@ -120,7 +121,8 @@ def _values(flag: KnownFlag, pattern: str | None) -> tuple[str, ...]:
     if flag.values == "none":
         return ("",)
     if pattern is not None:
-        return ("0.31",) if pattern.startswith("\\") else tuple(pattern.split("|"))
+        words = (*pattern.split("|"), "0.31", "1")
+        return tuple(word for word in words if re.fullmatch(pattern, word))
     return flag.choices or ({"int": "1", "float": "0.5"}.get(flag.type or "", "word"),)
 
 

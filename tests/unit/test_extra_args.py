@@ -44,7 +44,8 @@ def example(name: str) -> list[str]:
     if flag.values == "none":
         return [f"--{name}"]
     if rule.values is not None:
-        return [f"--{name}", "1.2" if rule.values.startswith("\\") else rule.values.split("|")[0]]
+        words = (*rule.values.split("|"), "1.2", "1")
+        return [f"--{name}", next(word for word in words if re.fullmatch(rule.values, word))]
     value = flag.choices[0] if flag.choices else {"int": "1", "float": "0.5"}.get(flag.type or "")
     return [f"--{name}", value or "word"]
 
@@ -91,6 +92,25 @@ def test_a_setting_is_not_said_twice(name: str) -> None:
 def test_every_setting_is_a_flag_of_vllm() -> None:
     """A typed setting becomes a flag that vLLM's own parser knows."""
     assert set(known_flags()) >= TYPED
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ("--disable-fastapi-docs",),
+        ("--no-disable-fastapi-docs",),
+        ("--fail-on-environ-validation",),
+        ("--max-num-queued-reqs", "0"),
+        ("--max-num-queued-tokens", "0"),
+        ("--root-path", "/x"),
+        ("--uvicorn-log-level", "debug"),
+    ],
+)
+def test_what_would_end_the_boot_is_refused(arguments: tuple[str, ...]) -> None:
+    """What hides or turns away the questions that a host asks its server before READY is refused
+    before chips are paid for."""
+    (finding,) = found(*arguments)
+    assert finding.key == "tpuflex:serving.extra_args[0]"
 
 
 def test_a_flag_that_nobody_has_looked_at_is_refused() -> None:
