@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.goldens.golden_texts import assert_golden
-from tpuflex.errors import NotFoundError, SettingsError, TpuflexError
+from tpuflex.errors import Finding, NotFoundError, SettingsError, TpuflexError
 from tpuflex.scaffold import foreign_file
 from tpuflex.scaffold.foreign_file import translated_file
 from tpuflex.scaffold.serve_command import translated_command
@@ -245,9 +246,12 @@ def test_many_flags_are_judged_once_each(monkeypatch: pytest.MonkeyPatch, tmp_pa
     """The work grows with the number of flags, not with its square."""
     judged: list[int] = []
     problems = foreign_file._problems
-    monkeypatch.setattr(
-        foreign_file, "_problems", lambda given: judged.append(len(given)) or problems(given)
-    )
+
+    def counted(settings: Mapping[str, object]) -> tuple[Finding, ...]:
+        judged.append(len(settings))
+        return problems(settings)
+
+    monkeypatch.setattr(foreign_file, "_problems", counted)
     translated_file(file_with(tmp_path, "vllm serve m --x-a 1 --x-b 2 --x-c 3"))
 
     assert sorted(judged) == [1, 1, 1, 3]
