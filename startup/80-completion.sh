@@ -38,7 +38,7 @@ require_version() {
     status=$(server_get /version "$answer" --max-time 30 --header "@$1")
     if [[ $status != 200 ]]; then
         problem="the server answers $status to /version"
-    elif version=$(python3 -IS "$STATE_DIR/served.py" version "$answer" \
+    elif version=$(timeout 60 python3 -IS "$STATE_DIR/served.py" version "$answer" \
         "$(setting serving.security_floor)" 2>"$STATE_DIR/version.problem"); then
         report vllm_version "$version"
         return 0
@@ -54,7 +54,7 @@ require_version() {
 report_kv_cache() {
     local answer="$STATE_DIR/metrics.txt" status text
     status=$(server_get /metrics "$answer" --max-time 30 --header "@$1")
-    if [[ $status == 200 ]] && text=$(python3 -IS "$STATE_DIR/served.py" kv-cache "$answer"); then
+    if [[ $status == 200 ]] && text=$(timeout 60 python3 -IS "$STATE_DIR/served.py" kv-cache "$answer"); then
         report kv_cache "$text"
     else
         log "the size of the KV cache is not known (HTTP $status)"

@@ -12,12 +12,13 @@ import re
 import sys
 from pathlib import Path
 
-#: Bound on what a server may make this program read.
-ANSWER_BYTES = 16 * 1024 * 1024
+#: Bound on what a server may make this program read; its metrics are some 100 KiB.
+ANSWER_BYTES = 1024 * 1024
 #: A version as packages have it: https://packaging.python.org/en/latest/specifications/version-specifiers/
 VERSION = re.compile(r"(\d{1,6}(?:\.\d{1,6}){0,3})([0-9A-Za-z.+_-]{0,80})")
 _PRE_RELEASE = re.compile(r"[._-]?(?:a|b|c|rc|alpha|beta|pre|preview|dev)\d*")
-_LABEL = re.compile(r'([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
+#: Begins at the first letter of a name only, so that no text is looked through twice.
+_LABEL = re.compile(r'(?<![A-Za-z0-9_])([A-Za-z_][A-Za-z0-9_]*)="((?:[^"\\]|\\.)*)"')
 
 
 def release(version: str) -> tuple[tuple[int, ...], bool]:

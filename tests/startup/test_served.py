@@ -146,3 +146,11 @@ def test_odd_labels_are_not_known() -> None:
         "cache_dtype": None,
         "tokens": 2048,
     }
+
+
+def test_a_hostile_answer_takes_no_time() -> None:
+    """What a server says of its cache is looked through once: a quadratic search of this text
+    would take hours."""
+    text = "vllm:cache_config_info{" + "a" * served.ANSWER_BYTES + "} 1"
+    assert set(served.kv_cache(text).values()) == {None}
+    assert served.ANSWER_BYTES <= 2**20

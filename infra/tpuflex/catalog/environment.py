@@ -33,6 +33,7 @@ class Refused(NamedTuple):
 
 _OFF = r"0|[Ff]alse|"
 _ON = r"1|[Tt]rue"
+_QUIET = r"(?i:critical|error|warning|info)"
 _LOCAL = r"/[^:]*"
 
 REFUSED: tuple[Refused, ...] = (
@@ -44,6 +45,7 @@ REFUSED: tuple[Refused, ...] = (
     Refused("VLLM_USE_RUST_FRONTEND", "replaces the server that the guard runs in", _OFF),
     Refused("VLLM_RUST_FRONTEND_PATH", "replaces the server that the guard runs in"),
     Refused("VLLM_DEBUG_LOG_API_SERVER_RESPONSE", "writes answers into the log", _OFF),
+    Refused("VLLM_LOGGING_LEVEL", "writes requests into the log", _QUIET),
     Refused("VLLM_GPT_OSS_SYSTEM_TOOL_MCP_LABELS", "lets the model run code and browse"),
     Refused("VLLM_TORCH_(CUDA_)?PROFILE.*", "adds routes that write profiles to the disk"),
     Refused("PHASED_PROFILING_DIR", "writes profiles to the disk"),
@@ -63,8 +65,10 @@ REFUSED: tuple[Refused, ...] = (
     Refused("(?!PYTHON_TRACER_LEVEL$)PYTHON.*", "changes which code Python runs"),
     Refused("BASH_.*|BASHOPTS|ENV|SHELLOPTS|PS4|IFS|CDPATH|GLOBIGNORE", "changes what bash runs"),
     Refused("CC|CXX|CPP|TRITON_[A-Z_]*PATH", "names a program that is run"),
+    Refused("TRITON_[A-Z_]*(MANAGER|DIR|HOME)", "loads a Python class or compiled programs"),
+    Refused("TORCHINDUCTOR_[A-Z_]*DIR", "loads compiled programs"),
     Refused("JAX_COMPILATION_CACHE_DIR|VLLM_XLA_CACHE_PATH", "loads compiled programs", _LOCAL),
-    Refused("HF_MODULES_CACHE", "names a directory that code is loaded from"),
+    Refused("HF_MODULES_CACHE|HF_HOME", "names a directory that code is loaded from"),
     Refused("HF_HUB_OFFLINE|TRANSFORMERS_OFFLINE", "loads what nobody checked", _ON),
     # Leads traffic elsewhere.
     Refused(".*_PROXY", "leads traffic through another server"),
@@ -78,6 +82,7 @@ REFUSED: tuple[Refused, ...] = (
     Refused("GCE_METADATA_.*|GOOGLE_API_.*", "leads to another metadata server"),
     Refused("VLLM_(LOOPBACK_IP|DP_MASTER_.*|RPC_BASE_PATH)", "opens the engine's own connections"),
     Refused("VLLM_[A-Z]+_SIDE_CHANNEL_.*|MASTER_ADDR|RAY_ADDRESS", "connects to other engines"),
+    Refused("JAX_COORDINATOR_[A-Z_]*", "connects to other hosts, without a key"),
 )
 
 

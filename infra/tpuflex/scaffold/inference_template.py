@@ -23,7 +23,7 @@ def _zone(value: object) -> Sets | Refused:
 def _level(value: object) -> Sets | Refused:
     if isinstance(value, str) and value.upper() in ("DEBUG", "INFO", "WARNING", "ERROR"):
         return Sets("serving.env.VLLM_LOGGING_LEVEL", value.upper())
-    return Refused(f"{value!r} is no level of vLLM's log", "Write DEBUG, INFO, WARNING or ERROR.")
+    return Refused(f"{value!r} is no level of vLLM's log", "Write INFO, WARNING or ERROR.")
 
 
 def _split(value: object) -> AsIs | Refused:

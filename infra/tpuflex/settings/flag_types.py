@@ -39,7 +39,9 @@ LoadFormat = Literal[
 
 _WORD = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
 #: Parts of a model's configuration that name code, or what typed settings say.
-_NOT_OVERRIDDEN = frozenset({"auto_map", "custom_pipelines", "quantization_config"})
+_NOT_OVERRIDDEN = frozenset(
+    {"auto_map", "custom_pipelines", "quantization_config", "compression_config"}
+)
 _DEEPEST = 8
 #: The defaults that a server can set (`ModelConfig.get_diff_sampling_param` of vLLM 0.32.0).
 _SAMPLING = frozenset(
