@@ -170,6 +170,22 @@ class TestNewStack:
             load_stack_file(stack_file(project, "dev")).settings
         )
 
+    @pytest.mark.parametrize("place", ["../outside", "{parent}/outside", "link"])
+    def test_outside_of_the_project(self, project: Path, type_in: TypeIn, place: str) -> None:
+        """A checkout cannot have a file written elsewhere, by a path or through a link."""
+        outside = project.parent / "outside"
+        outside.mkdir()
+        (project / "link").symlink_to(outside)
+        manifest = project / "Pulumi.yaml"
+        chosen = place.format(parent=project.parent)
+        text = manifest.read_text().replace("stackConfigDir: stacks", f"stackConfigDir: {chosen}")
+        manifest.write_text(text)
+
+        typed = type_in("init", "--stack", "two", "--cloud", "embedded")
+        assert typed.code != 0
+        assert "is outside of the project" in typed.err
+        assert list(outside.iterdir()) == []
+
     def test_of_a_name_that_is_taken(self, project: Path, type_in: TypeIn) -> None:
         """The stack file that is there stays as it is."""
         before = files(project)

@@ -121,6 +121,16 @@ class TestPicture:
             assert 0 <= y <= y + h <= height
         assert all(float(text.attrib["y"]) < height for text in root.iter(f"{SVG}text"))
 
+    def test_replaces_a_link(self, tmp_path: Path, type_in: TypeIn) -> None:
+        """What a link of that name leads to stays as it is."""
+        (tmp_path / "other").write_text("mine")
+        file = tmp_path / "memory.svg"
+        file.symlink_to(tmp_path / "other")
+        type_in("memory", *SHOWN["26b-v6e-4"].split(), "--svg", str(file))
+
+        assert (tmp_path / "other").read_text() == "mine"
+        assert not file.is_symlink()
+
     def test_whole(self, tmp_path: Path, type_in: TypeIn) -> None:
         """The whole picture of one plan, looked at in light and dark."""
         file = tmp_path / "memory.svg"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -266,6 +267,31 @@ def test_a_bad_row_is_refused_by_file_row_and_key(
 ) -> None:
     """The message says where to look, what is wrong there, and what to write."""
     assert refused(project(tmp_path, text))[1:] == [finding]
+
+
+def test_a_link_out_of_the_project_is_not_read(tmp_path: Path) -> None:
+    """A checkout cannot have another file of this machine read, and shown in an error."""
+    root = tmp_path / "project"
+    root.mkdir()
+    stack = project(root)
+    (tmp_path / "other").write_text("a-secret: b\n")
+    (root / "catalog.yaml").unlink()
+    (root / "catalog.yaml").symlink_to(tmp_path / "other")
+
+    (finding,) = refused(stack)[1:]
+    assert finding.startswith("catalog.yaml: is a link out of the project")
+    assert "a-secret" not in finding
+
+
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    """Neither catalog.yaml nor a stack file that is no regular file is read."""
+    stack = project(tmp_path)
+    (tmp_path / "catalog.yaml").unlink()
+    os.mkfifo(tmp_path / "catalog.yaml")
+    assert refused(stack)[1:] == ["catalog.yaml: is not a regular file. Put a file of text there."]
+    stack.unlink()
+    os.mkfifo(stack)
+    assert refused(stack)[1].endswith("is not a regular file. Put a file of text there.")
 
 
 def test_a_bad_row_of_the_stack_file_has_the_stack_files_key(tmp_path: Path) -> None:

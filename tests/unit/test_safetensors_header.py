@@ -15,6 +15,7 @@ from tpuflex.planning.safetensors_header import (
     DTYPE_BITS,
     LENGTH_BYTES,
     MAX_HEADER_BYTES,
+    MOST_TENSORS,
     Tensor,
     header_length,
     read_header,
@@ -175,3 +176,12 @@ def test_sizes_that_no_file_has_are_refused() -> None:
     assert tensor.bytes == five_tib
     with pytest.raises(WeightsError, match="which is none"):
         read(entry("U8", [2**48 + 1], [0, 2**48 + 1]), 2**48 + 1)
+
+
+def test_more_tensors_than_a_model_has_are_refused() -> None:
+    """A header of a few megabytes cannot fill the memory with tensors of no bytes."""
+    entry = {"dtype": "U8", "shape": [0], "data_offsets": [0, 0]}
+    header = json.dumps({f"t{n}": entry for n in range(MOST_TENSORS + 1)}).encode()
+
+    with pytest.raises(WeightsError, match="100001 tensors"):
+        read_header(header, LENGTH_BYTES + len(header), "a file")

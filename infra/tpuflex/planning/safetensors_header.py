@@ -22,6 +22,9 @@ LENGTH_BYTES = 8
 #: Longest header that is read. The library takes 100 MB, which as Python objects would be several
 #: GB; a tensor takes about 120 bytes, so this is room for a quarter of a million.
 MAX_HEADER_BYTES = 32 * 2**20
+#: Most tensors of one file. Mixtures of experts with 400 billion parameters and more have fewer in
+#: all their files, and as Python objects these take some 100 MB.
+MOST_TENSORS = 100_000
 #: Bits of one element, by the format's name of the type (safetensors 0.8).
 DTYPE_BITS: Mapping[str, int] = {
     **{"F4": 4, "F6_E2M3": 6, "F6_E3M2": 6},
@@ -106,6 +109,11 @@ def read_header(header: bytes, file_bytes: int, where: str) -> tuple[Tensor, ...
         raise WeightsError(f"{where} is no safetensors file: its header is not a JSON object")
     entries = json_object(header, where)
     _check_metadata(entries.pop(_METADATA, None), where)
+    if len(entries) > MOST_TENSORS:
+        raise WeightsError(
+            f"{where} was not read: it has {len(entries)} tensors, and {MOST_TENSORS} is the most"
+            " that is read"
+        )
     placed = [_placed(name, entry, where) for name, entry in entries.items()]
     placed.sort(key=lambda place: place[:2])
     end = 0

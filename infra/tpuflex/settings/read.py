@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 from collections.abc import Mapping
 from pathlib import Path
 
@@ -27,7 +29,12 @@ def read_document(path: Path) -> Document:
     """
     source = path.name
     try:
-        with path.open(encoding="utf-8") as file:
+        # Without waiting for a writer, if it is a pipe.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+        with os.fdopen(descriptor, encoding="utf-8") as file:
+            if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+                problem = Finding(source, "is not a regular file", "Put a file of text there.")
+                raise SettingsError(source, (problem,))
             text = file.read(LONGEST + 1)
     except (FileNotFoundError, NotADirectoryError):
         raise
@@ -45,8 +52,12 @@ def catalog_rows(root: Path | None) -> tuple[CatalogRows, list[Finding]]:
     there is none."""
     if root is None:
         return CatalogRows(), []
+    file = root / USER_FILE
+    if not file.resolve().is_relative_to(root.resolve()):
+        problem = "is a link out of the project, and what it leads to was not read"
+        return CatalogRows(), [Finding(USER_FILE, problem, "Put the file itself there.")]
     try:
-        document = read_document(root / USER_FILE)
+        document = read_document(file)
     except (FileNotFoundError, NotADirectoryError):
         return CatalogRows(), []
     except SettingsError as error:

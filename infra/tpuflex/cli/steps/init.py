@@ -28,7 +28,7 @@ from tpuflex.scaffold.project_files import (
     project_files,
     project_name,
 )
-from tpuflex.scaffold.write import write_new
+from tpuflex.scaffold.write import require_inside, write_new
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.read import catalog_rows
@@ -101,6 +101,7 @@ def _place(invocation: Invocation, options: InitOptions) -> Place:
         if options.name is not None:
             raise click.UsageError(f"--name is for a new project, and {root} is one already.")
         project = open_project(root, invocation.environ)
+        require_inside(project.stacks, root)
         return Place(root, project.name, project.stacks, new=False)
     name = options.name or project_name(root.name)
     if not NAME.fullmatch(name):

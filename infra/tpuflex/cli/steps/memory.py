@@ -17,6 +17,7 @@ from tpuflex.cli.memory_text import (
 )
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.planning.request import NotPlannable
+from tpuflex.trusted_files import write_private
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
@@ -90,4 +91,5 @@ def _write_picture(file: Path, plan: MemoryPlan) -> None:
             f" of {length:,}."
         )
     notes += [f"{remark.what}." for remark in (*plan.problems, *plan.concerns)]
-    file.write_text(memory_svg(plan, title=title, notes=notes), "utf-8")
+    # In one step, and instead of a link that somebody may have put there, not through it.
+    write_private(file, memory_svg(plan, title=title, notes=notes))

@@ -9,6 +9,7 @@ import click
 
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.planning.option_stack import comments, heading, newest_image, stack_sections
+from tpuflex.scaffold.write import require_inside
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
 from tpuflex.settings.stack_text import stack_text
@@ -56,6 +57,7 @@ def write_stack(
         )
     place = invocation.project
     file = place.stacks / f"Pulumi.{stack}.yaml"
+    require_inside(file, place.root)
     checked = stack_sections(best, image, project or _ANY_PROJECT)
     parse(
         {**checked, "catalog": catalog.own.model_dump(mode="json", exclude_defaults=True)},
