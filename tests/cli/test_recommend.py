@@ -123,6 +123,8 @@ def test_everything_with_verbose(type_in: TypeIn) -> None:
         (("--scenario", "batch", "--budget", "cheap"), 2, "write US dollars per hour"),
         (("--scenario", "batch", "--budget", "NaN"), 2, "write US dollars per hour"),
         (("--scenario", "batch", "--budget", "-1"), 2, "write US dollars per hour"),
+        (("--scenario", "batch", "--ttft", "nan"), 2, "not a finite number"),
+        (("--scenario", "batch", "--ttft", "inf"), 2, "not in the range"),
         (("--scenario", "batch", "--context", "0"), 2, "0 is not in the range"),
         (("--scenario", "batch", "--ttft", "0"), 2, "0.0 is not in the range"),
         (("--scenario", "edge", "--write", "x"), 4, "There is no stack to write"),
@@ -132,8 +134,8 @@ def test_everything_with_verbose(type_in: TypeIn) -> None:
         (("--scenario", "batch", "--write", "../x"), 2, "write letters, digits"),
         (
             ("--scenario", "batch", "--context", "9000000", "--write", "x"),
-            4,
-            "Nothing fits that could be written",
+            2,
+            "tokens are too many: ",
         ),
     ],
 )

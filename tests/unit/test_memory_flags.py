@@ -142,7 +142,7 @@ def test_measured_weights_of_a_quantised_checkpoint() -> None:
         (
             {"hf_overrides": {"num_hidden_layers": 2}},
             {},
-            "hf_overrides change the model's shape",
+            "hf_overrides change num_hidden_layers, and what that does to memory is not described",
         ),
         (
             {"additional_config": {"sharding": {"sharding_strategy": {}}}},

@@ -103,3 +103,28 @@ def test_the_cache_of_the_embedded_cloud() -> None:
     )
 
     assert found.key == "tpuflex:serving.env.VLLM_CPU_KVCACHE_SPACE"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"model.name": "nobody/knows-it"},
+        {f"{FLAGS}.hf_overrides": {"num_hidden_layers": 2}},
+    ],
+)
+def test_what_cannot_be_planned_is_said(changes: dict[str, object]) -> None:
+    """No plan is no silence: that memory is not known is a warning, with how to plan it."""
+    found = [each for each in warnings(parse(sections(changes), "s")) if "model.name" in each.key]
+
+    assert [each.key for each in found] == ["tpuflex:model.name"]
+    assert "how much memory it takes is not known" in found[0].problem
+    assert "tpuflex memory --model-dir" in found[0].remedy
+
+
+def test_overrides_without_a_shape() -> None:
+    """Overrides that change neither weights nor cache do not end the plan."""
+    changes = {f"{FLAGS}.hf_overrides": {"rope_theta": 1000000}, f"{FLAGS}.max_model_len": 4096}
+
+    found = warnings(parse(sections(changes), "s"))
+
+    assert not [each for each in found if "not known" in each.problem]

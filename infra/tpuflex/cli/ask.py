@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, pass_invocation, stack_name
+from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name
 
 
 @click.command()
 @click.argument("question")
 @click.option("--max-tokens", type=click.IntRange(1), default=256, show_default=True)
-@click.option("--temperature", type=click.FloatRange(0, 2), default=0.0, show_default=True)
+@click.option("--temperature", type=FiniteRange(0, 2), default=0.0, show_default=True)
 @click.option(
     "--endpoint", metavar="URL", default="", help="Ask this endpoint instead, such as a tunnel."
 )

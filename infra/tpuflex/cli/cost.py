@@ -5,13 +5,13 @@ from __future__ import annotations
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, pass_invocation, stack_name
+from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name
 
 
 @click.command()
 @click.option(
     "--tokens-per-second",
-    type=click.FloatRange(min=0, min_open=True, max=1e12),
+    type=FiniteRange(min=0, min_open=True, max=1e12),
     metavar="N",
     help="Throughput that you measured or assume, for the price of a million tokens.",
 )
@@ -22,7 +22,7 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
 )
 @click.option(
     "--busy",
-    type=click.FloatRange(min=0, min_open=True, max=100),
+    type=FiniteRange(min=0, min_open=True, max=100),
     metavar="PERCENT",
     help="Share of the time with that throughput; the rest is idle and paid as well."
     "  [default: 100]",

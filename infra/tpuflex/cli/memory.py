@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, pass_invocation, stack_name
+from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name
 
 _AT_LEAST_1 = click.IntRange(min=1)
 
@@ -52,7 +52,7 @@ _AT_LEAST_1 = click.IntRange(min=1)
 )
 @click.option(
     "--gpu-memory-utilization",
-    type=click.FloatRange(min=0, max=1, min_open=True),
+    type=FiniteRange(min=0, max=1, min_open=True),
     help="Share of a chip's memory for weights and KV cache.",
 )
 @click.option("--block-size", type=_AT_LEAST_1, help="Tokens in a block of the KV cache.")
@@ -82,7 +82,8 @@ def memory(
     and an accelerator no stack is read, and what is not given is vLLM's default. Each figure is per
     chip; docs/memory.md says how they come about and what was seen of them.
 
-    Exit code 5 if it does not fit, 4 if that is not known.
+    Exit code 5 if it does not fit, 4 if that is not known, 7 if a checkpoint's files are damaged or
+    of an architecture that tpuflex has no rule for.
     """
     from tpuflex.cli.memory_choice import MemoryChoice, checkpoint_place
     from tpuflex.cli.steps.memory import run_memory, show_row

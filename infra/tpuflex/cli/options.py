@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -56,3 +57,20 @@ class Commands(click.Group):
 
 def _first_paragraph(text: str | None) -> str:
     return " ".join((text or "").partition("\n\n")[0].split())
+
+
+class FiniteRange(click.FloatRange):
+    """A range of numbers; ``nan`` compares with nothing, and so is in every ``FloatRange``."""
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> float:
+        """The number.
+
+        Raises:
+            click.BadParameter: it is none, is not finite, or is not in the range.
+        """
+        number = float(super().convert(value, param, ctx))
+        if not math.isfinite(number):
+            self.fail(f"{value} is not a finite number.", param, ctx)
+        return number

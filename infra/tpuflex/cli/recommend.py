@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, pass_invocation, verbose
+from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
 
 
 @click.command()
@@ -23,7 +23,7 @@ from tpuflex.cli.options import as_json, pass_invocation, verbose
 )
 @click.option(
     "--ttft",
-    type=click.FloatRange(min=0, min_open=True, max=86_400),
+    type=FiniteRange(min=0, min_open=True, max=86_400),
     metavar="SECONDS",
     help="Seconds within which the first token is wanted.",
 )

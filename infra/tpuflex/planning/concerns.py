@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from math import floor
 
 from tpuflex.catalog.rows import Implementation
 from tpuflex.planning.kv_cache import block_layout, block_table_fits, kv_bytes_per_token
@@ -88,7 +89,7 @@ def _preemption(request: MemoryRequest, layout: Layout) -> Iterator[Remark]:
         nearest += f", or kv_cache_dtype fp8, with which {more:.1f} fit"
     yield Remark(
         "serving.flags.max_num_seqs",
-        f"{fitting:.1f} sequences of {request.max_model_len:,} tokens fit, and up to "
+        f"{floor(10 * fitting) / 10} sequences of {request.max_model_len:,} tokens fit, and up to "
         f"{request.max_num_seqs} are admitted: once they hold more than about {each:,} tokens "
         "each, some are preempted and computed again",
         f"{nearest}.",

@@ -33,6 +33,17 @@ _PLANNED_CONFIG = {"quantization", "compilation_sizes"}
 #: Architecture that serves Gemma 4 as text alone; the JAX path has it for all sizes.
 _TEXT_ONLY = {"architectures": ["Gemma4ForCausalLM"]}
 
+#: Keys of `config.json` that change neither weights nor the shape of the cache.
+_SHAPELESS_OVERRIDES = {
+    "bos_token_id",
+    "eos_token_id",
+    "max_position_embeddings",
+    "pad_token_id",
+    "rope_parameters",
+    "rope_scaling",
+    "rope_theta",
+}
+
 _MOST_SIZES = 1000
 
 #: Flags without a setting of their own that change memory in ways which are not described.
@@ -176,8 +187,12 @@ def _uncovered(
         yield "the bytes of quantised weights are in their files only: plan them with --model-dir"
     if "speculative_config" in flags and not _is_draftless(flags):
         yield "the memory of draft models is not described"
-    if "hf_overrides" in flags and flags["hf_overrides"] != _TEXT_ONLY:
-        yield "hf_overrides change the model's shape"
+    overridden = _table(flags.get("hf_overrides"))
+    if "max_position_embeddings" in overridden and "max_model_len" not in flags:
+        yield "max_model_len is not set, and hf_overrides change the longest context"
+    if overridden != _TEXT_ONLY:
+        for key in sorted(overridden.keys() - _SHAPELESS_OVERRIDES):
+            yield f"hf_overrides change {key}, and what that does to memory is not described"
     config = _table(flags.get("additional_config"))
     for key in config.keys() - _PLANNED_CONFIG:
         yield f"what additional_config.{key} does to memory is not described"

@@ -69,7 +69,11 @@ def comments(option: Option, stack: str) -> dict[str, tuple[str, ...]]:
     """Comments above keys of :func:`stack_sections`, by path."""
     region = region_of(option.zones[0])
     return {
-        "model.name": (f"Download it once, then: tpuflex weights push DIRECTORY --stack {stack}",),
+        "model.name": (
+            "Download it once, and write its directory at weights.source: `up` uploads it.",
+            f"Or without: tpuflex --stack {stack} up makes the bucket, and then",
+            f"  tpuflex --stack {stack} weights push DIRECTORY",
+        ),
         "serving.image": _image_comment(region),
     }
 

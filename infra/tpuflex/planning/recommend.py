@@ -1,8 +1,8 @@
 """Which chips for a model and a load: options with fit, price, limits and evidence, ranked.
 
 The order is decided by the first of these in which two options differ: whether it fits, the budget,
-the time to the first token, whether the cache holds all wanted sequences, what was seen, the price
-of each one that it holds. Each option says all of them in one line.
+the time to the first token, whether the cache holds all wanted sequences, the price of each one
+that it holds, what was seen. Each option says all of them in one line.
 """
 
 from __future__ import annotations
@@ -37,8 +37,8 @@ ORDER = (
     "the budget",
     "the time to the first token",
     "whether the cache holds all sequences",
-    "what was seen",
     "the price of each sequence that it holds",
+    "what was seen",
 )
 #: Tokens in one step that options are planned with; the largest bucket that is compiled.
 BATCHED_TOKENS = 4096
@@ -47,8 +47,9 @@ _PLANNER = Source(
     where="tpu-inference 0.32.0, worker/tpu_worker.py and runner/kv_cache.py",
     date=date(2026, 11, 21),
 )
-#: Places in the order; an unknown is worse than a yes and better than a no.
-_FIT_ORDER: dict[Fit, int] = {"fits": 0, "not_known": 1, "does_not_fit": 2}
+#: Places in the order. What is known to fit, or known not to, comes before what nobody knows; an
+#: unknown budget or first token is worse than a yes and better than a no.
+_FIT_ORDER: dict[Fit, int] = {"fits": 0, "does_not_fit": 1, "not_known": 2}
 _BUDGET_ORDER: dict[BudgetVerdict, int] = {"within": 0, "not_asked": 0, "not_known": 1, "over": 2}
 _FIRST_TOKEN_ORDER = {"met": 0, "not_asked": 0, "not_known": 1, "missed": 2, "impossible": 3}
 
@@ -139,8 +140,8 @@ class Option:
             _BUDGET_ORDER[self.budget],
             _FIRST_TOKEN_ORDER[self.first_token.verdict],
             0 if held == self.request.max_num_seqs else 1,
-            self.seen.level,
             float("inf") if price is None or not held else float(price) / held,
+            self.seen.level,
             self.request.accelerator.chips,
         )
 

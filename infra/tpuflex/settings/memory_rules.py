@@ -23,9 +23,16 @@ def memory_findings(draft: Draft) -> Iterator[Finding]:
 
 
 def memory_warnings(settings: StackSettings) -> Iterator[Finding]:
-    """What fits, but is unproven, will preempt, or leaves little for programs."""
+    """What fits, but is unproven, will preempt, or leaves little for programs; and that nobody
+    knows, where no plan can be made."""
     planned = plan_stack(settings)
-    if not isinstance(planned, NotPlannable):
+    if isinstance(planned, NotPlannable):
+        yield Finding(
+            f"{NAMESPACE}model.name",
+            f"how much memory it takes is not known, nor whether it fits: {planned.reason}",
+            "Plan it before you pay: `tpuflex memory --model-dir DIR` reads its files.",
+        )
+    else:
         yield from _findings(planned.concerns)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import difflib
+import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
@@ -68,6 +69,7 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
     catalog = invocation.catalog
     wish = _wish(asked, row)
     models = [_model(name, catalog) for name in asked.models or (row.models if row else ())]
+    _refuse_too_long(models, wish)
     options = recommend(models, wish, catalog)
     if asked.write is not None:
         from tpuflex.cli.steps.recommend_write import write_stack
@@ -75,7 +77,7 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
         written = write_stack(invocation, asked.write, options, catalog, asked.project)
     else:
         written = None
-    _show(invocation, row, wish, options, written)
+    _show(invocation, row, wish, options, written, asked.write)
 
 
 def _refuse_unused(asked: Asked) -> None:
@@ -91,12 +93,27 @@ def _refuse_unused(asked: Asked) -> None:
         raise click.UsageError("`--scenario list` lists the scenarios and takes nothing else.")
 
 
+def _refuse_too_long(models: list[Model], wish: Wish) -> None:
+    """Refuse a context that is longer than any of ``models`` takes.
+
+    Raises:
+        click.BadParameter: it is.
+    """
+    longest = {row.name: row.max_context for row in models}
+    if all(most is not None and most < wish.load.context for most in longest.values()):
+        each = ", ".join(f"{name} takes at most {most:,}" for name, most in longest.items())
+        raise click.BadParameter(
+            f"{wish.load.context:,} tokens are too many: {each}.", param_hint="'--context'"
+        )
+
+
 def _show(
     invocation: Invocation,
     row: Scenario | None,
     wish: Wish,
     options: tuple[Option, ...],
     written: str | None,
+    stack: str | None,
 ) -> None:
     output = invocation.output
     claims = tuple(_contradictions(options))
@@ -122,8 +139,9 @@ def _show(
     if row is not None:
         show_scenario(output, row, sources)
     show_options(output, wish, options, quoted, claims, sources)
-    if written is not None:
-        output.result(f"\nWrote {written}. Look at it, then: tpuflex preview")
+    if written is not None and stack is not None:
+        command = f"tpuflex --stack {shlex.quote(stack)}"
+        output.result(f"\nWrote {written}. Look at it, then: {command} preview")
 
 
 def _contradictions(options: tuple[Option, ...]) -> Iterator[Contradiction]:
