@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from decimal import Decimal
 
 import pytest
 from hypothesis import given
@@ -10,6 +11,7 @@ from hypothesis import strategies as st
 
 from tpuflex.catalog.catalog import builtin
 from tpuflex.planning.anchors import ANCHORS, PRICE_CLAIMS
+from tpuflex.planning.figure import Figure
 from tpuflex.planning.request import MemoryRequest
 from tpuflex.planning.throughput import (
     active_params,
@@ -21,6 +23,7 @@ from tpuflex.planning.throughput import (
     kv_bytes_read,
     prompt_ceiling,
 )
+from tpuflex.planning.token_cost import token_prices
 
 CATALOG = builtin()
 MODELS = sorted(CATALOG.models)
@@ -66,6 +69,46 @@ def test_published_claims(model: str, claim: float, verdict: str, share: float) 
     assert judgement.verdict == verdict
     assert judgement.share == pytest.approx(share, rel=0.01)
     assert bool(judgement.text) == (verdict != "possible")
+
+
+def test_eight_bits_are_not_called_impossible() -> None:
+    """What chips compute in int8 is above their bfloat16 peak, so a claim between the two is held
+    against bfloat16 by name."""
+    ceiling = arithmetic_ceiling(DENSE, V6E_4)
+    assert ceiling is not None
+
+    judgement = judge(DENSE, V6E_4, 1.5 * ceiling)
+
+    assert judgement.verdict == "not_credible"
+    assert judgement.text.endswith("not credible in bfloat16")
+
+
+def test_layers_that_share_a_cache_project_no_keys() -> None:
+    """E2B holds 18.9 million parameters for keys and values that no token is multiplied with."""
+    small = CATALOG.models["google/gemma-4-E2B-it"]
+    tables = small.vocab_size * small.per_layer_embedding * small.layers
+
+    assert small.text_params - tables - active_params(small) == 18_874_368
+
+
+def test_the_least_price_is_that_of_prompt_tokens() -> None:
+    """A prompt token needs no output head, so a bound on computed tokens is taken without it."""
+    hour = Figure(Decimal(10), "USD per hour", "list")
+    prices = token_prices(V6E_4, DENSE, hour)
+    highest = prompt_ceiling(DENSE, V6E_4)
+
+    assert highest is not None
+    assert prices.least.value is not None
+    assert float(prices.least.value) == pytest.approx(10 / 3600 * 1e6 / highest, rel=1e-4)
+
+
+def test_speculation_is_named_with_the_bandwidth_ceiling() -> None:
+    """A step that speculates may give several tokens, which the ceiling does not count."""
+    request = MemoryRequest(
+        model=DENSE, accelerator=V6E_4, tensor_parallel_size=4, max_model_len=4096, speculative=True
+    )
+
+    assert "speculation" in bandwidth_ceiling(request, 16.4).basis
 
 
 def test_nothing_is_judged_without_a_peak() -> None:

@@ -61,7 +61,10 @@ def memory_figures(plan: MemoryPlan) -> Iterator[tuple[str, str, str]]:
         sizes = f"{len(plan.token_buckets)} x {len(plan.request_buckets)}"
         yield "buckets", sizes, "sizes of a step, in tokens and in requests"
     if plan.programs:
-        yield "programs", f"{plan.programs:,}", "compiled before the first answer"
+        text_only = isinstance(request, MemoryRequest) and request.text_only
+        tower = not text_only and set(request.model.modalities) != {"text"}
+        rest = "; those of the vision tower are not counted" if tower else ""
+        yield "programs", f"{plan.programs:,}", f"compiled before the first answer{rest}"
 
 
 def verdict(plan: MemoryPlan) -> str:

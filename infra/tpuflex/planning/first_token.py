@@ -82,7 +82,7 @@ def _bounds(model: Model, accelerator: Accelerator, load: Load) -> tuple[Figure,
     if bound is None:
         unknown = Figure(None, "seconds", f"the peak of {accelerator.name} is not known", sources)
         return unknown, unknown
-    words = f"arithmetic lower bound: {load.context:,} prompt tokens at peak, none cached"
+    words = f"arithmetic lower bound: {load.context:,} prompt tokens at peak bfloat16, none cached"
     return (
         Figure(round(bound.alone, 4), "seconds", f"{words}, one request alone", sources),
         Figure(
@@ -102,7 +102,7 @@ def _verdict(
     if alone.value is not None and alone.value > target:
         text = (
             f"a prompt of {load.context:,} tokens takes at least {alone.value:.2f} s at the peak of"
-            f" {accelerator.name}"
+            f" {accelerator.name} in bfloat16"
         )
         return "impossible", text, alone.sources
     rows = [row for row in anchors_of(model.name, accelerator.name) if row.ttft_seconds is not None]

@@ -35,10 +35,11 @@ Verdict = Literal["possible", "not_credible", "impossible"]
 
 
 def active_params(model: Model) -> int:
-    """Parameters that one token is multiplied with, the output head among them.
+    """Parameters that one generated token is multiplied with at least, the output head among them.
 
-    Experts that the token does not pass through are left out, and so are the tables of per-layer
-    embeddings, from which a row is looked up.
+    Experts that the token does not pass through are left out, and so is what is looked up or held
+    without being computed: tables of embeddings, and the projections to K and V of layers that
+    share another's cache.
     """
     if model.active_params is not None and not model.experts:
         return model.active_params  # of a row that does not describe its experts
@@ -46,7 +47,18 @@ def active_params(model: Model) -> int:
     idle_experts = model.layers * idle * 3 * model.hidden_size * model.expert_size
     tables = model.vocab_size * model.per_layer_embedding * model.layers
     lookup = 0 if model.tied_embeddings else model.vocab_size * model.hidden_size
-    return model.text_params - idle_experts - tables - lookup
+    return model.text_params - idle_experts - tables - lookup - _shared_projections(model)
+
+
+def _shared_projections(model: Model) -> int:
+    """Parameters to K and V in layers that share another's cache, which compute neither."""
+    owners = max(model.layers - model.kv_shared_layers, 0)
+    every = model.full_attention_every
+    full = model.kv_shared_layers if every is None else model.layers // every - owners // every
+    of_full = (model.global_kv_heads or model.kv_heads) * (model.global_head_dim or model.head_dim)
+    of_window = (model.kv_shared_layers - full) * model.kv_heads * model.head_dim
+    key_value = 2 if model.global_kv_heads is None else 1
+    return model.hidden_size * (key_value * full * of_full + 2 * of_window)
 
 
 def prompt_params(model: Model) -> int:
@@ -55,11 +67,15 @@ def prompt_params(model: Model) -> int:
     return active_params(model) - model.vocab_size * model.hidden_size
 
 
-def peak_flops(accelerator: Accelerator) -> float | None:
-    """Peak of the whole slice in bfloat16, FLOP/s; None when it is not known."""
-    if accelerator.bf16_tflops is None:
+def peak_flops(accelerator: Accelerator, *, eight_bit: bool = False) -> float | None:
+    """Peak of the whole slice in bfloat16, or the highest of that and its 8-bit types with
+    ``eight_bit``, FLOP/s; None when it is not known."""
+    peak = accelerator.bf16_tflops
+    if peak is None:
         return None
-    return accelerator.chips * accelerator.bf16_tflops * 1e12
+    if eight_bit:
+        peak = max(peak, accelerator.int8_tops or 0, accelerator.fp8_tflops or 0)
+    return accelerator.chips * peak * 1e12
 
 
 def arithmetic_ceiling(model: Model, accelerator: Accelerator) -> float | None:
@@ -68,15 +84,20 @@ def arithmetic_ceiling(model: Model, accelerator: Accelerator) -> float | None:
     return _tokens_at_peak(accelerator, active_params(model))
 
 
-def prompt_ceiling(model: Model, accelerator: Accelerator) -> float | None:
+def prompt_ceiling(
+    model: Model, accelerator: Accelerator, *, eight_bit: bool = False
+) -> float | None:
     """Prompt tokens per second that the slice computes at peak if the output head is left out: the
-    highest number that arithmetic allows."""
-    return _tokens_at_peak(accelerator, prompt_params(model))
+    highest number that arithmetic allows, in bfloat16 or, with ``eight_bit``, in whatever the chip
+    is quickest with."""
+    return _tokens_at_peak(accelerator, prompt_params(model), eight_bit=eight_bit)
 
 
-def _tokens_at_peak(accelerator: Accelerator, params: int) -> float | None:
+def _tokens_at_peak(
+    accelerator: Accelerator, params: int, *, eight_bit: bool = False
+) -> float | None:
     """None also for rows of a user whose numbers cannot be: no parameters, or no end of FLOP."""
-    peak = peak_flops(accelerator)
+    peak = peak_flops(accelerator, eight_bit=eight_bit)
     if peak is None or params <= 0 or not math.isfinite(peak):
         return None
     return peak / (_FLOP_PER_PARAMETER * params)
@@ -135,6 +156,8 @@ def bandwidth_ceiling(request: MemoryRequest, held: float) -> Figure:
         f"bandwidth ceiling: {running:,} sequences of {request.max_model_len:,} tokens at once;"
         " shorter ones allow more"
     )
+    if request.speculative:
+        words += ", and so does each token that speculation guesses right"
     return Figure(None if rate is None else round(rate), unit, words, sources)
 
 
@@ -188,16 +211,19 @@ class Judgement:
 def judge(model: Model, accelerator: Accelerator, tokens_per_second: float) -> Judgement:
     """Hold a claim about computed tokens against the ceiling of ``accelerator``."""
     ceiling = arithmetic_ceiling(model, accelerator)
-    highest = prompt_ceiling(model, accelerator)
+    highest = prompt_ceiling(model, accelerator, eight_bit=True)
     if ceiling is None or highest is None:
         return Judgement("possible", None)
     share = tokens_per_second / ceiling
     claim = f"{tokens_per_second:,.0f} tokens/s is {share:.0%} of the arithmetic ceiling"
-    limit = f"{ceiling:,.0f} on {accelerator.name} at peak"
+    limit = f"{ceiling:,.0f} on {accelerator.name} at peak in bfloat16"
     if tokens_per_second > highest:
-        text = f"{claim} ({limit}): the chips cannot compute that many"
+        text = f"{claim} ({limit}): the chips cannot compute that many in any type"
         return Judgement("impossible", share, text)
     if share >= CREDIBLE_SHARE:
-        text = f"{claim} ({limit}), which counts neither attention nor overhead: not credible"
+        text = (
+            f"{claim} ({limit}), which counts neither attention nor overhead: not credible in"
+            " bfloat16"
+        )
         return Judgement("not_credible", share, text)
     return Judgement("possible", share)

@@ -7,14 +7,18 @@ from decimal import Decimal
 from typing import TYPE_CHECKING
 
 from tpuflex.planning.figure import Figure, distinct
-from tpuflex.planning.throughput import Judgement, arithmetic_ceiling, judge
+from tpuflex.planning.throughput import Judgement, arithmetic_ceiling, judge, prompt_ceiling
 
 if TYPE_CHECKING:
-    from tpuflex.catalog.rows import Accelerator, Model, Source
+    from tpuflex.catalog.rows import Accelerator, Model
 
 _MILLION = 1_000_000
 _PER_MILLION = "USD per million tokens"
 _CEILING = "arithmetic ceiling: peak bfloat16 at 2 FLOP per active parameter"
+_LEAST = (
+    "prompt tokens at peak bfloat16, 2 FLOP per active parameter without the output head, busy all"
+    " the time: no less than this for a token that is computed"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +43,7 @@ class TokenPrices:
 
     Attributes:
         ceiling: tokens per second that the chips compute at peak.
-        least: price at that ceiling, busy all the time: no less than this.
+        least: price of prompt tokens at peak, which need no output head, busy all the time.
         given: price at the throughput that was given; None when none was.
         judgement: that throughput beside the ceiling; None when one of them is missing.
     """
@@ -89,7 +93,7 @@ def token_prices(
     ceiling = Figure(rate and round(rate), "tokens per second", _CEILING, sources)
     return TokenPrices(
         ceiling=ceiling,
-        least=_least(per_hour, rate, sources),
+        least=_least(per_hour, model, accelerator),
         given=_price(per_hour, given),
         judgement=None if given is None else judge(model, accelerator, given.tokens_per_second),
     )
@@ -100,12 +104,16 @@ def _rounded(amount: Decimal) -> Decimal:
     return Decimal(f"{amount:.6g}")
 
 
-def _least(per_hour: Figure, rate: float | None, sources: tuple[Source, ...]) -> Figure:
-    known = distinct((*per_hour.sources, *sources))
+def _least(per_hour: Figure, model: Model, accelerator: Accelerator) -> Figure:
+    known = distinct((*per_hour.sources, model.source, accelerator.source))
+    rate = prompt_ceiling(model, accelerator)
     if per_hour.value is None or rate is None:
         return Figure(None, _PER_MILLION, "the price or the peak is not known", known)
     amount = usd_per_million(Decimal(str(per_hour.value)), Throughput(rate))
-    words = "at the arithmetic ceiling, busy all the time: no less than this"
+    quick = prompt_ceiling(model, accelerator, eight_bit=True)
+    words = _LEAST
+    if quick is not None and quick > rate:
+        words += f"; in 8 bits, 1/{quick / rate:.3g} of it"
     return Figure(_rounded(amount), _PER_MILLION, words, known)
 
 

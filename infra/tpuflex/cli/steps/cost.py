@@ -121,7 +121,7 @@ def _token_facts(
     for name, figure in (("arithmetic", tokens.ceiling), ("decoding", decoding)):
         shown = "not known" if figure.value is None else f"{figure.value:,} tokens/s"
         yield name, f"{shown} {sources.references(figure.sources)} ({figure.basis})"
-    yield "tokens", f"no less than {money(tokens.least, sources)}"
+    yield "tokens", money(tokens.least, sources)
     if tokens.given is not None:
         yield "yours", money(tokens.given, sources)
     if tokens.judgement is not None and tokens.judgement.text:
