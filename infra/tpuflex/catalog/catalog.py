@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import difflib
 import json
-import pkgutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
 
-import yaml
-
+from tpuflex.catalog.packaged import packaged_rows
 from tpuflex.catalog.rows import (
     Accelerator,
     CatalogRows,
@@ -138,12 +136,8 @@ FILES = ("accelerators", "zones", "prices", "models", "images")
 @cache
 def builtin() -> Catalog:
     """The catalog that comes with tpuflex, read once."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
     rows: dict[str, object] = {}
     for name in FILES:
-        content = pkgutil.get_data("tpuflex.catalog", f"data/{name}.yaml")
-        if content is None:
-            raise FileNotFoundError(f"tpuflex/catalog/data/{name}.yaml")
-        rows |= yaml.load(content, Loader=loader)  # noqa: S506 - a safe loader, in C
+        rows |= packaged_rows(f"{name}.yaml")
     # As JSON, because a user's rows are read that way: strictly, yet lists become tuples.
     return Catalog.of(CatalogRows.model_validate_json(json.dumps(rows), strict=True))

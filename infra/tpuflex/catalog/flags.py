@@ -7,16 +7,15 @@
 from __future__ import annotations
 
 import json
-import pkgutil
 import re
 from collections.abc import Mapping
 from functools import cache
 from types import MappingProxyType
 from typing import Literal
 
-import yaml
 from pydantic import Field, model_validator
 
+from tpuflex.catalog.packaged import packaged_data, packaged_rows
 from tpuflex.catalog.rows import Row, Source, Sourced, Text
 
 
@@ -144,7 +143,7 @@ class FlagRules(Row):
 @cache
 def vllm_interface() -> VllmInterface:
     """What the vLLM of this version of tpuflex can be told, read once."""
-    return VllmInterface.model_validate_json(_data("vllm_flags.json"), strict=True)
+    return VllmInterface.model_validate_json(packaged_data("vllm_flags.json"), strict=True)
 
 
 @cache
@@ -156,8 +155,7 @@ def known_flags() -> Mapping[str, KnownFlag]:
 @cache
 def flag_rules() -> FlagRules:
     """The rows written by hand, read once."""
-    loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-    rows = yaml.load(_data("flag_rules.yaml"), Loader=loader)  # noqa: S506 - a safe loader, in C
+    rows = packaged_rows("flag_rules.yaml")
     return FlagRules.model_validate_json(json.dumps(rows), strict=True)
 
 
@@ -180,10 +178,3 @@ def _fits(flags: Mapping[str, object], path: str, wanted: str) -> bool:
         value = value[name]
     text = value if isinstance(value, str) else json.dumps(value)
     return re.fullmatch(wanted, text, re.DOTALL) is not None
-
-
-def _data(name: str) -> bytes:
-    content = pkgutil.get_data("tpuflex.catalog", f"data/{name}")
-    if content is None:
-        raise FileNotFoundError(f"tpuflex/catalog/data/{name}")
-    return content
