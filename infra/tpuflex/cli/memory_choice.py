@@ -8,20 +8,17 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog import USER_FILE
-from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.errors import NotFoundError
-from tpuflex.planning.cpu import plan_cpu_memory
-from tpuflex.planning.flags import cpu_request_from_flags, request_from_flags
-from tpuflex.planning.memory import MemoryPlan, plan_memory
 from tpuflex.planning.request import NotPlannable
-from tpuflex.project import project_root
+from tpuflex.planning.stack import plan_request, server_request
 
 if TYPE_CHECKING:
+    from tpuflex.catalog.catalog import Catalog
     from tpuflex.catalog.rows import Accelerator, Model
     from tpuflex.cli.invocation import Invocation
     from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.planning.checkpoint import Checkpoint
+    from tpuflex.planning.memory import MemoryPlan
     from tpuflex.settings.model import StackSettings
 
 _SHOWN_NAMES = 5
@@ -115,17 +112,8 @@ def planned(invocation: Invocation, choice: MemoryChoice) -> MemoryPlan | NotPla
     if choice.needs_stack:
         server = Server.of_stack(invocation.open_stack(deploying=False, by_catalog=True).settings)
     else:
-        server = Server(_catalog(project_root(invocation.directory)))
+        server = Server(invocation.catalog)
     return plan_server(server.chosen(choice), checkpoint)
-
-
-def _catalog(root: Path) -> Catalog:
-    """The catalog of the project in ``root``, if it is one."""
-    if not (root / USER_FILE).exists():
-        return builtin()
-    from tpuflex.settings.read import load_catalog  # the settings' classes take time to make
-
-    return load_catalog(root)
 
 
 def checkpoint_place(text: str) -> Path | GsUrl:
@@ -170,16 +158,12 @@ def plan_server(server: Server, checkpoint: Checkpoint | None = None) -> MemoryP
     """
     model = checkpoint.model if checkpoint else known_model(server.catalog, server.model)
     quantized = checkpoint is not None and checkpoint.quantization is not None
-    if server.accelerator is None:
-        if quantized:
-            return NotPlannable("quantised weights are not described for the CPU")
-        on_cpu = cpu_request_from_flags(
-            model, server.flags, server.environment, extra_args=server.extra_args
-        )
-        return on_cpu if isinstance(on_cpu, NotPlannable) else plan_cpu_memory(on_cpu)
-    chips = known_accelerator(server.catalog, server.accelerator)
-    weights = None
-    if checkpoint is not None and quantized:
+    chips = weights = None
+    if server.accelerator is not None:
+        chips = known_accelerator(server.catalog, server.accelerator)
+    elif quantized:
+        return NotPlannable("quantised weights are not described for the CPU")
+    if checkpoint is not None and chips is not None and quantized:
         parallel = server.flags.get("tensor_parallel_size", chips.chips)
         weights = checkpoint.weight_bytes_per_chip(int(str(parallel)))
         if weights is None:
@@ -187,17 +171,15 @@ def plan_server(server: Server, checkpoint: Checkpoint | None = None) -> MemoryP
                 f"the weights are quantised ({checkpoint.quantization}), and only the headers of"
                 " their files say how large they are: use --model-dir"
             )
-    request = request_from_flags(
+    request = server_request(
         model,
         chips,
         server.flags,
         server.environment,
-        weight_bytes=weights,
         extra_args=server.extra_args,
+        weight_bytes=weights,
     )
-    if isinstance(request, NotPlannable):
-        return request
-    return plan_memory(request, server.catalog.accelerators.values())
+    return plan_request(request, server.catalog)
 
 
 def known_model(catalog: Catalog, name: str) -> Model:

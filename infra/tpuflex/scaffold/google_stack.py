@@ -7,16 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from tpuflex.catalog.catalog import Catalog
-from tpuflex.catalog.rows import Image
-from tpuflex.catalog.zones import region_of
-from tpuflex.errors import NotFoundError
-from tpuflex.gcloud_commands import create_mirror
 
-#: Docker Hub's name of vLLM for TPU.
-_REPOSITORY = "vllm/vllm-tpu"
 #: Prompt and answer together; most models take more, at the cost of cache.
 _CONTEXT = 16384
-MIRROR_REPOSITORY = "dockerhub"
 
 COMMENTS: Mapping[str, Sequence[str]] = {
     "serving.image": (
@@ -88,32 +81,3 @@ def first_flags(model: str, catalog: Catalog) -> dict[str, object]:
     if row is not None and set(row.modalities) != {"text"}:
         flags["disable_chunked_mm_input"] = True
     return flags
-
-
-def mirrored_image(catalog: Catalog, *, project: str, zone: str) -> str:
-    """Reference of the newest known image of vLLM for TPU, in the project's mirror of Docker Hub.
-
-    Raises:
-        NotFoundError: the catalog has no such image.
-    """
-    images = [row for row in catalog.images.values() if row.repository == _REPOSITORY]
-    if not images:
-        raise NotFoundError(
-            f"The catalog has no image of {_REPOSITORY}.",
-            hint="Name one: --set serving.image=REPOSITORY@sha256:…",
-        )
-    newest = max(images, key=_age)
-    place = f"{region_of(zone)}-docker.pkg.dev/{project}/{MIRROR_REPOSITORY}"
-    return f"{place}/{newest.repository}@{newest.digest}"
-
-
-def _age(image: Image) -> str:
-    return image.date.isoformat() if image.date is not None else ""
-
-
-def mirror_command(project: str, zone: str) -> str:
-    """The command that makes the mirror of Docker Hub, once for each project and region."""
-    region = region_of(zone)
-    return str(
-        create_mirror(MIRROR_REPOSITORY, upstream="docker-hub", location=region, project=project)
-    )

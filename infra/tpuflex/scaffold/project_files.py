@@ -1,8 +1,9 @@
-"""The files of a new project, beside its stack files. Pure: texts by path."""
+"""The files of a new project, beside its stack files: texts by path."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from tpuflex.naming import slug
 
@@ -10,6 +11,8 @@ from tpuflex.naming import slug
 STACKS = "stacks"
 SCHEMA_FILE = "stack.schema.json"
 IGNORE_FILE = ".gitignore"
+#: Where this repository keeps that schema.
+_DOCS_SCHEMA = "docs/stack.schema.json"
 #: Name of a project or a stack, as Pulumi takes it
 #: (https://www.pulumi.com/docs/iac/concepts/projects/, and tokens.StackName in its sources).
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}")
@@ -44,6 +47,14 @@ def project_name(directory: str) -> str:
 def stack_path(stack: str) -> str:
     """Path of a stack file within a new project."""
     return f"{STACKS}/Pulumi.{stack}.yaml"
+
+
+def schema_of(root: Path, stacks: Path) -> str | None:
+    """The schema for editors that stack files in ``stacks`` can name: a path from there; None if
+    the project in ``root`` has none."""
+    if stacks.parent == root and (root / _DOCS_SCHEMA).is_file():
+        return f"../{_DOCS_SCHEMA}"
+    return SCHEMA_FILE if (stacks / SCHEMA_FILE).is_file() else None
 
 
 def project_files(name: str) -> dict[str, str]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import click
 
 from embedded_cloud.daemon import missing_packages
-from tpuflex.catalog.catalog import Catalog, builtin
+from tpuflex.catalog.catalog import Catalog
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.new_stack import NewStack, new_stack
 from tpuflex.cli.steps.questions import Questions
@@ -19,7 +19,7 @@ from tpuflex.cli.steps.wanted import StackOptions
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.gcloud_commands import log_in
 from tpuflex.project import DEFAULT_STACK, PULUMI_FILE, STACK_VARIABLE, open_project, project_root
-from tpuflex.scaffold.google_stack import MIRROR_REPOSITORY, mirror_command
+from tpuflex.scaffold.image_mirror import is_mirrored, mirror_command
 from tpuflex.scaffold.project_files import (
     IGNORE_FILE,
     NAME,
@@ -27,17 +27,15 @@ from tpuflex.scaffold.project_files import (
     STACKS,
     project_files,
     project_name,
+    schema_of,
 )
 from tpuflex.scaffold.write import require_inside, write_new
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
-from tpuflex.settings.read import catalog_rows
+from tpuflex.settings.read import load_catalog
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.schema import schema_text
 from tpuflex.trusted_files import require_trusted
-
-#: Where this repository keeps the schema that editors check stack files with.
-_DOCS_SCHEMA = "docs/stack.schema.json"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -79,7 +77,7 @@ def run_init(invocation: Invocation, options: InitOptions) -> None:
         TpuflexError: a file is in the way; nothing is written.
     """
     place = _place(invocation, options)
-    catalog = _catalog(place.root)
+    catalog = load_catalog(place.root)
     stack = new_stack(options, catalog, Questions(defaults=invocation.yes))
     name = _stack_name(invocation, stack)
     settings = _checked(stack, catalog, name)
@@ -107,13 +105,6 @@ def _place(invocation: Invocation, options: InitOptions) -> Place:
     if not NAME.fullmatch(name):
         raise click.UsageError(f"--name {name!r}: write letters, digits, hyphens, at most 100.")
     return Place(root, name, root / STACKS, new=True)
-
-
-def _catalog(root: Path) -> Catalog:
-    rows, findings = catalog_rows(root)
-    if findings:
-        raise SettingsError("catalog.yaml", tuple(findings))
-    return builtin().extended(rows)
 
 
 def _stack_name(invocation: Invocation, stack: NewStack) -> str:
@@ -178,19 +169,12 @@ def _write(invocation: Invocation, place: Place, stack: NewStack, name: str) -> 
     texts = project_files(place.name) if place.new else {}
     if (place.root / IGNORE_FILE).exists():
         texts.pop(IGNORE_FILE, None)
-    schema = _schema(place)
-    if not (place.stacks / schema).exists():
+    schema = schema_of(place.root, place.stacks)
+    if schema is None:
+        schema = SCHEMA_FILE
         texts[str((place.stacks / schema).relative_to(place.root))] = schema_text()
     texts[str(stack_file.relative_to(place.root))] = stack.text(schema)
     return write_new(place.root, texts)
-
-
-def _schema(place: Place) -> str:
-    """Path of the schema for editors, relative to the stack files."""
-    docs = place.root / _DOCS_SCHEMA
-    if docs.exists() and place.stacks.parent == place.root:
-        return f"../{_DOCS_SCHEMA}"
-    return SCHEMA_FILE
 
 
 def _report(
@@ -245,8 +229,8 @@ def _next(place: Place, name: str, settings: StackSettings) -> Iterator[str]:
             yield "pip install 'tpuflex[embedded]'"
     else:
         yield str(log_in())
-        if f"/{MIRROR_REPOSITORY}/" in settings.serving.image:
-            yield mirror_command(settings.project, settings.slice.zones[0])
+        if is_mirrored(settings.serving.image):
+            yield str(mirror_command(settings.slice.zones[0], settings.project))
     weights = settings.model.weights.source
     if weights is not None and "://" not in weights and not (place.root / weights).exists():
         yield shlex.join(["hf", "download", settings.model.name, "--local-dir", weights])

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import re
 from typing import TYPE_CHECKING
 
 import click
 
 from tpuflex.errors import NotFoundError, TpuflexError
-from tpuflex.planning.option_stack import comments, heading, newest_image, stack_sections
+from tpuflex.scaffold.image_mirror import mirrored_image
+from tpuflex.scaffold.option_stack import comments, heading, stack_sections
+from tpuflex.scaffold.project_files import NAME, schema_of
 from tpuflex.scaffold.write import require_inside
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
@@ -19,11 +20,8 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.planning.recommend import Option
 
-#: Stack names that are file names, and that Pulumi takes.
-_STACK_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 #: Stands for the placeholder while the stack is checked: no stack is deployed with that one.
 _ANY_PROJECT = "any-project"
-_SCHEMA = "docs/stack.schema.json"
 
 
 def write_stack(
@@ -41,7 +39,7 @@ def write_stack(
         SettingsError: what would be written breaks a rule of stack files.
         TpuflexError: there is such a stack file already.
     """
-    if not _STACK_NAME.fullmatch(stack):
+    if not NAME.fullmatch(stack):
         raise click.BadParameter(
             "write letters, digits, dots, hyphens and underscores.", param_hint="'--write'"
         )
@@ -49,27 +47,19 @@ def write_stack(
     if best.fit != "fits" or not best.zones:
         reason = best.obstacle or "no zone is known for it"
         raise NotFoundError(f"Nothing fits that could be written: {reason}")
-    image = newest_image(catalog.images.values())
-    if image is None:
-        raise NotFoundError(
-            "The catalog has no image of vllm/vllm-tpu to serve it with.",
-            hint="Add one to catalog.yaml: repository, digest, vllm_version.",
-        )
     place = invocation.project
     file = place.stacks / f"Pulumi.{stack}.yaml"
     require_inside(file, place.root)
-    checked = stack_sections(best, image, project or _ANY_PROJECT)
+    checked = _sections(best, catalog, project or _ANY_PROJECT)
     parse(
         {**checked, "catalog": catalog.own.model_dump(mode="json", exclude_defaults=True)},
         file.name,
     )
-    sections = stack_sections(best, image, project or PLACEHOLDER_PROJECT)
-    schema = place.root / _SCHEMA
     text = stack_text(
-        sections,
+        _sections(best, catalog, project or PLACEHOLDER_PROJECT),
         heading(best, stack),
         comments=comments(best, stack),
-        schema=f"../{_SCHEMA}" if schema.is_file() and place.stacks.parent == place.root else None,
+        schema=schema_of(place.root, place.stacks),
     )
     try:
         with file.open("x", encoding="utf-8") as new:
@@ -80,3 +70,8 @@ def write_stack(
             hint="Choose another name for --write, or delete it first.",
         ) from None
     return str(file.relative_to(place.root))
+
+
+def _sections(option: Option, catalog: Catalog, project: str) -> dict[str, object]:
+    image = mirrored_image(catalog, project=project, zone=option.zones[0])
+    return stack_sections(option, image, project)

@@ -9,7 +9,8 @@ from pathlib import Path
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.cli.steps.questions import Questions
 from tpuflex.errors import SettingsError
-from tpuflex.scaffold.google_stack import Wanted, first_flags, frame, mirrored_image
+from tpuflex.scaffold.google_stack import Wanted, first_flags, frame
+from tpuflex.scaffold.image_mirror import mirrored_image
 from tpuflex.scaffold.sections import put
 from tpuflex.settings.load import parse
 

@@ -5,33 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from tpuflex.catalog.zones import region_of
-from tpuflex.gcloud_commands import create_mirror
 from tpuflex.planning.figure import SourceList
+from tpuflex.scaffold.image_mirror import mirror_command
 
 if TYPE_CHECKING:
-    from tpuflex.catalog.rows import Image
     from tpuflex.planning.recommend import Option
 
-#: Repository of the TPU back-end's images on Docker Hub.
-TPU_REPOSITORY = "vllm/vllm-tpu"
 #: A first run that ends within a working day; Flex-start allows 7 days.
 _RUN = "4h"
 
 
-def newest_image(images: Iterable[Image]) -> Image | None:
-    """The newest image of the TPU back-end among ``images``, or None."""
-    known = [row for row in images if row.repository.endswith(TPU_REPOSITORY)]
-    return max(known, key=lambda row: row.date or row.source.date, default=None)
-
-
-def stack_sections(option: Option, image: Image, project: str) -> dict[str, object]:
+def stack_sections(option: Option, image: str, project: str) -> dict[str, object]:
     """The sections of a stack file that serves ``option``, as for
     :func:`tpuflex.settings.load.parse`.
 
     Args:
         option: what is to be served; it has a zone.
-        image: what serves it.
+        image: reference of the image that serves it.
         project: Google Cloud project.
 
     Raises:
@@ -61,26 +51,24 @@ def stack_sections(option: Option, image: Image, project: str) -> dict[str, obje
             "max_run_duration": _RUN,
         },
         "model": {"name": request.model.name},
-        "serving": {"image": _mirrored(option, image, project), "flags": flags},
+        "serving": {"image": image, "flags": flags},
     }
 
 
 def comments(option: Option, stack: str) -> dict[str, tuple[str, ...]]:
     """Comments above keys of :func:`stack_sections`, by path."""
-    region = region_of(option.zones[0])
     return {
         "model.name": (
             "Download it once, and write its directory at weights.source: `up` uploads it.",
             f"Or without: tpuflex --stack {stack} up makes the bucket, and then",
             f"  tpuflex --stack {stack} weights push DIRECTORY",
         ),
-        "serving.image": _image_comment(region),
+        "serving.image": _image_comment(option.zones[0]),
     }
 
 
-def _image_comment(region: str) -> tuple[str, ...]:
-    command = str(create_mirror("dockerhub", upstream="docker-hub", location=region))
-    what, mode, how = command.partition("--mode=")
+def _image_comment(zone: str) -> tuple[str, ...]:
+    what, mode, how = str(mirror_command(zone)).partition("--mode=")
     return (
         "The hosts reach nothing but Google: the image comes through a mirror of Docker Hub,",
         "made once:",
@@ -111,8 +99,3 @@ def _media(modalities: Iterable[str]) -> dict[str, int]:
     tower, and a video is many images."""
     known = {"image": 4, "audio": 0, "video": 0}
     return {kind: limit for kind, limit in known.items() if kind in modalities}
-
-
-def _mirrored(option: Option, image: Image, project: str) -> str:
-    region = region_of(option.zones[0])
-    return f"{region}-docker.pkg.dev/{project}/dockerhub/{TPU_REPOSITORY}@{image.digest}"
