@@ -5,6 +5,7 @@ from __future__ import annotations
 from decimal import Decimal
 
 from tpuflex.catalog.rows import Accelerator, Image, Model, Price, Sourced, Zone
+from tpuflex.planning.rounding import GIB
 
 #: Headers of the columns by the kind of rows; the source's is added to each.
 COLUMNS: dict[str, tuple[str, ...]] = {
@@ -65,7 +66,6 @@ KNOWABLE = frozenset(
 _UNKNOWN = "?"
 #: What stands for a rate that the hardware does not have, or a property that does not apply.
 _NONE = "-"
-_GIB = 2**30
 
 
 def cells(row: Sourced) -> tuple[str, ...]:
@@ -103,7 +103,7 @@ def shown(value: object) -> str:
 
 
 def _accelerator(row: Accelerator) -> tuple[str, ...]:
-    usable = None if row.hbm_bytes_per_chip is None else round(row.hbm_bytes_per_chip / _GIB, 2)
+    usable = None if row.hbm_bytes_per_chip is None else round(row.hbm_bytes_per_chip / GIB, 2)
     return (
         row.name,
         str(row.chips),

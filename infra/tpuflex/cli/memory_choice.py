@@ -2,26 +2,23 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import NotFoundError
+from tpuflex.cli.catalog_lookup import known_accelerator, known_model
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_request, server_request
 
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
-    from tpuflex.catalog.rows import Accelerator, Model
     from tpuflex.cli.invocation import Invocation
     from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.planning.checkpoint import Checkpoint
     from tpuflex.planning.memory import MemoryPlan
     from tpuflex.settings.model import StackSettings
 
-_SHOWN_NAMES = 5
 #: Files between two lines of progress.
 _REPORTED = 50
 
@@ -180,33 +177,3 @@ def plan_server(server: Server, checkpoint: Checkpoint | None = None) -> MemoryP
         weight_bytes=weights,
     )
     return plan_request(request, server.catalog)
-
-
-def known_model(catalog: Catalog, name: str) -> Model:
-    """The row of the model called ``name``.
-
-    Raises:
-        NotFoundError: there is none; names the nearest.
-    """
-    row = catalog.model(name)
-    if row is None:
-        near = difflib.get_close_matches(name, catalog.models, n=_SHOWN_NAMES, cutoff=0.5)
-        hint = f"Nearest: {', '.join(near)}. " if near else ""
-        raise NotFoundError(
-            f"{name} is not in the catalog.",
-            hint=f"{hint}`tpuflex memory --model-dir DIR` reads a model from its checkpoint.",
-        )
-    return row
-
-
-def known_accelerator(catalog: Catalog, name: str) -> Accelerator:
-    """The row of the accelerator type called ``name``.
-
-    Raises:
-        NotFoundError: there is none; names the nearest.
-    """
-    row = catalog.accelerator(name)
-    if row is None:
-        nearest = ", ".join(catalog.nearest_accelerators(name))
-        raise NotFoundError(f"{name} is not in the catalog.", hint=f"Nearest: {nearest}.")
-    return row

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from math import floor
 
 from tpuflex.catalog.rows import Implementation
+from tpuflex.planning.evidence import Level, evidence
 from tpuflex.planning.kv_cache import block_layout, block_table_fits, kv_bytes_per_token
 from tpuflex.planning.layout import Layout, lay_out
 from tpuflex.planning.remark import Remark, gib, kib
 from tpuflex.planning.request import MemoryRequest
-
-_GIB = 2**30
+from tpuflex.planning.rounding import GIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class _Thin:
 
 _THIN: dict[Implementation, _Thin] = {
     "flax_nnx": _Thin(
-        13 * _GIB // 10, "Gemma 4 E2B failed with 0.78 GiB on v5e, and served with 1.26 GiB"
+        13 * GIB // 10, "Gemma 4 E2B failed with 0.78 GiB on v5e, and served with 1.26 GiB"
     ),
     "torchax": _Thin(
-        6 * _GIB,
+        6 * GIB,
         "about 6 GiB of programs were reported of Gemma 4 26B and 31B on tpu7x, though 12B served "
         "with 2.5 GiB on v6e",
     ),
@@ -154,12 +154,16 @@ def _small_cache(layout: Layout) -> Iterator[Remark]:
 def _reports(request: MemoryRequest) -> Iterator[Remark]:
     """Whether anybody is known to have served the model on these chips."""
     model, row = request.model, request.accelerator
-    served = [report for report in model.seen if report.result == "served"]
-    if any(report.accelerator in (row.name, row.generation) for report in served):
+    reports = evidence(model, row)
+    if reports.level in (Level.SERVED, Level.GENERATION):
         return
-    places = (f"{one.accelerator} ({one.source.date.isoformat()})" for one in served)
+    places = (
+        f"{one.accelerator} ({one.source.date.isoformat()})"
+        for one in model.seen
+        if one.result == "served"
+    )
     elsewhere = ", ".join(dict.fromkeys(places))
-    failed = [one for one in model.seen if one.accelerator in (row.name, row.generation)]
+    failed = reports.seen
     yield Remark(
         "slice.accelerator_type",
         f"the only report of {model.name} on {row.name} is of a failure "

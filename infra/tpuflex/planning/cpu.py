@@ -15,7 +15,7 @@ from tpuflex.planning.kv_cache import BlockLayout, CacheLayer, cache_layers, gro
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.remark import Remark, gib
 from tpuflex.planning.request import CpuMemoryRequest, NotPlannable
-from tpuflex.planning.rounding import ceiling
+from tpuflex.planning.rounding import GIB, ceiling
 from tpuflex.planning.weights import text_parameters
 
 
@@ -67,7 +67,7 @@ def _problems(request: CpuMemoryRequest, blocks: int, cut: BlockLayout) -> Itera
         yield Remark(
             "serving.env.VLLM_CPU_KVCACHE_SPACE",
             f"one sequence of {request.max_model_len:,} tokens needs {gib(size)} of KV cache",
-            f'Write "{ceiling(size, 2**30)}" or more, or a smaller max_model_len.',
+            f'Write "{ceiling(size, GIB)}" or more, or a smaller max_model_len.',
         )
 
 

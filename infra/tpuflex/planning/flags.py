@@ -14,8 +14,8 @@ from tpuflex.planning.request import (
     MemoryRequest,
     NotPlannable,
 )
+from tpuflex.planning.rounding import GIB
 
-_GIB = 2**30
 _FP8 = {"fp8", "fp8_e4m3", "fp8_e5m2"}
 
 #: vLLM's defaults for the CPU (`CpuPlatform.check_and_update_config` of `vllm/platforms/cpu.py`,
@@ -164,7 +164,7 @@ def cpu_request_from_flags(
     return CpuMemoryRequest(
         model=model,
         max_model_len=length,
-        kv_space_bytes=int(space) * _GIB,
+        kv_space_bytes=int(space) * GIB,
         parameter_bytes=parameter,
         cache_bytes=1 if given.get("kv_cache_dtype") in _FP8 else parameter,
         block_size=_whole(given, "block_size", _CPU_BLOCK_SIZE),

@@ -11,8 +11,6 @@ from decimal import Decimal
 
 from tpuflex.catalog.rows import Source
 
-GIB = 2**30
-
 
 @dataclass(frozen=True, slots=True)
 class Rate:
@@ -50,13 +48,12 @@ STORAGE: dict[str, Rate] = {
     ),
 }
 
-#: A private DNS zone; `egress: google` has three, which lead Google's names to its private range.
+#: A private DNS zone; `egress: google` has some, which lead Google's names to its private range.
 DNS_ZONE = Rate(
     Decimal("0.000273973"),
     "private DNS zone",
     Source(where="https://cloud.google.com/dns/pricing", date=date(2026, 9, 20)),
 )
-DNS_ZONES = 3
 
 _NAT = Source(
     where="https://cloud.google.com/nat/pricing and https://cloud.google.com/vpc/network-pricing"

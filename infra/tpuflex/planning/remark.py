@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-_KIB, _GIB = 2**10, 2**30
+from tpuflex.planning.rounding import GIB, KIB
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,9 +25,9 @@ class Remark:
 
 def gib(size: int) -> str:
     """``size`` bytes in GiB, such as ``15.29 GiB``."""
-    return f"{size / _GIB:,.2f} GiB"
+    return f"{size / GIB:,.2f} GiB"
 
 
 def kib(size: int) -> str:
     """``size`` bytes in KiB, such as ``120 KiB``."""
-    return f"{size / _KIB:,.0f} KiB"
+    return f"{size / KIB:,.0f} KiB"

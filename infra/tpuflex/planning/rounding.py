@@ -1,6 +1,8 @@
-"""Rounding as the TPU back-end does it, on integers."""
+"""Sizes in bytes, rounded as the TPU back-end does it, on integers."""
 
 from __future__ import annotations
+
+KIB, GIB = 2**10, 2**30
 
 
 def ceiling(number: int, divisor: int) -> int:

@@ -11,15 +11,15 @@ from datetime import timedelta
 from decimal import Decimal
 from typing import TYPE_CHECKING, Literal
 
+from tpuflex.naming import DNS_ZONE_ROLES
 from tpuflex.planning.figure import Figure, distinct
 from tpuflex.planning.rates import (
     DNS_ZONE,
-    DNS_ZONES,
-    GIB,
     NAT_ADDRESS,
     NAT_PER_HOST,
     STORAGE,
 )
+from tpuflex.planning.rounding import GIB
 from tpuflex.planning.throughput import BF16_BYTES
 
 if TYPE_CHECKING:
@@ -188,8 +188,9 @@ def _weights(usage: Usage) -> Figure:
 
 def _network(usage: Usage) -> Figure:
     if usage.egress == "google":
-        amount = DNS_ZONES * DNS_ZONE.usd_per_hour * _DAY
-        words = f"{DNS_ZONES} private DNS zones at ${DNS_ZONE.usd_per_hour} per hour"
+        zones = len(DNS_ZONE_ROLES)
+        amount = zones * DNS_ZONE.usd_per_hour * _DAY
+        words = f"{zones} private DNS zones at ${DNS_ZONE.usd_per_hour} per hour"
         return Figure(amount, _DAILY, words, (DNS_ZONE.source,))
     hosts = usage.accelerator.hosts
     amount = (hosts * NAT_PER_HOST.usd_per_hour + NAT_ADDRESS.usd_per_hour) * _DAY

@@ -16,14 +16,14 @@ from dataclasses import dataclass
 from tpuflex.catalog.rows import Family, Model
 from tpuflex.planning.kv_cache import full_attention_layers, padded_head_dim
 from tpuflex.planning.request import MemoryRequest
-from tpuflex.planning.rounding import ceiling, multiple
+from tpuflex.planning.rounding import GIB, ceiling, multiple
 
 #: Bytes of a parameter in bfloat16.
 PARAMETER_BYTES = 2
 #: What the PyTorch path holds on each chip beyond its parameters, in parameters: 0.5 GiB. The logs
 #: of Gemma 4 12B have 0.51 GiB more on one chip and 0.47 GiB more on each of four; why, and whether
 #: other models have less, is not known.
-_PYTORCH_REST = 2**30 // 2 // PARAMETER_BYTES
+_PYTORCH_REST = GIB // 2 // PARAMETER_BYTES
 #: Experts are cut into pieces of a multiple of this width.
 _EXPERT_LANES = 128
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
+from tpuflex.cli.catalog_lookup import known_model
 from tpuflex.cli.recommendation import show_elsewhere, show_options, show_scenario, show_scenarios
 from tpuflex.errors import NotFoundError
 from tpuflex.planning.claims import (
@@ -27,7 +27,6 @@ from tpuflex.planning.recommend import Option, Wish, recommend
 from tpuflex.planning.scenarios import SCENARIOS, Elsewhere, Scenario, nearest_scenarios, scenario
 
 if TYPE_CHECKING:
-    from tpuflex.catalog.catalog import Catalog
     from tpuflex.catalog.rows import Model
     from tpuflex.cli.invocation import Invocation
 
@@ -68,7 +67,7 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
         return
     catalog = invocation.catalog
     wish = _wish(asked, row)
-    models = [_model(name, catalog) for name in asked.models or (row.models if row else ())]
+    models = [known_model(catalog, name) for name in asked.models or (row.models if row else ())]
     _refuse_too_long(models, wish)
     options = recommend(models, wish, catalog)
     if asked.write is not None:
@@ -188,18 +187,6 @@ def _scenario(name: str | None) -> Scenario | None:
         raise NotFoundError(
             f"There is no scenario {name!r}.",
             hint=f"{hint}`tpuflex recommend --scenario list` lists them.",
-        )
-    return row
-
-
-def _model(name: str, catalog: Catalog) -> Model:
-    row = catalog.model(name)
-    if row is None:
-        near = difflib.get_close_matches(name, catalog.models, n=3, cutoff=0.4)
-        hint = f"Did you mean {' or '.join(near)}? " if near else ""
-        raise NotFoundError(
-            f"The model {name!r} is not in the catalog.",
-            hint=f"{hint}Add a row for it to catalog.yaml, or ask `tpuflex memory` with its files.",
         )
     return row
 
