@@ -17,7 +17,8 @@ from tpuflex.catalog.rows import Model
 from tpuflex.planning.request import CacheType, MemoryRequest
 from tpuflex.planning.rounding import ceiling, multiple, power_of_two
 
-_ITEM_BYTES: dict[CacheType, int] = {"bfloat16": 2, "fp8": 1}
+#: Bytes of a number in the cache.
+CACHE_BYTES: dict[CacheType, int] = {"bfloat16": 2, "fp8": 1}
 #: Width of a vector register: heads are padded to it, and pages of 64-wide heads hold K beside V.
 _LANES = 128
 #: Width of a head for which the back-end has a kernel of its own.
@@ -97,7 +98,7 @@ def layer_token_bytes(layer: CacheLayer, tensor_parallel_size: int, dtype: Cache
     8 bits as in 16.
     """
     heads = ceiling(layer.kv_heads, tensor_parallel_size)
-    size = _ITEM_BYTES[dtype]
+    size = CACHE_BYTES[dtype]
     packing = 4 // size
     if layer.head_dim == _NARROW:
         return multiple(heads, packing) * _LANES * size

@@ -20,7 +20,7 @@ from tpuflex.planning.rates import (
     STORAGE,
 )
 from tpuflex.planning.rounding import GIB
-from tpuflex.planning.throughput import BF16_BYTES
+from tpuflex.planning.weights import PARAMETER_BYTES
 
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model, Price
@@ -55,7 +55,7 @@ def renewed_chip_hours(hours: Decimal, run: timedelta, overlap: timedelta) -> De
 def stored_bytes(model: Model) -> int:
     """Bytes of the model's weights in bfloat16, at least: a checkpoint may hold parts that are not
     loaded, such as an audio tower."""
-    return BF16_BYTES * (model.text_params + (model.vision_params or 0))
+    return PARAMETER_BYTES * (model.text_params + (model.vision_params or 0))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

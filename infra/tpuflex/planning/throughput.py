@@ -16,15 +16,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 from tpuflex.planning.figure import Figure
+from tpuflex.planning.kv_cache import CACHE_BYTES, cache_layers, full_attention_layers
+from tpuflex.planning.weights import PARAMETER_BYTES
 
 if TYPE_CHECKING:
     from tpuflex.catalog.rows import Accelerator, Model
-    from tpuflex.planning.request import CacheType, MemoryRequest
+    from tpuflex.planning.request import MemoryRequest
 
-#: Bytes of a weight or of a cached number in bfloat16.
-BF16_BYTES = 2
 _FLOP_PER_PARAMETER = 2
-_CACHE_BYTES: dict[CacheType, int] = {"bfloat16": 2, "fp8": 1}
 #: Share of the arithmetic ceiling from which a claim is not believed: attention, collectives,
 #: normalisation and sampling are not in the ceiling. A judgement, not a measured limit.
 CREDIBLE_SHARE = 0.9
@@ -53,8 +52,7 @@ def active_params(model: Model) -> int:
 def _shared_projections(model: Model) -> int:
     """Parameters to K and V in layers that share another's cache, which compute neither."""
     owners = max(model.layers - model.kv_shared_layers, 0)
-    every = model.full_attention_every
-    full = model.kv_shared_layers if every is None else model.layers // every - owners // every
+    full = full_attention_layers(model, model.layers) - full_attention_layers(model, owners)
     of_full = (model.global_kv_heads or model.kv_heads) * (model.global_head_dim or model.head_dim)
     of_window = (model.kv_shared_layers - full) * model.kv_heads * model.head_dim
     key_value = 2 if model.global_kv_heads is None else 1
@@ -103,22 +101,20 @@ def _tokens_at_peak(
     return peak / (_FLOP_PER_PARAMETER * params)
 
 
-def kv_bytes_read(model: Model, chips: int, context: int, itemsize: int = BF16_BYTES) -> int:
+def kv_bytes_read(
+    model: Model, chips: int, context: int, itemsize: int = CACHE_BYTES["bfloat16"]
+) -> int:
     """Bytes of KV cache that one decoding step reads per chip for a sequence of ``context`` tokens,
     at least: without padding, within the window, each cache once."""
-    owning = max(0, model.layers - model.kv_shared_layers)
-    full = owning if model.full_attention_every is None else owning // model.full_attention_every
-    within = context if model.window is None else min(context, model.window)
-    token = _cached_numbers(
-        model.global_kv_heads or model.kv_heads, model.global_head_dim or model.head_dim, chips
+    return sum(
+        count
+        * itemsize
+        * (context if layer.window is None else min(context, layer.window))
+        * 2  # keys and values
+        * math.ceil(layer.kv_heads / chips)
+        * layer.head_dim
+        for layer, count in cache_layers(model).items()
     )
-    window_token = _cached_numbers(model.kv_heads, model.head_dim, chips)
-    return itemsize * (full * context * token + (owning - full) * within * window_token)
-
-
-def _cached_numbers(heads: int, width: int, chips: int) -> int:
-    """Numbers that a layer keeps per token and chip: keys and values."""
-    return 2 * math.ceil(heads / chips) * width
 
 
 def decode_ceiling(
@@ -131,7 +127,7 @@ def decode_ceiling(
     if compute is None or accelerator.hbm_gbps is None:
         return None
     chips = accelerator.chips
-    weights = BF16_BYTES * active_params(model) / chips
+    weights = PARAMETER_BYTES * active_params(model) / chips
     cache = sequences * kv_bytes_read(model, chips, context, kv_itemsize)
     return min(compute, sequences * accelerator.hbm_gbps * 1e9 / (weights + cache))
 
@@ -150,7 +146,7 @@ def bandwidth_ceiling(request: MemoryRequest, held: float) -> Figure:
         return Figure(None, unit, words, sources)
     running = max(1, min(request.max_num_seqs, int(held)))
     rate = decode_ceiling(
-        model, accelerator, running, request.max_model_len, _CACHE_BYTES[request.kv_cache_dtype]
+        model, accelerator, running, request.max_model_len, CACHE_BYTES[request.kv_cache_dtype]
     )
     words = (
         f"bandwidth ceiling: {running:,} sequences of {request.max_model_len:,} tokens at once;"
@@ -187,7 +183,10 @@ def first_token_bound(
     reading = 0.0
     if accelerator.hbm_gbps is not None:
         reading = (
-            BF16_BYTES * prompt_params(model) / accelerator.chips / (accelerator.hbm_gbps * 1e9)
+            PARAMETER_BYTES
+            * prompt_params(model)
+            / accelerator.chips
+            / (accelerator.hbm_gbps * 1e9)
         )
     alone = max(compute, reading)
     return FirstTokenBound(alone, max(alone, compute * (concurrency + 1) / 2))
