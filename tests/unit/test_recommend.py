@@ -13,7 +13,7 @@ from tpuflex.catalog.catalog import builtin
 from tpuflex.catalog.rows import CatalogRows, Price
 from tpuflex.planning.evidence import Level, evidence
 from tpuflex.planning.first_token import Load, judge_first_token
-from tpuflex.planning.recommend import Option, Wish, recommend
+from tpuflex.planning.recommend import Option, Requirements, recommend
 from tpuflex.planning.scenarios import SCENARIOS, nearest_scenarios, scenario
 
 CATALOG = builtin()
@@ -21,24 +21,27 @@ DENSE = CATALOG.models["google/gemma-4-31B-it"]
 EXPERTS = CATALOG.models["google/gemma-4-26B-A4B-it"]
 V6E_4 = CATALOG.accelerators["v6e-4"]
 
-WISHES = st.builds(
-    Wish,
+REQUIREMENTS = st.builds(
+    Requirements,
     load=st.builds(Load, context=st.integers(1, 300_000), concurrency=st.integers(1, 2048)),
     ttft=st.none() | st.floats(0.001, 100),
     budget=st.none() | st.decimals(min_value="0.5", max_value=50, places=2),
 )
 
 
-def options(wish: Wish, *names: str) -> tuple[Option, ...]:
-    return recommend([CATALOG.models[name] for name in names], wish, CATALOG)
+def options(requirements: Requirements, *names: str) -> tuple[Option, ...]:
+    return recommend([CATALOG.models[name] for name in names], requirements, CATALOG)
 
 
-@given(names=st.sets(st.sampled_from(sorted(CATALOG.models)), min_size=1, max_size=3), wish=WISHES)
+@given(
+    names=st.sets(st.sampled_from(sorted(CATALOG.models)), min_size=1, max_size=3),
+    requirements=REQUIREMENTS,
+)
 @settings(max_examples=60, deadline=None)
-def test_the_order(names: set[str], wish: Wish) -> None:
+def test_the_order(names: set[str], requirements: Requirements) -> None:
     """What does not fit is never above what fits, and what exceeds the budget never above what
     keeps it; at the same rank so far, a sequence that is held never costs more than below."""
-    ranked = options(wish, *sorted(names))
+    ranked = options(requirements, *sorted(names))
     fits = [option.fit for option in ranked]
     budgets = [option.budget for option in ranked if option.fit == "fits"]
 
@@ -46,9 +49,9 @@ def test_the_order(names: set[str], wish: Wish) -> None:
     assert budgets == sorted(budgets, key=["within", "not_asked", "not_known", "over"].index)
     for option in ranked:
         within = option.per_hour.value is not None and (
-            wish.budget is None or option.per_hour.value <= wish.budget
+            requirements.budget is None or option.per_hour.value <= requirements.budget
         )
-        assert (option.budget in ("within", "not_asked")) == (within or wish.budget is None)
+        assert (option.budget in ("within", "not_asked")) == (within or requirements.budget is None)
         assert (option.limits is not None) == (option.fit == "fits")
         assert bool(option.obstacle) == (option.fit != "fits")
     for better, worse in pairwise(ranked):
@@ -56,12 +59,12 @@ def test_the_order(names: set[str], wish: Wish) -> None:
             assert better.rank[-3] <= worse.rank[-3]
 
 
-@given(wish=WISHES)
+@given(requirements=REQUIREMENTS)
 @settings(max_examples=30, deadline=None)
-def test_options_that_fit_hold_a_sequence(wish: Wish) -> None:
+def test_options_that_fit_hold_a_sequence(requirements: Requirements) -> None:
     """What fits holds one sequence of full length at least, and never decodes beyond the
     arithmetic ceiling."""
-    for option in options(wish, EXPERTS.name):
+    for option in options(requirements, EXPERTS.name):
         if option.limits is not None:
             assert (option.limits.sequences.value or 0) >= 1
             assert (option.limits.decode.value or 0) <= (option.limits.arithmetic.value or 0)
@@ -79,8 +82,8 @@ def test_the_cheapest_region_wins() -> None:
         }
     )
     catalog = CATALOG.extended(CatalogRows(prices=(row,)))
-    wish = Wish(load=Load(context=4096, concurrency=8))
-    best = recommend([DENSE], wish, catalog)[0]
+    requirements = Requirements(load=Load(context=4096, concurrency=8))
+    best = recommend([DENSE], requirements, catalog)[0]
 
     assert best.per_hour.value == Decimal("0.99") * best.request.accelerator.chips
     assert best.zones == ("europe-west4-a",)
@@ -88,8 +91,8 @@ def test_the_cheapest_region_wins() -> None:
 
 def test_evidence_does_not_outweigh_a_price() -> None:
     """Of options that hold the load the cheapest leads, though a dearer one was seen."""
-    wish = Wish(load=Load(context=4096, concurrency=8))
-    first = options(wish, "meta-llama/Llama-3.1-8B-Instruct")[0]
+    requirements = Requirements(load=Load(context=4096, concurrency=8))
+    first = options(requirements, "meta-llama/Llama-3.1-8B-Instruct")[0]
 
     assert first.request.accelerator.name == "v6e-1"
     assert first.seen.level is not Level.SERVED

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
     from tpuflex.planning.claims import Contradiction, Published
     from tpuflex.planning.figure import Figure
-    from tpuflex.planning.recommend import Option, Wish
+    from tpuflex.planning.recommend import Option, Requirements
     from tpuflex.planning.scenarios import Elsewhere, Given, Scenario
 
 #: Options that fit and are shown; all of them with --verbose and --json.
@@ -92,14 +92,14 @@ def _show_remarks(output: Output, row: Scenario, sources: SourceList) -> None:
 
 def show_options(
     output: Output,
-    wish: Wish,
+    requirements: Requirements,
     options: tuple[Option, ...],
     quoted: tuple[Published, ...],
     claims: tuple[Contradiction, ...],
     sources: SourceList,
 ) -> None:
     """Show the ranked options, the first one in detail, and what was published about it."""
-    output.heading(_question(wish))
+    output.heading(_question(requirements))
     fitting = [option for option in options if option.fit == "fits"]
     shown = fitting if output.verbose else fitting[:_SHOWN]
     if shown:
@@ -128,12 +128,12 @@ def show_options(
     show_sources(output, sources)
 
 
-def _question(wish: Wish) -> str:
-    parts = [f"{wish.load.context:,} tokens", f"{wish.load.concurrency:,} at once"]
-    if wish.ttft is not None:
-        parts.append(f"first token within {wish.ttft:g} s")
-    if wish.budget is not None:
-        parts.append(f"at most {dollars(wish.budget)} per hour")
+def _question(requirements: Requirements) -> str:
+    parts = [f"{requirements.load.context:,} tokens", f"{requirements.load.concurrency:,} at once"]
+    if requirements.ttft is not None:
+        parts.append(f"first token within {requirements.ttft:g} s")
+    if requirements.budget is not None:
+        parts.append(f"at most {dollars(requirements.budget)} per hour")
     return f"Options for {', '.join(parts)}"
 
 

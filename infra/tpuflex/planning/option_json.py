@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable
 
     from tpuflex.catalog.rows import Source
-    from tpuflex.planning.recommend import Option, Wish
+    from tpuflex.planning.recommend import Option, Requirements
     from tpuflex.planning.scenarios import Given, Scenario
 
 
@@ -19,14 +19,14 @@ def sources_json(sources: Iterable[Source]) -> list[dict[str, str]]:
     return [source_json(source) for source in sources]
 
 
-def wish_json(wish: Wish, models: Iterable[str]) -> dict[str, object]:
+def requirements_json(requirements: Requirements, models: Iterable[str]) -> dict[str, object]:
     """What was asked for."""
     return {
         "models": list(models),
-        "context": wish.load.context,
-        "concurrency": wish.load.concurrency,
-        "ttft_seconds": wish.ttft,
-        "budget_usd_per_hour": None if wish.budget is None else float(wish.budget),
+        "context": requirements.load.context,
+        "concurrency": requirements.load.concurrency,
+        "ttft_seconds": requirements.ttft,
+        "budget_usd_per_hour": None if requirements.budget is None else float(requirements.budget),
     }
 
 

@@ -55,7 +55,7 @@ _FIRST_TOKEN_ORDER = {"met": 0, "not_asked": 0, "not_known": 1, "missed": 2, "im
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class Requirements:
     """What is wanted.
 
     Attributes:
@@ -153,8 +153,10 @@ class Option:
         return " ".join(f"{one.what}. {one.nearest}".strip() for one in self.plan.problems)
 
 
-def recommend(models: Iterable[Model], wish: Wish, catalog: Catalog) -> tuple[Option, ...]:
-    """All options for ``wish``, best first.
+def recommend(
+    models: Iterable[Model], requirements: Requirements, catalog: Catalog
+) -> tuple[Option, ...]:
+    """All options for ``requirements``, best first.
 
     Every accelerator type of one host that the TPU API can request on Flex-start is tried, on all
     of its chips: tpuflex serves on one host. An 8-bit cache is an option of its own only where it
@@ -165,15 +167,17 @@ def recommend(models: Iterable[Model], wish: Wish, catalog: Catalog) -> tuple[Op
         for model in models
         for accelerator in catalog.accelerators.values()
         if accelerator.flex_start_api and accelerator.hosts == 1
-        for option in _of(model, accelerator, wish, catalog)
+        for option in _of(model, accelerator, requirements, catalog)
     ]
     return tuple(sorted(options, key=lambda option: option.rank))  # equals keep their order
 
 
-def _of(model: Model, accelerator: Accelerator, wish: Wish, catalog: Catalog) -> Iterator[Option]:
-    wide = _option(model, accelerator, "bfloat16", wish, catalog)
+def _of(
+    model: Model, accelerator: Accelerator, requirements: Requirements, catalog: Catalog
+) -> Iterator[Option]:
+    wide = _option(model, accelerator, "bfloat16", requirements, catalog)
     yield wide
-    narrow = _option(model, accelerator, "fp8", wish, catalog)
+    narrow = _option(model, accelerator, "fp8", requirements, catalog)
     if _tokens(narrow) > _tokens(wide):
         yield narrow
 
@@ -183,15 +187,19 @@ def _tokens(option: Option) -> int:
 
 
 def _option(
-    model: Model, accelerator: Accelerator, cache: CacheType, wish: Wish, catalog: Catalog
+    model: Model,
+    accelerator: Accelerator,
+    cache: CacheType,
+    requirements: Requirements,
+    catalog: Catalog,
 ) -> Option:
     request = MemoryRequest(
         model=model,
         accelerator=accelerator,
         tensor_parallel_size=accelerator.chips,
-        max_model_len=wish.load.context,
+        max_model_len=requirements.load.context,
         kv_cache_dtype=cache,
-        max_num_seqs=wish.load.concurrency,
+        max_num_seqs=requirements.load.concurrency,
         max_num_batched_tokens=BATCHED_TOKENS,
     )
     plan = plan_memory(request, catalog.accelerators.values())
@@ -202,10 +210,10 @@ def _option(
         zones=zones,
         per_hour=per_hour,
         fit=_fit(plan),
-        budget=_budget(per_hour, wish.budget),
-        first_token=judge_first_token(model, accelerator, wish.load, wish.ttft),
+        budget=_budget(per_hour, requirements.budget),
+        first_token=judge_first_token(model, accelerator, requirements.load, requirements.ttft),
         seen=evidence(model, accelerator),
-        limits=_limits(request, plan, wish.load, per_hour),
+        limits=_limits(request, plan, requirements.load, per_hour),
         unproven=tuple(_unproven(request, plan, zones)),
     )
 

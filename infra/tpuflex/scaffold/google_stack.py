@@ -25,8 +25,8 @@ COMMENTS: Mapping[str, Sequence[str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wanted:
-    """What a new stack on Google is for.
+class GoogleStack:
+    """What a new stack on Google serves, and where.
 
     Attributes:
         project: Google Cloud project id.
@@ -45,19 +45,19 @@ class Wanted:
     weights: str | None = None
 
 
-def frame(wanted: Wanted, image: str) -> dict[str, Any]:
+def google_sections(target: GoogleStack, image: str) -> dict[str, Any]:
     """The sections of a stack that serves ``image`` with vLLM's own defaults."""
     return {
         "cloud": "google",
-        "project": wanted.project,
+        "project": target.project,
         "slice": {
-            "zones": list(wanted.zones),
-            "accelerator_type": wanted.accelerator_type,
-            "max_run_duration": wanted.max_run_duration,
+            "zones": list(target.zones),
+            "accelerator_type": target.accelerator_type,
+            "max_run_duration": target.max_run_duration,
         },
         "model": {
-            "name": wanted.model,
-            "weights": {"source": wanted.weights or weights_directory(wanted.model)},
+            "name": target.model,
+            "weights": {"source": target.weights or weights_directory(target.model)},
         },
         "serving": {"image": image},
     }

@@ -15,7 +15,7 @@ from tpuflex.catalog.catalog import Catalog
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps.new_stack import NewStack, new_stack
 from tpuflex.cli.steps.questions import Questions
-from tpuflex.cli.steps.wanted import StackOptions
+from tpuflex.cli.steps.stack_options import StackOptions
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.gcloud_commands import log_in
 from tpuflex.project import DEFAULT_STACK, PULUMI_FILE, STACK_VARIABLE, open_project, project_root

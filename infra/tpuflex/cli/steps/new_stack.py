@@ -15,14 +15,14 @@ import yaml
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.catalog.zones import region_of
 from tpuflex.cli.steps.questions import Questions
-from tpuflex.cli.steps.wanted import StackOptions, image_of, text_at, wanted_of
+from tpuflex.cli.steps.stack_options import StackOptions, google_stack, image_of, text_at
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import slug
 from tpuflex.scaffold.foreign_file import translated_file
 from tpuflex.scaffold.google_stack import (
     COMMENTS,
     first_flags,
-    frame,
+    google_sections,
     weights_directory,
 )
 from tpuflex.scaffold.sections import put, value_at
@@ -150,8 +150,8 @@ def _from_file(
         sections["serving"].pop("flags", None)
         found.settings.pop("serving.image", None)
     else:
-        wanted = wanted_of(options, found.settings, catalog, questions)
-        sections = frame(wanted, image_of(options, found.settings, wanted, catalog))
+        target = google_stack(options, found.settings, catalog, questions)
+        sections = google_sections(target, image_of(options, found.settings, target, catalog))
     for key, value in found.settings.items():
         put(sections, key, value)
     heading = [f"Made from {source.name} by `tpuflex init`. Nobody has run it."]
@@ -178,11 +178,11 @@ def _require_model(options: StackOptions, source: Path, found: Translation) -> N
 
 
 def _on_google(options: StackOptions, catalog: Catalog, questions: Questions) -> NewStack:
-    wanted = wanted_of(options, {}, catalog, questions)
-    sections = frame(wanted, image_of(options, {}, wanted, catalog))
-    sections["serving"]["flags"] = first_flags(wanted.model, catalog)
+    target = google_stack(options, {}, catalog, questions)
+    sections = google_sections(target, image_of(options, {}, target, catalog))
+    sections["serving"]["flags"] = first_flags(target.model, catalog)
     heading = [
-        f"{wanted.model} on {wanted.accelerator_type}, with flags to begin with.",
+        f"{target.model} on {target.accelerator_type}, with flags to begin with.",
         "Nobody has run it.",
     ]
     return NewStack(sections, heading, COMMENTS, _proposed_name(sections))

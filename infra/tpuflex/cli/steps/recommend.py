@@ -22,8 +22,8 @@ from tpuflex.planning.claims import (
 )
 from tpuflex.planning.figure import SourceList, with_source_table
 from tpuflex.planning.first_token import Load
-from tpuflex.planning.option_json import option_json, scenario_json, wish_json
-from tpuflex.planning.recommend import Option, Wish, recommend
+from tpuflex.planning.option_json import option_json, requirements_json, scenario_json
+from tpuflex.planning.recommend import Option, Requirements, recommend
 from tpuflex.planning.scenarios import SCENARIOS, Elsewhere, Scenario, nearest_scenarios, scenario
 
 if TYPE_CHECKING:
@@ -66,17 +66,17 @@ def run_recommend(invocation: Invocation, asked: Asked) -> None:
         _answer_elsewhere(invocation, row, row.elsewhere, asked)
         return
     catalog = invocation.catalog
-    wish = _wish(asked, row)
+    requirements = _requirements(asked, row)
     models = [known_model(catalog, name) for name in asked.models or (row.models if row else ())]
-    _refuse_too_long(models, wish)
-    options = recommend(models, wish, catalog)
+    _refuse_too_long(models, requirements)
+    options = recommend(models, requirements, catalog)
     if asked.write is not None:
         from tpuflex.cli.steps.recommend_write import write_stack
 
         written = write_stack(invocation, asked.write, options, catalog, asked.project)
     else:
         written = None
-    _show(invocation, row, wish, options, written, asked.write)
+    _show(invocation, row, requirements, options, written, asked.write)
 
 
 def _refuse_unused(asked: Asked) -> None:
@@ -87,29 +87,29 @@ def _refuse_unused(asked: Asked) -> None:
     """
     if asked.project is not None and asked.write is None:
         raise click.UsageError("--project is for the stack file of --write.")
-    wishes = (asked.models, asked.context, asked.concurrency, asked.ttft, asked.budget, asked.write)
-    if asked.scenario == _LIST and any(wishes):
+    others = (asked.models, asked.context, asked.concurrency, asked.ttft, asked.budget, asked.write)
+    if asked.scenario == _LIST and any(others):
         raise click.UsageError("`--scenario list` lists the scenarios and takes nothing else.")
 
 
-def _refuse_too_long(models: list[Model], wish: Wish) -> None:
+def _refuse_too_long(models: list[Model], requirements: Requirements) -> None:
     """Refuse a context that is longer than any of ``models`` takes.
 
     Raises:
         click.BadParameter: it is.
     """
     longest = {row.name: row.max_context for row in models}
-    if all(most is not None and most < wish.load.context for most in longest.values()):
+    if all(most is not None and most < requirements.load.context for most in longest.values()):
         each = ", ".join(f"{name} takes at most {most:,}" for name, most in longest.items())
         raise click.BadParameter(
-            f"{wish.load.context:,} tokens are too many: {each}.", param_hint="'--context'"
+            f"{requirements.load.context:,} tokens are too many: {each}.", param_hint="'--context'"
         )
 
 
 def _show(
     invocation: Invocation,
     row: Scenario | None,
-    wish: Wish,
+    requirements: Requirements,
     options: tuple[Option, ...],
     written: str | None,
     stack: str | None,
@@ -117,13 +117,13 @@ def _show(
     output = invocation.output
     claims = tuple(_contradictions(options))
     best = options[0]
-    quoted = tuple(published(best.request.model, best.request.accelerator, wish.load))
+    quoted = tuple(published(best.request.model, best.request.accelerator, requirements.load))
     output.document(
         with_source_table(
             {
                 "scenario": None if row is None else scenario_json(row),
-                "request": wish_json(
-                    wish, dict.fromkeys(option.request.model.name for option in options)
+                "request": requirements_json(
+                    requirements, dict.fromkeys(option.request.model.name for option in options)
                 ),
                 "options": [option_json(option) for option in options],
                 "published": [one.to_json() for one in quoted],
@@ -137,7 +137,7 @@ def _show(
     sources = SourceList()
     if row is not None:
         show_scenario(output, row, sources)
-    show_options(output, wish, options, quoted, claims, sources)
+    show_options(output, requirements, options, quoted, claims, sources)
     if written is not None and stack is not None:
         command = f"tpuflex --stack {shlex.quote(stack)}"
         output.result(f"\nWrote {written}. Look at it, then: {command} preview")
@@ -191,7 +191,7 @@ def _scenario(name: str | None) -> Scenario | None:
     return row
 
 
-def _wish(asked: Asked, row: Scenario | None) -> Wish:
+def _requirements(asked: Asked, row: Scenario | None) -> Requirements:
     context = asked.context or (int(row.context.value) if row and row.context else None)
     concurrency = asked.concurrency or (
         int(row.concurrency.value) if row and row.concurrency else None
@@ -212,7 +212,7 @@ def _wish(asked: Asked, row: Scenario | None) -> Wish:
             " (`--scenario list` lists them)."
         )
     load = Load(context=context, concurrency=concurrency)
-    return Wish(load=load, ttft=ttft, budget=_budget(asked.budget))
+    return Requirements(load=load, ttft=ttft, budget=_budget(asked.budget))
 
 
 def _budget(text: str | None) -> Decimal | None:

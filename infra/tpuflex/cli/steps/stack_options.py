@@ -1,4 +1,4 @@
-"""What a new stack on Google is for: options first, then another tool's file, then answers."""
+"""What a new stack on Google serves, and where: options, then another tool's file, then answers."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.cli.steps.questions import Questions
 from tpuflex.errors import SettingsError
-from tpuflex.scaffold.google_stack import Wanted, first_flags, frame
+from tpuflex.scaffold.google_stack import GoogleStack, first_flags, google_sections
 from tpuflex.scaffold.image_mirror import mirrored_image
 from tpuflex.scaffold.sections import put
 from tpuflex.settings.load import parse
@@ -36,10 +36,10 @@ class StackOptions:
     changes: tuple[str, ...] = ()
 
 
-def wanted_of(
+def google_stack(
     options: StackOptions, said: Mapping[str, object], catalog: Catalog, questions: Questions
-) -> Wanted:
-    """What the stack is for: options first, then what a file ``said``, then answers."""
+) -> GoogleStack:
+    """What the stack serves, and where: options first, then what a file ``said``, then answers."""
     project = questions.ask("--project", options.project, "Google Cloud project id")
     model = questions.ask(
         "--model",
@@ -64,7 +64,7 @@ def wanted_of(
         "--run", options.run, "Longest run (Google deletes it then)", default=lambda: _FIRST_RUN
     )
     questions.require()
-    return Wanted(
+    return GoogleStack(
         project=project,
         model=model,
         accelerator_type=accelerator,
@@ -75,13 +75,13 @@ def wanted_of(
 
 
 def image_of(
-    options: StackOptions, said: Mapping[str, object], wanted: Wanted, catalog: Catalog
+    options: StackOptions, said: Mapping[str, object], target: GoogleStack, catalog: Catalog
 ) -> str:
     """The image: what ``--set`` or a file names, else the newest one that is known."""
     if any(change.startswith("serving.image=") for change in options.changes):
         return ""  # it is set in a moment
     named = text_at(said, "serving.image")
-    return named or mirrored_image(catalog, project=wanted.project, zone=wanted.zones[0])
+    return named or mirrored_image(catalog, project=target.project, zone=target.zones[0])
 
 
 def text_at(said: Mapping[str, object], key: str) -> str | None:
@@ -101,7 +101,7 @@ def _smallest(project: str, model: str, said: Mapping[str, object], catalog: Cat
         zone = _first_zone(name, catalog)
         if zone is None:
             continue
-        wanted = Wanted(
+        target = GoogleStack(
             project=project or "any-project",
             model=model or "any/model",
             accelerator_type=name,
@@ -109,8 +109,8 @@ def _smallest(project: str, model: str, said: Mapping[str, object], catalog: Cat
             max_run_duration=_FIRST_RUN,
         )
         image = f"us-docker.pkg.dev/any-project/any/image@sha256:{'0' * 64}"
-        sections = frame(wanted, image)
-        sections["serving"]["flags"] = {} if said else first_flags(wanted.model, catalog)
+        sections = google_sections(target, image)
+        sections["serving"]["flags"] = {} if said else first_flags(target.model, catalog)
         for key, value in said.items():
             put(sections, key, value)
         try:
