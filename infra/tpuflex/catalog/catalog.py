@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
+from typing import Any
 
 from tpuflex.catalog.packaged import packaged_rows
 from tpuflex.catalog.rows import (
@@ -58,14 +59,18 @@ class Catalog:
 
     def extended(self, rows: CatalogRows) -> Catalog:
         """This catalog with a user's ``rows``, which replace those of the same key."""
-        everything = CatalogRows(
-            accelerators=(*self.accelerators.values(), *rows.accelerators),
-            zones=(*self.zones.values(), *rows.zones),
-            prices=(*self.prices.values(), *rows.prices),
-            models=(*self.models.values(), *rows.models),
-            images=(*self.images.values(), *rows.images),
+        return Catalog.of(_followed(self.rows, rows), own=merged(self.own, rows))
+
+    @property
+    def rows(self) -> CatalogRows:
+        """All rows, as lists."""
+        return CatalogRows(
+            accelerators=tuple(self.accelerators.values()),
+            zones=tuple(self.zones.values()),
+            prices=tuple(self.prices.values()),
+            models=tuple(self.models.values()),
+            images=tuple(self.images.values()),
         )
-        return Catalog.of(everything, own=merged(self.own, rows))
 
     def accelerator(self, name: str) -> Accelerator | None:
         """The accelerator type called ``name``, or None."""
@@ -111,22 +116,14 @@ class Catalog:
 
 def merged(earlier: CatalogRows, later: CatalogRows) -> CatalogRows:
     """The rows of both, those of ``later`` instead of ``earlier`` ones of the same key."""
-    both = Catalog.of(
-        CatalogRows(
-            accelerators=(*earlier.accelerators, *later.accelerators),
-            zones=(*earlier.zones, *later.zones),
-            prices=(*earlier.prices, *later.prices),
-            models=(*earlier.models, *later.models),
-            images=(*earlier.images, *later.images),
-        )
-    )
-    return CatalogRows(
-        accelerators=tuple(both.accelerators.values()),
-        zones=tuple(both.zones.values()),
-        prices=tuple(both.prices.values()),
-        models=tuple(both.models.values()),
-        images=tuple(both.images.values()),
-    )
+    return Catalog.of(_followed(earlier, later)).rows
+
+
+def _followed(earlier: CatalogRows, later: CatalogRows) -> CatalogRows:
+    rows: dict[str, Any] = {
+        kind: (*getattr(earlier, kind), *getattr(later, kind)) for kind in CatalogRows.model_fields
+    }
+    return CatalogRows(**rows)
 
 
 #: The files that come with tpuflex, in the format of a user's catalog.yaml.

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from datetime import date
 
 from tpuflex.catalog.rows import Source
+from tpuflex.startup.served import release
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,4 +48,4 @@ ADVISORIES: tuple[Advisory, ...] = (
 
 #: An image that serves with an older one is stopped by its host before it is READY. A user's row
 #: of the catalog can raise the floor of its image, and not lower it (settings/catalog_rows.py).
-SECURITY_FLOOR = ADVISORIES[-1].fixed_in
+SECURITY_FLOOR = max((row.fixed_in for row in ADVISORIES), key=release)

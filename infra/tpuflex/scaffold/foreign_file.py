@@ -11,6 +11,7 @@ import yaml
 from tpuflex.catalog.flags import flag_rules
 from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.scaffold import helm_values, inference_template
+from tpuflex.scaffold.google_stack import ANY_IMAGE, ANY_PROJECT
 from tpuflex.scaffold.sections import put
 from tpuflex.scaffold.serve_command import is_command, translated_command
 from tpuflex.scaffold.translation import Translation, translated
@@ -24,10 +25,10 @@ _FORMATS = (
 #: A stack in which nothing stands in the way of a single flag or variable.
 _NEUTRAL: Mapping[str, object] = {
     "cloud": "google",
-    "project": "any-project",
+    "project": ANY_PROJECT,
     "slice": {"zones": ["us-east5-a"], "accelerator_type": "v6e-8", "max_run_duration": "4h"},
     "model": {"name": "any/model"},
-    "serving": {"image": f"us-docker.pkg.dev/any-project/any/image@sha256:{'0' * 64}"},
+    "serving": {"image": ANY_IMAGE},
 }
 _JUDGED = ("serving.flags.", "serving.env.")
 

@@ -11,6 +11,10 @@ from tpuflex.catalog.catalog import Catalog
 #: Prompt and answer together; most models take more, at the cost of cache.
 _CONTEXT = 16384
 
+#: What stands for a project and an image while nothing but the rest of a stack is checked.
+ANY_PROJECT = "any-project"
+ANY_IMAGE = f"us-docker.pkg.dev/{ANY_PROJECT}/any/image@sha256:{'0' * 64}"
+
 COMMENTS: Mapping[str, Sequence[str]] = {
     "serving.image": (
         "The hosts reach nothing but Google: the image comes through a mirror of Docker Hub.",

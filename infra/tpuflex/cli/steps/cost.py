@@ -16,7 +16,7 @@ from tpuflex.planning.claims import (
 from tpuflex.planning.figure import Figure, SourceList, with_source_table
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.request import MemoryRequest, NotPlannable
-from tpuflex.planning.stack import memory_request, plan_stack
+from tpuflex.planning.stack import plan_stack
 from tpuflex.planning.stack_cost import StackCost, Usage, stack_cost
 from tpuflex.planning.throughput import bandwidth_ceiling
 from tpuflex.planning.token_cost import Throughput, TokenPrices, token_prices
@@ -86,9 +86,9 @@ def usage_of(settings: StackSettings) -> Usage:
 
 def _decoding(settings: StackSettings) -> Figure:
     """What the memory's bandwidth allows the stack's server to decode."""
-    request, plan = memory_request(settings), plan_stack(settings)
-    if isinstance(request, MemoryRequest) and isinstance(plan, MemoryPlan):
-        return bandwidth_ceiling(request, plan.full_length_sequences)
+    plan = plan_stack(settings)
+    if isinstance(plan, MemoryPlan) and isinstance(plan.request, MemoryRequest):
+        return bandwidth_ceiling(plan.request, plan.full_length_sequences)
     reason = plan.reason if isinstance(plan, NotPlannable) else "no plan for TPU chips"
     return Figure(None, "tokens per second", f"bandwidth ceiling: {reason}")
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import click
 
 from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.scaffold.google_stack import ANY_PROJECT
 from tpuflex.scaffold.image_mirror import mirrored_image
 from tpuflex.scaffold.option_stack import comments, heading, stack_sections
 from tpuflex.scaffold.project_files import NAME, schema_of
@@ -19,9 +20,6 @@ if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
     from tpuflex.cli.invocation import Invocation
     from tpuflex.planning.recommend import Option
-
-#: Stands for the placeholder while the stack is checked: no stack is deployed with that one.
-_ANY_PROJECT = "any-project"
 
 
 def write_stack(
@@ -50,7 +48,8 @@ def write_stack(
     place = invocation.project
     file = place.stacks / f"Pulumi.{stack}.yaml"
     require_inside(file, place.root)
-    checked = _sections(best, catalog, project or _ANY_PROJECT)
+    # No stack is deployed with the placeholder, so another project stands for it in the check.
+    checked = _sections(best, catalog, project or ANY_PROJECT)
     parse(
         {**checked, "catalog": catalog.own.model_dump(mode="json", exclude_defaults=True)},
         file.name,

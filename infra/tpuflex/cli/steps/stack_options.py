@@ -9,7 +9,13 @@ from pathlib import Path
 from tpuflex.catalog.catalog import Catalog
 from tpuflex.cli.steps.questions import Questions
 from tpuflex.errors import SettingsError
-from tpuflex.scaffold.google_stack import GoogleStack, first_flags, google_sections
+from tpuflex.scaffold.google_stack import (
+    ANY_IMAGE,
+    ANY_PROJECT,
+    GoogleStack,
+    first_flags,
+    google_sections,
+)
 from tpuflex.scaffold.image_mirror import mirrored_image
 from tpuflex.scaffold.sections import put
 from tpuflex.settings.load import parse
@@ -102,14 +108,13 @@ def _smallest(project: str, model: str, said: Mapping[str, object], catalog: Cat
         if zone is None:
             continue
         target = GoogleStack(
-            project=project or "any-project",
+            project=project or ANY_PROJECT,
             model=model or "any/model",
             accelerator_type=name,
             zones=(zone,),
             max_run_duration=_FIRST_RUN,
         )
-        image = f"us-docker.pkg.dev/any-project/any/image@sha256:{'0' * 64}"
-        sections = google_sections(target, image)
+        sections = google_sections(target, ANY_IMAGE)
         sections["serving"]["flags"] = {} if said else first_flags(target.model, catalog)
         for key, value in said.items():
             put(sections, key, value)
