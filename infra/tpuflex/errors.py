@@ -75,6 +75,10 @@ class Finding:
         # A key of the file may hold line breaks, and would pass for a message of ours.
         return printable(f"{self.key}: {self.problem}.{remedy}")
 
+    def to_json(self) -> dict[str, str]:
+        """The problem in a JSON document."""
+        return {"key": self.key, "problem": self.problem, "remedy": self.remedy}
+
 
 class SettingsError(TpuflexError):
     """The stack file is wrong; all findings are reported at once."""

@@ -84,10 +84,7 @@ class StackPlan:
             "egress": settings.network.egress,
             "to_grant": image_grant(self.stack),
             "request": self.request,
-            "warnings": [
-                {"key": each.key, "problem": each.problem, "remedy": each.remedy}
-                for each in warnings(settings)
-            ],
+            "warnings": [warning.to_json() for warning in warnings(settings)],
             "changes": [
                 {
                     "operation": step.operation,

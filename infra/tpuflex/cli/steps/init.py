@@ -196,9 +196,9 @@ def _report(
             "directory": str(place.root),
             "stack": name,
             "written": files,
-            "as_is": [_row(each) for each in (found.as_is if found is not None else ())],
-            "refused": [_row(each) for each in (found.refused if found is not None else ())],
-            "warnings": [_row(each) for each in warned],
+            "as_is": [each.to_json() for each in (found.as_is if found is not None else ())],
+            "refused": [each.to_json() for each in (found.refused if found is not None else ())],
+            "warnings": [each.to_json() for each in warned],
             "next": following,
         }
     )
@@ -213,10 +213,6 @@ def _report(
     output.result("Next:")
     for command in following:
         output.result(f"  {command}")
-
-
-def _row(finding: Finding) -> dict[str, str]:
-    return {"key": finding.key, "problem": finding.problem, "remedy": finding.remedy}
 
 
 def _next(place: Place, name: str, settings: StackSettings) -> Iterator[str]:
