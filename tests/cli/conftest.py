@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import io
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,17 @@ def type_in(project: Path, capsys: pytest.CaptureFixture[str]) -> TypeIn:
         return Typed(code, captured.out, captured.err)
 
     return type_words
+
+
+@pytest.fixture
+def answer(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Sit at a terminal and type these lines."""
+
+    class Terminal(io.StringIO):
+        def isatty(self) -> bool:
+            return True
+
+    def lines(*answers: str) -> None:
+        monkeypatch.setattr("sys.stdin", Terminal("".join(f"{line}\n" for line in answers)))
+
+    return lines
