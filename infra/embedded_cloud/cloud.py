@@ -17,6 +17,7 @@ from embedded_cloud.pipeline import Pipeline
 from embedded_cloud.private_files import private_directory
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.store import Store
+from embedded_cloud.strictness_book import StrictnessBook
 from embedded_cloud.tpu.capacity import CapacityBook
 from embedded_cloud.tpu.routes import services as tpu_services
 from embedded_cloud.tpu.state import TpuState
@@ -77,6 +78,7 @@ class Cloud:
         self.clock: MovableClock = clock or self._stored_clock()
         self.history = History(state_dir / "history.jsonl", self.clock)
         self.capacity = CapacityBook(self.store, self.clock)
+        self.strictness = StrictnessBook(self.store)
         self.hosts = HostSupervisor(
             state_dir,
             self.store,
@@ -92,6 +94,7 @@ class Cloud:
             base_url=lambda: self.base_url,
             project_number=project_number,
             hosts=self.hosts,
+            strictness=self.strictness.current,
         )
         self.tpu = TpuState(context, self.capacity)
         self.services: tuple[Service, ...] = (
@@ -139,13 +142,15 @@ class Cloud:
         self._store_clock()
 
     async def reset(self) -> None:
-        """Forget everything but the clock."""
+        """Forget everything but the clock and whether the cloud is strict."""
+        preset = self.strictness.preset
         # The nodes first, so that no host is launched while the hosts are being ended.
         self.store.clear()
         self.history.clear()
         if "faults" in self.__dict__:
             self.faults.forget()
         self._store_clock()
+        self.strictness.use(preset)
         await self.hosts.forget()
 
     def inventory(self) -> dict[str, dict[str, list[JsonObject]]]:

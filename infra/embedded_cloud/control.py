@@ -1,4 +1,4 @@
-"""The control API under ``/_emulator/``: clock, capacity, faults, incidents, history and so on.
+"""The control API under ``/_emulator/``: clock, capacity, strictness, faults, history and so on.
 
 It is not part of any Google API, wants the owner's token, and is not recorded in the history.
 """
@@ -17,6 +17,7 @@ from embedded_cloud.errors import CloudError, invalid_argument
 from embedded_cloud.faults import control as faults
 from embedded_cloud.json_types import JsonObject, JsonValue
 from embedded_cloud.request_body import parse_object, read_whole
+from embedded_cloud.strictness import PRESETS
 from embedded_cloud.tpu.capacity import Capacity
 from embedded_cloud.tpu.incidents import inflict
 
@@ -103,6 +104,21 @@ async def _set_capacity(cloud: Cloud, request: web.Request) -> JsonObject:
     return capacity.to_json()
 
 
+async def _get_strictness(cloud: Cloud, _request: web.Request) -> JsonObject:
+    return cloud.strictness.current().to_json()
+
+
+async def _set_strictness(cloud: Cloud, request: web.Request) -> JsonObject:
+    change, preset = await _body(request), request.query.get("preset")
+    if preset is not None and (change or preset not in PRESETS):
+        raise invalid_argument(f"preset must be one of {', '.join(PRESETS)}, without a body")
+    # Apply what was due under the old rules first.
+    cloud.tick()
+    changed = cloud.strictness.change(change) if preset is None else cloud.strictness.use(preset)
+    await cloud.settle()
+    return changed.to_json()
+
+
 async def _history(cloud: Cloud, request: web.Request) -> JsonObject:
     after = request.query.get("after", "0")
     if not after.isdecimal():
@@ -161,6 +177,8 @@ _ACTIONS: tuple[tuple[str, str, _Action], ...] = (
     ("POST", "clock", _move_clock),
     ("GET", "capacity", _get_capacity),
     ("POST", "capacity", _set_capacity),
+    ("GET", "strictness", _get_strictness),
+    ("POST", "strictness", _set_strictness),
     ("GET", "history", _history),
     ("GET", "inventory", _inventory),
     ("GET", "hosts", _hosts),

@@ -18,6 +18,7 @@ from embedded_cloud.clock import Clock
 from embedded_cloud.contract import Contract, compile_template
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.store import Store
+from embedded_cloud.strictness import Strictness
 
 if TYPE_CHECKING:
     from aiohttp import web
@@ -154,6 +155,7 @@ class Context:
         base_url: the emulator's address without trailing slash (known once it listens).
         project_number: project id -> project number, a pure function.
         hosts: the emulated hosts.
+        strictness: which of Google's refusals and delays are imitated now.
     """
 
     store: Store
@@ -162,6 +164,7 @@ class Context:
     base_url: Callable[[], str]
     project_number: Callable[[str], str]
     hosts: Hosts
+    strictness: Callable[[], Strictness]
 
 
 @dataclass(frozen=True, slots=True)

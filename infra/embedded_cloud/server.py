@@ -83,6 +83,7 @@ class EmbeddedCloud:
     Args:
         state_dir: where its state is kept; the same directory again continues it.
         capacity: capacity rules as ``POST /_emulator/capacity`` takes them.
+        strictness: a change of the lenient default, as ``POST /_emulator/strictness`` takes it.
         clock: its time (a :class:`~embedded_cloud.clock.ManualClock` in tests).
         launch_hosts: whether READY nodes get an emulated host that runs their startup
             script; off by default.
@@ -96,6 +97,7 @@ class EmbeddedCloud:
         state_dir: Path,
         *,
         capacity: JsonObject | None = None,
+        strictness: JsonObject | None = None,
         clock: MovableClock | None = None,
         launch_hosts: bool = False,
         stub_hosts: bool = False,
@@ -113,6 +115,8 @@ class EmbeddedCloud:
         )
         if capacity is not None:
             self.cloud.capacity.set(Capacity.from_json(capacity))
+        if strictness is not None:
+            self.cloud.strictness.change(strictness)
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(
             target=self._serve, name="tpuflex-embedded-cloud", daemon=True

@@ -16,6 +16,9 @@ from tpuflex.trusted_files import own_directory
 if TYPE_CHECKING:
     from embedded_cloud.address import Address
 
+#: What `strictness` sets as a whole: the names in embedded_cloud.strictness.PRESETS.
+_PRESETS = ("lenient", "strict")
+
 
 @click.group(cls=Commands)
 def emulator() -> None:
@@ -28,14 +31,23 @@ def emulator() -> None:
 
 def _capacity(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
     """Read a capacity rule given as JSON."""
+    return None if value is None else _json_object(value, '{"grant_after_s": 30}')
+
+
+def _strictness(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
+    """Read the name of a preset, or a change given as JSON."""
+    if value is None or value in _PRESETS:
+        return value
+    return _json_object(value, '{"apis": {"enforced": true}}')
+
+
+def _json_object(value: str, example: str) -> dict[str, Any]:
     import json
 
-    if value is None:
-        return None
     try:
         document = json.loads(value)
     except json.JSONDecodeError as error:
-        raise click.BadParameter(f'{error}; write for instance {{"grant_after_s": 30}}') from error
+        raise click.BadParameter(f"{error}; write for instance {example}") from error
     if not isinstance(document, dict):
         raise click.BadParameter("a JSON object is expected")
     return document
@@ -44,15 +56,20 @@ def _capacity(_ctx: click.Context, _parameter: click.Parameter, value: str | Non
 @emulator.command()
 @click.option("--port", type=click.IntRange(0, 65535), help="Port on loopback; 0 picks one.")
 @click.option("--capacity", callback=_capacity, metavar="JSON", help="When requests are granted.")
+@click.option("--strict", is_flag=True, help="Refuse and delay as Google does: see `strictness`.")
 @as_json
 @pass_invocation
-def start(invocation: Invocation, port: int | None, capacity: dict[str, Any] | None) -> None:
+def start(
+    invocation: Invocation, port: int | None, capacity: dict[str, Any] | None, strict: bool
+) -> None:
     """Start the embedded cloud, unless it is running already."""
     daemon = Daemon(invocation.home)
     was_running = daemon.address() is not None
     address = daemon.start(port)
     if capacity is not None:
         daemon.call("POST", "capacity", capacity)
+    if strict:
+        daemon.call("POST", "strictness?preset=strict")
     invocation.output.document(_described(address))
     how = "is already running" if was_running else "is running"
     invocation.output.result(f"The embedded cloud {how} at {address.url} (process {address.pid}).")
@@ -131,6 +148,31 @@ def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
 
     daemon = Daemon(invocation.home)
     current = daemon.call("GET" if rule is None else "POST", "capacity", rule)
+    click.echo(json.dumps(current, indent=2))
+
+
+@emulator.command()
+@click.argument("change", required=False, callback=_strictness)
+@pass_invocation
+def strictness(invocation: Invocation, change: str | dict[str, Any] | None) -> None:
+    """Show which of Google's refusals and delays are imitated, or CHANGE it (JSON).
+
+    What is not named stays as it is; `strict` and `lenient` set everything. Kept over restarts;
+    `reset` returns to `strict` if that was set as a whole, else to `lenient`.
+
+    \b
+    strict                              as Google, in every area
+    lenient                             nothing is refused or delayed
+    {"apis": {"enforced": true}}        APIs answer only where they are enabled
+    {"apis": {"answers_after_s": 60}}   ... and only a minute later
+    """
+    import json
+
+    daemon = Daemon(invocation.home)
+    if isinstance(change, str):
+        current = daemon.call("POST", f"strictness?preset={change}")
+    else:
+        current = daemon.call("GET" if change is None else "POST", "strictness", change)
     click.echo(json.dumps(current, indent=2))
 
 

@@ -1,0 +1,53 @@
+"""The strictness in force, kept over restarts."""
+
+from __future__ import annotations
+
+from embedded_cloud.json_types import JsonObject, child, text
+from embedded_cloud.store import Store
+from embedded_cloud.strictness import LENIENT, PRESETS, Strictness
+
+_COLLECTION = "_emulator"
+_KEY = "strictness"
+
+
+class StrictnessBook:
+    """The strictness in force, and the preset that a reset returns to."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._read: tuple[JsonObject, Strictness] = ({}, LENIENT)
+
+    def current(self) -> Strictness:
+        """What is in force."""
+        stored = self._store.get(_COLLECTION, _KEY)
+        if stored is None:
+            return LENIENT
+        # Read at every call and hardly ever set: parsed again only when it has changed.
+        previous, strictness = self._read
+        if stored != previous:
+            strictness = Strictness.from_json(child(stored, "rules"))
+            self._read = (stored, strictness)
+        return strictness
+
+    @property
+    def preset(self) -> str:
+        """The preset that a reset of the cloud returns to."""
+        return text(self._store.get(_COLLECTION, _KEY) or {}, "preset", "lenient")
+
+    def change(self, change: JsonObject) -> Strictness:
+        """Apply a JSON merge patch to what is in force.
+
+        Raises:
+            CloudError: 400 naming what is not understood; nothing has changed then.
+        """
+        changed = self.current().merged(change)
+        self._put(self.preset, changed)
+        return changed
+
+    def use(self, preset: str) -> Strictness:
+        """Put one of :data:`PRESETS` in force."""
+        self._put(preset, PRESETS[preset])
+        return PRESETS[preset]
+
+    def _put(self, preset: str, strictness: Strictness) -> None:
+        self._store.put(_COLLECTION, _KEY, {"preset": preset, "rules": strictness.to_json()})
