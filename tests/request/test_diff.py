@@ -60,13 +60,33 @@ def test_external_ips_of_several_networks_replace() -> None:
     assert diff(filled(networkConfigs=networks), filled(networkConfigs=other)).replaces
 
 
-@pytest.mark.parametrize("key", SETTABLE)
-def test_unknown_values_pass_and_never_replace(key: str) -> None:
+IN_USE = ("dataDisks", "network", "networkConfigs", "subnetwork")
+
+
+@pytest.mark.parametrize("key", sorted({*SETTABLE} - {*IN_USE}))
+def test_unknown_values_pass_and_do_not_replace(key: str) -> None:
     """During a preview any input may be unknown: no refusal, no premature replacement."""
     new = {**filled(), key: UNKNOWN}
 
     assert failures(new) == []
     assert not diff(filled(), new).replaces
+
+
+@pytest.mark.parametrize("key", IN_USE)
+def test_d2_what_hosts_use_replaces_them_while_it_is_unknown(key: str) -> None:
+    """D2: what it named is being replaced, and cannot be deleted before the hosts are."""
+    new = {**filled(), key: UNKNOWN}
+
+    assert failures(new) == []
+    assert diff(filled(), new).replacing == (key,)
+
+
+def test_d2_an_unknown_part_of_what_hosts_use_replaces_them() -> None:
+    """D2: one of several networks that is being replaced counts like the only one."""
+    networks = [{"network": "a"}, {"network": "b"}]
+    new = [{"network": "a"}, {"network": "b", "subnetwork": UNKNOWN}]
+
+    assert diff(filled(networkConfigs=networks), filled(networkConfigs=new)).replaces
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,18 @@ from embedded_cloud.gcp_plugin.resource_type import ResourceType
 from embedded_cloud.gcp_plugin.types import InvalidValueError
 from pulumi_plugin.values import Properties
 
+#: Where checked inputs list what the plugin has filled in (pulumi-terraform-bridge,
+#: ``pkg/tfbridge/schema.go``, ``defaultsKey``).
+DEFAULTS = "__defaults"
+
 
 def check(
     row: ResourceType, news: Properties, olds: Properties, logical_name: str, seed: bytes
 ) -> tuple[Properties, list[InvalidValueError]]:
     """``news`` with defaults and, if needed, a generated name; and all that is wrong.
+
+    A generated name is listed under :data:`DEFAULTS`, as the published plugin does it: a resource
+    whose name the program gives is replaced in another order.
 
     Args:
         row: the type.
@@ -25,13 +32,14 @@ def check(
     """
     invalid = [_unknown_name(row, name) for name in news if not _is_input(row, name)]
     values = dict(news)
-    if row.autonamed and values.get(row.autonamed) is None:
+    generated = bool(row.autonamed) and values.get(row.autonamed) is None
+    if generated:
         values[row.autonamed] = olds.get(row.autonamed) or _generated(logical_name, seed)
     inputs, wrong = accept(row.properties, values)
     invalid += wrong
     if not invalid:
         invalid += [error for error in (rule(inputs) for rule in row.rules) if error]
-    return inputs, invalid
+    return inputs | ({DEFAULTS: [row.autonamed]} if generated else {}), invalid
 
 
 def _is_input(row: ResourceType, name: str) -> bool:

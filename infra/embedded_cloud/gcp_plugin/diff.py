@@ -19,6 +19,7 @@ def diff(
     news: Properties,
     settings: ProviderSettings,
     ignored: Collection[str] = (),
+    defaults: Collection[str] = (),
 ) -> Diff:
     """What ``news`` changes about a resource whose state is ``state``.
 
@@ -31,6 +32,7 @@ def diff(
         news: checked inputs.
         settings: the provider's.
         ignored: property paths that the program told the engine to ignore.
+        defaults: the inputs that the check has filled in, a generated name among them.
     """
     target = row.scoped(news, settings)
     maps = {managed.name for managed in row.maps}
@@ -43,8 +45,12 @@ def diff(
             changes |= _innermost(item, old, new, item.name, _replaces(row, item, old, new))
     changes |= _default_labels(row, state, news, settings, Diff(changes).changed)
     kept = {path: change for path, change in changes.items() if not _is_ignored(path, ignored)}
+    # The published plugin deletes first whenever the program gives a name that could be generated,
+    # also where the new name is another one (pulumi-terraform-bridge, ``pkg/tfbridge/schema.go``,
+    # ``nameRequiresDeleteBeforeReplace``).
+    named = row.autonamed in news and row.autonamed not in defaults
     shares_id = row.identify(target) == row.identify(state)
-    return Diff(kept, delete_before_replace=shares_id and Diff(kept).replaces)
+    return Diff(kept, delete_before_replace=(named or shares_id) and Diff(kept).replaces)
 
 
 def _replaces(row: ResourceType, item: Property, old: Value, new: Value) -> bool:

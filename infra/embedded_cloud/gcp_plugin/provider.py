@@ -180,7 +180,8 @@ class GcpStandIn(Plugin):
         row = row_of(type_of(request.urn))
         settings = self._providers.of(context.peer()).settings
         state, news = _properties(request.olds), _properties(request.news)
-        return diff_response(diff(row, state, news, settings, tuple(request.ignoreChanges)))
+        ignored = tuple(request.ignoreChanges)
+        return diff_response(diff(row, state, news, settings, ignored, _defaults(request.news)))
 
     @reported
     def Create(
@@ -282,6 +283,12 @@ def _properties(struct: Struct) -> Properties:
             "a property holds an asset or an archive; no gcp resource served here does"
         )
     return properties
+
+
+def _defaults(news: Struct) -> frozenset[str]:
+    """The inputs in ``news`` that the check has filled in."""
+    listed = decode(news).get(checking.DEFAULTS)
+    return frozenset(map(str, listed)) if isinstance(listed, list) else frozenset()
 
 
 def _has_signature(value: Value) -> bool:

@@ -28,6 +28,11 @@ PATCHABLE = {
 }
 #: Inputs that say where it is: in two places, one name can exist twice.
 _PLACE = ("project", "zones")
+#: Inputs that name what cannot be deleted while hosts use it: Google answers
+#: `resourceInUseByAnotherResource`. A new value that is unknown means that what was named is being
+#: replaced, mostly under its old name, so deleted first; and the engine deletes before that what it
+#: is told will be replaced, too.
+_IN_USE = frozenset({"network", "subnetwork", "networkConfigs", "dataDisks"})
 #: What is not there any more, or never will be: the only way forward is a new one.
 _BEYOND_REPAIR = frozenset({Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING})
 _ON_ITS_WAY = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
@@ -38,8 +43,8 @@ def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> D
 
     Args:
         old: inputs as they were last applied.
-        new: inputs now; may hold unknown values, which never replace: the question is asked
-            again once they are known.
+        new: inputs now; may hold unknown values, which do not replace: the question is asked
+            again once they are known. Those of :data:`_IN_USE` do: by then it would be too late.
         stands: where the resource stands according to the state. What failed or was lost is
             replaced; what waits goes on waiting; what ended stays ended, because a new run
             costs money that nobody asked for.
@@ -53,7 +58,7 @@ def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> D
             changes |= _map_changes(key, before, after, _replacing_entries(key, new))
         elif row.form is Form.NAME_OR_PATH and _same_place(before, after):
             continue
-        elif (change := _change(before, after, _replaces(key, new))) is not None:
+        elif (change := _change(before, after, _replaces(key, new), key in _IN_USE)) is not None:
             changes[key] = change
     if stands in _BEYOND_REPAIR:
         changes["lifecycle"] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
@@ -119,10 +124,13 @@ def _shares_names(old: Properties, new: Properties) -> bool:
     return before == after or not set(nodes[0]).isdisjoint(nodes[1])
 
 
-def _change(old: Value, new: Value, replaces: bool) -> Change | None:
+def _change(
+    old: Value, new: Value, replaces: bool, unknown_replaces: bool = False
+) -> Change | None:
     if old == new:
         return None
-    return Change(ChangeKind.between(old, new), replaces and not has_unknown(new))
+    certain = unknown_replaces or not has_unknown(new)
+    return Change(ChangeKind.between(old, new), replaces and certain)
 
 
 def _same_place(old: Value, new: Value) -> bool:

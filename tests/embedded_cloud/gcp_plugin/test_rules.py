@@ -230,12 +230,34 @@ def test_an_unknown_immutable_value_is_a_replacement() -> None:
     assert difference("Subnetwork", network=UNKNOWN).replacing == ("network",)
 
 
-def test_a_replacement_of_the_same_name_deletes_first() -> None:
-    """Two resources cannot have the same id; with different names, both can exist."""
-    same = difference("Network", description="x")
-    assert (same.replacing, same.delete_before_replace) == (("description",), True)
-    renamed = difference("Network", name="other")
-    assert (renamed.replacing, renamed.delete_before_replace) == (("name",), False)
+def test_d5_a_resource_whose_name_the_program_gives_is_deleted_first() -> None:
+    """D5: whether its id stays the same, as with another description, or not, as in another region
+    or under another name; the published plugin looks at the name being given and no further."""
+    replaced = {"description": "x"}, {"name": "other"}
+    for changes in (difference("Network", **change) for change in replaced):
+        assert changes.replaces
+        assert changes.delete_before_replace
+    moved = difference("Subnetwork", region="us-west1")
+    assert (moved.replacing, moved.delete_before_replace) == (("region",), True)
+    assert not difference("Network", routingMode="GLOBAL").delete_before_replace
+
+
+def test_d5_a_resource_with_a_generated_name_is_created_first() -> None:
+    """D5: two generated names differ, so that both can exist; the check says which were made."""
+    generated = checked("Subnetwork", name=None)
+    assert generated["__defaults"] == ["name"]
+    assert "__defaults" not in checked("Subnetwork")
+
+    moved = diff(
+        row("Subnetwork"),
+        state("Subnetwork"),
+        generated | {"region": "us-west1"},
+        SETTINGS,
+        defaults=["name"],
+    )
+
+    assert moved.replaces
+    assert not moved.delete_before_replace
 
 
 def test_another_project_of_the_provider_replaces() -> None:
