@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from embedded_cloud.access import Access, issue_token
+from embedded_cloud.admission import admission_of
 from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
 from embedded_cloud.history import History
 from embedded_cloud.hosts.supervisor import HostSupervisor
@@ -101,7 +102,9 @@ class Cloud:
             *tpu_services(context, self.tpu),
             *_other_services(context),
         )
-        self.pipeline = Pipeline(self.services, self.history, self.access)
+        self.pipeline = Pipeline(
+            self.services, self.history, self.access, admission=admission_of(context)
+        )
 
     @cached_property
     def faults(self) -> FaultInjector:

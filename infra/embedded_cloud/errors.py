@@ -40,6 +40,7 @@ class CloudError(Exception):
         message: what a client shows.
         details: google.rpc detail messages, each with its ``@type``.
         legacy_reason: ``errors[0].reason``; by default what belongs to ``reason``.
+        legacy_errors: all of ``errors``, where one with message and reason does not tell enough.
         headers: extra HTTP headers of the answer (``Retry-After``, ``WWW-Authenticate``).
     """
 
@@ -51,6 +52,7 @@ class CloudError(Exception):
         details: Sequence[JsonObject] = (),
         *,
         legacy_reason: str = "",
+        legacy_errors: Sequence[JsonObject] = (),
         headers: dict[str, str] | None = None,
     ) -> None:
         super().__init__(message)
@@ -59,6 +61,7 @@ class CloudError(Exception):
         self.message = message
         self.details = tuple(details)
         self.legacy_reason = legacy_reason or CODES.get(reason, (2, 500, "backendError"))[2]
+        self.legacy_errors = tuple(legacy_errors)
         self.headers = headers or {}
 
     @property
@@ -68,11 +71,16 @@ class CloudError(Exception):
 
     def body(self) -> JsonObject:
         """The JSON body of the answer."""
+        plain: JsonObject = {
+            "message": self.message,
+            "domain": "global",
+            "reason": self.legacy_reason,
+        }
         error: JsonObject = {
             "code": self.http_status,
             "message": self.message,
             "status": self.reason,
-            "errors": [{"message": self.message, "domain": "global", "reason": self.legacy_reason}],
+            "errors": list[JsonValue](self.legacy_errors or (plain,)),
         }
         if self.details:
             error["details"] = list[JsonValue](self.details)

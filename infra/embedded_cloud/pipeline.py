@@ -1,6 +1,6 @@
 """How the embedded cloud answers a request.
 
-authentication -> faults -> contract -> handler -> faults -> history; a
+authentication -> faults -> admission -> contract -> handler -> faults -> history; a
 :class:`CloudError` in any step becomes Google's error body. :meth:`Pipeline.handle` takes calls
 over HTTP, :meth:`Pipeline.exchange` calls from within this process.
 """
@@ -8,6 +8,7 @@ over HTTP, :meth:`Pipeline.exchange` calls from within this process.
 from __future__ import annotations
 
 import inspect
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -63,6 +64,14 @@ class Faults(Protocol):
         ...
 
 
+class Admission(Protocol):
+    """What is checked of a call before its service sees it."""
+
+    def check(self, match: Match, inbound: InboundRequest) -> None:
+        """Raises CloudError for a call that is refused."""
+        ...
+
+
 @dataclass(slots=True)
 class _Exchange:
     """One call while it is being answered.
@@ -89,6 +98,7 @@ class Pipeline:
         services: the emulated services.
         history: where every call is recorded.
         access: who may call.
+        admission: what else is checked of a call, in this order.
         faults: the fault hook, if there is one.
     """
 
@@ -97,11 +107,13 @@ class Pipeline:
         services: tuple[Service, ...],
         history: History,
         access: Access,
+        admission: Sequence[Admission] = (),
         faults: Faults | None = None,
     ) -> None:
         self._router = Router(services)
         self._history = history
         self._access = access
+        self._admission = tuple(admission)
         self.faults = faults
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
@@ -169,6 +181,8 @@ class Pipeline:
 
     async def _handled(self, exchange: _Exchange, match: Match) -> Reply:
         try:
+            for each in self._admission:
+                each.check(match, exchange.inbound)
             call = await _call(exchange.inbound, match)
             outcome = match.route.handler(call)
             reply = await outcome if inspect.isawaitable(outcome) else outcome

@@ -33,6 +33,8 @@ class Apis:
 
     Attributes:
         enforced: an API that is not enabled answers 403 SERVICE_DISABLED.
+        bare_projects: no API is enabled in a project at first, as in one that is made through an
+            API; otherwise those are that Google enables in every new project.
         answers_after_s: from the moment an API is enabled until it answers. 55 to 60 s were seen
             for Compute Engine (https://github.com/skypilot-org/skypilot/pull/1197).
     """
@@ -40,6 +42,7 @@ class Apis:
     __pydantic_config__ = _EXACT
 
     enforced: bool = False
+    bare_projects: bool = False
     answers_after_s: Seconds = 0.0
 
 
@@ -93,7 +96,7 @@ class Strictness:
 LENIENT = Strictness()
 
 #: As Google was seen to be, or says that it is, in every area.
-STRICT = Strictness(apis=Apis(enforced=True, answers_after_s=60))
+STRICT = Strictness(apis=Apis(enforced=True, bare_projects=True, answers_after_s=60))
 
 #: The presets by the name that a user types.
 PRESETS = {"lenient": LENIENT, "strict": STRICT}

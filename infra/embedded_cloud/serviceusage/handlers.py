@@ -23,11 +23,17 @@ _PAGING = Paging(default=50, maximum=200)
 class ServiceHandlers:
     """Handlers of ``services`` and ``operations``. Operations are done when they are answered."""
 
-    def __init__(self, store: Store, clock: Clock, project_number: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        store: Store,
+        clock: Clock,
+        project_number: Callable[[str], str],
+        services: ProjectServices,
+    ) -> None:
         self._store = store
         self._clock = clock
         self._number_of = project_number
-        self._services = ProjectServices(store)
+        self._services = services
 
     def get(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/services/{service}."""

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.serviceusage.handlers import ServiceHandlers
+from embedded_cloud.serviceusage.state import ProjectServices
 
 
 def service(context: Context) -> Service:
     """Service Usage: which APIs a project has enabled."""
-    services = ServiceHandlers(context.store, context.clock, context.project_number)
+    enabled = ProjectServices(context.store, context.clock, context.strictness)
+    services = ServiceHandlers(context.store, context.clock, context.project_number, enabled)
     return Service(
         name="serviceusage",
         version="v1",

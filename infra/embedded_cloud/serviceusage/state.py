@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
+from embedded_cloud.clock import Clock
 from embedded_cloud.errors import cloud_error
+from embedded_cloud.json_types import flag, number
 from embedded_cloud.store import Store
+from embedded_cloud.strictness import Strictness
 
 COLLECTION = "_serviceusage/enabled"
 
@@ -63,11 +67,12 @@ ENABLED_BY_DEFAULT = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class ProjectService:
-    """One API in one project."""
+    """One API in one project, and when it was switched last."""
 
     project_number: str
     name: str
     enabled: bool
+    since: float = 0.0
 
     @property
     def resource(self) -> str:
@@ -78,8 +83,10 @@ class ProjectService:
 class ProjectServices:
     """Which APIs are enabled in which project (by number)."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, clock: Clock, strictness: Callable[[], Strictness]) -> None:
         self._store = store
+        self._clock = clock
+        self._strictness = strictness
 
     def all(self, project_number: str) -> list[ProjectService]:
         """Every known API in the project, by name."""
@@ -92,13 +99,27 @@ class ProjectServices:
                 "PERMISSION_DENIED", f"Not found or permission denied for service(s): {name}."
             )
         stored = self._store.get(COLLECTION, f"{project_number}/{name}")
-        enabled = name in ENABLED_BY_DEFAULT if stored is None else bool(stored["enabled"])
-        return ProjectService(project_number, name, enabled)
+        if stored is None:
+            return ProjectService(project_number, name, self._enabled_at_first(name))
+        return ProjectService(
+            project_number, name, flag(stored, "enabled"), since=number(stored, "since")
+        )
+
+    def answers(self, project_number: str, name: str) -> bool:
+        """Whether the API is enabled and has been for long enough to answer."""
+        service = self.get(project_number, name)
+        settling = service.since + self._strictness().apis.answers_after_s
+        return service.enabled and self._clock.now() >= settling
 
     def set_enabled(self, project_number: str, name: str, enabled: bool) -> ProjectService:
         """Enable or disable one API, if it is not so already."""
         service = self.get(project_number, name)
-        if service.enabled != enabled:
-            key = f"{project_number}/{name}"
-            self._store.put(COLLECTION, key, {"enabled": enabled})
-        return ProjectService(project_number, name, enabled)
+        if service.enabled == enabled:
+            return service
+        now = self._clock.now()
+        key = f"{project_number}/{name}"
+        self._store.put(COLLECTION, key, {"enabled": enabled, "since": now})
+        return ProjectService(project_number, name, enabled, now)
+
+    def _enabled_at_first(self, name: str) -> bool:
+        return name in ENABLED_BY_DEFAULT and not self._strictness().apis.bare_projects
