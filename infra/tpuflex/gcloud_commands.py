@@ -51,6 +51,11 @@ def log_in() -> GcloudCommand:
     return GcloudCommand(("gcloud", "auth", "application-default", "login"))
 
 
+def set_quota_project(project: str) -> GcloudCommand:
+    """Name the project that requests with those credentials take their quota from."""
+    return GcloudCommand(("gcloud", "auth", "application-default", "set-quota-project", project))
+
+
 def show_project() -> GcloudCommand:
     """Show the project that gcloud uses."""
     return GcloudCommand(("gcloud", "config", "get-value", "project"))

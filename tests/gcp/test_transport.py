@@ -102,6 +102,48 @@ def test_refusals_are_final_and_typed(fault: Any, kind: type[Exception]) -> None
         assert raised.value.status == fault[0]
 
 
+_NO_QUOTA_PROJECT = (
+    "Your application is authenticating by using local Application Default Credentials. The"
+    " secretmanager.googleapis.com API requires a quota project, which is not set by default. To"
+    " learn how to set your quota project, see https://cloud.google.com/docs/authentication/"
+    "adc-troubleshooting/user-creds ."
+)
+_NO_QUOTA_PROJECT_BEFORE = (
+    "Your application has authenticated using end user credentials from the Google Cloud SDK or"
+    " Google Cloud Shell which are not supported by the secretmanager.googleapis.com. We recommend"
+    " configuring the billing/quota_project setting in gcloud"
+)
+_DENIED = "Caller does not have required permission to use project other-project."
+
+
+@pytest.mark.parametrize(
+    ("message", "reason", "hint"),
+    [
+        (_NO_QUOTA_PROJECT, "SERVICE_DISABLED", "Run: "),
+        (_NO_QUOTA_PROJECT_BEFORE, "SERVICE_DISABLED", "Run: "),
+        (
+            _DENIED,
+            "USER_PROJECT_DENIED",
+            "You need the role roles/serviceusage.serviceUsageConsumer on the quota project; or"
+            " name another one: ",
+        ),
+    ],
+)
+def test_a_quota_project_is_no_quota(message: str, reason: str, hint: str) -> None:
+    """M4: a missing quota project is neither a quota of chips nor an API that is not enabled."""
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}
+    sender, session = transport(refusal(403, "PERMISSION_DENIED", message, details=[info]))
+
+    with pytest.raises(AccessError) as raised:
+        sender.call("GET", "/v1/projects/my-project/secrets")
+
+    assert type(raised.value) is AccessError
+    assert raised.value.hint == (
+        f"{hint}gcloud auth application-default set-quota-project my-project"
+    )
+    assert len(session.at) == 1
+
+
 def test_budget_bounds_all_retries() -> None:
     """A call that keeps failing ends within its budget, with the last error."""
     sender, session = transport(*[refusal(503, "UNAVAILABLE", "still down")] * 100)

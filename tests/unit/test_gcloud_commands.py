@@ -17,6 +17,7 @@ NODE = "projects/my-project-id/locations/us-east5-a/nodes/tpuflex-dev-vllm-g1"
 
 MADE = (
     gcloud_commands.log_in(),
+    gcloud_commands.set_quota_project("my-project-id"),
     gcloud_commands.show_project(),
     gcloud_commands.install("alpha"),
     gcloud_commands.ssh(NODE),

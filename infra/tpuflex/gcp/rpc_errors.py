@@ -18,16 +18,26 @@ from tpuflex.errors import (
     ServiceDisabledError,
     TpuflexError,
 )
-from tpuflex.gcloud_commands import log_in
+from tpuflex.gcloud_commands import log_in, set_quota_project
 from tpuflex.gcp.endpoints import is_loopback
 from tpuflex.request.causes import Cause, classify, remedy
 
 _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 #: https://cloud.google.com/apis/design/errors#error_info; the second is the older spelling.
 _NOT_ENABLED = frozenset({"SERVICE_DISABLED", "accessNotConfigured"})
+#: Google's words for a user's credential without a quota project, those of today and those before
+#: (https://github.com/pulumi/pulumi-gcp/issues/2896, https://github.com/cloudquery/cloudquery/pull/5031).
+#: The reason is SERVICE_DISABLED there, too: not enabled in the project of gcloud's OAuth client.
+#: No wait will change that.
+_NO_QUOTA_PROJECT = re.compile(
+    r"requires a quota project|end user credentials from the Google Cloud SDK"
+)
+#: The caller may not take quota from the project that the request names.
+_QUOTA_PROJECT_DENIED = "USER_PROJECT_DENIED"
 _RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", re.IGNORECASE)
 #: A quota of chips or addresses, which no amount of retrying refills.
 _RESOURCE_QUOTA = re.compile(r"Per(Project)?Per(Zone|Region)|IN_USE_ADDRESSES|Limit:? 0\b")
+_PROJECT = re.compile(r"/projects/([a-z][a-z0-9-]+)\b")
 #: Stands for the HTTP status where no usable answer came at all.
 NO_ANSWER = 0
 _LOG_IN = f"Run: {log_in()}"
@@ -63,6 +73,11 @@ class RpcError:
         return bool(self.reasons & _RATE_REASONS) or bool(_RATE_TEXT.search(self.message))
 
     @property
+    def quota_project_missing(self) -> bool:
+        """Whether a user's credential was refused because no quota project was named."""
+        return self.http_status == 403 and bool(_NO_QUOTA_PROJECT.search(self.message))
+
+    @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later without anyone changing anything."""
         if self.http_status in (403, 429):
@@ -96,6 +111,8 @@ def as_exception(
     code = " ".join(filter(None, (str(error.http_status or ""), error.status)))
     text = f"{method} {url}: {code}: {error.message}"
     cause = classify(0, error.message)
+    if error.quota_project_missing or _QUOTA_PROJECT_DENIED in error.reasons:
+        return AccessError(text, hint=_quota_project_hint(error, url), code=Code.PERMISSION)
     if error.rate_limited:
         # Whatever its code: neither a permission nor a quota of chips is missing.
         return ApiError(
@@ -131,6 +148,17 @@ def as_exception(
         url=url,
         hint=hint,
         retry_after=retry_after,
+    )
+
+
+def _quota_project_hint(error: RpcError, url: str) -> str:
+    project = _PROJECT.search(url)
+    command = f"{set_quota_project(project[1] if project else 'PROJECT')}"
+    if error.quota_project_missing:
+        return f"Run: {command}"
+    return (
+        "You need the role roles/serviceusage.serviceUsageConsumer on the quota project; or name"
+        f" another one: {command}"
     )
 
 
