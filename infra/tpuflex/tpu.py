@@ -285,13 +285,16 @@ class QueuedResource(pulumi.CustomResource):
     on_boot_change: pulumi.Output[str] = pulumi.property("onBootChange")
     """What a changed `startup-script` or `tpuflex-config` does: `replace` (the default) makes new
     hosts that run it; `update` changes the metadata, which takes effect when the hosts boot the
-    next time. Not sent to Google."""
+    next time. The same for `secure_boot`, which hosts have for good: with `update` a change of it
+    waits for the next ones. Not sent to Google."""
 
     description: pulumi.Output[str | None] = pulumi.property("description")
     """Text for people, at most 512 characters. Changed in place."""
 
     secure_boot: pulumi.Output[bool] = pulumi.property("secureBoot")
-    """Whether the hosts verify what they boot. On by default."""
+    """Whether the hosts verify what they boot (Secure Boot). Off by default, as with gcloud; left
+    out, a request that exists keeps what it has. A change replaces, or with `on_boot_change` update
+    applies to the hosts that are made next."""
 
     autocheckpoint_enabled: pulumi.Output[bool] = pulumi.property("autocheckpointEnabled")
     """Whether frameworks that support Autocheckpoint are told of coming maintenance. Off by
@@ -536,9 +539,13 @@ class QueuedResource(pulumi.CustomResource):
                 boot. Changed in place, except for what only a boot reads (see `on_boot_change`).
             on_boot_change: What a changed `startup-script` or `tpuflex-config` does: `replace` (the
                 default) makes new hosts that run it; `update` changes the metadata, which takes
-                effect when the hosts boot the next time. Not sent to Google.
+                effect when the hosts boot the next time. The same for `secure_boot`, which hosts
+                have for good: with `update` a change of it waits for the next ones. Not sent to
+                Google.
             description: Text for people, at most 512 characters. Changed in place.
-            secure_boot: Whether the hosts verify what they boot. On by default.
+            secure_boot: Whether the hosts verify what they boot (Secure Boot). Off by default, as
+                with gcloud; left out, a request that exists keeps what it has. A change replaces,
+                or with `on_boot_change` update applies to the hosts that are made next.
             autocheckpoint_enabled: Whether frameworks that support Autocheckpoint are told of
                 coming maintenance. Off by default.
             data_disks: Disks that exist already, to be attached to the hosts.

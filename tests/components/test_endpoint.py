@@ -123,6 +123,8 @@ def test_every_setting_of_the_slice_reaches_the_provider(deployed: Deploy) -> No
                 "slice.on_run_end": "delete",
                 "slice.on_boot_change": "update",
                 "slice.deletion_protection": True,
+                "slice.give_up_after": "6h",
+                "slice.secure_boot": True,
             }
         )
     )
@@ -140,11 +142,20 @@ def test_every_setting_of_the_slice_reaches_the_provider(deployed: Deploy) -> No
             "onRunEnd": "delete",
             "onBootChange": "update",
             "deletionProtection": True,
+            "validUntilDuration": "21600s",
+            "secureBoot": True,
         }.items()
     )
     assert plan.inputs[SLICE]["zones"] == ["us-east5-a", "us-east5-b"]
     assert not request.customTimeouts.create
     assert not request.deleteBeforeReplace
+
+
+def test_what_the_stack_does_not_say_is_left_to_the_provider(deployed: Deploy) -> None:
+    """M1, M7: without secure_boot and give_up_after a slice keeps what it has."""
+    plan = deployed(sections())
+
+    assert not {"secureBoot", "validUntilDuration"} & plan.inputs[SLICE].keys()
 
 
 def test_every_resource_has_an_explicit_provider(deployed: Deploy) -> None:

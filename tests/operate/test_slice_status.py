@@ -15,7 +15,7 @@ from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
-from tpuflex.request.model import Node, QueuedResource
+from tpuflex.request.model import Node, QueuedResource, QueueingPolicy
 from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.load import load_stack_file
@@ -182,6 +182,18 @@ class TestStatus:
         assert found.state == "WAITING_FOR_RESOURCES"
         assert found.sentence.startswith("in the queue")
         assert found.address == ""
+
+    def test_waiting_until_it_is_given_up(self, settings: StackSettings) -> None:
+        """M7: while it waits, status says when Google gives it up; once it runs, nothing does."""
+        policy = {"queueing_policy": QueueingPolicy(valid_until_duration="3600s")}
+        waiting = request("WAITING_FOR_RESOURCES").model_copy(update=policy)
+        running = request("ACTIVE").model_copy(update=policy)
+
+        found = look(settings, Tpu([waiting]))
+
+        assert found.gives_up == datetime(2026, 11, 21, 11, tzinfo=UTC)
+        assert found.to_json()["gives_up"] == "2026-11-21T11:00:00+00:00"
+        assert look(settings, Tpu([running], {f"{PARENT}/nodes/g1": node()})).gives_up is None
 
     def test_host_that_has_not_reported(self, settings: StackSettings) -> None:
         """Before the first phase there is no report, and that is no error."""

@@ -158,6 +158,18 @@ def test_steering_changes_in_the_state_only() -> None:
     assert not any(found.values())
 
 
+def test_secure_boot_waits_for_the_next_hosts_if_the_program_says_so() -> None:
+    """M1: with onBootChange update nothing can be changed in place, and the plan says so."""
+    wanted = inputs(secureBoot=True, onBootChange="update")
+
+    found = plan(inputs(onBootChange="update"), wanted, state(), END - 14400)
+
+    assert not found.diff.replaces
+    assert found.notes == (
+        PlanNote("secureBoot changed: it applies to the hosts that are made next"),
+    )
+
+
 def test_import_says_nothing_about_steering() -> None:
     """What an import cannot know is taken from the program without a change."""
     imported = input_properties(args())

@@ -7,6 +7,7 @@ from itertools import chain, pairwise
 import pytest
 
 from tests.provider.fakes import (
+    NAME,
     NODE,
     Cloud,
     FakeTime,
@@ -18,6 +19,7 @@ from tests.provider.fakes import (
     scripted,
     sequence,
 )
+from tpuflex.codes import Code
 from tpuflex.errors import AccessError, ApiError, QuotaError
 from tpuflex.provider.call import Call, Deadlines, UnreadyError, pause_for
 from tpuflex.provider.race import obtain
@@ -164,6 +166,26 @@ def test_settled_states_end_the_wait(state: JsonObject, words: str) -> None:
         wait(call)
 
     assert time.now == 1000
+
+
+def test_a_request_that_was_given_up_is_a_lack_of_capacity() -> None:
+    """M7: `up` ends with the code of missing capacity, whatever Google's words, and says what to
+    do; the request stays in the state, and the next `up` replaces it."""
+    asked_for = args(validUntilDuration="3600s")
+    error = {"code": 9, "message": "The request timed out."}
+    failed = queued("FAILED", of=asked_for, failedData={"error": error})
+    call, _, _ = scripted(asked(Cloud(request=sequence(failed))))
+
+    with pytest.raises(UnreadyError) as ended:
+        wait(call)
+
+    assert ended.value.code is Code.CAPACITY
+    assert ended.value.snapshot.lifecycle is Lifecycle.FAILED
+    assert str(ended.value) == (
+        f"{NAME} FAILED: The request timed out. (cause: expired)\n"
+        "It was not granted while it was valid: let it wait longer, or in more zones."
+        " `pulumi up` replaces it, `pulumi destroy` removes it."
+    )
 
 
 def test_suspending_is_waited_through_to_its_cause() -> None:

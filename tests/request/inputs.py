@@ -56,7 +56,7 @@ OTHER: dict[str, dict[str, Any]] = {
     "description": {"description": "for people"},
     "onBootChange": {"onBootChange": "update"},
     "externalIps": {"externalIps": True},
-    "secureBoot": {"secureBoot": False},
+    "secureBoot": {"secureBoot": True},
     "autocheckpointEnabled": {"autocheckpointEnabled": True},
     "dataDisks": {"dataDisks": [{"sourceDisk": DISK, "mode": "READ_ONLY", "workerIds": ["0"]}]},
     "bootDisk": {

@@ -52,6 +52,25 @@ def test_boot_metadata_is_patched_on_request(key: str) -> None:
     assert diff({**old, "onBootChange": "update"}, filled(metadata={key: "b"})).replaces
 
 
+@pytest.mark.parametrize(("kept", "replaces"), [("replace", True), ("update", False)])
+def test_secure_boot_does_what_on_boot_change_says(kept: str, replaces: bool) -> None:
+    """M1: no call changes it, so a change makes new hosts, or waits for the next ones."""
+    change = diff(filled(secureBoot=True), filled(secureBoot=False, onBootChange=kept))
+
+    assert change.changes["secureBoot"].replaces is replaces
+
+
+@pytest.mark.parametrize("key", ["validUntilDuration", "validAfterDuration", "validInterval"])
+@pytest.mark.parametrize("stands", [None, *Lifecycle])
+def test_terms_of_the_queue_replace_what_is_in_it(stands: Lifecycle | None, key: str) -> None:
+    """M7: another time to give up asks anew while the request waits; what runs goes on running."""
+    granted = {Lifecycle.PROVISIONING, Lifecycle.ACTIVE, Lifecycle.ENDED}
+
+    found = diff(filled(), filled(**OTHER[key]), stands)
+
+    assert found.changes[key].replaces is (stands not in granted)
+
+
 def test_external_ips_of_several_networks_replace() -> None:
     """`nodes.patch` knows external IPs of the one network only."""
     networks = [{"network": "a", "externalIps": False}, {"network": "b"}]

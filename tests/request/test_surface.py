@@ -221,7 +221,7 @@ def test_gcloud_sends_the_same_body() -> None:
     assert node["labels"].pop(LABEL_OWNER) == "1"
     assert len(node["labels"].pop(LABEL_SPEC)) == 16
     assert node["serviceAccount"].pop("scope") == ["https://www.googleapis.com/auth/cloud-platform"]
-    assert node.pop("shieldedInstanceConfig") == {"enableSecureBoot": True}
+    assert node.pop("shieldedInstanceConfig") == {"enableSecureBoot": False}
     assert ours == gcloud
 
 

@@ -47,6 +47,9 @@ REFUSED = [
     ("slice.zones", ["us-east5-a", "us-east5-a"], "tpuflex:slice.zones", "each zone once"),
     ("slice.renew_before", "4h", "tpuflex:slice.renew_before", "longer max_run_duration"),
     ("slice.renew_before", "1s", "tpuflex:slice.renew_before", "1m or more"),
+    ("slice.give_up_after", "1s", "tpuflex:slice.give_up_after", "1m or more"),
+    ("slice.on_boot_failure", "retry", "tpuflex:slice.on_boot_failure", "keep or delete"),
+    ("slice.secure_boot", "on", "tpuflex:slice.secure_boot", "true or false"),
     ("slice.strategy", "fastest", "tpuflex:slice.strategy", "race"),
     ("slice.zones", ["us-east5-a", "europe-west4-a"], "tpuflex:slice.zones", "one region"),
     ("slice.zones", [], "tpuflex:slice.zones", "us-east5-a"),
@@ -147,6 +150,16 @@ ACCEPTED = [
     {"network.allowed_cidrs": ["203.0.113.0/24", "198.51.100.7/32"]},
     {"model.weights": {"source": "models/gemma", "revision": "2026-08"}},
 ]
+
+
+def test_a_protected_slice_is_not_one_to_delete() -> None:
+    """What could not be honoured together is refused: nothing deletes a protected slice."""
+    both = {"slice.deletion_protection": True, "slice.on_boot_failure": "delete"}
+
+    (found,) = findings(sections(both))
+
+    assert found.key == "tpuflex:slice.on_boot_failure"
+    assert "deletion_protection" in found.problem
 
 
 @pytest.mark.parametrize("changes", ACCEPTED)

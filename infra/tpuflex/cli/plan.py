@@ -69,6 +69,7 @@ class StackPlan:
     def to_json(self) -> dict[str, object]:
         """The document that ``tpuflex preview --json`` prints."""
         settings = self.stack.settings
+        give_up = settings.slice.give_up_after
         return {
             "stack": self.stack.name,
             "cloud": settings.cloud,
@@ -78,6 +79,7 @@ class StackPlan:
             "accelerator_type": settings.slice.accelerator_type,
             "chips": self.cost.chips,
             "max_run_duration": format_duration(settings.slice.max_run_duration),
+            "give_up_after": None if give_up is None else format_duration(give_up),
             "usd_per_hour": number(self.cost.per_hour),
             "usd_maximum": number(self.cost.maximum),
             "memory": planned_memory(settings),
@@ -103,6 +105,11 @@ class StackPlan:
         yield "model", settings.model.name
         yield "zone", " or ".join(settings.slice.zones)
         yield "slice", f"{settings.slice.accelerator_type} ({chips}), Flex-start"
+        if (limit := settings.slice.give_up_after) is not None:
+            yield (
+                "gives up",
+                f"{format_duration(limit)} after it is requested, unless granted before",
+            )
         yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
         yield "price", price_text(self.cost)
         yield "memory", memory_line(plan_stack(settings))

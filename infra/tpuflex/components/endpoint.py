@@ -113,6 +113,7 @@ class VllmEndpoint(pulumi.ComponentResource):
             accelerator_type=slice_.accelerator_type,
             runtime_version=slice_.runtime_version or (row and row.runtime_version) or "",
             max_run_duration=google_duration(slice_.max_run_duration),
+            secure_boot=slice_.secure_boot,
             **_capacity(slice_),
             network=prerequisites.network.network.id,
             subnetwork=prerequisites.network.subnetwork.id,
@@ -204,12 +205,13 @@ def _announced(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.O
 
 def _capacity(slice_: SliceSettings) -> dict[str, Any]:
     """Arguments of the queued resource that say how to get, keep and renew capacity."""
-    renew = slice_.renew_before
+    renew, give_up = slice_.renew_before, slice_.give_up_after
     return {
         "strategy": slice_.strategy,
         "queue_timeout": google_duration(slice_.timeouts.queue),
         "provisioning_timeout": google_duration(slice_.timeouts.provisioning),
         "delete_timeout": google_duration(slice_.timeouts.delete),
+        "valid_until_duration": None if give_up is None else google_duration(give_up),
         "renew_before": None if renew is None else google_duration(renew),
         "rerun": slice_.rerun,
         "on_run_end": slice_.on_run_end,

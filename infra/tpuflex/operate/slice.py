@@ -36,6 +36,7 @@ class SliceStatus:
         address: the first host's internal address, or empty.
         active_since: when the node was made.
         expires: when Google ends the run.
+        gives_up: when Google gives the request up, while it waits; None if it waits for good.
         host: the host's own report, or None before its first.
         others: further requests of the endpoint, a line each.
         weights: SHA-256 of the manifest of the weights that the node was made for, or empty.
@@ -55,6 +56,7 @@ class SliceStatus:
     address: str = ""
     active_since: datetime | None = None
     expires: datetime | None = None
+    gives_up: datetime | None = None
     host: HostReport | None = None
     others: tuple[str, ...] = ()
     weights: str = ""
@@ -72,7 +74,7 @@ class SliceStatus:
             state=snapshot.state,
             lifecycle=snapshot.lifecycle,
             sentence=snapshot.meaning,
-            error="" if failure is None else explained(failure.code, failure.message),
+            error="" if failure is None else explained(failure.message, snapshot.cause),
             created=parse_time(snapshot.created),
             node=name.node(name.node_ids[0]),
             node_state=(nodes.state or "") if nodes.found else "",
@@ -80,6 +82,7 @@ class SliceStatus:
             address=endpoints[0].ip_address if endpoints else "",
             active_since=parse_time(snapshot.active_since),
             expires=snapshot.expires,
+            gives_up=snapshot.gives_up if snapshot.lifecycle is Lifecycle.WAITING else None,
             others=others,
             weights=planned.manifest_sha256 if planned is not None else "",
             state_id=snapshot.labels.get(LABEL_STATE, ""),
@@ -140,6 +143,7 @@ class SliceStatus:
             "address": self.address,
             "active_since": _iso(self.active_since),
             "expires": _iso(self.expires),
+            "gives_up": _iso(self.gives_up),
             "host": None if self.host is None else self.host.to_json(),
             "weights": self.weights,
             "state_id": self.state_id or None,

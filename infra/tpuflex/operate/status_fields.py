@@ -19,6 +19,7 @@ STATUS_FIELDS: Mapping[str, str] = {
     "address": "the first host's internal address; or empty",
     "active_since": "when its node was made (RFC 3339); or null",
     "expires": "when Google ends the run (RFC 3339); null while it is not known",
+    "gives_up": "when Google gives the request up (RFC 3339), while it waits; or null",
     "host": "the host's own report (phase, detail, error, timeline, isolation,"
     " weights: SHA-256 of the manifest that it fetched and checked, vllm_version, and kv_cache:"
     " block_size, num_blocks, cache_dtype and tokens of the server, or null); null before the"

@@ -79,6 +79,8 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
         changes["zones"] = Change(ChangeKind.UPDATE, replaces=False)
     notes = []
     changes |= {**_uneven(outputs), **_leftovers(new, outputs, where)}
+    if "secureBoot" in changes and not changes["secureBoot"].replaces:
+        notes.append(PlanNote("secureBoot changed: it applies to the hosts that are made next"))
     renewal = due(new, outputs, now)
     if renewal is not None:
         changes[renewal.property] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)

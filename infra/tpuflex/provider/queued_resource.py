@@ -63,6 +63,7 @@ class QueuedResources:
             urn=request.urn,
             project=self._project,
             id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
+            before=before,
         )
         secret = secret_keys(request.news)
         refused = failures(filled, before=before, now=self._now(), secrets=secret)

@@ -132,7 +132,7 @@ def _notice(seen: Snapshot, condition: Condition) -> str | None:
     row = TABLE[condition]
     if condition is Condition.FAILED:
         failure = seen.failure or NO_REASON
-        return f"FAILED: {explained(failure.code, failure.message)}: {row.refresh.text}"
+        return f"FAILED: {explained(failure.message, seen.cause)}: {row.refresh.text}"
     if condition is Condition.ENDED:
         # SUSPENDED itself means that the run is over; on the way there it has to be added.
         over = seen.state == "SUSPENDED"

@@ -189,13 +189,14 @@ class Watch:
         if self.seen.gone:
             raise rejection(self.name, failure)
         if not is_settled(self.seen.state):
-            raise self._unready(f"{self.name} was rejected", failure)
+            cause = classify(failure.code, failure.message)
+            raise self._unready(f"{self.name} was rejected", failure, cause)
 
     def _raise_if_settled(self) -> None:
         seen = self.seen
         if seen.state == "FAILED":
             failure = seen.failure or NO_REASON
-            raise self._unready(f"{self.name} FAILED", failure)
+            raise self._unready(f"{self.name} FAILED", failure, seen.cause)
         if seen.state == "SUSPENDED" and seen.lifecycle is Lifecycle.ENDED:
             raise UnreadyError(
                 f"the run of {self.name} is over (SUSPENDED); its hosts are gone",
@@ -228,10 +229,9 @@ class Watch:
                 hint="Someone may have deleted it. Run `pulumi up` again.",
             )
 
-    def _unready(self, what: str, failure: Status) -> UnreadyError:
-        cause = classify(failure.code, failure.message)
+    def _unready(self, what: str, failure: Status, cause: Cause) -> UnreadyError:
         return UnreadyError(
-            f"{what}: {explained(failure.code, failure.message)}",
+            f"{what}: {explained(failure.message, cause)}",
             snapshot=self.seen,
             code=FAILURE_CODES.get(cause),
             hint=f"{remedy(cause, failure.message)} `pulumi up` replaces it, `pulumi destroy`"

@@ -120,7 +120,7 @@ def reason(error: TpuflexError, rejected: Status | None = None) -> str:
         seen = error.snapshot
         if seen.state == "FAILED":
             failure = seen.failure or NO_REASON
-            return short_reason(failure.code, failure.message)
+            return short_reason(failure.code, failure.message, seen.cause)
         return seen.state if seen.queued_resource is not None else "cannot be found"
     if isinstance(error, AlreadyExistsError):
         return "name taken"

@@ -80,9 +80,9 @@ def classify(code: int, message: str) -> Cause:
     return _CODES.get(code, Cause.INTERNAL)
 
 
-def explained(code: int, message: str) -> str:
+def explained(message: str, cause: Cause) -> str:
     """Google's words and the cause: ``no more capacity (cause: stock-out)``."""
-    return f"{message} (cause: {classify(code, message)})"
+    return f"{message} (cause: {cause})"
 
 
 _LIMIT = re.compile(r"limit:?\s+(?:is\s+)?(\d+)", re.IGNORECASE)

@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
 from tpuflex.naming import LABEL_OWNER, Names, generation_id
 from tpuflex.request import rules
-from tpuflex.request.fields import DEFAULTS, MAPS, ROWS, RequestArgs
+from tpuflex.request.fields import DEFAULTS, LASTING, MAPS, ROWS, RequestArgs
 from tpuflex.request.rows import Input, object_type, rows
 
 _NO_ROW = Input(shown=False)
@@ -37,8 +37,10 @@ def with_defaults(
     urn: str,
     project: str | None,
     id_for: Callable[[str], str] = first_generation,
+    before: Properties | None = None,
 ) -> Properties:
-    """``inputs`` and, for what they leave out, a value made from the URN or the provider.
+    """``inputs`` and, for what they leave out, a value made from the URN or the provider, or what
+    the request has already.
 
     A pure function of its arguments: the same resource gets the same names in every run.
 
@@ -47,10 +49,12 @@ def with_defaults(
         urn: the resource's URN.
         project: the provider's project.
         id_for: makes the id from its prefix where the program gives none.
+        before: inputs as they are in the state; none for what replaces it.
     """
     names = _names(urn)
     labels = inputs.get("labels", {})
-    filled: Properties = {**DEFAULTS}
+    lasting = {key: value for key, value in (before or {}).items() if key in LASTING}
+    filled: Properties = {**DEFAULTS, **lasting}
     if project:
         filled["project"] = project
     filled |= inputs

@@ -2,7 +2,7 @@
 
 The queued resource has no update in the API. Its node can be patched in description, labels,
 tags, metadata and external IPs (`nodes.patch`, `tpu.v2alpha1`, revision 20261001); everything
-else replaces.
+else replaces, unless it means nothing any more, or is only read when hosts boot.
 """
 
 from __future__ import annotations
@@ -35,6 +35,8 @@ _PLACE = ("project", "zones")
 _IN_USE = frozenset({"network", "subnetwork", "networkConfigs", "dataDisks"})
 #: What is not there any more, or never will be: the only way forward is a new one.
 _BEYOND_REPAIR = frozenset({Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING})
+#: For these, how long they may wait in the queue means nothing any more.
+_LEFT_THE_QUEUE = frozenset({Lifecycle.PROVISIONING, Lifecycle.ACTIVE, Lifecycle.ENDED})
 _ON_ITS_WAY = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
 
 
@@ -58,7 +60,7 @@ def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> D
             changes |= _map_changes(key, before, after, _replacing_entries(key, new))
         elif row.form is Form.NAME_OR_PATH and _same_place(before, after):
             continue
-        elif (change := _change(before, after, _replaces(key, new), key in _IN_USE)) is not None:
+        elif change := _change(before, after, _replaces(key, new, stands), key in _IN_USE):
             changes[key] = change
     if stands in _BEYOND_REPAIR:
         changes["lifecycle"] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
@@ -92,12 +94,18 @@ def _complete(key: str, value: Value) -> Value:
     return {**inner, **value} if isinstance(value, dict) else value
 
 
-def _replaces(key: str, new: Properties) -> bool:
-    """Whether a change of ``key`` needs new hosts."""
+def _replaces(key: str, new: Properties, stands: Lifecycle | None) -> bool:
+    """Whether a change of ``key`` needs a new request."""
     if key == "externalIps":
         # Only the one network's external IPs can be patched; of several, none can.
         return bool(new.get("networkConfigs"))
-    return ROWS[key].on_change is OnChange.REPLACES
+    match ROWS[key].on_change:
+        case OnChange.BOOTS:
+            return new.get("onBootChange") != "update"
+        case OnChange.QUEUES:
+            return stands not in _LEFT_THE_QUEUE
+        case kind:
+            return kind is OnChange.REPLACES
 
 
 def _replacing_entries(key: str, new: Properties) -> frozenset[str]:

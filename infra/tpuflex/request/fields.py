@@ -49,6 +49,7 @@ from tpuflex.request.rows import (
 )
 
 _POLICY = "queueingPolicy"
+_QUEUES = OnChange.QUEUES
 _Zone = Annotated[str, Field(pattern=f"^{ZONE_PATTERN}$")]
 
 
@@ -135,24 +136,24 @@ class Terms(Group):
     now. FLEX_START needs either this or `maxRunDuration`."""
 
     valid_until_duration: Annotated[
-        Seconds | None, Input(f"{_POLICY}.validUntilDuration", SECONDS_EXAMPLE)
+        Seconds | None, Input(f"{_POLICY}.validUntilDuration", SECONDS_EXAMPLE, _QUEUES)
     ] = None
     """Give the request up after this time in the queue: seconds with the suffix s. By default it
     waits until it is granted or deleted."""
 
-    valid_until_time: Annotated[Moment | None, Input(f"{_POLICY}.validUntilTime", TIME_EXAMPLE)] = (
-        None
-    )
+    valid_until_time: Annotated[
+        Moment | None, Input(f"{_POLICY}.validUntilTime", TIME_EXAMPLE, _QUEUES)
+    ] = None
     """Give the request up at this time (RFC 3339)."""
 
     valid_after_duration: Annotated[
-        Seconds | None, Input(f"{_POLICY}.validAfterDuration", SECONDS_EXAMPLE)
+        Seconds | None, Input(f"{_POLICY}.validAfterDuration", SECONDS_EXAMPLE, _QUEUES)
     ] = None
     """Make no hosts before this time has passed: seconds with the suffix s."""
 
-    valid_after_time: Annotated[Moment | None, Input(f"{_POLICY}.validAfterTime", TIME_EXAMPLE)] = (
-        None
-    )
+    valid_after_time: Annotated[
+        Moment | None, Input(f"{_POLICY}.validAfterTime", TIME_EXAMPLE, _QUEUES)
+    ] = None
     """Make no hosts before this time (RFC 3339)."""
 
     valid_interval: Annotated[
@@ -160,6 +161,7 @@ class Terms(Group):
         Input(
             f"{_POLICY}.validInterval",
             "Write {startTime, endTime}, times such as 2026-12-01T08:00:00Z.",
+            _QUEUES,
         ),
     ] = None
     """Make hosts only within this span of time; for an earliest and a latest time together."""
@@ -257,6 +259,9 @@ MAPS = frozenset(
 REQUIRED = frozenset(
     to_camel(name) for name, field in RequestArgs.model_fields.items() if field.is_required()
 )
+#: Inputs that a request keeps when the program leaves them out: another default is no reason for
+#: new hosts.
+LASTING = frozenset({"secureBoot"})
 #: What an input that is left out means, where that is not "nothing".
 DEFAULTS: Mapping[str, Value] = defaults(RequestArgs)
 #: The same for what is inside of an input.

@@ -149,7 +149,8 @@ class Host(Group):
     )
     """What a changed `startup-script` or `tpuflex-config` does: `replace` (the default) makes
     new hosts that run it; `update` changes the metadata, which takes effect when the hosts boot
-    the next time. Not sent to Google."""
+    the next time. The same for `secureBoot`, which hosts have for good: with `update` a change
+    of it waits for the next ones. Not sent to Google."""
 
     description: Annotated[
         str | None,
@@ -160,9 +161,16 @@ class Host(Group):
 
     secure_boot: Annotated[
         bool,
-        Input(f"{NODE}.shieldedInstanceConfig.enableSecureBoot", SWITCH_EXAMPLE, form=_ALWAYS),
-    ] = True
-    """Whether the hosts verify what they boot. On by default."""
+        Input(
+            f"{NODE}.shieldedInstanceConfig.enableSecureBoot",
+            SWITCH_EXAMPLE,
+            OnChange.BOOTS,
+            _ALWAYS,
+        ),
+    ] = False
+    """Whether the hosts verify what they boot (Secure Boot). Off by default, as with gcloud; left
+    out, a request that exists keeps what it has. A change replaces, or with `onBootChange` update
+    applies to the hosts that are made next."""
 
     autocheckpoint_enabled: Annotated[
         bool, Input(f"{NODE}.autocheckpointEnabled", SWITCH_EXAMPLE)

@@ -29,6 +29,12 @@ class OnChange(Enum):
     """New hosts: the API has no update for it."""
     PATCHES = auto()
     """`nodes.patch` changes it in place."""
+    BOOTS = auto()
+    """Decides how hosts boot: new hosts, or with `onBootChange` update none until there are
+    others: `nodes.patch` cannot change it."""
+    QUEUES = auto()
+    """Decides how long the request waits: a new one while it is in the queue; what was granted
+    stays, and only the state changes."""
     STEERS = auto()
     """Only this provider reads it: it changes in the state, and nothing is sent."""
     NOTHING = auto()

@@ -9,10 +9,12 @@ several zones is the slice, and when its run ends, is decided in this module and
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
 from tpuflex.duration import google_seconds
+from tpuflex.request.causes import Cause, classify
 from tpuflex.request.model import Node, QueuedResource, Status
 from tpuflex.request.name import Nodes, RequestName
 from tpuflex.request.outcomes import TABLE, Condition, condition_of
@@ -34,6 +36,8 @@ _RANK = (
     Lifecycle.LOST,
     Lifecycle.DELETING,
 )
+#: The google.rpc code of a provisioning that failed, which is no sign that time was over.
+_INTERNAL = 13
 #: Of what FAILED without a word from Google.
 NO_REASON = Status(message="no reason was given")
 
@@ -121,10 +125,25 @@ class Snapshot:
         return min((end for end in ends if end is not None), default=None)
 
     @property
+    def gives_up(self) -> datetime | None:
+        """When Google gives the request up, unless it is granted before; None if never."""
+        return given_up_at(self.queued_resource or QueuedResource())
+
+    @property
     def failure(self) -> Status | None:
         """Why it failed, in Google's words."""
         data = self.queued_resource.state.failed_data if self.queued_resource is not None else None
         return data.error if data is not None else None
+
+    @property
+    def cause(self) -> Cause:
+        """Why it failed, by what can be done about it. Google documents no words for a request
+        that was not granted in time: after that time, words that name no cause mean this one."""
+        failure = self.failure or NO_REASON
+        named, end = classify(failure.code, failure.message), self.gives_up
+        over = end is not None and self.at >= end.timestamp()
+        unnamed = named is Cause.INTERNAL and failure.code != _INTERNAL
+        return Cause.EXPIRED if unnamed and over else named
 
     # -- ownership ---------------------------------------------------------------------------
 
@@ -178,7 +197,9 @@ class Snapshot:
         """Google's word and what it means, for a progress line."""
         if self.state == "ACTIVE" and self.lifecycle is not Lifecycle.ACTIVE:
             return f"ACTIVE, but {self.nodes.trouble()}"
-        return f"{self.state}: {self.meaning}"
+        waits = self.lifecycle is Lifecycle.WAITING and self.gives_up is not None
+        until = f", or gives up at {self.gives_up:%Y-%m-%d %H:%M} UTC" if waits else ""
+        return f"{self.state}: {self.meaning}{until}"
 
 
 def ranked(snapshots: Iterable[Snapshot]) -> list[Snapshot]:
@@ -205,6 +226,25 @@ def run_end(request: QueuedResource, node: Node) -> datetime | None:
     begun = parse_time(node.create_time)
     length = google_seconds(request.run_duration.max_run_duration)
     return None if begun is None or length is None else begun + timedelta(seconds=length)
+
+
+def given_up_at(request: QueuedResource) -> datetime | None:
+    """When Google gives ``request`` up, unless it is granted before; None if it waits for good.
+
+    A duration counts from the creation of the request (`validUntilDuration` of `QueueingPolicy`,
+    `tpu.v2alpha1`, revision 20261001).
+    """
+    policy = request.queueing_policy
+    interval = policy.valid_interval
+    fixed = policy.valid_until_time or (interval.end_time if interval is not None else "")
+    if fixed:
+        return parse_time(fixed)
+    asked, length = parse_time(request.create_time), google_seconds(policy.valid_until_duration)
+    if asked is None or length is None:
+        return None
+    with suppress(OverflowError):  # ten digits of seconds may lie beyond the year 9999
+        return asked + timedelta(seconds=length)
+    return None
 
 
 def parse_time(text: object) -> datetime | None:

@@ -45,6 +45,10 @@ class Timeouts(Frozen):
     """From the delete call until queued resource and node are gone. A slice in PROVISIONING
     cannot be deleted, and may stay in that state for two hours."""
 
+    first_report: Timeout = timedelta(minutes=10)
+    """From ACTIVE until the host says for the first time where its boot stands; also how long its
+    reports may be refused later. A host that cannot report looks like one that is broken."""
+
     ready: Timeout = timedelta(hours=1)
     """From ACTIVE until the host has served a completion."""
 
@@ -70,6 +74,11 @@ class SliceSettings(Frozen):
     runtime_version: str | None = None
     """TPU software version; by default the catalog's value for the accelerator."""
 
+    give_up_after: Timeout | None = None
+    """Google gives the request up after this time in the queue: it fails, and nothing is granted,
+    and billed, when nobody is there any more. Without it the request waits until it is granted or
+    `down` withdraws it, whether or not an `up` is running. A change while it waits asks anew."""
+
     renew_before: Timeout | None = None
     """Plan a new run once less than this is left of the current one, or it has ended; the new
     slice is created before the old one is deleted. Without it, a run that ended stays ended."""
@@ -82,7 +91,18 @@ class SliceSettings(Frozen):
 
     on_boot_change: Literal["replace", "update"] = "replace"
     """What a changed startup script or boot configuration does: `replace` creates a new slice that
-    runs it; `update` changes it in place, with effect when the hosts boot the next time."""
+    runs it; `update` changes it in place, with effect when the hosts boot the next time (a changed
+    `secure_boot`: with the next slice)."""
+
+    on_boot_failure: Literal["keep", "delete"] = "keep"
+    """What `up` does with a new slice whose boot has failed, or that reports nothing within
+    timeouts.first_report: `keep` it, which is billed, for a look at it; `delete` it, and nothing
+    else, and say why. One that served before is kept, and so is one that is only slow."""
+
+    secure_boot: bool | None = None
+    """Whether the hosts verify what they boot (Secure Boot). Off unless this is true: it has not
+    been seen to work with the TPU images yet. A change does what `on_boot_change` says. Left out,
+    a slice that exists keeps what it was made with."""
 
     deletion_protection: bool = False
     """Refuse to delete or replace the slice while it is ACTIVE. To delete it, set this to false

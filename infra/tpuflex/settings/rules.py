@@ -43,6 +43,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
     if draft.slice is not None:
         yield from _zones(draft.slice)
         yield from _renewal(draft.slice)
+        yield from _protection(draft.slice)
         yield from _runtime(draft.catalog, draft.slice)
     serving = tuple(serving_findings(draft))
     yield from serving
@@ -73,6 +74,16 @@ def _renewal(slice_: SliceSettings) -> Iterator[Finding]:
             f"{format_duration(renew)} is not shorter than tpuflex:slice.max_run_duration "
             f"({format_duration(run)}), so every run would be renewed as soon as it begins",
             "Write less, or a longer max_run_duration.",
+        )
+
+
+def _protection(slice_: SliceSettings) -> Iterator[Finding]:
+    if slice_.deletion_protection and slice_.on_boot_failure == "delete":
+        yield Finding(
+            "tpuflex:slice.on_boot_failure",
+            "it cannot be delete while tpuflex:slice.deletion_protection is true, which refuses"
+            " to delete what is ACTIVE",
+            "Write keep, or no deletion_protection.",
         )
 
 

@@ -111,7 +111,8 @@ def show_status(
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
             ("weights", weights_text(status)),
-            ("expires", expiry_text(status, invocation.now())),
+            ("gives up", moment_text(status.gives_up, invocation.now())),
+            ("expires", moment_text(status.expires, invocation.now())),
             ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
             ("next", for_stack(advice, stack.name)),
         )
@@ -201,11 +202,10 @@ def weights_text(status: SliceStatus) -> str:
     return served or (f"{status.weights} (not fetched yet)" if status.weights else "")
 
 
-def expiry_text(status: SliceStatus, now: datetime) -> str:
-    """When the run ends, in the machine's time zone, and how long that is from ``now``."""
-    if status.expires is None:
+def moment_text(then: datetime | None, now: datetime) -> str:
+    """A time in the machine's time zone, and how far that is from ``now``; empty for none."""
+    if then is None:
         return ""
-    left = status.expires - now
-    minutes = max(0, int(left.total_seconds()) // 60)
-    moment = status.expires.astimezone().strftime("%Y-%m-%d %H:%M %Z")
+    minutes = max(0, int((then - now).total_seconds()) // 60)
+    moment = then.astimezone().strftime("%Y-%m-%d %H:%M %Z")
     return f"{moment} (in {minutes // 60} h {minutes % 60:02} min)"

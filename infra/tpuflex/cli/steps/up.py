@@ -15,7 +15,7 @@ from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.own_containers import require_own_containers
-from tpuflex.cli.steps.status import expiry_text
+from tpuflex.cli.steps.status import moment_text
 from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.host import HostReport, await_ready
@@ -158,7 +158,7 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
         (
             ("endpoint", endpoint),
             ("model", stack.settings.model.name),
-            ("expires", expiry_text(status, invocation.now())),
+            ("expires", moment_text(status.expires, invocation.now())),
             ("price", price_text(plan.cost)),
             ("boot", _wrapped(f"{phase} {seconds} s" for phase, seconds in timeline.items())),
         )
