@@ -45,7 +45,7 @@ NO_MEDIA_DOMAIN = ("none.invalid",)
 
 
 class _Frozen(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class EndpointIdentity(_Frozen):

@@ -49,7 +49,7 @@ def _relative(path: str) -> str:
 
 class _Frozen(BaseModel):
     # Unknown keys are ignored, not refused: a later version may add some.
-    model_config = ConfigDict(frozen=True, extra="ignore", use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="ignore")
 
 
 class WeightsFile(_Frozen):

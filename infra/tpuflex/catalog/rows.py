@@ -37,7 +37,7 @@ Modality: TypeAlias = Literal["text", "image", "audio", "video"]
 class Row(BaseModel):
     """Base of all rows: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 class Source(Row):

@@ -26,7 +26,7 @@ PYPI_SOURCE = re.compile(
 class Frozen(BaseModel):
     """Base of all settings: unknown keys are errors, values never change."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(extra="forbid", frozen=True)
 
 
 def refusal(problem: str, remedy: str) -> PydanticCustomError:

@@ -13,6 +13,7 @@ from pydantic_core import ErrorDetails
 
 from tpuflex.errors import Finding
 from tpuflex.settings.base import REFUSED
+from tpuflex.settings.descriptions import descriptions
 from tpuflex.settings.extra_args import unknown_setting
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.plain import join, shown
@@ -238,7 +239,6 @@ def _is_model(annotation: object) -> bool:
 
 
 def _description(owner: type[BaseModel] | None, name: str) -> str:
-    field = owner.model_fields.get(name) if owner is not None else None
-    text = (field.description or "") if field is not None else ""
+    text = descriptions(owner).get(name, "") if owner is not None else ""
     sentence = " ".join(text.split()).split(". ")[0].rstrip(".")
     return f" {sentence}." if sentence else ""

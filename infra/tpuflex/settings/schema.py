@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from tpuflex.catalog.rows import CatalogRows
+from tpuflex.settings.descriptions import DescribedSchema
 from tpuflex.settings.model import NAMESPACE, StackSettings
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
@@ -12,7 +13,7 @@ _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 def stack_file_schema() -> dict[str, object]:
     """The schema of ``Pulumi.<stack>.yaml``; keys of other namespaces are left alone."""
-    sections = StackSettings.model_json_schema()
+    sections = StackSettings.model_json_schema(schema_generator=DescribedSchema)
     definitions = sections.pop("$defs")
     return {
         "$schema": _DIALECT,
@@ -46,7 +47,7 @@ def schema_text() -> str:
 
 def catalog_schema_text() -> str:
     """The text of ``docs/catalog.schema.json``."""
-    schema = CatalogRows.model_json_schema()
+    schema = CatalogRows.model_json_schema(schema_generator=DescribedSchema)
     return _text({"$schema": _DIALECT, **schema, "title": "tpuflex catalog.yaml"})
 
 
