@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from types import MappingProxyType
-from typing import Any
+from typing import Any, TypeVar
 
 from tpuflex.catalog.packaged import packaged_rows
 from tpuflex.catalog.rows import (
@@ -16,10 +16,15 @@ from tpuflex.catalog.rows import (
     CatalogRows,
     Image,
     Model,
+    OwnSource,
     Price,
     PriceKind,
+    Source,
+    Sourced,
     Zone,
 )
+
+_Row = TypeVar("_Row", bound=Sourced)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +63,10 @@ class Catalog:
         )
 
     def extended(self, rows: CatalogRows) -> Catalog:
-        """This catalog with a user's ``rows``, which replace those of the same key."""
-        return Catalog.of(_followed(self.rows, rows), own=merged(self.own, rows))
+        """This catalog with a user's ``rows``, which replace those of the same key; whatever is
+        computed from one of them says so by its source."""
+        marked = _marked(rows)
+        return Catalog.of(_followed(self.rows, marked), own=merged(self.own, marked))
 
     @property
     def rows(self) -> CatalogRows:
@@ -124,6 +131,26 @@ def _followed(earlier: CatalogRows, later: CatalogRows) -> CatalogRows:
         kind: (*getattr(earlier, kind), *getattr(later, kind)) for kind in CatalogRows.model_fields
     }
     return CatalogRows(**rows)
+
+
+def _marked(rows: CatalogRows) -> CatalogRows:
+    """``rows`` with sources that say whose they are."""
+    return CatalogRows(
+        **{kind: tuple(map(_marked_row, getattr(rows, kind))) for kind in CatalogRows.model_fields}
+    )
+
+
+def _marked_row(row: _Row) -> _Row:
+    changed: dict[str, object] = {"source": _own(row.source)}
+    if isinstance(row, Model):
+        changed["seen"] = tuple(
+            report.model_copy(update={"source": _own(report.source)}) for report in row.seen
+        )
+    return row.model_copy(update=changed)
+
+
+def _own(source: Source) -> OwnSource:
+    return OwnSource(where=source.where, date=source.date)
 
 
 #: The files that come with tpuflex, in the format of a user's catalog.yaml.

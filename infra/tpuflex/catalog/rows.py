@@ -49,6 +49,30 @@ class Source(Row):
     """When it was read or observed, as text such as "2026-11-22": the facts change without
     notice."""
 
+    @property
+    def own(self) -> bool:
+        """Whether it is the word of a user, whose row it is."""
+        return False
+
+    @property
+    def text(self) -> str:
+        """The source in words."""
+        return f"{self.where} ({self.date})"
+
+
+class OwnSource(Source):
+    """Where a row that a user added comes from."""
+
+    @property
+    def own(self) -> bool:
+        """As of :class:`Source`."""
+        return True
+
+    @property
+    def text(self) -> str:
+        """The source in words."""
+        return f"{super().text}: a row of yours"
+
 
 class Sourced(Row):
     """A row with its source."""

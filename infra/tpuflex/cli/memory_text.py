@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
+from tpuflex.planning.figure import source_json
 from tpuflex.planning.memory import MemoryPlan
 from tpuflex.planning.remark import Remark, gib
 from tpuflex.planning.request import CpuMemoryRequest, MemoryRequest, NotPlannable
+
+if TYPE_CHECKING:
+    from tpuflex.catalog.rows import Source
 
 
 def memory_title(plan: MemoryPlan) -> str:
@@ -23,10 +28,11 @@ def memory_line(plan: MemoryPlan | NotPlannable) -> str:
     rest = f", {gib(plan.workspace_bytes)} left for programs" if plan.workspace_bytes else ""
     each = " on each chip" if plan.chips > 1 else ""
     least = "at least " if _is_lower_bound(plan) else ""
+    own = "; by rows of yours" if any(row.own for row in row_sources(plan).values()) else ""
     return (
         f"{gib(plan.weight_bytes)} weights, {gib(plan.kv_bytes)} KV cache{rest}{each};\n"
         f"{least}{plan.cached_tokens:,} tokens cached,"
-        f" {plan.full_length_sequences:,.1f} sequences of {plan.request.max_model_len:,}"
+        f" {plan.full_length_sequences:,.1f} sequences of {plan.request.max_model_len:,}{own}"
     )
 
 
@@ -74,6 +80,15 @@ def verdict(plan: MemoryPlan) -> str:
     return "fits, with reservations" if plan.concerns else "fits"
 
 
+def row_sources(plan: MemoryPlan) -> dict[str, Source]:
+    """Where the rows come from that ``plan`` is computed from, by kind."""
+    request = plan.request
+    sources = {"model": request.model.source}
+    if isinstance(request, MemoryRequest):
+        sources["accelerator"] = request.accelerator.source
+    return sources
+
+
 def key_of(remark: Remark) -> str:
     """The key of the stack file that ``remark`` is about."""
     return f"tpuflex:{remark.setting}"
@@ -99,6 +114,7 @@ def memory_document(plan: MemoryPlan) -> dict[str, object]:
         "programs": plan.programs,
         "problems": [_remark(remark) for remark in plan.problems],
         "concerns": [_remark(remark) for remark in plan.concerns],
+        "rows": {kind: source_json(source) for kind, source in row_sources(plan).items()},
     }
 
 

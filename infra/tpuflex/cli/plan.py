@@ -174,7 +174,10 @@ def price_text(cost: RunCost) -> str:
         return "unknown for this region: see https://cloud.google.com/tpu/pricing"
     if not cost.per_hour:
         return "free: nothing leaves this machine"
-    read = f", as of {cost.price.source.date}" if cost.price else ""
+    read = ""
+    if cost.price is not None:
+        own = " by a row of yours" if cost.price.source.own else ""
+        read = f", as of {cost.price.source.date}{own}"
     return (
         f"${cost.per_hour} per hour, at most ${cost.maximum} for the whole run{read} "
         "(chips only: storage, DNS zones or NAT, and traffic come on top)"

@@ -36,9 +36,9 @@ class Figure:
         }
 
 
-def source_json(source: Source) -> dict[str, str]:
-    """A source in a JSON document."""
-    return {"where": source.where, "date": source.date.isoformat()}
+def source_json(source: Source) -> dict[str, object]:
+    """A source in a JSON document; ``own`` is true of a row that a user added."""
+    return {"where": source.where, "date": source.date.isoformat(), "own": source.own}
 
 
 def distinct(sources: Iterable[Source]) -> tuple[Source, ...]:
@@ -87,4 +87,4 @@ class SourceList:
 
     def lines(self) -> list[str]:
         """The list that the references point to."""
-        return [f"[{n}] {s.where} ({s.date})" for s, n in self._numbers.items()]
+        return [f"[{n}] {source.text}" for source, n in self._numbers.items()]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from tpuflex.planning.scenarios import Given, Scenario
 
 
-def sources_json(sources: Iterable[Source]) -> list[dict[str, str]]:
+def sources_json(sources: Iterable[Source]) -> list[dict[str, object]]:
     """Sources in a JSON document."""
     return [source_json(source) for source in sources]
 

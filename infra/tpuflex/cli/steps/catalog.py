@@ -140,11 +140,8 @@ def _facts(row: Sourced) -> Iterator[tuple[str, str]]:
     if isinstance(row, Image):
         yield "seen", "\n".join(row.seen) or "nothing: no report is known"
     yield "note", row.note or ""
-    yield "source", f"{row.source.where} ({row.source.date})"
+    yield "source", row.source.text
 
 
 def _seen(report: Seen) -> str:
-    return (
-        f"{report.result} on {report.accelerator}: {report.what}\n"
-        f"  {report.source.where} ({report.source.date})"
-    )
+    return f"{report.result} on {report.accelerator}: {report.what}\n  {report.source.text}"

@@ -13,6 +13,7 @@ from tpuflex.cli.memory_text import (
     memory_document,
     memory_figures,
     memory_title,
+    row_sources,
     verdict,
 )
 from tpuflex.errors import NotFoundError, SettingsError
@@ -78,6 +79,9 @@ def _show(invocation: Invocation, plan: MemoryPlan) -> None:
         output.result(f"  {key_of(remark)}")
         for sentence in filter(None, (f"{remark.what}.", remark.nearest)):
             output.result(fill(sentence, _COLUMNS, initial_indent="    ", subsequent_indent="    "))
+    for kind, source in row_sources(plan).items():
+        if source.own:
+            output.result(f"By your own word: {kind} from {source.text}")
 
 
 def _write_picture(file: Path, plan: MemoryPlan) -> None:
