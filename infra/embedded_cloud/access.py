@@ -25,12 +25,16 @@ _PREFIX = "ya29.tpuflex-embedded."
 _HOST_PREFIX = "ya29.tpuflex-embedded-host."
 _RANDOM_BYTES = 32
 
-#: What a host may do, as roles/storage.objectViewer and roles/secretmanager.secretAccessor.
+#: What a host may do, as roles/storage.objectViewer, roles/secretmanager.secretAccessor,
+#: roles/logging.logWriter and roles/artifactregistry.reader.
 _HOST_METHODS = frozenset(
     {
         "storage.objects.get",
         "storage.objects.list",
         "secretmanager.projects.secrets.versions.access",
+        "logging.entries.write",
+        "artifactregistry.projects.locations.repositories.get",
+        "artifactregistry.projects.locations.repositories.dockerImages.get",
     }
 )
 
@@ -55,6 +59,11 @@ class Access:
         digest = hmac.new(self.token.encode(), host_key.encode(), hashlib.sha256).hexdigest()
         return f"{_HOST_PREFIX}{host_key}.{digest}"
 
+    def host_of(self, token: str) -> str | None:
+        """The key of the host that ``token`` was issued to; None for any other token."""
+        key = token.removeprefix(_HOST_PREFIX).rpartition(".")[0]
+        return key if _same(token, self.host_token(key)) else None
+
     def check(self, authorization: str, method_id: str) -> None:
         """Check that a call with this ``Authorization`` header may reach ``method_id``.
 
@@ -68,8 +77,8 @@ class Access:
             raise _refused("Request is missing required authentication credential.")
         if _same(token, self.token):
             return
-        key = token.removeprefix(_HOST_PREFIX).rpartition(".")[0]
-        if not _same(token, self.host_token(key)):
+        key = self.host_of(token)
+        if key is None:
             raise _refused("Request had invalid authentication credentials.", "invalid_token")
         if method_id not in _HOST_METHODS:
             raise permission_denied(

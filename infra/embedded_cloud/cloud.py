@@ -35,6 +35,8 @@ SERVICE_PACKAGES = (
     "resourcemanager",
     "serviceusage",
     "dns",
+    "logging",
+    "artifactregistry",
     "compute",
 )
 

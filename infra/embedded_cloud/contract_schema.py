@@ -14,8 +14,10 @@ _INT64 = re.compile(r"-?\d+")
 _DURATION = re.compile(r"-?\d+(\.\d{1,9})?s")
 _TIMESTAMP = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)")
 
-#: Cloud Storage's document requires acl in a PUT; with uniform access its servers refuse it.
-_UNENFORCED = frozenset({"acl"})
+#: Cloud Storage's document requires acl in a PUT; with uniform access its servers refuse it. Name
+#: and resource of a log entry may be those of the whole request (WriteLogEntriesRequest); gcloud
+#: sends the resource `global` without labels.
+_UNENFORCED = frozenset({"acl", "logName", "resource", "labels"})
 
 #: Fields that no discovery document has, but that terraform-provider-google sends on every create,
 #: and Google accepts: by schema, with where they are sent from.

@@ -46,6 +46,8 @@ def client_environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_DNS": f"{base_url}/dns/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{base_url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_ARTIFACTREGISTRY": f"{base_url}/",
         "STORAGE_EMULATOR_HOST": base_url,
         "CLOUDSDK_CORE_PROJECT": project,
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(state_dir / TOKEN_FILE),

@@ -24,6 +24,7 @@ from embedded_cloud.cloud import Cloud
 from embedded_cloud.environment import client_environment
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.peer import LOOPBACK_NAMES, owners_door
+from embedded_cloud.registry import server as registry
 from embedded_cloud.request_body import MAX_JSON_BYTES
 from embedded_cloud.store import Store
 from embedded_cloud.tpu.capacity import Capacity
@@ -43,6 +44,7 @@ def create_app(cloud: Cloud) -> web.Application:
     # What is read whole is bounded; weights are uploaded as streams, which this does not bound.
     app = web.Application(client_max_size=MAX_JSON_BYTES, middlewares=[owners_door(LOOPBACK_NAMES)])
     control.add_routes(app, cloud)
+    registry.add_routes(app, cloud)
     app.router.add_route("*", "/{path:.*}", cloud.pipeline.handle)
     app.cleanup_ctx.append(_ticker(cloud))
     return app

@@ -20,6 +20,8 @@ SERVICES = frozenset(
         "cloudresourcemanager.v1",
         "serviceusage.v1",
         "dns.v1",
+        "logging.v2",
+        "artifactregistry.v1",
         "compute.v1",
     }
 )

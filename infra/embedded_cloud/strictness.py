@@ -26,6 +26,10 @@ _EXACT = ConfigDict(extra="forbid", strict=True)
 #: Seconds on the cloud's clock; at most three hundred years, so that sums of them are still dates.
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=10_000_000_000, allow_inf_nan=False)]
 
+#: How many, and how large: as JSON and SQLite can hold it.
+Count: TypeAlias = Annotated[int, Field(ge=0, le=1_000_000)]
+Bytes: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
+
 
 @dataclass(frozen=True, slots=True)
 class Apis:
@@ -47,12 +51,91 @@ class Apis:
 
 
 @dataclass(frozen=True, slots=True)
+class Docker:
+    """What the image of a host brings, and whether apt can add to it.
+
+    Attributes:
+        preinstalled: whether docker is there. Google documents it for ``v2-alpha-tpuv6e``, while
+            images of Compute Engine for TPUs have none.
+        installable: whether `apt-get install docker.io` reaches a mirror.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    preinstalled: bool = True
+    installable: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class GuestAttributes:
+    """Bounds on what a host may report
+    (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes).
+
+    That the policy ``compute.disableGuestAttributesAccess`` refuses them follows from
+    ``organization_policies``.
+
+    Attributes:
+        empty_values: whether an empty value may be written; nothing documents that it may.
+        unknown_answers_404: a namespace or key without value answers 404 instead of nothing.
+        queries_per_minute: of one host; what is written beyond it is lost without a word.
+        queries_per_second: the same, within one second.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    empty_values: bool = True
+    unknown_answers_404: bool = False
+    queries_per_minute: Count | None = None
+    queries_per_second: Count | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hosts:
+    """The machines behind a node.
+
+    Attributes:
+        shm_bytes: size of the file system in memory that takes the weights; None: the disk's.
+        secure_boot_boots: whether a host with Secure Boot comes up. Nobody has shown it for v6e;
+            one that does not comes up reports nothing at all.
+        mounts_move: whether docker may show a directory of the host at another path.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    shm_bytes: Bytes | None = None
+    secure_boot_boots: bool = True
+    mounts_move: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Registry:
+    """Where images are pulled from.
+
+    Attributes:
+        token_required: a repository of a project answers nobody without a token, and a service
+            account only with the role.
+        anonymous_pulls_per_hour: of Docker Hub, by all hosts together: they are behind one address.
+        absent: images that no registry has, as ``sha256:…`` or ``name@sha256:…``.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    token_required: bool = False
+    anonymous_pulls_per_hour: Count | None = None
+    absent: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class Strictness:
     """All areas, by name."""
 
     __pydantic_config__ = _EXACT
 
     apis: Apis = Apis()
+    docker: Docker = Docker()
+    guest_attributes: GuestAttributes = GuestAttributes()
+    hosts: Hosts = Hosts()
+    registry: Registry = Registry()
 
     @property
     def areas(self) -> tuple[str, ...]:
@@ -96,7 +179,18 @@ class Strictness:
 LENIENT = Strictness()
 
 #: As Google was seen to be, or says that it is, in every area.
-STRICT = Strictness(apis=Apis(enforced=True, bare_projects=True, answers_after_s=60))
+STRICT = Strictness(
+    apis=Apis(enforced=True, bare_projects=True, answers_after_s=60),
+    guest_attributes=GuestAttributes(
+        empty_values=False,
+        unknown_answers_404=True,
+        queries_per_minute=10,
+        queries_per_second=3,
+    ),
+    hosts=Hosts(shm_bytes=88_000_000_000, secure_boot_boots=False, mounts_move=True),
+    # 100 in six hours from one address (https://docs.docker.com/docker-hub/usage/).
+    registry=Registry(token_required=True, anonymous_pulls_per_hour=16),
+)
 
 #: The presets by the name that a user types.
 PRESETS = {"lenient": LENIENT, "strict": STRICT}

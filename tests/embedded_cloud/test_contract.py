@@ -26,6 +26,8 @@ _APIS = (
     ("cloudresourcemanager", "v1"),
     ("serviceusage", "v1"),
     ("dns", "v1"),
+    ("logging", "v2"),
+    ("artifactregistry", "v1"),
 )
 
 

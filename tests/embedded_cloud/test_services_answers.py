@@ -13,10 +13,11 @@ from embedded_cloud.contract import documents_directory
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 
 _DOCUMENTS = {
-    name: json.loads((documents_directory() / f"{name}.v1.json").read_bytes())
-    for name in (
-        *("storage", "secretmanager", "compute"),
-        *("iam", "cloudresourcemanager", "serviceusage", "dns"),
+    name: json.loads((documents_directory() / f"{name}.{version}.json").read_bytes())
+    for name, version in (
+        *(("storage", "v1"), ("secretmanager", "v1"), ("compute", "v1"), ("iam", "v1")),
+        *(("cloudresourcemanager", "v1"), ("serviceusage", "v1"), ("dns", "v1")),
+        *(("logging", "v2"), ("artifactregistry", "v1")),
     )
 }
 _UPLOAD = "upload/storage/v1/b/bk-1/o"
@@ -49,6 +50,8 @@ def _walk(api: Api) -> Iterator[tuple[str, Any]]:
         *_accounts_and_services(),
         *_compute(),
         *_dns(),
+        *_logging(),
+        *_repositories(),
     ]:
         yield _call(api, method, path, body, query)
 
@@ -222,6 +225,29 @@ def _dns() -> _Calls:
         ("DELETE", f"{zone}/rrsets/a.example.com./A", None, {}),
         ("DELETE", f"{zone}/rrsets/b.example.com./A", None, {}),
         ("DELETE", zone, None, {}),
+    ]
+
+
+def _logging() -> _Calls:
+    resource = {"type": "generic_node", "labels": {"node_id": "n1"}}
+    entry = {"textPayload": "READY", "severity": "INFO"}
+    log = f"projects/{PROJECT}/logs/tpuflex-boot"
+    written = {"logName": log, "resource": resource, "entries": [entry]}
+    return [
+        ("POST", "v2/entries:write", written, {}),
+        ("POST", "v2/entries:list", {"resourceNames": [f"projects/{PROJECT}"]}, {}),
+    ]
+
+
+def _repositories() -> _Calls:
+    repositories = f"v1/projects/{PROJECT}/locations/us-east5/repositories"
+    remote = {"dockerRepository": {"publicRepository": "DOCKER_HUB"}}
+    asked = {"format": "DOCKER", "mode": "REMOTE_REPOSITORY", "remoteRepositoryConfig": remote}
+    return [
+        ("POST", repositories, asked, {"repositoryId": "dockerhub"}),
+        ("GET", repositories, None, {}),
+        ("GET", f"{repositories}/dockerhub", None, {}),
+        ("DELETE", f"{repositories}/dockerhub", None, {}),
     ]
 
 

@@ -142,3 +142,24 @@ def test_accounts_and_services(gcloud: Gcloud, cloud: EmbeddedCloud) -> None:
     gcloud("services", "enable", "tpu.googleapis.com", "secretmanager.googleapis.com")
     enabled = gcloud("services", "list", "--enabled", "--format=value(config.name)").split()
     assert {"tpu.googleapis.com", "secretmanager.googleapis.com"} <= set(enabled)
+
+
+def test_mirror_of_docker_hub(gcloud: Gcloud) -> None:
+    """The command of the README makes the mirror, and a second time says that it is there."""
+    create = ("artifacts", "repositories", "create", "dockerhub", "--location=us-east5")
+    remote = ("--mode=remote-repository", "--remote-docker-repo=docker-hub")
+    gcloud(*create, "--repository-format=docker", *remote)
+    shown = gcloud("artifacts", "repositories", "list", "--location=us-east5", "--format=json")
+    assert '"mode": "REMOTE_REPOSITORY"' in shown
+    refused = gcloud(*create, "--repository-format=docker", *remote, fails=True)
+    assert "ALREADY_EXISTS" in refused
+
+
+def test_log_entries(gcloud: Gcloud) -> None:
+    """An entry is written, and read again by its log and text."""
+    gcloud("logging", "write", "tpuflex-boot", "the host is READY", "--severity=NOTICE")
+    read = ("logging", "read", "--freshness=9999d", "--format=value(textPayload)")
+    assert gcloud(*read, 'logName:"tpuflex-boot" AND severity>=NOTICE').strip() == (
+        "the host is READY"
+    )
+    assert gcloud(*read, "severity>=ERROR") == ""

@@ -1,0 +1,1 @@
+"""Artifact Registry v1: repositories. The images in them: :mod:`embedded_cloud.registry`."""

@@ -1,0 +1,1 @@
+"""Container registries: the manifests of images, as docker and `doctor` ask for them."""

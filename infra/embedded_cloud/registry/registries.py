@@ -1,0 +1,145 @@
+"""What a registry answers when it is asked for a manifest. No HTTP.
+
+https://github.com/opencontainers/distribution-spec/blob/main/spec.md#pulling-manifests. No image is
+kept: a manifest of any digest is there unless the strictness says otherwise; in a registry of
+Google's, its repository has to be there, too.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+
+from embedded_cloud.artifactregistry.state import Repositories
+from embedded_cloud.clock import Clock
+from embedded_cloud.iam.policies import Policies
+from embedded_cloud.json_types import children, text, texts
+from embedded_cloud.registry.names import DOCKER_HUB, Repository, of_a_project, repository
+from embedded_cloud.strictness import Registry
+
+_HOUR_S = 3600
+_DOWNLOAD = "artifactregistry.repositories.downloadArtifacts"
+#: Roles that may download (https://cloud.google.com/artifact-registry/docs/access-control).
+_READERS = frozenset(
+    {
+        "roles/artifactregistry.reader",
+        "roles/artifactregistry.writer",
+        "roles/artifactregistry.repoAdmin",
+        "roles/artifactregistry.admin",
+        "roles/viewer",
+        "roles/editor",
+        "roles/owner",
+    }
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who asks with a valid token.
+
+    Attributes:
+        service_account: email of a host's service account; empty for the owner of everything.
+    """
+
+    service_account: str = ""
+
+
+class RegistryError(Exception):
+    """Why a registry gives no manifest.
+
+    Args:
+        status: HTTP status.
+        code: code of the distribution specification.
+        message: what docker shows.
+    """
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+
+
+class Registries:
+    """All registries, as seen from one address: that of the NAT of every host.
+
+    Args:
+        repositories: those of Artifact Registry.
+        policies: what projects grant.
+        clock: the cloud's time, for the pulls of an hour.
+    """
+
+    def __init__(self, repositories: Repositories, policies: Policies, clock: Clock) -> None:
+        self._repositories = repositories
+        self._policies = policies
+        self._clock = clock
+        self._anonymous: deque[float] = deque()
+
+    def manifest(
+        self, host: str, name: str, reference: str, caller: Caller | None, strictness: Registry
+    ) -> None:
+        """Check that ``caller`` (None: nobody in particular) may have the manifest, and that it is
+        there.
+
+        Raises:
+            RegistryError: otherwise.
+        """
+        if of_a_project(host):
+            self._of_project(host, name, caller, strictness)
+        elif host == DOCKER_HUB:
+            self._count(strictness.anonymous_pulls_per_hour)
+        if {reference, f"{name}@{reference}"} & set(strictness.absent):
+            raise RegistryError(404, "MANIFEST_UNKNOWN", "manifest unknown")
+
+    def _of_project(
+        self, host: str, name: str, caller: Caller | None, strictness: Registry
+    ) -> None:
+        within = repository(host, name)
+        if within is None:
+            raise RegistryError(400, "NAME_INVALID", f'Invalid image name: "{name}"')
+        if strictness.token_required:
+            self._require_reader(within, caller)
+        if self._repositories.find(within.name) is None:
+            _, _, repository_id = within.name.rpartition("/")
+            raise RegistryError(404, "NAME_UNKNOWN", f'Repository "{repository_id}" not found')
+
+    def _require_reader(self, within: Repository, caller: Caller | None) -> None:
+        if caller is None:
+            raise RegistryError(
+                403,
+                "DENIED",
+                "Unauthenticated request. Unauthenticated requests do not have permission"
+                f' "{_DOWNLOAD}" on resource "{within.name}" (or it may not exist)',
+            )
+        if caller.service_account and not self._may_read(within.project, caller.service_account):
+            raise RegistryError(
+                403,
+                "DENIED",
+                f'Permission "{_DOWNLOAD}" denied on resource "{within.name}" (or it may not'
+                " exist)",
+            )
+
+    def _may_read(self, project: str, account: str) -> bool:
+        policy = self._policies.get(f"projects/{project}")
+        return any(
+            text(binding, "role") in _READERS
+            and f"serviceAccount:{account}" in texts(binding, "members")
+            for binding in children(policy, "bindings")
+        )
+
+    def _count(self, allowed: int | None) -> None:
+        """A pull of Docker Hub by nobody in particular
+        (https://docs.docker.com/docker-hub/usage/pulls/)."""
+        if allowed is None:
+            return
+        now = self._clock.now()
+        while self._anonymous and self._anonymous[0] <= now - _HOUR_S:
+            self._anonymous.popleft()
+        if len(self._anonymous) >= allowed:
+            raise RegistryError(
+                429,
+                "TOOMANYREQUESTS",
+                "You have reached your unauthenticated pull rate limit."
+                " https://www.docker.com/increase-rate-limit",
+            )
+        self._anonymous.append(now)

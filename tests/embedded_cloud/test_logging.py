@@ -1,0 +1,114 @@
+"""Cloud Logging: what is written is found again, by every kind of filter that is understood."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded_cloud.clock import ManualClock
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import PROJECT, TOKEN, Api, error_of
+
+LOG = f"projects/{PROJECT}/logs/tpuflex-boot"
+RESOURCE = {"type": "generic_node", "labels": {"node_id": "n1"}}
+
+
+def write(api: Api, *entries: dict[str, Any], **shared: Any) -> int:
+    """Write entries of the boot log; the HTTP status."""
+    body = {"logName": LOG, "resource": RESOURCE, "entries": list(entries), **shared}
+    answer = api.call("POST", "v2/entries:write", body=body)
+    return answer.status_code
+
+
+def texts(api: Api, expression: str = "", **body: Any) -> list[str]:
+    """The text of every entry that passes a filter."""
+    body = {"resourceNames": [f"projects/{PROJECT}"], "filter": expression, **body}
+    answer = api.call("POST", "v2/entries:list", body=body)
+    assert answer.status_code == 200, answer.text
+    return [entry["textPayload"] for entry in answer.json().get("entries", [])]
+
+
+@pytest.fixture
+def filled(api: Api, clock: ManualClock) -> Api:
+    """A project with two entries, an hour apart."""
+    assert write(api, {"textPayload": "config", "severity": "INFO"}, labels={"stack": "a"}) == 200
+    clock.advance(3600)
+    assert (
+        write(api, {"textPayload": "gave up", "severity": "ERROR", "labels": {"x.y": "z"}}) == 200
+    )
+    return api
+
+
+@pytest.mark.parametrize(
+    ("expression", "found"),
+    [
+        ("", ["config", "gave up"]),
+        (f'logName="{LOG}"', ["config", "gave up"]),
+        ('logName="projects/other/logs/x"', []),
+        ("severity>=ERROR", ["gave up"]),
+        ("severity=INFO", ["config"]),
+        ('labels.stack="a"', ["config"]),
+        ('labels."x.y"=z', ["gave up"]),
+        ('resource.labels.node_id="n1" AND severity!=INFO', ["gave up"]),
+        ('(textPayload:"GAVE") AND severity>INFO', ["gave up"]),
+        ("labels.stack:*", ["config"]),
+    ],
+)
+def test_filters(filled: Api, expression: str, found: list[str]) -> None:
+    """A filter of comparisons joined by AND finds what Google's would."""
+    assert texts(filled, expression) == found
+
+
+def test_time_orders_and_bounds(filled: Api) -> None:
+    """Entries come in order of time, either way, and can be bounded by it."""
+    body = {"resourceNames": [f"projects/{PROJECT}"]}
+    entries = filled.call("POST", "v2/entries:list", body=body).json()["entries"]
+    last = entries[1]["timestamp"]
+    assert texts(filled, f'timestamp>="{last}"') == ["gave up"]
+    assert texts(filled, f'timestamp<"{last}"') == ["config"]
+    assert texts(filled, orderBy="timestamp desc") == ["gave up", "config"]
+
+
+def test_pages(filled: Api) -> None:
+    """A page ends at its size; its token leads to the rest."""
+    body = {"resourceNames": [f"projects/{PROJECT}"], "pageSize": 1}
+    first = filled.call("POST", "v2/entries:list", body=body).json()
+    assert texts(filled, pageSize=1, pageToken=first["nextPageToken"]) == ["gave up"]
+
+
+@pytest.mark.parametrize(
+    "expression", ["severity>=ERROR OR textPayload:x", "text", 'a="', "severity>x"]
+)
+def test_a_filter_that_is_not_understood_is_refused(filled: Api, expression: str) -> None:
+    """No filter is ignored."""
+    body = {"resourceNames": [f"projects/{PROJECT}"], "filter": expression}
+    status, code, message = error_of(filled.call("POST", "v2/entries:list", body=body))
+    assert (status, code) == (400, "INVALID_ARGUMENT")
+    assert message.startswith("Unparseable filter")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"logName": "tpuflex-boot"},
+        {"resource": {}},
+        {"entries": [{}]},
+        {"entries": [{"textPayload": "a", "jsonPayload": {}}]},
+        {"entries": [{"textPayload": "a" * 256 * 1024}]},
+        {"entries": [{"textPayload": "a", "timestamp": "yesterday"}]},
+    ],
+)
+def test_an_entry_that_google_refuses(api: Api, change: dict[str, Any]) -> None:
+    """An entry needs a full name, a resource and one payload that is not too large."""
+    assert write(api, **{"entries": [{"textPayload": "a"}], **change}) == 400
+    assert texts(api) == []
+
+
+def test_a_host_may_write_and_not_read(cloud: EmbeddedCloud) -> None:
+    """A host's service account has roles/logging.logWriter: it cannot read what others wrote."""
+    host = Api(cloud.url, token=cloud.cloud.access.host_token("n1"))
+    assert write(host, {"textPayload": "from the host"}) == 200
+    body = {"resourceNames": [f"projects/{PROJECT}"]}
+    assert host.call("POST", "v2/entries:list", body=body).status_code == 403
+    assert texts(Api(cloud.url, token=TOKEN)) == ["from the host"]
