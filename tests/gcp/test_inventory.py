@@ -44,6 +44,33 @@ def shown(found: Inventory) -> tuple[Item, ...]:
     return tuple(replace(item, foreign="") for item in found.items)
 
 
+def test_d2_places_that_only_the_state_names_are_looked_at() -> None:
+    """D2: after a change of region, what is in the one of before is listed, by its name, too."""
+    zone, region = "projects/p/locations/us-west1-c", "projects/p/regions/us-west1"
+    node: dict[str, JsonValue] = {
+        "name": f"{zone}/nodes/g1",
+        "labels": labels(),
+        "queuedResource": f"{zone}/queuedResources/g1",
+    }
+    net: dict[str, JsonValue] = {"name": NAMES.compute("subnet"), "description": "somebody's"}
+    api = Api(
+        {
+            f"GET /v2alpha1/{zone}/nodes": {"nodes": [node]},
+            f"GET /compute/v1/{region}/subnetworks": {"items": [net]},
+        }
+    )
+    known = {f"{zone}/queuedResources/g1", f"{region}/subnetworks/{NAMES.compute('subnet')}"}
+    clients = Apis(api, api, api, api, api, api, api)
+
+    found = take_inventory(replace(SCOPE, known=frozenset(known)), clients)
+
+    assert {(item.kind, item.location) for item in found.ours} == {
+        ("node", "us-west1-c"),
+        ("subnetwork", "us-west1"),
+    }
+    assert take_inventory(SCOPE, clients).items == ()
+
+
 class TestOwnership:
     def test_by_label(self) -> None:
         """A resource with our owner label is ours, whatever its name."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from decimal import Decimal
 from pathlib import Path
 
 import pytest
@@ -91,38 +92,74 @@ def node(**more: object) -> Node:
     )
 
 
+def moved(settings: StackSettings) -> StackSettings:
+    """The settings after a change of zones."""
+    elsewhere = settings.slice.model_copy(update={"zones": ("us-central1-a",)})
+    return settings.model_copy(update={"slice": elsewhere})
+
+
 def look(settings: StackSettings, tpu: Tpu) -> SliceStatus:
     return slice_status(settings, NAMES, tpu)
 
 
 class TestStatus:
-    def test_a_zone_that_the_stack_file_names_no_more(self, settings: StackSettings) -> None:
-        """The slice of before the change is found where it runs, if asked for."""
+    def test_d2_a_zone_that_the_stack_file_names_no_more(self, settings: StackSettings) -> None:
+        """D2: the slice of before the change is found where it runs, if asked for."""
         tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()}, {"phase": "READY"})
-        elsewhere = settings.slice.model_copy(update={"zones": ("us-central1-b",)})
-        changed = settings.model_copy(update={"slice": elsewhere})
+        changed = moved(settings)
 
         with pytest.raises(NotFoundError):
             slice_status(changed, NAMES, tpu)
-        found = slice_status(changed, NAMES, tpu, anywhere=True)
+        found = slice_status(changed, NAMES, tpu, recorded=tuple)
 
         assert (found.zone, found.ready) == ("us-east5-a", True)
 
-    def test_all_zones_at_once_refused(
-        self, settings: StackSettings, monkeypatch: pytest.MonkeyPatch
+    @pytest.mark.parametrize("refused", [True, False])
+    def test_d2_an_api_that_does_not_list_all_zones(
+        self, settings: StackSettings, refused: bool, monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        """That an API lists no zone called `-` is no more than that nothing was found there."""
-        tpu, listed = Tpu([], {}, {}), Tpu.list_queued_resources
+        """D2: whether it refuses a zone called `-` or finds nothing there, the state knows the zone
+        of the slice, which is not reported as gone while it runs."""
+        tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()}, {"phase": "READY"})
+        listed = Tpu.list_queued_resources
 
         def list_zone(self: Tpu, project: str, zone: str) -> object:
-            if zone == "-":
+            if zone == "-" and refused:
                 raise ApiError("Invalid location: -", status=400)
-            return listed(self, project, zone)
+            return QueuedResourceListing((), ()) if zone == "-" else listed(self, project, zone)
 
         monkeypatch.setattr(Tpu, "list_queued_resources", list_zone)
+        if not refused:
+            monkeypatch.setattr(Tpu, "list_nodes", lambda *_: NodeListing((), ()))
+        changed = moved(settings)
 
+        found = slice_status(changed, NAMES, tpu, recorded=lambda: ("us-east5-a",))
+
+        assert (found.zone, found.ready) == ("us-east5-a", True)
         with pytest.raises(NotFoundError):
-            slice_status(settings, NAMES, tpu, anywhere=True)
+            slice_status(changed, NAMES, tpu, recorded=tuple)
+
+    def test_d2_a_slice_that_was_left_beside_the_new_one(self, settings: StackSettings) -> None:
+        """D2: what runs in a zone of before is named, said to be billed, and counted."""
+        new, old = "projects/tpuflex-dev/locations/us-central1-a", f"{PARENT}/nodes/g1"
+        there = request("ACTIVE", "g2").model_copy(update={"name": f"{new}/queuedResources/g2"})
+
+        class Two(Tpu):
+            def list_queued_resources(self, _project: str, zone: str) -> QueuedResourceListing:
+                here = (request("ACTIVE"),) if zone == "-" else ()
+                return QueuedResourceListing((there, *here), ())
+
+            def list_nodes(self, *_: str) -> NodeListing:
+                return NodeListing((), ())
+
+        tpu = Two([], {f"{new}/nodes/g2": node(), old: node()}, {"phase": "READY"})
+
+        found = slice_status(moved(settings), NAMES, tpu, recorded=tuple)
+
+        assert (found.zone, found.queued_resource) == ("us-central1-a", "g2")
+        assert found.others == ("g1 in us-east5-a: ACTIVE, has hosts and is billed",)
+        an_hour_later = datetime(2026, 11, 21, 12, 0, 0, 123456, tzinfo=UTC)
+        assert found.cost(Decimal("1.35"), an_hour_later) == Decimal("2.70")
 
     def test_ready(self, settings: StackSettings) -> None:
         """A READY host: endpoint, expiry from the asked run duration, and the report."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.own_provider import with_own_provider
@@ -136,6 +137,10 @@ class Cloud:
         """The ids of the states that this home has seen."""
         project = self.stack.project
         return SeenStates(project.home, project.name, self.environ)
+
+    def recorded_zones(self) -> tuple[str, ...]:
+        """The zones where the stack's state has its slice."""
+        return recorded_zones(self)
 
     def apis(self) -> Apis:
         """A client of each service that a stack uses."""

@@ -16,6 +16,7 @@ from tpuflex.errors import TpuflexError
 from tpuflex.gcp import kinds
 from tpuflex.gcp.listing import Apis, list_all
 from tpuflex.gcp.ownership import NO_STATE_ID, Maker, differences, reason
+from tpuflex.gcp.places import regions_in, zones_in
 from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.project_policy import account_of
 from tpuflex.naming import Names, account_email
@@ -79,7 +80,8 @@ class Scope:
 
     Attributes:
         project: Google Cloud project id.
-        zones: every zone in which the stack asks for capacity.
+        zones: every zone in which the stack asks for capacity; its file may have been changed, so
+            the places of what is ``known`` are looked at, too.
         names: names and owner marker of the endpoint.
         states: ids of the states that are ours, :data:`~tpuflex.gcp.ownership.NO_STATE_ID` among
             them for a state of a version that gave none.
@@ -94,8 +96,8 @@ class Scope:
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """The regions of the zones."""
-        return tuple(dict.fromkeys(map(region_of, self.zones)))
+        """The regions of the zones, and of what is known."""
+        return tuple(dict.fromkeys((*map(region_of, self.zones), *regions_in(self.known))))
 
     @property
     def service_account(self) -> str:
@@ -133,7 +135,8 @@ def take_inventory(scope: Scope, apis: Apis) -> Inventory:
 
     A service that refuses does not end the listing: it is in ``unseen``.
     """
-    listing = list_all(apis, scope.project, scope.zones, (scope.service_account,))
+    zones = tuple(dict.fromkeys((*scope.zones, *zones_in(scope.known))))
+    listing = list_all(apis, scope.project, zones, (scope.service_account,), scope.regions)
     listed = [resource for resource in listing.resources if scope.lists(resource)]
     number = ""
     if any(resource.kind.shared_names for resource in listed):

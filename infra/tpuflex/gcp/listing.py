@@ -71,7 +71,11 @@ class Listing:
 
 
 def list_all(
-    apis: Apis, project: str, zones: tuple[str, ...], accounts: Collection[str] = ()
+    apis: Apis,
+    project: str,
+    zones: tuple[str, ...],
+    accounts: Collection[str] = (),
+    regions: tuple[str, ...] = (),
 ) -> Listing:
     """Everything that exists of each kind, ours or not, in the order of deletion.
 
@@ -83,6 +87,7 @@ def list_all(
         accounts: emails of service accounts whose roles in the project's policy are listed, beside
             those of every account that carries a marker: a binding carries nothing but the
             account's name. Other roles are not listed.
+        regions: further regions that must be looked into.
 
     A service that refuses does not end the listing: it is in ``unseen``.
     """
@@ -91,7 +96,7 @@ def list_all(
         return _listed(apis, *look, project, zones)
 
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        found = _joined(pool.map(in_api, _looks(_found_by("api"), zones)))
+        found = _joined(pool.map(in_api, _looks(_found_by("api"), zones, regions)))
     there = {each.name: each.marker for each in found.resources if each.kind == kinds.ACCOUNT}
     marked = {email for email, marker in there.items() if marker.owner}
     roles = _joined(
@@ -134,11 +139,13 @@ def _found_by(how: str) -> list[Kind]:
     return [kind for kind in kinds.KINDS if kind.found_by == how]
 
 
-def _looks(of: Iterable[Kind], zones: tuple[str, ...]) -> list[tuple[Kind, str]]:
+def _looks(
+    of: Iterable[Kind], zones: tuple[str, ...], regions: tuple[str, ...] = ()
+) -> list[tuple[Kind, str]]:
     """Each kind with each place where it is listed; all other zones come last."""
     where = {
         "project": ("",),
-        "region": tuple(dict.fromkeys(map(region_of, zones))),
+        "region": tuple(dict.fromkeys((*map(region_of, zones), *regions))),
         "zone": zones,
     }
     listed = list(of)

@@ -1,12 +1,18 @@
-"""Where the resources that a program asks for would be, by its inputs alone. Pure."""
+"""Where the resources that a program asks for would be, by its inputs alone, and where
+what has an id is. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from pulumi_plugin.values import UNKNOWN_STRING
+from tpuflex.catalog.zones import region_of
 from tpuflex.gcp.kinds import Inputs, of_type
+
+_ZONE = re.compile(r"/locations/([^/]+)/(?:queuedResources|nodes)/")
+_REGION = re.compile(r"/regions/([^/]+)/")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +51,20 @@ def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
             return ()
         found.append(place)
     return tuple(found)
+
+
+def zones_in(ids: Collection[str]) -> tuple[str, ...]:
+    """The zones of the slices and nodes among ``ids``."""
+    return _named(_ZONE, ids)
+
+
+def regions_in(ids: Collection[str]) -> tuple[str, ...]:
+    """The regions of ``ids``: those that are named, and those of the zones."""
+    return tuple(dict.fromkeys((*_named(_REGION, ids), *map(region_of, zones_in(ids)))))
+
+
+def _named(pattern: re.Pattern[str], ids: Collection[str]) -> tuple[str, ...]:
+    return tuple(sorted({found[1] for id_ in ids if (found := pattern.search(id_))}))
 
 
 def unknown(value: object) -> bool:

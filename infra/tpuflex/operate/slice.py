@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from decimal import Decimal
@@ -39,6 +40,7 @@ class SliceStatus:
         gives_up: when Google gives the request up, while it waits; None if it waits for good.
         host: the host's own report, or None before its first.
         others: further requests of the endpoint, a line each.
+        others_since: when the node of each further request that has one was made: it is billed.
         weights: SHA-256 of the manifest of the weights that the node was made for, or empty.
         state_id: id of the state that made it; empty if a version without state ids did.
     """
@@ -59,12 +61,13 @@ class SliceStatus:
     gives_up: datetime | None = None
     host: HostReport | None = None
     others: tuple[str, ...] = ()
+    others_since: tuple[datetime, ...] = ()
     weights: str = ""
     state_id: str = ""
 
     @classmethod
-    def of(cls, snapshot: Snapshot, *, others: tuple[str, ...] = ()) -> SliceStatus:
-        """What ``snapshot`` shows of the slice; ``others`` as the attribute of that name."""
+    def of(cls, snapshot: Snapshot, *, others: Collection[Snapshot] = ()) -> SliceStatus:
+        """What ``snapshot`` shows of the slice, and ``others`` of further requests for it."""
         name, nodes, failure = snapshot.name, snapshot.nodes, snapshot.failure
         endpoints = nodes.first.network_endpoints if nodes.first is not None else ()
         planned = planned_weights(nodes.first.metadata) if nodes.first is not None else None
@@ -83,7 +86,12 @@ class SliceStatus:
             active_since=parse_time(snapshot.active_since),
             expires=snapshot.expires,
             gives_up=snapshot.gives_up if snapshot.lifecycle is Lifecycle.WAITING else None,
-            others=others,
+            others=tuple(map(_line, others)),
+            others_since=tuple(
+                since
+                for each in others
+                if each.nodes.found and (since := parse_time(each.active_since)) is not None
+            ),
             weights=planned.manifest_sha256 if planned is not None else "",
             state_id=snapshot.labels.get(LABEL_STATE, ""),
         )
@@ -119,12 +127,14 @@ class SliceStatus:
         return bool(served and self.weights and served != self.weights)
 
     def cost(self, per_hour: Decimal | None, now: datetime) -> Decimal | None:
-        """US dollars since the node was made; None when the price is not known."""
+        """US dollars since the node was made, and those of further requests; None when the price is
+        not known."""
         if per_hour is None:
             return None
-        if self.active_since is None or not self.node_state:
-            return Decimal("0.00")
-        seconds = max(0, int((now - self.active_since).total_seconds()))
+        billed = [*self.others_since]
+        if self.active_since is not None and self.node_state:
+            billed.append(self.active_since)
+        seconds = sum(max(0, int((now - since).total_seconds())) for since in billed)
         return (per_hour * seconds / _SECONDS_PER_HOUR).quantize(_CENT)
 
     def to_json(self) -> dict[str, object]:
@@ -150,6 +160,12 @@ class SliceStatus:
             "others": list(self.others),
             "advice": self.advice,
         }
+
+
+def _line(snapshot: Snapshot) -> str:
+    """A further request in a few words."""
+    billed = ", has hosts and is billed" if snapshot.nodes.found else ""
+    return f"{snapshot.name.id} in {snapshot.name.zone}: {snapshot.state}{billed}"
 
 
 def _iso(time: datetime | None) -> str | None:

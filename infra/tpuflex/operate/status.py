@@ -6,7 +6,7 @@ after somebody else has changed something.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -49,7 +49,7 @@ def slice_status(
     tpu: Tpu,
     *,
     now: datetime | None = None,
-    anywhere: bool = False,
+    recorded: Callable[[], Collection[str]] | None = None,
 ) -> SliceStatus:
     """The endpoint's slice: of several requests, the one that is furthest along.
 
@@ -58,31 +58,43 @@ def slice_status(
         names: the endpoint's names, which identify its resources.
         tpu: the TPU API.
         now: the time, which distinguishes a run that was cut short from one that is over.
-        anywhere: whether to look in all other zones, too, if those of the stack hold nothing: they
-            may have been changed while the slice runs.
+        recorded: the zones where the state has the slice. With it all other zones are looked at,
+            too: the stack's may have been changed while the slice runs, and is billed.
 
     Raises:
         NotFoundError: no zone holds a request or node of the endpoint.
     """
     at = (now or datetime.now(UTC)).timestamp()
     zones = settings.slice.zones
-    by_zone = sorted(
-        _snapshots(settings.project, zones, names, tpu, at),
-        key=lambda each: zones.index(each.name.zone),
-    )
-    if not by_zone and anywhere:
-        with suppress(TpuflexError):  # as for ANY_ZONE: a refusal only means that nothing is added
-            by_zone = list(_snapshots(settings.project, (ANY_ZONE,), names, tpu, at))
-    snapshots = ranked(by_zone)
-    if not snapshots:
+
+    def look(where: Collection[str]) -> list[Snapshot]:
+        return list(_snapshots(settings.project, where, names, tpu, at))
+
+    found = sorted(look(zones), key=lambda each: zones.index(each.name.zone))
+    if recorded is not None:
+        found += _elsewhere(look, zones, recorded)
+    if not found:
         raise _absent(settings, names, tpu)
-    first, *rest = snapshots
-    status = SliceStatus.of(
-        first, others=tuple(f"{each.name.id} in {each.name.zone}: {each.state}" for each in rest)
-    )
+    first, *rest = ranked(found)
+    status = SliceStatus.of(first, others=rest)
     if not status.node_state:
         return status
     return replace(status, host=observe_host(status.node, tpu))
+
+
+def _elsewhere(
+    look: Callable[[Collection[str]], list[Snapshot]],
+    zones: Collection[str],
+    recorded: Callable[[], Collection[str]],
+) -> list[Snapshot]:
+    """What is in other zones than ``zones``. The state is asked for them, which may take a run of
+    the engine, where the API does not list all zones at once, or finds nothing in them."""
+    everywhere: list[Snapshot] = []
+    with suppress(TpuflexError):  # as for ANY_ZONE: a refusal only means that nothing is added
+        everywhere = look((ANY_ZONE,))
+    if not everywhere:
+        everywhere = look(sorted(set(recorded()) - set(zones)))
+    return [each for each in everywhere if each.name.zone not in zones]
 
 
 def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:

@@ -57,7 +57,7 @@ def addressed(
     model = stack.settings.model.name
     if endpoint:
         return Question(endpoint.rstrip("/"), model, text, max_tokens, temperature)
-    status = slice_status(stack.settings, stack.names, cloud.tpu, anywhere=True)
+    status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
     url = stack.settings.url(status.address)
     if not url:
         raise NotFoundError(

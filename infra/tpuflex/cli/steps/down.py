@@ -154,7 +154,7 @@ def _cost(cloud: Cloud, now: datetime) -> str:
         return "nothing: the embedded cloud is free"
     per_hour = run_cost(stack.settings).per_hour
     try:
-        status = slice_status(stack.settings, stack.names, cloud.tpu, anywhere=True)
+        status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
     except NotFoundError:
         return ""
     spent = status.cost(per_hour, now)

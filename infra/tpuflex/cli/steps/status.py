@@ -49,7 +49,7 @@ def run_status(invocation: Invocation, cloud: Cloud) -> None:
     """
     stack = cloud.stack
     status = slice_status(
-        stack.settings, stack.names, cloud.tpu, now=invocation.now(), anywhere=True
+        stack.settings, stack.names, cloud.tpu, now=invocation.now(), recorded=cloud.recorded_zones
     )
     seen = cloud.seen_states.of(stack.name)
     show_status(invocation, stack, status, foreign=status.state_id not in {"", *seen})

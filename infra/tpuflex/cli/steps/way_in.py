@@ -70,7 +70,7 @@ def host_status(cloud: Cloud) -> SliceStatus:
         NotFoundError: there is no slice, or no node yet.
     """
     stack = cloud.stack
-    status = slice_status(stack.settings, stack.names, cloud.tpu, anywhere=True)
+    status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
     if not status.node_state:
         raise _no_host(cloud, status, "no host")
     return status
