@@ -7,6 +7,7 @@ against Google: fetch a token, send it, and fetch another when the API answers 4
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -20,7 +21,8 @@ from cryptography.hazmat.primitives.asymmetric import rsa
 from requests.adapters import BaseAdapter
 
 from reliability.direct import DirectCloud, DirectSession
-from tpuflex.gcp.session import AuthorizedSession, DefaultCredentials
+from tpuflex.gcp.default_credentials import DefaultCredentials
+from tpuflex.gcp.session import AuthorizedSession
 
 
 class TokenServer:
@@ -93,7 +95,7 @@ def write_credentials(file: Path, token_uri: str) -> None:
 
 def session(direct: DirectCloud, tokens: TokenServer) -> AuthorizedSession:
     """The session that the provider uses with Google, its requests redirected to ``direct``."""
-    made = AuthorizedSession(DefaultCredentials(), embedded=False)
+    made = AuthorizedSession(DefaultCredentials(os.environ), embedded=False)
     made.mount("https://tpu.googleapis.com", _Adapter(direct, tokens))
     return made
 

@@ -150,6 +150,7 @@ def test_whoever_may_not_read_is_told_the_role(clients: Clients) -> None:
     environ = {
         **clients.environ,
         "GOOGLE_OAUTH_ACCESS_TOKEN": clients.environ["GOOGLE_OAUTH_ACCESS_TOKEN"] + "x",
+        "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": "",
     }
     with pytest.raises(AccessError, match="gs://bucket-1") as refused:
         checkpoint_objects("bucket-1", "x", environ=environ).sizes()

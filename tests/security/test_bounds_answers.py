@@ -12,8 +12,9 @@ import pytest
 from tests.security.answering import server
 from tpuflex.errors import ApiError
 from tpuflex.gcp.answers import MAX_BYTES
-from tpuflex.gcp.session import AuthorizedSession, StaticToken
+from tpuflex.gcp.session import AuthorizedSession
 from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.token_sources import StaticToken
 from tpuflex.gcp.transport import Transport
 from tpuflex.operate.ask import Question, ask
 from tpuflex.operate.host import host_report

@@ -7,7 +7,8 @@ import requests
 
 from tpuflex.errors import AccessError, SettingsError
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.session import AuthorizedSession, StaticToken, authorized_session
+from tpuflex.gcp.session import AuthorizedSession, authorized_session
+from tpuflex.gcp.token_sources import StaticToken
 
 BASE = "http://127.0.0.1:8470"
 LOCAL = {

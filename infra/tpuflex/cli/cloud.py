@@ -103,7 +103,8 @@ class Cloud:
 
     def transport(self, base_url: str) -> Transport:
         """A client of the API at ``base_url``."""
-        session = authorized_session(Endpoints.from_environ(self.environ), self.environ)
+        endpoints = Endpoints.from_environ(self.environ)
+        session = authorized_session(endpoints, self.environ, self.stack.settings.project)
         return Transport(session, base_url, self.timing)
 
     @cached_property

@@ -1,58 +1,64 @@
 """An HTTP session that authorizes its requests, and never sends the wrong token anywhere.
 
-The embedded cloud gets the embedded token and nothing else; Google gets the caller's
-credentials; any other host gets an error instead of a token.
+The embedded cloud gets its own tokens and nothing else; Google gets the caller's credentials; any
+other host gets an error instead of a token.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from threading import Lock
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 from urllib.parse import urlsplit
 
 import requests
 from requests.adapters import HTTPAdapter
 
 from tpuflex.errors import AccessError
-from tpuflex.gcloud_commands import log_in
 from tpuflex.gcp.answers import read_whole
+from tpuflex.gcp.credentials import (
+    FILE_VARIABLE,
+    METADATA_VARIABLE,
+    TOKEN_VARIABLE,
+    Credential,
+    quota_project,
+)
+from tpuflex.gcp.default_credentials import DefaultCredentials
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
 from tpuflex.gcp.owners_adapter import OwnersAdapter
+from tpuflex.gcp.rpc_errors import read_rpc_error
+from tpuflex.gcp.token_sources import EMBEDDED_TOKEN, EmbeddedToken, StaticToken, TokenSource
 
-if TYPE_CHECKING:
-    from google.auth.credentials import Credentials
-
-#: What all tokens of the embedded cloud begin with; Google makes none such.
-EMBEDDED_TOKEN = "ya29.tpuflex-embedded"  # noqa: S105 - not a token
-_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
-_TOKEN_VARIABLE = "GOOGLE_OAUTH_ACCESS_TOKEN"  # noqa: S105 - a variable's name
 _TOKEN_FILE_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"  # noqa: S105 - a variable's name
 _EMBEDDED_HINT = 'Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.'
+#: https://cloud.google.com/apis/docs/system-parameters
+_QUOTA_PROJECT_HEADER = "X-Goog-User-Project"
 #: Connections kept open per host; more waits than this still work, on short connections.
 _POOL = 32
 
 
-class TokenSource(Protocol):
-    """Hands out access tokens."""
-
-    def token(self) -> str:
-        """A token that is valid now, as far as can be told without asking Google."""
-
-    def refresh(self) -> None:
-        """Get a new token, because the API answered 401."""
-
-
 class AuthorizedSession(requests.Session):
-    """A `requests` session whose requests carry the right token for their host."""
+    """A `requests` session whose requests carry the right token for their host.
 
-    def __init__(self, tokens: TokenSource, *, embedded: bool) -> None:
+    Args:
+        tokens: where tokens come from.
+        embedded: whether they are the embedded cloud's.
+        project: project that quota is taken from where an API demands one and the credential
+            names none; empty for none.
+        renews: whether a request that is answered with 401 is sent again with a new token; a
+            :class:`~tpuflex.gcp.transport.Transport` does so itself.
+    """
+
+    def __init__(
+        self, tokens: TokenSource, *, embedded: bool, project: str = "", renews: bool = False
+    ) -> None:
         super().__init__()
         self._tokens = tokens
+        self._project = project
+        self._renews = renews
         # Proxies from the environment must not stand between us and loopback.
         self.trust_env = not embedded
-        self.auth = _HostBoundToken(tokens, embedded=embedded)
+        self._signature = _Signature(tokens, embedded=embedded)
+        self.auth = self._signature
         kind = OwnersAdapter if embedded else HTTPAdapter
         adapter = kind(pool_connections=_POOL, pool_maxsize=_POOL)
         self.mount("https://", adapter)
@@ -67,6 +73,9 @@ class AuthorizedSession(requests.Session):
             ApiError: the answer is larger than any of Google's.
         """
         response = super().send(request, stream=True, **how)
+        if self._mended(request, response):
+            response.close()
+            response = super().send(request, stream=True, **how)
         if not stream:
             read_whole(response)
         return response
@@ -75,38 +84,53 @@ class AuthorizedSession(requests.Session):
         """Get a new access token for the requests to come."""
         self._tokens.refresh()
 
+    def credential(self) -> Credential:
+        """What the tokens come from, after a token has been got.
 
-def authorized_session(endpoints: Endpoints, environ: Mapping[str, str]) -> AuthorizedSession:
+        Raises:
+            AccessError: there are no credentials, or Google refuses to renew them.
+            requests.ConnectionError: the token server is away.
+        """
+        self._tokens.token()
+        return self._tokens.credential()
+
+    def _mended(self, request: requests.PreparedRequest, response: requests.Response) -> bool:
+        """Whether ``request`` now has what it was refused for, before anything was done."""
+        if not (request.body is None or isinstance(request.body, bytes | str)):
+            return False  # a stream, which has been read
+        if response.status_code == requests.codes.unauthorized and self._renews:
+            self._tokens.refresh()
+            self._signature(request)
+            return True
+        if response.status_code != requests.codes.forbidden or not self._project:
+            return False
+        if _QUOTA_PROJECT_HEADER in request.headers:
+            return False
+        read_whole(response)
+        if not read_rpc_error(response.status_code, response.content).quota_project_missing:
+            return False
+        self._signature.add_quota_project(request, self._project)
+        return True
+
+
+def authorized_session(
+    endpoints: Endpoints, environ: Mapping[str, str], project: str = "", *, renews: bool = False
+) -> AuthorizedSession:
     """A session for ``endpoints`` with the credentials that ``environ`` provides.
+
+    Args:
+        endpoints: where the APIs are.
+        environ: names the credentials.
+        project: as in :class:`AuthorizedSession`.
+        renews: as in :class:`AuthorizedSession`.
 
     Raises:
         AccessError: the endpoints are on loopback but the token in the environment is a real
             one or missing, or there are no Google credentials. The latter is found out at the
             first request, not here: making a session does no I/O.
     """
-    given = environ.get(_TOKEN_VARIABLE, "")
-    if endpoints.embedded:
-        if not given:
-            raise AccessError(
-                f"{_TOKEN_VARIABLE} is not set, while the API endpoints point to this machine",
-                hint=_EMBEDDED_HINT,
-            )
-        if not given.startswith(EMBEDDED_TOKEN):
-            raise AccessError(
-                f"{_TOKEN_VARIABLE} holds a token that is not the embedded cloud's, while the"
-                " API endpoints point to this machine",
-                hint=_EMBEDDED_HINT,
-            )
-        file = environ.get(_TOKEN_FILE_VARIABLE, "")
-        return AuthorizedSession(EmbeddedToken(given, file), embedded=True)
-    if given.startswith(EMBEDDED_TOKEN):
-        raise AccessError(
-            f"{_TOKEN_VARIABLE} holds the embedded cloud's token, while the API endpoints are"
-            " not all on this machine",
-            hint=f'Unset {_TOKEN_VARIABLE}, or run: eval "$(tpuflex emulator env)"',
-        )
-    tokens: TokenSource = StaticToken(given) if given else DefaultCredentials()
-    return AuthorizedSession(tokens, embedded=False)
+    source = _token_source(endpoints, environ)
+    return AuthorizedSession(source, embedded=endpoints.embedded, project=project, renews=renews)
 
 
 def require_credentials(endpoints: Endpoints, environ: Mapping[str, str]) -> None:
@@ -115,115 +139,46 @@ def require_credentials(endpoints: Endpoints, environ: Mapping[str, str]) -> Non
     Raises:
         AccessError: there are none.
     """
-    authorized_session(endpoints, environ).close()
-    if not endpoints.embedded and not environ.get(_TOKEN_VARIABLE):
-        DefaultCredentials().require()
+    source = _token_source(endpoints, environ)
+    if isinstance(source, DefaultCredentials):
+        source.require()
 
 
-class StaticToken:
-    """One token from outside, which cannot be renewed."""
-
-    def __init__(self, token: str) -> None:
-        self._token = token
-
-    def token(self) -> str:
-        """The token."""
-        return self._token
-
-    def refresh(self) -> None:
-        """Nothing to renew: the next 401 is reported."""
-
-
-class EmbeddedToken:
-    """The embedded cloud's token: another one after each of its starts.
-
-    Args:
-        token: the one that the environment gives.
-        file: where the running cloud keeps its own; empty if that is not known.
-    """
-
-    def __init__(self, token: str, file: str) -> None:
-        self._token = token
-        self._file = file
-
-    def token(self) -> str:
-        """The token."""
-        return self._token
-
-    def refresh(self) -> None:
-        """Take the one that the cloud has now; without any, the next 401 is reported."""
-        try:
-            found = Path(self._file).read_text("utf-8") if self._file else ""
-        except (OSError, UnicodeDecodeError):
-            return
-        if found.startswith(EMBEDDED_TOKEN):
-            self._token = found
-
-
-class DefaultCredentials:
-    """Google's Application Default Credentials, looked up at first use."""
-
-    def __init__(self) -> None:
-
-        self._lock = Lock()
-        self._credentials: Credentials | None = None
-
-    def token(self) -> str:
-        """The current token; renewed when google-auth says that it has expired."""
-        with self._lock:
-            credentials = self.require()
-            if not credentials.valid:
-                self._renew(credentials)
-            return str(credentials.token)
-
-    def refresh(self) -> None:
-        """Renew the token whatever its expiry says."""
-        with self._lock:
-            self._renew(self.require())
-
-    def require(self) -> Credentials:
-        """The credentials.
-
-        Raises:
-            AccessError: there are none.
-        """
-        if self._credentials is not None:
-            return self._credentials
-        # Imported late: it costs a tenth of a second that the embedded cloud never needs.
-        import google.auth
-        from google.auth.exceptions import DefaultCredentialsError
-
-        try:
-            self._credentials, _ = google.auth.default(scopes=[_SCOPE])
-        except DefaultCredentialsError as error:
+def _token_source(endpoints: Endpoints, environ: Mapping[str, str]) -> TokenSource:
+    given = environ.get(TOKEN_VARIABLE, "")
+    if endpoints.embedded:
+        if not given and (environ.get(FILE_VARIABLE) or environ.get(METADATA_VARIABLE)):
+            # All services of the embedded cloud are at one address.
+            return DefaultCredentials(environ, endpoints.iam)
+        if not given:
             raise AccessError(
-                "no Google Cloud credentials were found",
-                hint=f"Run: {log_in()}",
-            ) from error
-        return self._credentials
-
-    def _renew(self, credentials: Credentials) -> None:
-        from google.auth.exceptions import GoogleAuthError, RefreshError, TransportError
-        from google.auth.transport.requests import Request
-
-        try:
-            credentials.refresh(Request())  # type: ignore[no-untyped-call]
-        except TransportError as error:
-            raise requests.ConnectionError("the token server cannot be reached") from error
-        except GoogleAuthError as error:
-            if isinstance(error, RefreshError) and error.retryable:
-                # 5xx or 429 of the token server: it answered, but said nothing about us.
-                raise requests.ConnectionError("the token server is not available") from error
+                f"{TOKEN_VARIABLE} is not set, while the API endpoints point to this machine",
+                hint=_EMBEDDED_HINT,
+            )
+        if not given.startswith(EMBEDDED_TOKEN):
             raise AccessError(
-                "Google refused to renew the credentials",
-                hint=f"Run: {log_in()}",
-            ) from error
+                f"{TOKEN_VARIABLE} holds a token that is not the embedded cloud's, while the"
+                " API endpoints point to this machine",
+                hint=_EMBEDDED_HINT,
+            )
+        return EmbeddedToken(given, environ.get(_TOKEN_FILE_VARIABLE, ""))
+    if given.startswith(EMBEDDED_TOKEN):
+        raise AccessError(
+            f"{TOKEN_VARIABLE} holds the embedded cloud's token, while the API endpoints are"
+            " not all on this machine",
+            hint=f'Unset {TOKEN_VARIABLE}, or run: eval "$(tpuflex emulator env)"',
+        )
+    return StaticToken(given, quota_project(environ)) if given else DefaultCredentials(environ)
 
 
-class _HostBoundToken(requests.auth.AuthBase):
+class _Signature(requests.auth.AuthBase):
+    """Puts the token, and the project to take quota from, into a request."""
+
     def __init__(self, tokens: TokenSource, *, embedded: bool) -> None:
         self._tokens = tokens
         self._embedded = embedded
+        #: Hosts that have demanded a quota project, and which project they get.
+        self._demanded: dict[str, str] = {}
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
         url = request.url or ""
@@ -232,8 +187,27 @@ class _HostBoundToken(requests.auth.AuthBase):
                 f"refused to send credentials to {urlsplit(url).hostname}",
                 hint="Check the CLOUDSDK_API_ENDPOINT_OVERRIDES_* variables.",
             )
-        request.headers["Authorization"] = f"Bearer {self._tokens.token()}"
+        token = self._tokens.token()
+        if token.startswith(EMBEDDED_TOKEN) != self._embedded:
+            raise AccessError(
+                f"refused to send to {urlsplit(url).hostname} a token that is not for it",
+                hint=_EMBEDDED_HINT,
+            )
+        request.headers["Authorization"] = f"Bearer {token}"
+        # All requests, as google-auth does it (Credentials.apply).
+        project = self._tokens.credential().quota_project or self._demanded.get(_host(url), "")
+        if project:
+            request.headers[_QUOTA_PROJECT_HEADER] = project
         return request
+
+    def add_quota_project(self, request: requests.PreparedRequest, project: str) -> None:
+        """Name the quota project in ``request`` and in all to come for the same host."""
+        self._demanded[_host(request.url or "")] = project
+        request.headers[_QUOTA_PROJECT_HEADER] = project
+
+
+def _host(url: str) -> str:
+    return urlsplit(url).netloc
 
 
 def _is_google(url: str) -> bool:

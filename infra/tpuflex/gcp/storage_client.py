@@ -32,7 +32,7 @@ def storage_bucket(name: str, *, project: str | None, environ: Mapping[str, str]
         project=project,
         # Our session authorizes, and only towards the host that the token is for.
         credentials=AnonymousCredentials(),  # type: ignore[no-untyped-call]
-        _http=authorized_session(endpoints, environ),
+        _http=authorized_session(endpoints, environ, project or "", renews=True),
         client_options={"api_endpoint": endpoints.storage},
     )
     return client.bucket(name)

@@ -53,7 +53,7 @@ def connector(environ: Mapping[str, str]) -> Connect:
         from tpuflex.gcp.transport import Transport
 
         apis = endpoints(configured, environ)
-        signed = authorized_session(apis, environ)
+        signed = authorized_session(apis, environ, configured.project or "")
         session = InterruptibleSession(signed, stopped=lambda: timing.pause(0))
         return TpuClient(Transport(session, apis.tpu, timing))
 

@@ -1,0 +1,262 @@
+"""Application Default Credentials, by google-auth: loaded at first use, renewed as they expire.
+
+Only tokens are taken from google-auth. Its ``before_request`` would also ask Google for a regional
+access boundary, with the token, whatever host the request is for.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import UTC
+from threading import Lock
+from typing import TYPE_CHECKING
+
+import requests
+
+from pulumi_plugin.printable import printable
+from tpuflex.errors import AccessError
+from tpuflex.gcloud_commands import log_in
+from tpuflex.gcp.credentials import (
+    METADATA_VARIABLE,
+    Credential,
+    CredentialsFile,
+    Kind,
+    credentials_file,
+    describe,
+)
+from tpuflex.gcp.endpoints import is_loopback
+from tpuflex.gcp.rpc_errors import read_rpc_error
+from tpuflex.gcp.token_requests import TokenRequests
+
+if TYPE_CHECKING:
+    from google.auth.credentials import Credentials
+
+_SCOPE = "https://www.googleapis.com/auth/cloud-platform"
+#: Characters of a token server's reason that are shown.
+_LONGEST_REASON = 300
+#: What to do when Google refuses to renew a credential, by its kind.
+_REMEDIES = {
+    Kind.USER: f"Run: {log_in()}",
+    Kind.SERVICE_ACCOUNT: (
+        "See whether the account exists and is enabled, whether the key is still one of its keys,"
+        " and whether this machine's clock is right."
+    ),
+    Kind.IMPERSONATED: (
+        "You need the role roles/iam.serviceAccountTokenCreator on the account, and the API"
+        f" iamcredentials.googleapis.com enabled. To log in again: {log_in()}"
+    ),
+    Kind.EXTERNAL_ACCOUNT: (
+        "See the workload identity pool: its provider, its conditions, and who may act as the"
+        " service account."
+    ),
+    Kind.METADATA: "See whether this machine has a service account.",
+}
+
+
+class DefaultCredentials:
+    """The Application Default Credentials of an environment. Safe to use from several threads.
+
+    Args:
+        environ: names them.
+        embedded_at: address of the embedded cloud, for credentials of its own; empty for Google's.
+    """
+
+    def __init__(self, environ: Mapping[str, str], embedded_at: str = "") -> None:
+        self._environ = environ
+        self._embedded_at = embedded_at
+        self._lock = Lock()
+        self._loaded: _Loaded | None = None
+
+    def token(self) -> str:
+        """The current token; renewed when google-auth says that it has expired.
+
+        Raises:
+            AccessError: there are no credentials, or Google refuses to renew them.
+            requests.ConnectionError: the token server is away.
+        """
+        with self._lock:
+            loaded = self._require()
+            if not loaded.google.valid:
+                loaded = self._renew()
+            return str(loaded.google.token)
+
+    def refresh(self) -> None:
+        """Renew the token whatever its expiry says; raises as :meth:`token`."""
+        with self._lock:
+            self._renew()
+
+    def require(self) -> None:
+        """See that there are credentials; Google is not asked what they are worth.
+
+        Raises:
+            AccessError: there are none.
+        """
+        with self._lock:
+            self._require()
+
+    def credential(self) -> Credential:
+        """What the tokens come from, and when the present one expires.
+
+        Raises:
+            AccessError: there are none.
+        """
+        with self._lock:
+            return self._require().described()
+
+    def _require(self) -> _Loaded:
+        if self._loaded is None:
+            self._loaded = _load(self._environ, self._embedded_at)
+        return self._loaded
+
+    def _renew(self) -> _Loaded:
+        loaded = self._require()
+        try:
+            loaded.renew()
+        except AccessError:
+            # The file may have been replaced meanwhile: by a log-in, or by a new start of the
+            # embedded cloud.
+            again = _load(self._environ, self._embedded_at)
+            if again.file == loaded.file:
+                raise
+            again.renew()
+            self._loaded = loaded = again
+        return loaded
+
+
+@dataclass(frozen=True, slots=True)
+class _Loaded:
+    """Credentials that were found.
+
+    Attributes:
+        file: the file that they are from; None if they are the metadata server's.
+        found: what they are.
+        google: as google-auth has them.
+        requests: sends the requests for tokens.
+    """
+
+    file: CredentialsFile | None
+    found: Credential
+    google: Credentials
+    requests: TokenRequests
+
+    def renew(self) -> None:
+        """Get a new token.
+
+        Raises:
+            AccessError: the token server refuses.
+            requests.ConnectionError: it is away.
+        """
+        from google.auth.exceptions import GoogleAuthError
+
+        try:
+            self.google.refresh(self.requests)  # type: ignore[no-untyped-call]
+        except GoogleAuthError as error:
+            if self.requests.passing:
+                # It said nothing about the credentials.
+                raise requests.ConnectionError("the token server is not available") from error
+            raise AccessError(
+                f"Google refused to renew the credentials ({self.found.source}): {_reason(error)}",
+                hint=_REMEDIES[self.found.kind],
+            ) from error
+
+    def described(self) -> Credential:
+        """What they are, with what is known since the last renewal."""
+        if not self.google.token:
+            return self.found
+        account, expiry = self.found.account, self.google.expiry
+        if self.found.kind is Kind.METADATA:
+            account = str(getattr(self.google, "service_account_email", ""))
+        expires_at = expiry.replace(tzinfo=UTC).timestamp() if expiry else None
+        return replace(self.found, account=account, expires_at=expires_at)
+
+
+def _load(environ: Mapping[str, str], embedded_at: str) -> _Loaded:
+    file = credentials_file(environ)
+    if file is not None:
+        _check_belonging(file, embedded_at)
+    sender = TokenRequests(embedded_at)
+    if file is not None:
+        google = _from_file(file, sender)
+    elif embedded_at:
+        google = _embedded_metadata(environ)
+    else:
+        google = _metadata(sender)
+    return _Loaded(file, describe(environ), google, sender)
+
+
+def _check_belonging(file: CredentialsFile, embedded_at: str) -> None:
+    if file.embedded and not embedded_at:
+        raise AccessError(
+            f"{file.path} holds credentials of the embedded cloud, which Google must not see",
+            hint=f"Unset what names it, or run: {log_in()}",
+        )
+    if embedded_at and not file.embedded:
+        raise AccessError(
+            f"{file.path} holds credentials that are not the embedded cloud's, while the API"
+            " endpoints point to this machine",
+            hint='Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.',
+        )
+
+
+def _from_file(file: CredentialsFile, sender: TokenRequests) -> Credentials:
+    import google.auth
+    from google.auth.credentials import with_scopes_if_required
+    from google.auth.exceptions import GoogleAuthError
+
+    try:
+        with warnings.catch_warnings():
+            # That it loads any type, and that a user's file names no quota project: the first is
+            # meant, the second `tpuflex doctor` says.
+            warnings.simplefilter("ignore")
+            found, _ = google.auth.load_credentials_from_dict(  # type: ignore[no-untyped-call]
+                dict(file.info), request=sender
+            )
+    except (GoogleAuthError, ValueError, TypeError, KeyError, AttributeError) as error:
+        # Without its text, which may repeat what is secret.
+        raise AccessError(
+            f"{file.path} cannot be used as credentials ({type(error).__name__})",
+            hint=f"Run: {log_in()}, or name another file.",
+        ) from error
+    scoped: Credentials = with_scopes_if_required(found, [_SCOPE])  # type: ignore[no-untyped-call]
+    return scoped
+
+
+def _embedded_metadata(environ: Mapping[str, str]) -> Credentials:
+    from google.auth.compute_engine import Credentials as MetadataCredentials
+
+    if not is_loopback(f"//{environ.get(METADATA_VARIABLE, '')}"):
+        raise AccessError(
+            f"{METADATA_VARIABLE} does not name this machine, while the API endpoints do",
+            hint='Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.',
+        )
+    made: Credentials = MetadataCredentials(scopes=[_SCOPE])  # type: ignore[no-untyped-call]
+    return made
+
+
+def _metadata(sender: TokenRequests) -> Credentials:
+    """The metadata server's, where there is one: google-auth asks for it."""
+    import google.auth
+    from google.auth.compute_engine import Credentials as MetadataCredentials
+    from google.auth.exceptions import DefaultCredentialsError
+
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found, _ = google.auth.default(scopes=[_SCOPE], request=sender)  # type: ignore[arg-type]
+    except DefaultCredentialsError:
+        found = None
+    # Anything else is from a file that the process's environment names, and ours does not.
+    if not isinstance(found, MetadataCredentials):
+        raise AccessError("no Google Cloud credentials were found", hint=f"Run: {log_in()}")
+    return found
+
+
+def _reason(error: Exception) -> str:
+    """The token server's words. They answer a request and repeat no secret of it."""
+    said = [str(part) for part in error.args[:2]]
+    if len(said) == 2 and isinstance(error.args[1], str):  # the body of an answer
+        said[1] = read_rpc_error(0, said[1].encode()).message
+        return printable(": ".join(said)[:_LONGEST_REASON])
+    return printable("".join(said[:1])[:_LONGEST_REASON])
