@@ -11,14 +11,16 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated, TypeAlias
 
-from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.json_types import JsonObject, merge
+from embedded_cloud.orgpolicy.constraints import ConstraintValue, check_constraints
 
 #: An area and all that is in it refuse keys and types that they do not know.
 _EXACT = ConfigDict(extra="forbid", strict=True)
@@ -48,6 +50,19 @@ class Apis:
     enforced: bool = False
     bare_projects: bool = False
     answers_after_s: Seconds = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Billing:
+    """The billing account of every project.
+
+    Attributes:
+        enabled: there is one and it is open; without it, services that cost money refuse.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    enabled: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +123,21 @@ class Hosts:
 
 
 @dataclass(frozen=True, slots=True)
+class OrganizationPolicies:
+    """Policies that the organization has set for every project.
+
+    Attributes:
+        constraints: by name without ``constraints/``, such as ``compute.vmExternalIpAccess``.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    constraints: Annotated[Mapping[str, ConstraintValue], AfterValidator(check_constraints)] = (
+        field(default_factory=dict)
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class Registry:
     """Where images are pulled from.
 
@@ -132,9 +162,11 @@ class Strictness:
     __pydantic_config__ = _EXACT
 
     apis: Apis = Apis()
+    billing: Billing = Billing()
     docker: Docker = Docker()
     guest_attributes: GuestAttributes = GuestAttributes()
     hosts: Hosts = Hosts()
+    organization_policies: OrganizationPolicies = OrganizationPolicies()
     registry: Registry = Registry()
 
     @property

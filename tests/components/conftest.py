@@ -10,6 +10,7 @@ import pytest
 import yaml
 
 from tests.components.pulumi_plan import Plan, differences, run_program
+from tests.loopback import overrides
 from tpuflex.program import deploy
 from tpuflex.settings.load import parse
 
@@ -17,13 +18,7 @@ INVENTORIES = Path(__file__).parent / "inventories"
 
 #: The variables of `tpuflex emulator env` that the program reads.
 EMBEDDED_ENVIRON = {
-    **{
-        f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:8470/"
-        for api in ("TPU", "SECRETMANAGER", "IAM", "CLOUDRESOURCEMANAGER", "SERVICEUSAGE")
-    },
-    "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": "http://127.0.0.1:8470/storage/v1/",
-    "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": "http://127.0.0.1:8470/compute/v1/",
-    "CLOUDSDK_API_ENDPOINT_OVERRIDES_DNS": "http://127.0.0.1:8470/dns/v1/",
+    **overrides("http://127.0.0.1:8470"),
     "PULUMI_DEBUG_PROVIDERS": "gcp:40001",
 }
 

@@ -72,7 +72,13 @@ def test_every_zone_that_is_not_named(api: Api, cloud: EmbeddedCloud) -> None:
     assert error_of(there.create(body=body))[2].endswith("Limit 4 in zone us-east5-b")
 
 
-@pytest.mark.parametrize("quota", [{"us-east5-a": -1}, {"us-east5-a": True}, 5, {"*": "many"}])
+@pytest.mark.parametrize(
+    "quota",
+    [
+        *({"us-east5-a": -1}, {"us-east5-a": True}, 5, {"*": "many"}),
+        *({"*": {"spot": 1}}, {"*": {"preemptible": -1}}, {"*": {"on_demand": "1"}}),
+    ],
+)
 def test_a_limit_is_a_number_of_chips(api: Api, quota: Any) -> None:
     """Anything else is refused, and the rules stay."""
     refused = api.call("POST", "_emulator/capacity", body={"quota": quota})

@@ -8,6 +8,7 @@ import pytest
 
 from pulumi_plugin.values import UNKNOWN_STRING as UNKNOWN
 from tests.components.pulumi_plan import run_program
+from tests.loopback import overrides
 from tests.unit.stack_sections import embedded
 from tpuflex.engine.recovery.look import LookResult, Presence, best, judged
 from tpuflex.engine.state import (
@@ -206,13 +207,7 @@ class TestTable:
         """Each type that the components make has its row."""
         environ = {
             "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": "http://127.0.0.1:1/",
-            **{
-                f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:1/"
-                for api in (
-                    *("TPU", "STORAGE", "SECRETMANAGER", "COMPUTE", "IAM"),
-                    *("CLOUDRESOURCEMANAGER", "SERVICEUSAGE", "DNS"),
-                )
-            },
+            **overrides("http://127.0.0.1:1"),
         }
         settings = parse(embedded(), "test")
 

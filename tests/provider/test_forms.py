@@ -14,6 +14,7 @@ from pulumi_plugin.log import scrub
 from pulumi_plugin.values import UNKNOWN, Value
 from tests.components.pulumi_plan import run_program
 from tests.goldens.golden_texts import assert_golden
+from tests.loopback import overrides
 from tests.provider.fakes import NAME, args, missing, queued
 from tpuflex import __version__
 from tpuflex.errors import (
@@ -37,8 +38,7 @@ from tpuflex.request.snapshot import Snapshot
 from tpuflex.tpu import Provider, QueuedResource
 
 NAMED = RequestName.parse(NAME)
-APIS = "TPU STORAGE SECRETMANAGER COMPUTE IAM CLOUDRESOURCEMANAGER SERVICEUSAGE DNS"
-LOOPBACK = {f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:1/" for api in APIS.split()}
+LOOPBACK = overrides("http://127.0.0.1:1")
 
 
 def lines(value: object, path: str = "") -> Iterator[str]:

@@ -13,6 +13,7 @@ import pytest
 from google.protobuf.empty_pb2 import Empty
 
 from pulumi_plugin.protocol import provider_pb2_grpc
+from tests.loopback import overrides
 from tpuflex import __version__
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
@@ -76,21 +77,7 @@ def test_provider_starts_without_the_sdk() -> None:
 
 def test_wrong_cloud_is_refused_with_the_remedy() -> None:
     """An embedded stack never talks to Google by accident, nor the other way round."""
-    local = {
-        f"CLOUDSDK_API_ENDPOINT_OVERRIDES_{api}": "http://127.0.0.1:1/"
-        for api in (
-            [
-                "TPU",
-                "STORAGE",
-                "SECRETMANAGER",
-                "COMPUTE",
-                "IAM",
-                "CLOUDRESOURCEMANAGER",
-                "SERVICEUSAGE",
-                "DNS",
-            ]
-        )
-    }
+    local = overrides("http://127.0.0.1:1")
     with pytest.raises(AccessError) as refused:
         endpoints(Configuration(embedded=True), {})
     assert refused.value.hint == 'Run: eval "$(tpuflex emulator env)"'

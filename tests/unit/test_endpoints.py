@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+
 import pytest
 import requests
 
+from tests.loopback import overrides
 from tpuflex.errors import AccessError, SettingsError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.session import AuthorizedSession, authorized_session
@@ -20,6 +23,8 @@ LOCAL = {
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{BASE}/",
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{BASE}/",
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_DNS": f"{BASE}/dns/v1/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDBILLING": f"{BASE}/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_ORGPOLICY": f"{BASE}/",
 }
 REAL_TOKEN = "ya29.a0RealLooking"
 EMBEDDED = "ya29.tpuflex-embedded.of-a-test"
@@ -44,7 +49,8 @@ def test_gclouds_overrides_are_read() -> None:
     """gcloud's override variables move every API, without their API paths."""
     found = Endpoints.from_environ(LOCAL)
 
-    assert found == Endpoints(*[BASE] * 8)
+    assert found == Endpoints(**{each.name: BASE for each in fields(Endpoints)})
+    assert overrides(BASE) == LOCAL
     assert found.embedded
 
 

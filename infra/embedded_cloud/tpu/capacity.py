@@ -5,6 +5,8 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
+from typing import TypeAlias
 
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import CODES, CloudError, cloud_error, invalid_argument
@@ -60,6 +62,17 @@ DEFAULT_QUOTA = 64
 EVERY_ZONE = "*"
 
 
+class Pool(Enum):
+    """Which requests a quota counts."""
+
+    PREEMPTIBLE = "preemptible"
+    ON_DEMAND = "on_demand"
+
+
+#: The limit of both pools, or of each.
+Limit: TypeAlias = int | Mapping[Pool, int]
+
+
 @dataclass(frozen=True, slots=True)
 class Capacity:
     """The rules of all zones.
@@ -68,21 +81,28 @@ class Capacity:
         default: the rule of zones without one of their own.
         zones: rules of single zones, complete.
         unsupported_zones: zones that refuse FLEX_START even if the table of zones allows it.
-        quota: a project's limit for every quota in a zone; ``*`` is every other zone.
+        quota: a project's limit for every quota in a zone, or for those of each pool; ``*`` is
+            every other zone.
     """
 
     default: CapacityRule = CapacityRule()
     zones: Mapping[str, CapacityRule] = field(default_factory=dict)
     unsupported_zones: frozenset[str] = frozenset()
-    quota: Mapping[str, int] = field(default_factory=dict)
+    quota: Mapping[str, Limit] = field(default_factory=dict)
 
     def rule(self, zone: str) -> CapacityRule:
         """The rule of ``zone``."""
         return self.zones.get(zone, self.default)
 
-    def limit(self, zone: str) -> int:
-        """A project's limit for every quota in ``zone``, in the quota's own unit."""
-        return self.quota.get(zone, self.quota.get(EVERY_ZONE, DEFAULT_QUOTA))
+    def limit(self, zone: str, pool: Pool) -> int:
+        """A project's limit for the quotas of ``pool`` in ``zone``, in the quota's own unit."""
+        for key in (zone, EVERY_ZONE):
+            limit = self.quota.get(key)
+            if isinstance(limit, int):
+                return limit
+            if limit is not None and pool in limit:
+                return limit[pool]
+        return DEFAULT_QUOTA
 
     def to_json(self) -> JsonObject:
         """The form that :meth:`from_json` reads."""
@@ -90,7 +110,10 @@ class Capacity:
             **self.default.to_json(),
             "zones": {zone: rule.to_json() for zone, rule in self.zones.items()},
             "unsupported_zones": list[JsonValue](sorted(self.unsupported_zones)),
-            "quota": {EVERY_ZONE: DEFAULT_QUOTA, **self.quota},
+            "quota": {
+                EVERY_ZONE: DEFAULT_QUOTA,
+                **{zone: _quota_shown(limit) for zone, limit in self.quota.items()},
+            },
         }
 
     @classmethod
@@ -192,15 +215,36 @@ def _is_count(value: float) -> bool:
     return not isinstance(value, bool) and 0 <= value <= _LONGEST
 
 
-def _quota(value: JsonValue) -> dict[str, int]:
-    limits = {
-        zone: limit
-        for zone, limit in (value.items() if isinstance(value, dict) else ())
-        if isinstance(limit, int) and _is_count(limit)
-    }
-    if limits != value:
-        raise invalid_argument('quota must be {"us-east5-a": 0, "*": 64}: chips by zone')
-    return limits
+def _quota(value: JsonValue) -> dict[str, Limit]:
+    if not isinstance(value, dict):
+        raise _bad_quota()
+    return {zone: _limit(limit) for zone, limit in value.items()}
+
+
+def _limit(value: JsonValue) -> Limit:
+    if isinstance(value, int) and _is_count(value):
+        return value
+    if not isinstance(value, dict) or not value.keys() <= {pool.value for pool in Pool}:
+        raise _bad_quota()
+    pools: dict[Pool, int] = {}
+    for pool, limit in value.items():
+        if not isinstance(limit, int) or not _is_count(limit):
+            raise _bad_quota()
+        pools[Pool(pool)] = limit
+    return pools
+
+
+def _quota_shown(limit: Limit) -> JsonValue:
+    if isinstance(limit, int):
+        return limit
+    return {pool.value: chips for pool, chips in limit.items()}
+
+
+def _bad_quota() -> CloudError:
+    return invalid_argument(
+        'quota must be {"us-east5-a": 0, "*": 64}: chips by zone, or '
+        '{"us-east5-a": {"preemptible": 0, "on_demand": 64}}: chips by zone and pool'
+    )
 
 
 def _failure(value: JsonValue) -> tuple[str, str] | None:

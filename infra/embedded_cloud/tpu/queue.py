@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 
 from embedded_cloud.clock import parse_duration
 from embedded_cloud.errors import already_exists, not_found
@@ -59,7 +60,7 @@ class Queue:
         quota.check(
             place,
             needed,
-            limit=self._capacity.current().limit(place.zone),
+            limit=partial(self._capacity.current().limit, place.zone),
             queued=self.in_place(place),
             nodes=self._nodes.in_place(place),
         )

@@ -9,28 +9,61 @@ refused requests named in July 2026.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 
 from embedded_cloud.errors import resource_exhausted
 from embedded_cloud.json_types import JsonObject, child, children, flag, text
 from embedded_cloud.tpu import validation
+from embedded_cloud.tpu.capacity import Pool
 from embedded_cloud.tpu.records import Node, Place, QueuedResource
 from embedded_cloud.tpu.zones import Accelerator
 
-#: Family -> (preemptible, on-demand), without what all quota ids end with.
-_IDS = {
-    "v6e": ("TPUV6EPreemptible", "TPUV6E"),
-    "v5litepod": ("TPUV5sPreemptibleLitepod", "TPUV5sLitepod"),
-    "v5p": ("TPUV5PPreemptible", "TPUV5P"),
-}
-_ID_END = "PerProjectPerZoneForTPUAPI"
+
+@dataclass(frozen=True, slots=True)
+class QuotaMetric:
+    """What one quota counts.
+
+    Attributes:
+        family: accelerator family.
+        pool: which requests of it.
+        id: of the limit per zone, as refusals name it.
+        name: as Service Usage names it.
+        title: what people read.
+    """
+
+    family: str
+    pool: Pool
+    id: str
+    name: str
+    title: str
+
+
+#: Ids: refusals and the Cloud Quotas API, July and August 2026. Names: public scripts of 2026 that
+#: read them from Service Usage; those of v6e and v5p on demand are inferred from these.
+METRICS = tuple(
+    QuotaMetric(family, pool, f"{of_id}PerProjectPerZoneForTPUAPI", f"tpu.googleapis.com/{name}", t)
+    for family, pool, of_id, name, t in (
+        ("v6e", Pool.PREEMPTIBLE, "TPUV6EPreemptible", "tpu-v6e-preemptible", "Preemptible v6e"),
+        ("v6e", Pool.ON_DEMAND, "TPUV6E", "tpu-v6e", "v6e"),
+        (
+            *("v5litepod", Pool.PREEMPTIBLE, "TPUV5sPreemptibleLitepod"),
+            *("tpu-v5s-litepod-preemptible", "Preemptible v5e"),
+        ),
+        ("v5litepod", Pool.ON_DEMAND, "TPUV5sLitepod", "tpu-v5s-litepod", "v5e"),
+        ("v5p", Pool.PREEMPTIBLE, "TPUV5PPreemptible", "tpu-v5p-preemptible", "Preemptible v5p"),
+        ("v5p", Pool.ON_DEMAND, "TPUV5P", "tpu-v5p", "v5p"),
+    )
+)
+_BY_USE = {(metric.family, metric.pool): metric for metric in METRICS}
+_BY_ID = {metric.id: metric for metric in METRICS}
 
 
 def check(
     place: Place,
     needed: Counter[str],
     *,
-    limit: int,
+    limit: Callable[[Pool], int],
     queued: Iterable[QueuedResource],
     nodes: Iterable[Node],
 ) -> None:
@@ -39,7 +72,7 @@ def check(
     Args:
         place: project and zone.
         needed: what it needs, by quota id.
-        limit: the limit of every quota in the zone.
+        limit: the limit of the quotas of a pool in the zone.
         queued: all queued resources of the place.
         nodes: all nodes of the place; those of queued resources are not counted twice.
 
@@ -53,9 +86,10 @@ def check(
         if not node.queued_resource:
             used += of_node(place, node.spec)
     for quota_id, units in needed.items():
-        if used[quota_id] + units > limit:
+        most = limit(_BY_ID[quota_id].pool)
+        if used[quota_id] + units > most:
             raise resource_exhausted(
-                f"Quota '{quota_id}' exhausted. Limit {limit} in zone {place.zone}"
+                f"Quota '{quota_id}' exhausted. Limit {most} in zone {place.zone}"
             )
 
 
@@ -85,7 +119,7 @@ def of_node(place: Place, node: JsonObject) -> Counter[str]:
 
 
 def _quota_id(accelerator: Accelerator, *, preemptible: bool) -> str:
-    return _IDS[accelerator.family][0 if preemptible else 1] + _ID_END
+    return _BY_USE[accelerator.family, Pool.PREEMPTIBLE if preemptible else Pool.ON_DEMAND].id
 
 
 def _units(accelerator: Accelerator) -> int:

@@ -143,6 +143,7 @@ def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
     {"never": true}                               never
     {"zones": {"us-east5-a": {"never": true}}}    per zone
     {"unsupported_zones": ["us-central1-b"]}      zones that refuse Flex-start
+    {"quota": {"*": 8, "us-east5-a": {"preemptible": 0, "on_demand": 64}}}
     """
     import json
 
@@ -165,6 +166,8 @@ def strictness(invocation: Invocation, change: str | dict[str, Any] | None) -> N
     lenient                             nothing is refused or delayed
     {"apis": {"enforced": true}}        APIs answer only where they are enabled
     {"apis": {"answers_after_s": 60}}   ... and only a minute later
+    {"billing": {"enabled": false}}     no project has a billing account
+    {"organization_policies": {"constraints": {"compute.vmExternalIpAccess": "deny_all"}}}
     """
     import json
 

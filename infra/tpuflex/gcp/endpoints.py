@@ -22,13 +22,17 @@ _GOOGLE = {
     "iam": "https://iam.googleapis.com",
     "resourcemanager": "https://cloudresourcemanager.googleapis.com",
     "serviceusage": "https://serviceusage.googleapis.com",
+    "cloudbilling": "https://cloudbilling.googleapis.com",
+    "orgpolicy": "https://orgpolicy.googleapis.com",
     "dns": "https://dns.googleapis.com",
 }
-_OVERRIDE = {name: _PREFIX + name.upper() for name in _GOOGLE} | {
+#: gcloud's variable for each field of :class:`Endpoints`.
+#: gcloud's variable for each field of :class:`Endpoints`.
+OVERRIDES = {name: _PREFIX + name.upper() for name in _GOOGLE} | {
     "resourcemanager": _PREFIX + "CLOUDRESOURCEMANAGER"
 }
 #: gcloud's overrides of these APIs carry the API's path; our base URLs do not.
-_API_PATH = {"storage": "/storage/v1", "compute": "/compute/v1", "dns": "/dns/v1"}
+API_PATHS = {"storage": "/storage/v1", "compute": "/compute/v1", "dns": "/dns/v1"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +46,9 @@ class Endpoints:
         compute: Compute Engine; `/compute/v1` comes after it.
         iam: IAM service accounts.
         resourcemanager: project policies.
-        serviceusage: API enablement.
+        serviceusage: API enablement, and quotas.
+        cloudbilling: billing accounts of projects.
+        orgpolicy: organization policies.
         dns: Cloud DNS; `/dns/v1` comes after it.
     """
 
@@ -53,6 +59,8 @@ class Endpoints:
     iam: str = _GOOGLE["iam"]
     resourcemanager: str = _GOOGLE["resourcemanager"]
     serviceusage: str = _GOOGLE["serviceusage"]
+    cloudbilling: str = _GOOGLE["cloudbilling"]
+    orgpolicy: str = _GOOGLE["orgpolicy"]
     dns: str = _GOOGLE["dns"]
 
     @classmethod
@@ -65,7 +73,7 @@ class Endpoints:
         """
         found: dict[str, str] = {}
         findings: list[Finding] = []
-        for name, variable in _OVERRIDE.items():
+        for name, variable in OVERRIDES.items():
             value = environ.get(variable, "").strip()
             if not value:
                 continue
@@ -74,7 +82,7 @@ class Endpoints:
                 findings.append(
                     Finding(variable, problem, f"Write {_GOOGLE[name]}/ or unset {variable}.")
                 )
-            found[name] = value.rstrip("/").removesuffix(_API_PATH.get(name, "\0"))
+            found[name] = value.rstrip("/").removesuffix(API_PATHS.get(name, "\0"))
         if findings:
             raise SettingsError("the environment", tuple(findings))
         return cls(**found)

@@ -1,0 +1,1 @@
+"""Quotas of a project's services: Service Usage API v1beta1."""
