@@ -117,3 +117,68 @@ def host_log(node: str, *, lines: int, follow: bool = False) -> GcloudCommand:
     """Show the last ``lines`` of the log of the host of ``node``; ``follow``: and what comes."""
     reader = f"sudo tail -n {lines}{' -F' if follow else ''} {HOST_LOG}"
     return GcloudCommand((*ssh(node).words, "--command", reader))
+
+
+def enable_services(project: str, *services: str) -> GcloudCommand:
+    """Enable APIs (``tpu.googleapis.com``) in a project."""
+    return GcloudCommand(("gcloud", "services", "enable", *services, f"--project={project}"))
+
+
+def grant(project: str, role: str, member: str) -> GcloudCommand:
+    """Give ``member`` (``user:you@example.com``) a role on a project."""
+    return GcloudCommand(
+        (
+            *("gcloud", "projects", "add-iam-policy-binding", project),
+            f"--member={member}",
+            f"--role={role}",
+        )
+    )
+
+
+def link_billing(project: str, account: str) -> GcloudCommand:
+    """Let a billing account pay for a project."""
+    return GcloudCommand(
+        ("gcloud", "billing", "projects", "link", project, f"--billing-account={account}")
+    )
+
+
+def describe_project(project: str) -> GcloudCommand:
+    """Show a project, if it exists and the caller may see it."""
+    return GcloudCommand(("gcloud", "projects", "describe", project))
+
+
+def undelete_project(project: str) -> GcloudCommand:
+    """Keep a project that is to be deleted."""
+    return GcloudCommand(("gcloud", "projects", "undelete", project))
+
+
+def do_not_enforce(constraint: str, project: str) -> GcloudCommand:
+    """Take a boolean organisation policy off a project."""
+    return GcloudCommand(
+        (
+            *("gcloud", "resource-manager", "org-policies", "disable-enforce", constraint),
+            f"--project={project}",
+        )
+    )
+
+
+def show_policy(constraint: str, project: str) -> GcloudCommand:
+    """Show the organisation policy that is in force on a project."""
+    return GcloudCommand(
+        (
+            *("gcloud", "resource-manager", "org-policies", "describe", constraint),
+            "--effective",
+            f"--project={project}",
+        )
+    )
+
+
+def show_accelerators(project: str, zone: str) -> GcloudCommand:
+    """Show the accelerator types that a zone has."""
+    return GcloudCommand(
+        (
+            *("gcloud", "compute", "tpus", "accelerator-types", "list"),
+            f"--zone={zone}",
+            f"--project={project}",
+        )
+    )

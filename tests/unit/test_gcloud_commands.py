@@ -28,6 +28,15 @@ MADE = (
     gcloud_commands.create_mirror(
         "mirror", upstream="https://ghcr.io", location="us-east5", project="my-project-id"
     ),
+    gcloud_commands.enable_services("my-project-id", "tpu.googleapis.com", "dns.googleapis.com"),
+    gcloud_commands.grant("my-project-id", "roles/tpu.admin", "user:you@example.com"),
+    gcloud_commands.link_billing("my-project-id", "000000-000000-000000"),
+    gcloud_commands.describe_project("my-project-id"),
+    gcloud_commands.undelete_project("my-project-id"),
+    gcloud_commands.do_not_enforce("compute.requireShieldedVm", "my-project-id"),
+    gcloud_commands.show_policy("compute.requireShieldedVm", "my-project-id"),
+    gcloud_commands.show_accelerators("my-project-id", "us-east5-a"),
+    gcloud_commands.set_quota_project("my-project-id"),
 )
 
 #: What tpuflex printed until 2026-11-22, and a flag that is nobody's.
@@ -37,8 +46,8 @@ WRONG = (
 )
 
 _COMMAND = re.compile(
-    r"gcloud (?:alpha|beta|artifacts|auth|components|compute|config|iam|projects|secrets|services"
-    r"|storage)\b"
+    r"gcloud (?:alpha|beta|artifacts|auth|billing|components|compute|config|iam|projects"
+    r"|resource-manager|secrets|services|storage)\b"
 )
 _IN_TEXT = re.compile(r"^[ #$]*(gcloud [a-z].*)$|`(gcloud [^`…]+)`", re.MULTILINE)
 

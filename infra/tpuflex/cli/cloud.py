@@ -157,11 +157,21 @@ def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
     """
     if stack.embedded:
         return _embedded_cloud(invocation, stack, start=True)
-    environ = google_environment(invocation.environ, stack.project.home)
-    for part in (_pulumi_home(environ), _pulumi_home(environ) / "plugins"):
-        require_trusted(part, "Pulumi's directory", environ)
+    cloud = google_cloud(invocation, stack)
     # Checked here, before the engine fetches plugins and fails with a message of its own.
-    require_credentials(Endpoints.from_environ(environ), environ)
+    require_credentials(Endpoints.from_environ(cloud.environ), cloud.environ)
+    return cloud
+
+
+def google_cloud(invocation: Invocation, stack: OpenStack) -> Cloud:
+    """The cloud of ``stack``, which is on Google; whether there are credentials is not looked at.
+
+    Raises:
+        AccessError: others could change Pulumi's plugins.
+    """
+    environ = google_environment(invocation.environ, stack.project.home)
+    for part in (pulumi_home(environ), pulumi_home(environ) / "plugins"):
+        require_trusted(part, "Pulumi's directory", environ)
     return Cloud(stack, _with_trusted_path(invocation, environ))
 
 
@@ -201,10 +211,10 @@ def _embedded(key: str, environ: Mapping[str, str]) -> bool:
 def _logged_in(environ: Mapping[str, str]) -> bool:
     if "PULUMI_ACCESS_TOKEN" in environ:
         return True
-    return (_pulumi_home(environ) / "credentials.json").is_file()
+    return (pulumi_home(environ) / "credentials.json").is_file()
 
 
-def _pulumi_home(environ: Mapping[str, str]) -> Path:
+def pulumi_home(environ: Mapping[str, str]) -> Path:
     """Where Pulumi keeps its login, and the plugins that it runs."""
     default = Path(environ.get("HOME", "/")) / ".pulumi"
     return Path(environ.get("PULUMI_HOME", default))

@@ -36,6 +36,10 @@ COMMANDS = {
         "Show what is known of accelerators, zones, prices, models and images.",
     ),
     "cost": ("cost", "Show what the stack costs per hour, run, day and million tokens."),
+    "doctor": (
+        "doctor",
+        "Show what would keep `up` from succeeding, each with the command that mends it.",
+    ),
     "up": ("up", "Bring the stack's endpoint up and wait until it has served a completion."),
     "preview": ("preview", "Show what `up` would do, and what it would cost."),
     "status": ("status", "Show the state of the endpoint, from the queue to the host."),

@@ -3,11 +3,18 @@
 from __future__ import annotations
 
 import json
+import subprocess
+from collections.abc import Mapping
 from typing import Any
 
 from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import UNREADABLE, failure
+from tpuflex.engine.find import Engine
 from tpuflex.engine.state_files import damage
+from tpuflex.errors import EngineError
+
+#: Seconds for a backend to answer who is logged in.
+_PATIENCE = 12
 
 
 def backend_url(target: Target) -> str:
@@ -18,6 +25,37 @@ def backend_url(target: Target) -> str:
     """
     given = target.environ.get("PULUMI_BACKEND_URL", "")
     return given or str(json.loads(_run(target, "whoami", "--json")).get("url", ""))
+
+
+def asked_backend(engine: Engine, environ: Mapping[str, str]) -> str:
+    """URL of the backend that ``engine`` is logged in to, once that has answered; soon, or not at
+    all.
+
+    Raises:
+        EngineError: the engine is not logged in to any, or the backend does not answer.
+    """
+    command = [str(engine.path), "whoami", "--json", "--non-interactive"]
+    try:
+        asked = subprocess.run(
+            command,
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=_PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EngineError(
+            f"the backend of Pulumi's state does not answer within {_PATIENCE} s",
+            hint="Try: pulumi whoami -v",
+        ) from error
+    if asked.returncode:
+        said = " ".join(asked.stderr.split())[-300:]
+        raise EngineError(
+            f"the backend of Pulumi's state cannot be used: {said}", hint="pulumi login"
+        )
+    return str(json.loads(asked.stdout).get("url", ""))
 
 
 def stack_names(target: Target) -> tuple[str, ...]:

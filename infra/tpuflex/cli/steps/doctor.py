@@ -1,0 +1,94 @@
+"""The steps of `tpuflex doctor`: examine everything side by side, show it, exit with its code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from textwrap import wrap
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.output import for_stack
+from tpuflex.cli.steps.doctor_cloud import stack_examinations
+from tpuflex.cli.steps.doctor_machine import machine_examinations
+from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.operate.doctor.check import (
+    Check,
+    Group,
+    Standing,
+    Subject,
+    exit_code,
+    in_groups,
+    summary,
+)
+from tpuflex.operate.doctor.side_by_side import examine_all
+
+if TYPE_CHECKING:
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.stack import OpenStack
+
+#: Columns of a line of text, and the fewest that it gets; commands stay whole, to be copied.
+_WIDTH, _NARROWEST = 100, 40
+_STACK = Subject(Group.STACK, "stack")
+
+
+def run_doctor(invocation: Invocation) -> int:
+    """Examine the stack, or what there is without one, and show it; the exit code."""
+    stack, stack_check = _open(invocation)
+    examinations = machine_examinations(invocation, stack)
+    if stack is not None:
+        examinations += stack_examinations(invocation, stack)
+    checks = in_groups((stack_check, *examine_all(examinations)))
+    invocation.output.document(
+        {
+            "stack": None if stack is None else stack.name,
+            "cloud": None if stack is None else stack.settings.cloud,
+            "checks": [check.to_json() for check in checks],
+            "failed": sum(check.standing is Standing.FAILED for check in checks),
+            "summary": summary(checks),
+        }
+    )
+    show(invocation, checks)
+    return exit_code(checks)
+
+
+def show(invocation: Invocation, checks: Sequence[Check]) -> None:
+    """Print ``checks``, which are in groups, and their summary."""
+    output = invocation.output
+    standing = max(map(len, Standing))
+    for group, members in groupby(checks, lambda check: check.group):
+        listed = list(members)
+        width = max(len(check.name) for check in listed)
+        indent = " " * (standing + width + 6)
+        output.heading(group)
+        for check in listed:
+            text = for_stack(check.text, invocation.stack)
+            lines = [part for line in text.splitlines() for part in _wrapped(line, len(indent))]
+            start = f"  {check.standing:<{standing}}  {check.name:<{width}}  "
+            output.result(start + f"\n{indent}".join(lines))
+            if check.remedy:
+                remedy = for_stack(check.remedy, invocation.stack)
+                output.result(f"{indent}-> " + remedy.replace("\n", f"\n{indent}   "))
+        output.result()
+    output.result(summary(checks))
+
+
+def _wrapped(line: str, indent: int) -> list[str]:
+    """``line`` as lines that fit beside ``indent`` columns; a URL or a path stays whole."""
+    return wrap(
+        line, max(_WIDTH - indent, _NARROWEST), break_long_words=False, break_on_hyphens=False
+    )
+
+
+def _open(invocation: Invocation) -> tuple[OpenStack | None, Check]:
+    """The stack, and whether there is one. One that was not asked for by name need not exist."""
+    try:
+        stack = invocation.open_stack()
+    except NotFoundError as error:
+        if invocation.chosen_stack:
+            return None, _STACK.failed(NotFoundError, error.message, error.hint)
+        found = f"{error.message} The rest is what can be said without one."
+        return None, _STACK.skipped(found)
+    except TpuflexError as error:
+        return None, _STACK.failed(type(error), error.message, error.hint or "Edit the file.")
+    where = "the embedded cloud" if stack.embedded else f"Google Cloud {stack.settings.project}"
+    return stack, _STACK.ok(f"{stack.name}, on {where}")

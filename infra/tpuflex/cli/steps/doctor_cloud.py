@@ -1,0 +1,221 @@
+"""What `tpuflex doctor` reads of the stack's cloud; `up` asks for the decisive part of it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator
+from functools import partial
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.cloud import connect_running, google_cloud
+from tpuflex.cli.prepare import check_source
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    EmulatorError,
+    NotFoundError,
+    TpuflexError,
+)
+from tpuflex.gcp.credentials import describe
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.held_permissions import Held, held
+from tpuflex.gcp.offers import zone_offer
+from tpuflex.gcp.org_policies import effective_policy
+from tpuflex.gcp.permissions import When
+from tpuflex.gcp.session import require_credentials
+from tpuflex.gcp.tpu_quota import tpu_quota
+from tpuflex.gcp.weights import weights_bucket
+from tpuflex.naming import account_email
+from tpuflex.operate.doctor import account, capacity, machine, policies, rights, weights
+from tpuflex.operate.doctor.check import Check, Group, Subject
+from tpuflex.operate.doctor.reading import Unread, attempt
+from tpuflex.operate.doctor.side_by_side import Examination
+from tpuflex.settings.image import registry_project
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.stack import OpenStack
+    from tpuflex.gcp.transport import Api
+    from tpuflex.gcp.weights_report import WeightsCheck
+
+_ACT_AS = "iam.serviceAccounts.actAs"
+
+
+def stack_examinations(invocation: Invocation, stack: OpenStack) -> list[Examination]:
+    """What to examine of the cloud of ``stack``; an embedded cloud that is stopped stays so."""
+    try:
+        cloud = (
+            connect_running(invocation, stack)
+            if stack.embedded
+            else google_cloud(invocation, stack)
+        )
+    except EmulatorError as error:
+        return [_only(Subject(Group.ACCOUNT, "cloud").skipped(error.message))]
+    except TpuflexError as error:
+        return [_only(machine.engine_check(error))]
+    return cloud_examinations(cloud)
+
+
+def cloud_examinations(cloud: Cloud) -> list[Examination]:
+    """What to examine of ``cloud``."""
+    reads = _Reads(cloud)
+    return [
+        Examination(
+            Group.ACCOUNT,
+            "credential",
+            lambda: [credential_check(cloud.environ, cloud.stack.settings.project)],
+        ),
+        Examination(Group.ACCOUNT, "project", reads.project),
+        Examination(Group.PERMISSIONS, "permissions", reads.permissions, decisive=True),
+        Examination(Group.POLICIES, "policies", reads.policies, decisive=True),
+        Examination(Group.CAPACITY, "offers", reads.offers, decisive=True),
+        Examination(Group.CAPACITY, "quota", reads.quota, decisive=True),
+        Examination(Group.SERVED, "weights", reads.weights),
+    ]
+
+
+def credential_check(environ: Mapping[str, str], project: str = "") -> Check:
+    """Which credential ``environ`` gives, if any; Google is not asked what it is worth."""
+    try:
+        endpoints = Endpoints.from_environ(environ)
+        require_credentials(endpoints, environ)
+        if endpoints.embedded:
+            return account.CREDENTIAL.ok("the embedded cloud's own token")
+        return account.credential_check(describe(environ), project)
+    except TpuflexError as error:
+        return account.credential_check(error, project)
+
+
+class _Reads:
+    """Reads for one stack; each method is an examination."""
+
+    def __init__(self, cloud: Cloud) -> None:
+        self._cloud = cloud
+        self._settings = cloud.stack.settings
+        self._project = cloud.stack.settings.project
+        self._endpoints = Endpoints.from_environ(cloud.environ)
+
+    def project(self) -> list[Check]:
+        """Whether the project is there."""
+
+        def read() -> account.ProjectState:
+            answer = self._manager.call("GET", f"/v1/projects/{self._project}", budget=0)
+            return account.ProjectState(
+                str(answer.get("projectNumber") or ""), str(answer.get("lifecycleState") or "")
+            )
+
+        return [account.project_check(self._project, attempt(read))]
+
+    def permissions(self) -> tuple[Check, ...]:
+        """What the caller may do."""
+        stacks = tuple(self._stacks())
+        found = attempt(lambda: self._held(rights.all_needed(stacks)))
+        return rights.permission_checks(self._project, stacks, found)
+
+    def policies(self) -> list[Check]:
+        """Which organisation policies are in force."""
+        found = {
+            constraint.name: attempt(
+                partial(effective_policy, self._manager, self._project, constraint.name)
+            )
+            for constraint in policies.ALL
+            if constraint.matters(self._settings)
+        }
+        return list(policies.policy_checks(self._settings, found))
+
+    def offers(self) -> tuple[Check, ...]:
+        """What the zones offer."""
+        wanted = self._wanted
+        api = self._cloud.transport(self._endpoints.tpu)
+        found = {
+            zone: attempt(
+                partial(zone_offer, api, wanted.project, zone, wanted.accelerator, wanted.runtime)
+            )
+            for zone in wanted.zones
+        }
+        return capacity.offer_checks(wanted, found)
+
+    def quota(self) -> tuple[Check, ...]:
+        """What the project's quota is."""
+        api = self._cloud.transport(self._endpoints.serviceusage)
+        found = attempt(lambda: tpu_quota(api, self._project))
+        return capacity.quota_checks(self._wanted, found)
+
+    def weights(self) -> list[Check]:
+        """Whether the weights are there."""
+        cloud, model = self._cloud, self._settings.model
+        prefix = weights_prefix(model)
+        place = weights.WeightsPlace(
+            f"gs://{cloud.bucket}/{prefix}",
+            model.weights.source or "",
+            _error(lambda: check_source(cloud.stack)),
+            f"tpuflex weights push DIRECTORY --stack {cloud.stack.name}",
+        )
+
+        def read() -> WeightsCheck | None:
+            if not cloud.own_bucket():
+                return None
+            bucket = weights_bucket(cloud.bucket, project=self._project, environ=cloud.environ)
+            try:
+                return bucket.verify(prefix, model.weights.extra_files)
+            except NotFoundError:
+                return None
+
+        try:
+            return [weights.weights_check(place, read())]
+        except AlreadyExistsError as error:
+            if isinstance(error.__cause__, AccessError):  # there, but whose it is may not be seen
+                return [weights.WEIGHTS.unknown(Unread(error.__cause__.message))]
+            return [weights.WEIGHTS.failed(AlreadyExistsError, error.message, error.hint)]
+
+    @property
+    def _manager(self) -> Api:
+        return self._cloud.transport(self._endpoints.resourcemanager)
+
+    @property
+    def _wanted(self) -> capacity.Wanted:
+        asked = self._settings.slice
+        row = self._settings.catalog.accelerators[asked.accelerator_type]
+        return capacity.Wanted(
+            self._project,
+            row.name,
+            row.generation,
+            row.chips,
+            asked.runtime_version or row.runtime_version or "",
+            asked.zones,
+        )
+
+    def _stacks(self) -> Iterator[When]:
+        yield When.PRIVATE if self._settings.network.egress == "google" else When.NAT
+        if registry_project(self._settings.serving.image) == self._project:
+            yield When.OWN_IMAGES
+
+    def _held(self, permissions: Collection[str]) -> Held:
+        """What the caller may do in the project, and as the hosts' account, which can be granted
+        on that account alone."""
+        found = held(self._manager, f"/v1/projects/{self._project}", permissions)
+        if _ACT_AS not in permissions or _ACT_AS in found.permissions:
+            return found
+        account_id = self._cloud.stack.names.service_account_id()
+        email = account_email(account_id, self._project)
+        api = self._cloud.transport(self._endpoints.iam)
+        path = f"/v1/projects/{self._project}/serviceAccounts/{email}"
+        there = attempt(lambda: held(api, path, [_ACT_AS]))
+        if isinstance(there, Unread):  # not made yet, mostly
+            return found
+        return Held(found.permissions | there.permissions, found.untold)
+
+
+def _only(check: Check) -> Examination:
+    return Examination(check.group, check.name, lambda: [check])
+
+
+def _error(look: Callable[[], None]) -> TpuflexError | None:
+    try:
+        look()
+    except TpuflexError as error:
+        return error
+    return None

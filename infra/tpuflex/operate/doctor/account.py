@@ -1,0 +1,95 @@
+"""With which credential Google is asked, and what the project is: there, and paid for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuflex.errors import AccessError, TpuflexError
+from tpuflex.gcloud_commands import (
+    describe_project,
+    link_billing,
+    set_quota_project,
+    undelete_project,
+)
+from tpuflex.gcp.billing import Billing
+from tpuflex.gcp.credentials import Credential, Kind
+from tpuflex.operate.doctor.check import Check, Group, Subject
+from tpuflex.operate.doctor.reading import Unread
+
+CREDENTIAL = Subject(Group.ACCOUNT, "credential")
+PROJECT = Subject(Group.ACCOUNT, "project")
+BILLING = Subject(Group.ACCOUNT, "billing")
+
+_KINDS = {
+    Kind.ACCESS_TOKEN: "an access token, which nobody renews",
+    Kind.USER: "the login",
+    Kind.SERVICE_ACCOUNT: "a key",
+    Kind.IMPERSONATED: "impersonation",
+    Kind.EXTERNAL_ACCOUNT: "a federated identity",
+    Kind.METADATA: "the machine's service account",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ProjectState:
+    """A project as Resource Manager tells it.
+
+    Attributes:
+        number: its number.
+        lifecycle: ``ACTIVE``, or another word for one that is being deleted.
+    """
+
+    number: str
+    lifecycle: str
+
+
+def credential_check(credential: Credential | TpuflexError, project: str) -> Check:
+    """With which credential Google is asked.
+
+    Args:
+        credential: the credential; or why there is none that can be used.
+        project: a project to take quota from; empty if none is known.
+    """
+    if isinstance(credential, TpuflexError):
+        return CREDENTIAL.failed(type(credential), credential.message, credential.hint)
+    account = f" of {credential.account}" if credential.account else ""
+    text = f"{_KINDS[credential.kind]}{account}, from {credential.source}"
+    if credential.lacks_quota_project:
+        return CREDENTIAL.warning(
+            f"{text}; without a quota project, which some APIs demand",
+            str(set_quota_project(project or "PROJECT")),
+        )
+    if credential.quota_project:
+        return CREDENTIAL.ok(f"{text}; quota project {credential.quota_project}")
+    return CREDENTIAL.ok(text)
+
+
+def project_check(project: str, state: ProjectState | Unread) -> Check:
+    """Whether the project can be used. Google tells who may not see it the same as if there were
+    none, so that is no failure by itself."""
+    if isinstance(state, Unread):
+        return PROJECT.unknown(Unread(f"{project}: {state.why}", str(describe_project(project))))
+    if state.lifecycle != "ACTIVE":
+        return PROJECT.failed(
+            AccessError, f"{project} is {state.lifecycle}", str(undelete_project(project))
+        )
+    return PROJECT.ok(f"{project}, number {state.number}")
+
+
+def billing_check(project: str, billing: Billing | Unread) -> Check:
+    """Whether the project can be charged; nothing that costs can be made in one that cannot."""
+    if isinstance(billing, Unread):
+        return BILLING.unknown(billing)
+    if billing.enabled:
+        return BILLING.ok("enabled")
+    if billing.account:
+        return BILLING.failed(
+            AccessError,
+            f"the billing account {billing.account} of {project} is closed or suspended",
+            f"https://console.cloud.google.com/billing/{billing.account}",
+        )
+    return BILLING.failed(
+        AccessError,
+        f"{project} has no billing account",
+        str(link_billing(project, "ACCOUNT_ID")),
+    )

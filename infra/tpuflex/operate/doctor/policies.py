@@ -1,0 +1,139 @@
+"""Organisation policies that keep an endpoint from being made, or from being seen."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from tpuflex.errors import AccessError
+from tpuflex.gcloud_commands import do_not_enforce, show_policy
+from tpuflex.gcp.org_policies import OrgPolicy
+from tpuflex.operate.doctor.check import Check, Group, Subject
+from tpuflex.operate.doctor.reading import Unread
+from tpuflex.settings.model import StackSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """A constraint that matters to some stacks.
+
+    Attributes:
+        name: the constraint, without ``constraints/``.
+        what: what it forbids, in words.
+        matters: whether it matters to a stack.
+        instead: what to change in the stack file, so that it does not.
+        source: what says so.
+    """
+
+    name: str
+    what: str
+    matters: Callable[[StackSettings], bool] = lambda _settings: True
+    instead: str = ""
+    source: str = (
+        "https://cloud.google.com/resource-manager/docs/organization-policy/org-policy-constraints"
+    )
+
+
+def _without_secure_boot(settings: StackSettings) -> bool:
+    return not getattr(settings.slice, "secure_boot", True)
+
+
+def _with_nat(settings: StackSettings) -> bool:
+    return settings.network.egress == "internet"
+
+
+#: Constraints that are on or off.
+SWITCHES = (
+    Constraint(
+        "compute.disableGuestAttributesAccess",
+        "the hosts' reports cannot be read: `up` would wait in vain, with chips running",
+        source="the help of gcloud 528 on get-guest-attributes of a TPU VM",
+    ),
+    Constraint(
+        "compute.requireShieldedVm",
+        "Cloud TPU refuses hosts without Secure Boot",
+        _without_secure_boot,
+        "secure_boot: true in tpuflex:slice",
+        "https://github.com/google/fully-homomorphic-encryption/issues/103",
+    ),
+    Constraint(
+        "iam.disableServiceAccountCreation",
+        "the hosts' service account cannot be made",
+    ),
+)
+#: Constraints that list what is allowed.
+NAT = Constraint(
+    "compute.restrictCloudNATUsage",
+    "Cloud NAT is not allowed",
+    _with_nat,
+    "egress: google in tpuflex:network",
+)
+LOCATIONS = Constraint("gcp.resourceLocations", "resources may be in other places only")
+ALL = (*SWITCHES, NAT, LOCATIONS)
+
+EXTERNAL = Subject(Group.POLICIES, "compute.vmExternalIpAccess")
+
+
+def policy_checks(
+    settings: StackSettings, policies: Mapping[str, OrgPolicy | Unread]
+) -> Iterator[Check]:
+    """How the organisation policies stand.
+
+    Args:
+        settings: the stack, which decides on those that matter.
+        policies: what is in force, by constraint; those that do not matter may be missing.
+    """
+    yield EXTERNAL.skipped("the hosts have no external address")
+    for constraint in ALL:
+        subject = Subject(Group.POLICIES, constraint.name)
+        if not constraint.matters(settings):
+            yield subject.skipped("does not concern this stack")
+            continue
+        policy = policies[constraint.name]
+        if isinstance(policy, Unread):
+            remedy = str(show_policy(constraint.name, settings.project))
+            yield subject.unknown(Unread(policy.why, remedy))
+        elif constraint is LOCATIONS:
+            yield _location_check(subject, settings, policy)
+        elif policy.enforced or policy.all_denied:
+            yield subject.failed(
+                AccessError, f"in force: {constraint.what}", _remedy(constraint, settings)
+            )
+        elif constraint is NAT and (policy.allowed or policy.denied):
+            values = ", ".join((*policy.allowed, *(f"not {value}" for value in policy.denied)))
+            yield subject.warning(f"allows some only: {values}", _remedy(constraint, settings))
+        else:
+            yield subject.ok("not in force")
+
+
+def _remedy(constraint: Constraint, settings: StackSettings) -> str:
+    if constraint in SWITCHES:
+        lift = (
+            f"{do_not_enforce(constraint.name, settings.project)}\n"
+            "(needs roles/orgpolicy.policyAdmin on the organisation)"
+        )
+    else:
+        lift = f"{show_policy(constraint.name, settings.project)}\n(shows what is allowed)"
+    return f"{lift}\nor write {constraint.instead}" if constraint.instead else lift
+
+
+def _location_check(subject: Subject, settings: StackSettings, policy: OrgPolicy) -> Check:
+    """Whether the region is allowed, as far as the names of value groups tell
+    (https://cloud.google.com/resource-manager/docs/organization-policy/defining-locations)."""
+    region = settings.slice.region
+    if not policy.allowed and not policy.denied and not policy.all_denied:
+        return subject.ok("not in force")
+    groups = {region, f"in:{region}-locations", f"in:{region.split('-')[0]}-locations"}
+    denied = groups & set(policy.denied)
+    if (
+        not denied
+        and not policy.all_denied
+        and (not policy.allowed or groups & set(policy.allowed))
+    ):
+        return subject.ok(f"{region} is allowed")
+    listed = ", ".join((*policy.allowed, *(f"not {value}" for value in policy.denied)))
+    return subject.warning(
+        f"{region} is not among the allowed places, as far as their names tell: {listed}",
+        f"{show_policy(subject.name, settings.project)}\n"
+        "and write zones of an allowed region to tpuflex:slice.zones",
+    )

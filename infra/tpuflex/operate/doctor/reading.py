@@ -1,0 +1,51 @@
+"""A reading that may have failed: a right that is missing is no finding about the project."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from tpuflex.errors import TpuflexError
+
+T = TypeVar("T")
+#: What to do where nothing better is known.
+_AGAIN = "Run it again; if it stays so, ask whoever administers the project."
+#: Letters of a reason that are shown; it may quote a server's whole page.
+_SHOWN = 300
+#: What an error of an API begins with.
+_CALL = re.compile(r"^[A-Z]+ https?://\S+: ")
+
+
+@dataclass(frozen=True, slots=True)
+class Unread:
+    """What could not be read.
+
+    Attributes:
+        why: why not, in a line.
+        remedy: what to do about that.
+    """
+
+    why: str
+    remedy: str = _AGAIN
+
+
+def attempt(read: Callable[[], T], remedy: str = "") -> T | Unread:
+    """What ``read`` returns, or why it could not be read.
+
+    Args:
+        read: does the reading.
+        remedy: what to do where it fails; the error's own hint by default.
+    """
+    try:
+        return read()
+    except TpuflexError as error:
+        return Unread(_line(error.message), remedy or error.hint or _AGAIN)
+    except OSError as error:
+        return Unread(_line(str(error)), remedy or _AGAIN)
+
+
+def _line(text: str) -> str:
+    line = _CALL.sub("", " ".join(text.split()))
+    return line if len(line) <= _SHOWN else f"{line[:_SHOWN]}…"

@@ -1,0 +1,64 @@
+"""Whether the caller has the permissions that each command needs."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+from tpuflex.errors import AccessError
+from tpuflex.gcloud_commands import grant
+from tpuflex.gcp.held_permissions import Held
+from tpuflex.gcp.permissions import Command, When, needed
+from tpuflex.operate.doctor.check import Check, Group, Subject
+from tpuflex.operate.doctor.reading import Unread
+
+#: Whose place the member has in an advised command.
+_MEMBER = "MEMBER"
+#: Permissions that are named; the rest is counted.
+_NAMED = 6
+
+
+def all_needed(stacks: Collection[When]) -> frozenset[str]:
+    """Every permission that some command needs."""
+    return frozenset(name for command in Command for name in needed(command, stacks))
+
+
+def permission_checks(
+    project: str, stacks: Collection[When], held: Held | Unread
+) -> tuple[Check, ...]:
+    """Whether the caller may do what each command does.
+
+    What is granted on a bucket, a secret or an account alone, or on a condition, the project does
+    not tell: README says who gets which role.
+
+    Args:
+        project: Google Cloud project id.
+        stacks: what holds of the stack.
+        held: what the project says.
+    """
+    return tuple(_check(project, command, needed(command, stacks), held) for command in Command)
+
+
+def _check(project: str, command: Command, roles: dict[str, str], held: Held | Unread) -> Check:
+    subject = Subject(Group.PERMISSIONS, f"tpuflex {command}")
+    if isinstance(held, Unread):
+        return subject.unknown(held)
+    missing = [name for name in roles if name not in held.permissions | held.untold]
+    if missing:
+        text = f"missing: {_named(missing)}"
+        wanted = tuple(dict.fromkeys(roles[name] for name in missing))
+        commands = "\n".join(str(grant(project, role, _MEMBER)) for role in wanted)
+        remedy = f"{commands}\nwhere {_MEMBER} is you, such as user:you@example.com"
+        if command in (Command.UP, Command.PREVIEW):
+            return subject.failed(AccessError, text, remedy)
+        return subject.warning(text, remedy)
+    untold = [name for name in roles if name in held.untold]
+    if untold:
+        return subject.unknown(
+            Unread(f"the API does not tell of {_named(untold)}", "Try it: the call itself tells.")
+        )
+    return subject.ok(f"all {len(roles)}")
+
+
+def _named(names: list[str]) -> str:
+    more = len(names) - _NAMED
+    return ", ".join(names[:_NAMED]) + (f" and {more} more" if more > 0 else "")

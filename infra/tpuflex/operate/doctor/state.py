@@ -1,0 +1,65 @@
+"""Pulumi's state: whether its backend answers, and whether somebody holds the stack's lock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from tpuflex.errors import EngineError, TpuflexError
+from tpuflex.operate.doctor.check import Check, Group, Subject
+from tpuflex.operate.doctor.reading import Unread
+
+BACKEND = Subject(Group.STATE, "backend")
+LOCK = Subject(Group.STATE, "lock")
+
+
+class Holder(StrEnum):
+    """What is known of the process that holds a lock."""
+
+    AT_WORK = "at work"
+    GONE = "gone"  #: killed, and its lock has outlived it
+    ELSEWHERE = "elsewhere"  #: on another machine
+
+
+@dataclass(frozen=True, slots=True)
+class HeldLock:
+    """A lock on the stack.
+
+    Attributes:
+        described: its holder, for people.
+        holder: what is known of it.
+    """
+
+    described: str
+    holder: Holder
+
+
+def backend_check(url: str | TpuflexError | Unread) -> Check:
+    """How the backend stands.
+
+    Args:
+        url: its URL, once it has answered; or why it does not.
+    """
+    if isinstance(url, Unread):
+        return BACKEND.unknown(url)
+    if isinstance(url, TpuflexError):
+        return BACKEND.failed(type(url), url.message, url.hint)
+    return BACKEND.ok(url)
+
+
+def lock_check(locks: Sequence[HeldLock] | Unread) -> Check:
+    """Whether somebody holds the stack's lock."""
+    if isinstance(locks, Unread):
+        return LOCK.unknown(locks)
+    if not locks:
+        return LOCK.ok("free")
+    lock = locks[0]
+    match lock.holder:
+        case Holder.GONE:
+            return LOCK.warning(f"left behind by {lock.described}", "tpuflex recover")
+        case Holder.ELSEWHERE:
+            remedy = "Wait for it to end; if that process is gone: tpuflex recover (there)"
+        case Holder.AT_WORK:
+            remedy = "Wait for it to end, or press Ctrl-C there."
+    return LOCK.failed(EngineError, f"held by {lock.described}", remedy)

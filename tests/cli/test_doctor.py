@@ -1,0 +1,134 @@
+"""`tpuflex doctor` as it is typed: without a project, with a stack, with a wrong one, as JSON."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typing import TypeIn
+from tpuflex.engine.find import Candidate, Engine, Search
+
+#: No server is asked for a credential then.
+TOKEN = {"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.of-a-test"}
+
+
+@pytest.fixture(autouse=True)
+def same_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    """An engine and a plugin that are found, whatever this machine has."""
+    engine = Engine(Path("/opt/pulumi"), "3.256.0", "path")
+    found = Search(engine, (Candidate("path", "/opt/pulumi", "3.256.0", True, "first"),))
+    module = "tpuflex.cli.steps.doctor_machine"
+    monkeypatch.setattr(f"{module}.search", lambda _home, _environ: found)
+    monkeypatch.setattr(f"{module}.shutil.which", lambda name, **_: f"/bin/{name}")
+    monkeypatch.setattr(
+        "tpuflex.operate.doctor.machine.gcloud_components",
+        lambda _environ: frozenset({"core", "alpha"}),
+    )
+
+
+def test_without_a_project(type_in: TypeIn, project: Path) -> None:
+    """Without a stack file it says what can be said, fails nothing, and leaves no file behind."""
+    for file in ("Pulumi.yaml", "stacks/Pulumi.dev.yaml"):
+        (project / file).unlink()
+    (project / "stacks").rmdir()
+
+    typed = type_in("doctor", **TOKEN)
+
+    assert typed.out == (
+        f"""\
+Stack file
+  skipped  stack  There is no Pulumi.yaml in {project} or in any directory above it.
+                  The rest is what can be said without one.
+
+This machine
+  ok       engine          Pulumi 3.256.0, /opt/pulumi
+  ok       plugin tpuflex  /bin/pulumi-resource-tpuflex
+  ok       plugin gcp      /bin/pulumi-resource-gcp
+  ok       gcloud          with the component alpha
+
+Credentials and project
+  ok       credential  an access token, which nobody renews, from GOOGLE_OAUTH_ACCESS_TOKEN
+
+None of 5 checks failed.
+"""
+    ).replace(*_rewrapped(project))
+    assert typed.code == 0
+    assert [*project.iterdir()] == []
+
+
+def _rewrapped(project: Path) -> tuple[str, str]:
+    """The message about the project as it is wrapped, which the length of its path decides."""
+    from tpuflex.cli.steps.doctor import _wrapped
+
+    message = f"There is no Pulumi.yaml in {project} or in any directory above it."
+    rest = "The rest is what can be said without one."
+    indent = f"\n{' ' * 18}"
+    return f"{message}{indent}{rest}", indent.join(_wrapped(f"{message} {rest}", 18))
+
+
+def test_a_stack_on_an_embedded_cloud_that_is_stopped(type_in: TypeIn, project: Path) -> None:
+    """Nothing is started: what the cloud would say is skipped, and the rest is said."""
+    typed = type_in("doctor", "--json")
+
+    assert typed.code == 0
+    found = {(check["name"], check["standing"]): check for check in typed.document["checks"]}
+    assert [*found] == [
+        ("stack", "ok"),
+        ("engine", "ok"),
+        ("plugin tpuflex", "ok"),
+        ("embedded cloud", "warning"),
+        ("backend", "ok"),
+        ("lock", "ok"),
+        ("cloud", "skipped"),
+    ]
+    assert typed.document["stack"] == "dev"
+    assert typed.document["failed"] == 0
+    assert typed.document["summary"] == "None of 6 checks failed (1 warning)."
+    assert not (project / ".tpuflex" / "emulator").exists()
+
+
+@pytest.mark.parametrize(
+    ("stack", "code", "text"),
+    [("nowhere", 4, "There is no stack 'nowhere'"), ("broken", 5, "tpuflex:cloud")],
+)
+def test_a_stack_that_cannot_be_read(
+    type_in: TypeIn, project: Path, stack: str, code: int, text: str
+) -> None:
+    """A stack that was asked for and is not there, or is wrong, fails with that error's code; the
+    machine is looked at all the same."""
+    (project / "stacks" / "Pulumi.broken.yaml").write_text("config:\n  tpuflex:cloud: moon\n")
+
+    typed = type_in("doctor", "--stack", stack, **TOKEN)
+
+    assert typed.code == code
+    assert text in typed.out
+    assert "Pulumi 3.256.0" in typed.out
+    assert typed.out.endswith("1 of 6 checks failed; mend first: stack.\n")
+
+
+def test_a_held_lock(type_in: TypeIn, project: Path) -> None:
+    """A lock that a process of another machine holds is a failure of the engine's kind."""
+    held = project / ".tpuflex/backend/.pulumi/locks/organization/tpuflex/dev"
+    held.mkdir(parents=True)
+    (held / "1.json").write_text(
+        '{"pid": 7, "username": "you", "hostname": "elsewhere",'
+        ' "timestamp": "2026-11-21T12:00:00Z"}'
+    )
+
+    typed = type_in("doctor")
+
+    assert typed.code == 8
+    assert "failed   lock     held by process 7 of you on elsewhere" in typed.out
+
+
+def test_a_damaged_state(type_in: TypeIn, project: Path) -> None:
+    """A state file that was cut short is a failure, with the way to repair it."""
+    stacks = project / ".tpuflex/backend/.pulumi/stacks/tpuflex"
+    stacks.mkdir(parents=True)
+    (stacks / "dev.json").write_text('{"version"')
+
+    typed = type_in("doctor")
+
+    assert typed.code == 8
+    assert "tpuflex recover --take-over" in typed.out

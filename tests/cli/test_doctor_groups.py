@@ -1,0 +1,271 @@
+"""`tpuflex doctor`, group by group: from what was read to the whole text in goldens/doctor."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pytest
+from pydantic import JsonValue
+
+from tests.cli.typing import NOON
+from tests.goldens.golden_texts import assert_golden
+from tpuflex.boot.manifest import WeightsFile, manifest
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import open_stack
+from tpuflex.cli.steps.doctor import show
+from tpuflex.errors import AccessError, EngineError, SettingsError
+from tpuflex.gcp.billing import Billing
+from tpuflex.gcp.credentials import Credential, Kind
+from tpuflex.gcp.held_permissions import Held
+from tpuflex.gcp.offers import Offer
+from tpuflex.gcp.org_policies import OrgPolicy
+from tpuflex.gcp.permissions import When
+from tpuflex.gcp.tpu_quota import TpuQuota
+from tpuflex.gcp.transport import JsonObject
+from tpuflex.gcp.weights_report import WeightsCheck, WeightsProblem
+from tpuflex.operate.doctor import account, capacity, machine, policies, rights, state, weights
+from tpuflex.operate.doctor.check import Check
+from tpuflex.operate.doctor.reading import Unread
+from tpuflex.project import open_project
+from tpuflex.settings.model import StackSettings
+
+DENIED = Unread("403 PERMISSION_DENIED: not you", "Ask for the role.")
+
+
+@pytest.fixture
+def shown(capsys: pytest.CaptureFixture[str]) -> Callable[[Sequence[Check]], str]:
+    """The whole text for some checks, without the empty line and the summary at its end."""
+
+    def text(checks: Sequence[Check]) -> str:
+        show(Invocation(environ={}, now=lambda: NOON), checks)
+        return capsys.readouterr().out.rpartition("\n\n")[0] + "\n"
+
+    return text
+
+
+@pytest.fixture
+def settings(project: Path) -> StackSettings:
+    return open_stack(open_project(project, {}), "dev").settings
+
+
+Shown = Callable[[Sequence[Check]], str]
+
+
+def test_this_machine(shown: Shown) -> None:
+    """Engine, plugins, gcloud and the embedded cloud, as they may be found."""
+    checks = [
+        machine.engine_check("Pulumi 3.256.0, /opt/pulumi"),
+        machine.engine_check(""),
+        machine.engine_check(AccessError("others may write there", hint="chmod go-w DIR")),
+        machine.plugin_check(machine.Plugin("tpuflex", "/bin/p", fetched=False, remedy="")),
+        machine.plugin_check(machine.Plugin("tpuflex", "", fetched=False, remedy="pip install")),
+        machine.plugin_check(machine.Plugin("gcp", "", fetched=True, remedy="pulumi plugin x")),
+        machine.gcloud_check(frozenset()),
+        machine.gcloud_check(frozenset({"core"})),
+        machine.gcloud_check(frozenset({"core", "alpha"})),
+        machine.gcloud_check(Unread("does not work", "Try: gcloud version")),
+        machine.embedded_check(["aiohttp"], "", ""),
+        machine.embedded_check([], "", "its vLLM is not installed yet"),
+        machine.embedded_check([], "http://127.0.0.1:8470", ""),
+        machine.embedded_check([], "", ""),
+    ]
+    assert_golden("doctor/machine.txt", shown(checks))
+
+
+def test_the_state(shown: Shown) -> None:
+    """A backend that answers or not, and a lock of each kind of holder."""
+    held = {holder: [state.HeldLock("process 7 of me on here", holder)] for holder in state.Holder}
+    checks = [
+        state.backend_check("file:///p/.tpuflex/backend"),
+        state.backend_check(EngineError("/states does not exist", hint="mkdir -p /states")),
+        state.backend_check(Unread("there is no engine yet", "tpuflex engine --install")),
+        state.lock_check([]),
+        *(state.lock_check(held[holder]) for holder in state.Holder),
+        state.lock_check(Unread("the lock cannot be read", "rm it")),
+    ]
+    assert_golden("doctor/state.txt", shown(checks))
+
+
+def test_credential_and_project(shown: Shown) -> None:
+    """Each kind of credential, with its quota project; a project's state, and its billing."""
+    adc = "~/.config/gcloud/application_default_credentials.json"
+    checks = [
+        account.credential_check(Credential(Kind.USER, adc, quota_project="p"), "p"),
+        account.credential_check(Credential(Kind.USER, adc), "p"),
+        account.credential_check(Credential(Kind.IMPERSONATED, adc, "a@p.iam"), "p"),
+        account.credential_check(AccessError("no credentials", hint="Run: log in"), ""),
+        account.project_check("p", account.ProjectState("12", "ACTIVE")),
+        account.project_check("p", account.ProjectState("12", "DELETE_REQUESTED")),
+        account.project_check("p", DENIED),
+        account.billing_check("p", Billing(enabled=True, account="0-0-0")),
+        account.billing_check("p", Billing(enabled=False, account="")),
+        account.billing_check("p", Billing(enabled=False, account="0-0-0")),
+        account.billing_check("p", DENIED),
+    ]
+    assert_golden("doctor/project.txt", shown(checks))
+
+
+def test_permissions(shown: Shown) -> None:
+    """Each command on a line; what is missing is named with a role that has it. Only `up` and the
+    preview that it begins with fail for it."""
+    stacks = (When.PRIVATE,)
+    every = rights.all_needed(stacks)
+    checks = rights.permission_checks(
+        "p",
+        stacks,
+        Held(every - {"tpu.nodes.create", "tpu.nodes.delete"}, frozenset({"dns.changes.get"})),
+    )
+    assert_golden("doctor/permissions.txt", shown(checks))
+    untold = rights.permission_checks("p", stacks, Held(every, frozenset({"dns.changes.get"})))
+    assert untold[2].text == "the API does not tell of dns.changes.get"
+    assert {check.standing for check in rights.permission_checks("p", stacks, DENIED)} == {
+        "unknown"
+    }
+
+
+def test_many_missing_permissions_are_counted() -> None:
+    """Somebody without any right reads six names and a number, and every role."""
+    _, _, up, *_ = rights.permission_checks("p", (When.NAT,), Held(frozenset()))
+
+    assert up.text.startswith("missing: tpu.nodes.get, tpu.nodes.list, tpu.nodes.create, tpu.op")
+    assert up.text.endswith(" more")
+    assert "--role=roles/storage.admin" in up.remedy
+    assert "--role=roles/dns.admin" not in up.remedy
+
+
+def test_policies(shown: Shown, settings: StackSettings) -> None:
+    """A policy that forbids the endpoint fails, with the command and the setting that mend it;
+    those that do not concern the stack are skipped."""
+    nat = settings.model_copy(
+        update={"network": settings.network.model_copy(update={"egress": "internet"})}
+    )
+    read: dict[str, OrgPolicy | Unread] = {
+        "compute.disableGuestAttributesAccess": OrgPolicy(enforced=True),
+        "compute.requireShieldedVm": OrgPolicy(enforced=True),
+        "iam.disableServiceAccountCreation": DENIED,
+        "compute.restrictCloudNATUsage": OrgPolicy(all_denied=True),
+        "gcp.resourceLocations": OrgPolicy(allowed=("in:eu-locations",)),
+    }
+    checks = list(policies.policy_checks(nat, read))
+    assert_golden("doctor/policies.txt", shown(checks[:2] + checks[3:]))
+
+
+@pytest.mark.parametrize(
+    ("policy", "standing"),
+    [
+        (OrgPolicy(), "ok"),
+        (OrgPolicy(allowed=("us-east5",)), "ok"),
+        (OrgPolicy(allowed=("in:us-east5-locations",)), "ok"),
+        (OrgPolicy(allowed=("in:us-locations",)), "ok"),
+        (OrgPolicy(denied=("in:eu-locations",)), "ok"),
+        (OrgPolicy(denied=("in:us-locations",)), "warning"),
+        (OrgPolicy(allowed=("in:us-west1-locations",)), "warning"),
+        (OrgPolicy(all_denied=True), "warning"),
+    ],
+)
+def test_allowed_locations(settings: StackSettings, policy: OrgPolicy, standing: str) -> None:
+    """A region is allowed by its name or by the value groups that bear its name."""
+    fine = {each.name: OrgPolicy() for each in policies.ALL}
+    *_, location = policies.policy_checks(settings, {**fine, "gcp.resourceLocations": policy})
+
+    assert location.standing == standing
+
+
+WANTED = capacity.Wanted("p", "v6e-4", "v6e", 4, "v2-alpha-tpuv6e", ("us-east5-a", "us-east5-b"))
+
+
+def quota(**limits: int) -> TpuQuota:
+    """A quota with these limits: ``preemptible_a=4`` is in us-east5-a."""
+
+    def metric(pool: str, name: str) -> JsonObject:
+        buckets: list[JsonValue] = [{"effectiveLimit": "0"}]
+        for key, value in limits.items():
+            if key.startswith(pool):
+                zone: JsonObject = {"zone": f"us-east5-{key[-1]}"}
+                buckets.append({"dimensions": zone, "effectiveLimit": str(value)})
+        limit: JsonObject = {"unit": "1/{project}/{zone}", "quotaBuckets": buckets}
+        return {"metric": f"tpu.googleapis.com/{name}", "consumerQuotaLimits": [limit]}
+
+    return TpuQuota((metric("preemptible", "tpu-v6e-preemptible"), metric("demand", "tpu-v6e")))
+
+
+def test_capacity(shown: Shown) -> None:
+    """One zone that has it all is enough; what the other lacks is a warning."""
+    offers: dict[str, Offer | Unread] = {
+        "us-east5-a": Offer(accelerator=True, runtime=True),
+        "us-east5-b": Offer(accelerator=False, runtime=True),
+    }
+    checks = [
+        *capacity.offer_checks(WANTED, offers),
+        *capacity.quota_checks(WANTED, quota(preemptible_a=64)),
+        *capacity.quota_checks(WANTED, quota(demand_a=4)),
+    ]
+    assert_golden("doctor/capacity.txt", shown(checks))
+
+
+def test_no_zone_can_give_it() -> None:
+    """If no zone has it, each fails; the exit code says whether file or quota is to be changed."""
+    nowhere: dict[str, Offer | Unread] = dict.fromkeys(
+        WANTED.zones, Offer(accelerator=True, runtime=False)
+    )
+    checks = [
+        *capacity.offer_checks(WANTED, nowhere),
+        *capacity.quota_checks(WANTED, quota(preemptible_a=3, demand_b=1)),
+    ]
+
+    assert [(check.standing, check.kind.exit_code) for check in checks] == [("failed", 5)] * 2 + [
+        ("failed", 6)
+    ] * 2
+    assert "tpuflex:slice.runtime_version" in checks[0].remedy
+
+
+def test_one_unread_zone_forbids_nothing() -> None:
+    """Where one zone cannot be read, what the other lacks is no failure."""
+    offers: dict[str, Offer | Unread] = {
+        "us-east5-a": DENIED,
+        "us-east5-b": Offer(accelerator=False, runtime=False),
+    }
+    assert [check.standing for check in capacity.offer_checks(WANTED, offers)] == [
+        "unknown",
+        "warning",
+    ]
+
+
+STORED = WeightsCheck(
+    "0" * 64,
+    manifest(
+        [
+            WeightsFile(
+                path="model.safetensors", size=2_500_000_000, crc32c="AAAAAA==", sha256="0" * 64
+            )
+        ],
+        model="m",
+        revision="1",
+    ),
+    (),
+)
+DAMAGED = WeightsCheck(
+    STORED.sha256,
+    STORED.manifest,
+    (WeightsProblem("a", "missing"), WeightsProblem("b", "size")),
+)
+
+
+def test_weights(shown: Shown) -> None:
+    """Weights in the bucket, those with a source, and those that nobody can push."""
+    push = "tpuflex weights push DIRECTORY --stack dev"
+    bare = weights.WeightsPlace("gs://b/models/m/1", "", None, push)
+    sourced = weights.WeightsPlace("gs://b/models/m/1", "./m", None, push)
+    wrong = SettingsError("the stack file", (), hint="Name a directory.")
+    misspelt = weights.WeightsPlace("gs://b/models/m/1", "./m", wrong, push)
+    checks = [
+        weights.weights_check(bare, STORED),
+        weights.weights_check(bare, None),
+        weights.weights_check(bare, DAMAGED),
+        weights.weights_check(sourced, None),
+        weights.weights_check(misspelt, None),
+        weights.weights_check(misspelt, STORED),
+        weights.weights_check(bare, DENIED),
+    ]
+    assert_golden("doctor/weights.txt", shown(checks))
