@@ -130,13 +130,22 @@ class TestStackFile:
     def test_all_findings_as_json(self, project: Path, type_in: TypeIn) -> None:
         """With --json the error is a document too."""
         file = project / "stacks" / "Pulumi.dev.yaml"
-        file.write_text(file.read_text().replace("4h", "8d"))
+        text = file.read_text().replace("max_run_duration: 4h", "max_run_duration: 8d")
+        file.write_text(text)
+        line = text[: text.index(" 8d")].count("\n") + 1
 
         typed = type_in("preview", "--json")
 
         assert typed.code == 5
         assert typed.document["error"]["kind"] == "SettingsError"
         assert typed.document["error"]["exit_code"] == 5
+        assert typed.document["error"]["findings"] == [
+            {
+                "key": "tpuflex:slice.max_run_duration",
+                "problem": f"8d is longer than Flex-start allows (line {line})",
+                "remedy": "Write 7d or less.",
+            }
+        ]
 
     def test_a_zone_spelt_wrong(self, project: Path, type_in: TypeIn) -> None:
         """One problem, with its line and the nearest zones; the list does not count as empty."""

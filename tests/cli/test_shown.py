@@ -139,6 +139,21 @@ class TestPlan:
             StackPlan(stack, EnginePlan((update,)), cost).request == PREVIEWS[PreviewAction.UPDATE]
         )
 
+    def test_why_a_slice_is_replaced(self, stack: OpenStack) -> None:
+        """A plan that takes a slice away names the inputs for which it does."""
+        replaced = Step(
+            "replace",
+            "tpuflex:tpu:QueuedResource",
+            "vllm",
+            "urn:vllm",
+            changed=("zones", "queuedResourceId", "description"),
+            replaced_for=("queuedResourceId", "zones"),
+        )
+
+        plan = StackPlan(stack, EnginePlan((replaced,)), RunCost(1, None, None, None))
+
+        assert plan.request == f"{PREVIEWS[PreviewAction.REPLACE]} (changed: zones)"
+
     def test_components_and_providers_do_not_count(self, stack: OpenStack) -> None:
         """Only resources in the cloud are counted."""
         component = Step("create", "tpuflex:index:Network", "n", "urn:n", custom=False)

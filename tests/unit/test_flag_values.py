@@ -100,6 +100,18 @@ def test_audio_without_a_tower_is_refused(model: str) -> None:
     ]
 
 
+@pytest.mark.parametrize("cloud", ["google", "embedded"])
+def test_audio_that_a_tpu_does_not_load_is_warned_about(cloud: str) -> None:
+    """The model has the tower, and another back-end would load it."""
+    changes = {"serving.flags.limit_mm_per_prompt": {"image": 4, "audio": 1}}
+    model = {"model.name": "google/gemma-4-E4B-it"}
+    made = embedded({**changes, **model}) if cloud == "embedded" else sections({**changes, **model})
+
+    found = [item.key for item in warnings(parse(made, "test"))]
+
+    assert ("tpuflex:serving.flags.limit_mm_per_prompt" in found) == (cloud == "google")
+
+
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -268,7 +268,7 @@ def test_a_report_of_a_failure_is_told() -> None:
     assert remark.what.startswith(
         "the only report of google/gemma-4-E2B-it on v5litepod-1 is of a failure ("
     )
-    assert remark.nearest == f"Reported to serve: v6e-4 ({served[0].source.date})."
+    assert remark.nearest == f"Reported to serve: v6e-4 ({served[0].source.date}, fp8 KV cache)."
 
 
 def test_images_of_unknown_size() -> None:

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TextIO
 import click
 
 from pulumi_plugin.printable import printable
-from tpuflex.errors import InterruptedByUser, TpuflexError
+from tpuflex.errors import InterruptedByUser, SettingsError, TpuflexError
 from tpuflex.project import DEFAULT_STACK
 
 if TYPE_CHECKING:
@@ -167,6 +167,7 @@ class Output:
                         "message": error.message,
                         "hint": hint,
                         "exit_code": error.exit_code,
+                        **_findings(error),
                     }
                 }
             )
@@ -208,6 +209,13 @@ class Output:
 
     def _coloured(self, stream: TextIO) -> bool:
         return stream.isatty()
+
+
+def _findings(error: TpuflexError) -> dict[str, object]:
+    """What is wrong with a file, key by key, where that is the error."""
+    if not isinstance(error, SettingsError):
+        return {}
+    return {"findings": [finding.to_json() for finding in error.findings]}
 
 
 @contextmanager

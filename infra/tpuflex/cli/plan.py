@@ -93,6 +93,7 @@ class StackPlan:
                     "type": step.type,
                     "name": step.name,
                     "properties": list(step.changed),
+                    "replaced_for": list(step.replaced_for),
                 }
                 for step in self.plan.resources
             ],
@@ -162,10 +163,15 @@ def image_grant(stack: OpenStack) -> dict[str, str] | None:
 
 
 def slice_plan(plan: EnginePlan) -> str:
-    """What happens to the request for the slice, in the words of the table of outcomes; empty
-    when ``plan`` does not touch one."""
+    """What happens to the request for the slice, in the words of the table of outcomes, and for
+    which inputs it is replaced; empty when ``plan`` does not touch one."""
     step = next((step for step in plan.steps if step.type == QUEUED_RESOURCE), None)
-    return _PREVIEWS.get(step.operation, "") if step is not None else ""
+    if step is None:
+        return ""
+    # Each replacement has an id of its own: that is no reason for it.
+    causes = [name for name in step.replaced_for if name != "queuedResourceId"]
+    reasons = f" (changed: {', '.join(causes)})" if causes else ""
+    return f"{_PREVIEWS.get(step.operation, '')}{reasons}"
 
 
 def price_text(cost: RunCost) -> str:

@@ -34,6 +34,7 @@ class Step:
         parent: URN of its parent, or empty.
         provider: reference of its provider (``URN::ID``), or empty.
         before: input properties that the state has; empty for what is created.
+        replaced_for: names of the properties because of which it is replaced, if it is.
     """
 
     operation: str
@@ -46,6 +47,7 @@ class Step:
     parent: str = ""
     provider: str = ""
     before: Mapping[str, object] = field(default_factory=dict)
+    replaced_for: tuple[str, ...] = ()
 
     @property
     def changes(self) -> bool:
@@ -181,6 +183,7 @@ def _step(metadata: StepEventMetadata) -> Step:
         urn=metadata.urn,
         inputs=dict(state.inputs) if state and state.inputs else {},
         changed=tuple(metadata.diffs or ()),
+        replaced_for=tuple(metadata.keys or ()),
         custom=bool(state and state.custom),
         parent=(state.parent or "") if state else "",
         provider=(state.provider or "") if state else "",

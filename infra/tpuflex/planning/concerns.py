@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from math import floor
@@ -158,7 +159,7 @@ def _reports(request: MemoryRequest) -> Iterator[Remark]:
     if reports.level in (Level.SERVED, Level.GENERATION):
         return
     places = (
-        f"{one.accelerator} ({one.source.date.isoformat()})"
+        f"{one.accelerator} ({one.source.date.isoformat()}, {_first_words(one.what)})"
         for one in model.seen
         if one.result == "served"
     )
@@ -172,6 +173,11 @@ def _reports(request: MemoryRequest) -> Iterator[Remark]:
         else f"no report of {model.name} on {row.name} is known",
         f"Reported to serve: {elsewhere}." if elsewhere else "",
     )
+
+
+def _first_words(what: str) -> str:
+    """The first of what a report says of a run: its data type, or who ran it."""
+    return re.split("[,;:]", what, maxsplit=1)[0]
 
 
 def _unproven(request: MemoryRequest) -> Iterator[Remark]:
