@@ -13,6 +13,7 @@ import pytest
 from tests.cli.typing import NOON
 from tests.unit.stack_sections import sections
 from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.invocation import Invocation
@@ -20,8 +21,8 @@ from tpuflex.cli.output import Output, one_line, table_lines
 from tpuflex.cli.plan import StackPlan, egress_text, image_grant
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps.ask import reach, summary
+from tpuflex.cli.steps.boot import host_log
 from tpuflex.cli.steps.status import show_status
-from tpuflex.cli.steps.up import host_log
 from tpuflex.engine.events import EnginePlan, Failed, Finished, Note, Started, Step
 from tpuflex.operate.ask import Answer
 from tpuflex.operate.host import HostReport
@@ -419,11 +420,25 @@ class TestText:
 
         assert summary(answer) == ("TTFT 75 ms, 40.0 tokens/s (41 tokens, cut off by --max-tokens)")
 
-    def test_log_on_the_embedded_cloud(self, stack: OpenStack) -> None:
-        """The log of an emulated host is a file."""
-        found = host_log(Cloud(stack, {}), status())
+    @pytest.mark.parametrize(
+        ("hosts", "expected"),
+        [
+            ([{"node": NODE, "worker": 0, "serial_log": "/h/n.us-east5-a/serial.log"}], "/h/n."),
+            ([{"node": NODE, "stub": True}], "`tpuflex logs`"),
+            ([], "`tpuflex logs`"),
+        ],
+    )
+    def test_log_on_the_embedded_cloud(
+        self,
+        stack: OpenStack,
+        hosts: list[object],
+        expected: str,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """The log of an emulated host is a file, where the embedded cloud says that it is."""
+        monkeypatch.setattr(Daemon, "call", lambda *_: {"hosts": hosts})
 
-        assert found == str(stack.project.home / "emulator" / "hosts" / "n" / "serial.log")
+        assert host_log(Cloud(stack, {}), status()).startswith(expected)
 
     def test_way_to_a_private_endpoint(self, stack: OpenStack) -> None:
         """B1: on Google, an endpoint that cannot be reached comes with the tunnel to type."""

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
+from pydantic import JsonValue
 
 from tests.cli.test_shown import status
 from tests.cli.typing import NOON, TypeIn
 from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps import logs, way_in
 from tpuflex.cli.steps.logs import followed, run_logs
 from tpuflex.cli.steps.way_in import run_ssh, run_tunnel
-from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
+from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
 
@@ -45,6 +48,39 @@ def found(monkeypatch: pytest.MonkeyPatch) -> SliceStatus:
     return found
 
 
+@pytest.fixture
+def hosts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> list[dict[str, object]]:
+    """The hosts that the embedded cloud says it has: another zone's node of the same name has the
+    directory of that name."""
+    found: list[dict[str, object]] = [
+        {
+            "key": f"n{suffix}",
+            "node": f"projects/p/locations/{zone}/nodes/n",
+            "worker": 0,
+            "serial_log": str(tmp_path / f"n{suffix}.log"),
+        }
+        for suffix, zone in (("", "us-east5-b"), (".us-east5-a", "us-east5-a"))
+    ]
+    monkeypatch.setattr(Daemon, "call", lambda *_: {"hosts": found})
+    return found
+
+
+class Logs:
+    """Cloud Logging with these answers, one after the other."""
+
+    def __init__(self, *answers: dict[str, JsonValue] | TpuflexError) -> None:
+        self._answers = list(answers)
+        self.asked: list[Any] = []
+
+    def call(self, method: str, path: str, *, body: Any, **_: object) -> dict[str, JsonValue]:
+        assert (method, path) == ("POST", "/v2/entries:list")
+        self.asked.append({**body})
+        answer = self._answers.pop(0)
+        if isinstance(answer, TpuflexError):
+            raise answer
+        return answer
+
+
 def stand_in(directory: Path, components: str) -> dict[str, str]:
     """An environment with a gcloud that repeats its words, then ends with 5."""
     program = directory / "gcloud"
@@ -61,13 +97,17 @@ ALPHA = '{"alpha": "2025.06.20"}'
 SSH = "alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p --tunnel-through-iap"
 
 
+@pytest.mark.usefixtures("hosts")
 def test_the_log_of_an_emulated_host(
-    invocation: Invocation, embedded: OpenStack, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path,
+    invocation: Invocation,
+    embedded: OpenStack,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """The end of the host's serial log, made printable."""
-    log = embedded.project.home / "emulator" / "hosts" / "n" / "serial.log"
-    log.parent.mkdir(parents=True)
-    log.write_text("one\ntwo\n\x1b[2Jthree\n")
+    """The end of the host's serial log, where the embedded cloud says that it is, made printable;
+    the directory need not have the node's name."""
+    (tmp_path / "n.log").write_text("of another zone\n")
+    (tmp_path / "n.us-east5-a.log").write_text("one\ntwo\n\x1b[2Jthree\n")
 
     run_logs(invocation, Cloud(embedded, {}), 2, follow=False)
 
@@ -77,10 +117,93 @@ def test_the_log_of_an_emulated_host(
     assert "\x1b" not in shown
 
 
+@pytest.mark.usefixtures("hosts")
 def test_no_log_yet(invocation: Invocation, embedded: OpenStack) -> None:
     """A host that has written nothing is an error with the path."""
-    with pytest.raises(NotFoundError, match=r"no log yet: .*serial\.log"):
+    with pytest.raises(NotFoundError, match=r"no log yet: .*n\.us-east5-a\.log"):
         run_logs(invocation, Cloud(embedded, {}), 2, follow=False)
+
+
+ENTRY: dict[str, JsonValue] = {
+    "timestamp": "2026-11-22T10:00:00Z",
+    "resource": {"type": "generic_node", "labels": {"node_id": "n-g2", "location": "us-east5-a"}},
+    "jsonPayload": {
+        "phase": "health",
+        "error": "container-died: the server died",
+        "message": "one\ntwo\n\x1b[2Jthree",
+    },
+}
+ABSENT = NotFoundError("Stack dev has no queued resource in us-east5-a.", hint="Run up.")
+
+
+def absent(_cloud: Cloud) -> SliceStatus:
+    raise ABSENT
+
+
+@pytest.mark.parametrize("gone", ["slice", "host"])
+def test_the_log_of_a_host_that_is_gone(
+    gone: str,
+    invocation: Invocation,
+    embedded: OpenStack,
+    hosts: list[dict[str, object]],
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A dead boot leaves its end in Cloud Logging, which is read where nothing else is left; an
+    empty page is not the last."""
+    cloud, kept = Cloud(embedded, {}), Logs({"nextPageToken": "t"}, {"entries": [ENTRY]})
+    vars(cloud)["logging"] = kept
+    if gone == "slice":
+        monkeypatch.setattr(logs, "host_status", absent)
+    hosts.clear()
+
+    run_logs(invocation, cloud, 2, follow=True)
+
+    assert kept.asked[0] == {
+        "resourceNames": ["projects/tpuflex-dev"],
+        "filter": 'logName="projects/tpuflex-dev/logs/tpuflex-boot"'
+        ' AND labels."tpuflex-project"="tpuflex" AND labels."tpuflex-stack"="dev"'
+        ' AND labels."tpuflex-name"="vllm"',
+        "orderBy": "timestamp desc",
+        "pageSize": 1,
+    }
+    assert kept.asked[1]["pageToken"] == "t"
+    shown = capsys.readouterr()
+    assert shown.out.splitlines()[0] == "two"
+    assert shown.out.endswith("three\n")
+    assert "\x1b" not in shown.out
+    assert (
+        "The end of the boot log of n-g2 in us-east5-a, 2026-11-22T10:00:00Z, phase health:"
+        " container-died: the server died\n"
+    ) in shown.err
+
+
+@pytest.mark.parametrize(
+    ("answer", "said"),
+    [
+        ({}, "Cloud Logging has no boot log of it."),
+        (AccessError("403: denied", hint="Ask."), "cannot be read: 403: denied"),
+        ({"entries": ["x"]}, "Cloud Logging has no boot log of it."),
+    ],
+)
+def test_a_host_that_left_no_log(
+    answer: dict[str, JsonValue] | TpuflexError,
+    said: str,
+    invocation: Invocation,
+    embedded: OpenStack,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """There is no host, and no log either: exit code 4, with why, and what to do about both."""
+    cloud = Cloud(embedded, {})
+    vars(cloud)["logging"] = Logs(answer)
+    monkeypatch.setattr(logs, "host_status", absent)
+
+    with pytest.raises(NotFoundError) as caught:
+        run_logs(invocation, cloud, 2, follow=False)
+
+    assert caught.value.message.startswith(f"{ABSENT.message} ")
+    assert caught.value.message.endswith(said)
+    assert "Run up." in caught.value.hint
 
 
 def test_following_gives_whole_lines(tmp_path: Path) -> None:

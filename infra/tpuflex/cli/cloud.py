@@ -58,6 +58,11 @@ class Cloud:
         """Client of Secret Manager."""
         return SecretClient(self.transport(Endpoints.from_environ(self.environ).secretmanager))
 
+    @cached_property
+    def logging(self) -> Transport:
+        """Client of Cloud Logging."""
+        return self.transport(Endpoints.from_environ(self.environ).logging)
+
     @property
     def bucket(self) -> str:
         """Name of the stack's weights bucket."""

@@ -25,8 +25,8 @@ def logs(invocation: Invocation, follow: bool, lines: int) -> None:
     """Show the log of the host's boot.
 
     On the embedded cloud the log is a file. On Google it is read by gcloud, which needs its
-    component alpha, over SSH through IAP; gcloud's exit code is passed on. Exit code 4: there is
-    no host.
+    component alpha, over SSH through IAP; gcloud's exit code is passed on. Of a host that is gone,
+    the end of the log of its last boot is read from Cloud Logging. Exit code 4: there is neither.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.logs import run_logs

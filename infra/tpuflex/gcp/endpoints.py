@@ -25,6 +25,7 @@ _GOOGLE = {
     "cloudbilling": "https://cloudbilling.googleapis.com",
     "orgpolicy": "https://orgpolicy.googleapis.com",
     "dns": "https://dns.googleapis.com",
+    "logging": "https://logging.googleapis.com",
 }
 #: gcloud's variable for each field of :class:`Endpoints`.
 #: gcloud's variable for each field of :class:`Endpoints`.
@@ -50,6 +51,7 @@ class Endpoints:
         cloudbilling: billing accounts of projects.
         orgpolicy: organization policies.
         dns: Cloud DNS; `/dns/v1` comes after it.
+        logging: Cloud Logging.
     """
 
     tpu: str = _GOOGLE["tpu"]
@@ -62,6 +64,7 @@ class Endpoints:
     cloudbilling: str = _GOOGLE["cloudbilling"]
     orgpolicy: str = _GOOGLE["orgpolicy"]
     dns: str = _GOOGLE["dns"]
+    logging: str = _GOOGLE["logging"]
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Endpoints:

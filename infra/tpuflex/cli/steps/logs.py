@@ -1,4 +1,5 @@
-"""The steps of `tpuflex logs`: a file of the emulated host, or what gcloud reads over SSH.
+"""The steps of `tpuflex logs`: a file of the emulated host, what gcloud reads over SSH, or what
+Cloud Logging keeps of a host that is gone.
 
 Whoever is root on the host writes the log: all of it is printed through `Output`.
 """
@@ -8,12 +9,15 @@ from __future__ import annotations
 import subprocess
 from collections import deque
 from collections.abc import Callable, Iterator
+from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
-from tpuflex.cli.steps.up import emulated_log
+from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.way_in import host_status, require_gcloud
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcloud_commands import host_log
+from tpuflex.gcp.boot_log import LOG, last_boot_log
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -24,15 +28,24 @@ _POLL_SECONDS = 0.5
 
 
 def run_logs(invocation: Invocation, cloud: Cloud, lines: int, *, follow: bool) -> None:
-    """Print the last ``lines`` of the host's log, and with ``follow`` what comes.
+    """Print the last ``lines`` of the host's log, and with ``follow`` what comes. Of a host that is
+    gone, the end of its boot log is read, which Cloud Logging keeps.
 
     Raises:
         TpuflexError: there is no host, no log, or no gcloud.
         SystemExit: with gcloud's exit code, when that is not 0.
     """
-    node = host_status(cloud).node
+    try:
+        node = host_status(cloud).node
+    except NotFoundError as absent:
+        _show_kept(invocation, cloud, lines, absent)
+        return
     if cloud.stack.embedded:
-        _show_file(invocation, cloud, node, lines, follow=follow)
+        path = emulated_log(cloud, node)
+        if path is None:
+            _show_kept(invocation, cloud, lines, _not_running(cloud, node))
+        else:
+            _show_file(invocation, cloud, path, lines, follow=follow)
         return
     command = host_log(node, lines=lines, follow=follow)
     words = require_gcloud(command, cloud.environ)
@@ -55,10 +68,50 @@ def run_logs(invocation: Invocation, cloud: Cloud, lines: int, *, follow: bool) 
         raise SystemExit(process.returncode)
 
 
+def _show_kept(invocation: Invocation, cloud: Cloud, lines: int, absent: NotFoundError) -> None:
+    """Print what Cloud Logging has of the boot of the stack's last host.
+
+    Raises:
+        NotFoundError: ``absent``, with why there is no log either.
+    """
+    stack, output = cloud.stack, invocation.output
+    try:
+        found = last_boot_log(cloud.logging, stack.settings.project, stack.names)
+    except (AccessError, ApiError) as error:
+        raise NotFoundError(
+            f"{absent.message} The end of its boot log cannot be read: {error.message}",
+            hint="\n".join(filter(None, (error.hint, absent.hint))),
+        ) from error
+    if found is None:
+        raise NotFoundError(
+            f"{absent.message} Cloud Logging has no boot log of it.", hint=absent.hint
+        ) from absent
+    output.progress(absent.message)
+    why = f": {found.error}" if found.error else ""
+    output.progress(
+        f"The end of the boot log of {found.node} in {found.zone}, {found.time}, phase"
+        f" {found.phase or 'unknown'}{why}"
+    )
+    last = found.lines[-lines:]
+    for line in last:
+        output.result(line)
+    output.document(
+        {
+            "source": f"projects/{stack.settings.project}/logs/{LOG}",
+            "node": found.node,
+            "zone": found.zone,
+            "time": found.time,
+            "phase": found.phase,
+            "error": found.error,
+            "lines": list(last),
+        }
+    )
+
+
 def _show_file(
-    invocation: Invocation, cloud: Cloud, node: str, lines: int, *, follow: bool
+    invocation: Invocation, cloud: Cloud, path: Path, lines: int, *, follow: bool
 ) -> None:
-    output, path = invocation.output, emulated_log(cloud, node)
+    output = invocation.output
     try:
         file = path.open(encoding="utf-8", errors="replace")
     except FileNotFoundError as error:
@@ -74,6 +127,22 @@ def _show_file(
         if follow:
             for line in followed(file, lambda: cloud.sleep(_POLL_SECONDS)):
                 output.result(line)
+
+
+def emulated_log(cloud: Cloud, node: str) -> Path | None:
+    """The serial log of the first emulated host of ``node`` (full name); None if none runs, or one
+    that writes no log."""
+    hosts = Daemon(cloud.stack.project.home).call("GET", "hosts")["hosts"]
+    logged = [host for host in hosts if host["node"] == node and "serial_log" in host]
+    first = min(logged, key=lambda host: int(host["worker"]), default=None)
+    return None if first is None else Path(first["serial_log"])
+
+
+def _not_running(cloud: Cloud, node: str) -> NotFoundError:
+    return NotFoundError(
+        f"No host of {node} runs, or it writes no log.",
+        hint=for_stack("`tpuflex status` shows its state.", cloud.stack.name),
+    )
 
 
 def followed(file: TextIO, pause: Callable[[], None]) -> Iterator[str]:
