@@ -11,6 +11,7 @@
         AlreadyExistsError       exit 1   the name is taken by something that is not ours
         ConflictError            exit 1   not possible in the resource's current state
       BootError                  exit 7   the host came up but serving did not
+        FailedBootError          exit 7   and will not, however long somebody waits
       WeightsError               exit 7   weights are missing or damaged
         UnknownModelError        exit 7   a model of which no rule for its memory is known
       EngineError                exit 8   the Pulumi engine failed or cannot be installed
@@ -168,6 +169,10 @@ class BootError(TpuflexError):
     """The host came up but serving did not."""
 
     exit_code = 7
+
+
+class FailedBootError(BootError):
+    """The boot failed, or never began to report: waiting longer does not help."""
 
 
 class WeightsError(TpuflexError):

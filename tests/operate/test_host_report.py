@@ -1,40 +1,10 @@
-"""A host's own account of its boot, and the wait for READY."""
+"""A host's own account of its boot."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
 import pytest
 
-from tpuflex.errors import BootError
-from tpuflex.operate.host import HostReport, await_ready, host_report
-
-
-class Waiting:
-    """A clock that only moves when somebody sleeps, and reports that come one per look."""
-
-    def __init__(self, *reports: HostReport | None) -> None:
-        self._reports: Iterator[HostReport | None] = iter(reports)
-        self._last: HostReport | None = None
-        self.time = 0.0
-        self.shown: list[str] = []
-
-    def observe(self) -> HostReport | None:
-        self._last = next(self._reports, self._last)
-        return self._last
-
-    def sleep(self, seconds: float) -> None:
-        self.time += seconds
-
-    def wait(self, timeout: float = 60) -> HostReport:
-        return await_ready(
-            self.observe,
-            timeout=timeout,
-            now=lambda: self.time,
-            sleep=self.sleep,
-            changed=lambda report: self.shown.append(f"{report.phase} {report.detail}".strip()),
-            log="/log",
-        )
+from tpuflex.operate.host import HostReport, host_report
 
 
 class TestReport:
@@ -78,45 +48,3 @@ class TestReport:
     def test_an_error_is_not_ready(self) -> None:
         """READY of an earlier boot does not count once an error is reported."""
         assert not HostReport("READY", error="weights: gone").ready
-
-
-class TestWait:
-    def test_shows_each_change_once(self) -> None:
-        """Each new phase or detail is shown once, and the wait ends with READY."""
-        waiting = Waiting(
-            None,
-            HostReport("config"),
-            HostReport("config"),
-            HostReport("weights", "1 of 2 GB"),
-            HostReport("weights", "2 of 2 GB"),
-            HostReport("READY"),
-        )
-
-        assert waiting.wait().ready
-        assert waiting.shown == ["config", "weights 1 of 2 GB", "weights 2 of 2 GB", "READY"]
-
-    def test_boot_failure(self) -> None:
-        """A failed boot ends the wait with the phase, the host's text and where the log is."""
-        waiting = Waiting(HostReport("weights", error="checksum: model.safetensors differs"))
-
-        with pytest.raises(BootError) as caught:
-            waiting.wait()
-
-        assert caught.value.message == (
-            "The host failed in phase weights: checksum: model.safetensors differs"
-        )
-        assert "/log" in caught.value.hint
-
-    def test_overdue(self) -> None:
-        """A host that takes too long is named with its phase and detail."""
-        waiting = Waiting(HostReport("health", "vLLM is loading"))
-
-        with pytest.raises(BootError, match="still in phase health"):
-            waiting.wait(timeout=10)
-
-        assert waiting.time >= 10
-
-    def test_silent(self) -> None:
-        """A host that never reports is an error too."""
-        with pytest.raises(BootError, match="reported nothing for 10 s"):
-            Waiting(None).wait(timeout=10)

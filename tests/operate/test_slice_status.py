@@ -9,15 +9,15 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.steps.status import headline, weights_text
-from tpuflex.errors import ApiError, NotFoundError
+from tpuflex.cli.steps.status import headline, host_text, weights_text
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.gcp.queued_resources import NodeListing, QueuedResourceListing
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 from tpuflex.request.model import Node, QueuedResource, QueueingPolicy
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.outcomes import TABLE, UNREAD, Condition
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
@@ -237,6 +237,27 @@ class TestStatus:
         tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()})
 
         assert look(settings, tpu).host is None
+
+    @pytest.mark.parametrize(
+        "odd", [ApiError("503: down", status=503), AccessError("403: denied")], ids=str
+    )
+    def test_host_whose_report_is_refused(
+        self, settings: StackSettings, odd: TpuflexError, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        """M3: one refused question does not hide what is known of the slice, which is billed."""
+
+        def refuse(*_: object) -> tuple[dict[str, str], ...]:
+            raise odd
+
+        monkeypatch.setattr(Tpu, "guest_attributes", refuse)
+        tpu = Tpu([request("ACTIVE")], {f"{PARENT}/nodes/g1": node()})
+
+        found = look(settings, tpu)
+
+        assert (found.lifecycle, found.address) == (Lifecycle.ACTIVE, "10.0.0.2")
+        assert found.to_json()["unread"] == odd.message
+        assert found.outcome is UNREAD
+        assert host_text(found) == f"its report cannot be read: {odd.message}"
 
     def test_lost_node(self, settings: StackSettings) -> None:
         """ACTIVE without a node is said to be lost."""

@@ -26,7 +26,8 @@ from tpuflex.engine.events import Note
 from tpuflex.errors import EmulatorError, TpuflexError
 from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
 from tpuflex.operate.ask import Question, ask
-from tpuflex.operate.host import HostReport, await_ready, host_report
+from tpuflex.operate.boot_wait import BootDeadlines, BootWait
+from tpuflex.operate.host import HostReport, host_report
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
 from tpuflex.request.states import Lifecycle
@@ -82,14 +83,16 @@ def guest_attributes_in_up() -> None:
 
 def end_of_the_log() -> None:
     try:
-        await_ready(
+        BootWait(
             lambda: _report({"phase": HOSTILE, "error": f"server: the end:\n{HOSTILE}\nbye"}),
-            timeout=1.0,
+            look=lambda: None,
+            deadlines=BootDeadlines(first_report=1.0, ready=1.0),
             now=lambda: 0.0,
             sleep=lambda _: None,
             changed=lambda _: None,
+            refused=lambda _: None,
             log="serial.log",
-        )
+        ).run()
     except TpuflexError as error:
         OUTPUT.failure(error)
 

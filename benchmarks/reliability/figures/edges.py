@@ -27,8 +27,8 @@ from reliability.small_state import PROJECT, STACK
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import slice_plan
 from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.boot import require_active
 from tpuflex.cli.steps.status import show_status
-from tpuflex.cli.steps.up import require_active
 from tpuflex.engine.events import Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import TpuflexError

@@ -37,6 +37,10 @@ class HostProgress(Spinner):
         self._detail, self._isolation = report.detail, report.isolation
         self.tick()
 
+    def refused(self, why: str) -> None:
+        """Show that the host's report cannot be read, and is asked for again."""
+        self._line(f"  host     its report cannot be read, asking again: {why}")
+
     def tick(self) -> None:
         """Show that time passes."""
         now = self._clock()

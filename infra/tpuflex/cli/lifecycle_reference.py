@@ -16,6 +16,7 @@ from tpuflex.request.outcomes import (
     STUCK_DOWN,
     STUCK_UP,
     TABLE,
+    UNREAD,
     Outcome,
 )
 
@@ -78,6 +79,7 @@ def _rows() -> Iterator[str]:
 def _beside() -> str:
     lines = [
         ("`status` of an ACTIVE slice whose host is booting", BOOTING),
+        ("`status` of an ACTIVE slice whose host's report cannot be read", UNREAD),
         ("`status` after the boot has failed", HOST_FAILED),
         ("`up`, when what blocks it is not deleted in time", STUCK_UP),
         ("`down`, when something is not deleted in time", STUCK_DOWN),

@@ -1,14 +1,13 @@
-"""What a host reports about itself in guest attributes, and the wait until it is READY."""
+"""What a host reports about itself in guest attributes."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
 
 from pulumi_plugin.printable import printable
-from tpuflex.errors import BootError
 from tpuflex.operate.kv_cache import KvCacheReport, kv_cache_report
 
 #: Namespace of the guest attributes that the startup script writes.
@@ -28,18 +27,6 @@ PHASES = (
 )
 
 READY = "READY"
-
-#: Advice for a host that is only slow.
-LATER = "`tpuflex up` keeps waiting, `tpuflex status` looks, `tpuflex down` ends it."
-
-#: Advice for a host that gave up: it stays as it is, and is billed, until the next one is made.
-AGAIN = (
-    "When the cause is mended, get a new host: write another word at tpuflex:slice.rerun in the"
-    " stack file\nand run `tpuflex up`, which keeps the weights; or `tpuflex down`, then `tpuflex"
-    " up`.\nUntil then this one goes on being billed: `tpuflex down` ends it."
-)
-
-_POLL_SECONDS = 2.0
 
 #: Seconds since the epoch at the end of the year 9999; no comparison with NaN is true.
 _LAST_SECOND = 253_402_300_800.0
@@ -124,54 +111,6 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         vllm_version=printable(attributes.get("vllm_version", "")),
         kv_cache=kv_cache_report(attributes.get("kv_cache", "")),
     )
-
-
-def await_ready(
-    observe: Callable[[], HostReport | None],
-    *,
-    timeout: float,
-    now: Callable[[], float],
-    sleep: Callable[[float], None],
-    changed: Callable[[HostReport], None],
-    log: str,
-) -> HostReport:
-    """Wait until the host is READY, calling ``changed`` with each new phase or detail.
-
-    Args:
-        observe: asks for the host's present report.
-        timeout: seconds to wait at most.
-        now: a monotonic clock in seconds.
-        sleep: waits that many seconds.
-        changed: called with each report that differs from the last.
-        log: where the host's log is, for the error.
-
-    Raises:
-        BootError: the host says that its boot failed, or the time is over.
-    """
-    deadline = now() + timeout
-    last: HostReport | None = None
-    while True:
-        report = observe()
-        if report is not None and report != last:
-            last = report
-            changed(report)
-        if report is not None and report.error:
-            raise BootError(
-                f"The host failed in phase {report.phase or 'start'}: {report.reason}",
-                hint=f"The host's log: {log}\n{AGAIN}",
-            )
-        if report is not None and report.ready:
-            return report
-        if now() >= deadline:
-            raise BootError(_overdue(last, timeout), hint=f"The host's log: {log}\n{LATER}")
-        sleep(_POLL_SECONDS)
-
-
-def _overdue(last: HostReport | None, timeout: float) -> str:
-    if last is None:
-        return f"The host has reported nothing for {timeout:.0f} s since it was asked."
-    detail = f" ({last.detail})" if last.detail else ""
-    return f"The host is still in phase {last.phase}{detail} after {timeout:.0f} s."
 
 
 def _timeline(text: str) -> dict[str, float]:

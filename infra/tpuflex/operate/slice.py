@@ -11,7 +11,15 @@ from tpuflex.boot.planned import planned_weights
 from tpuflex.naming import LABEL_STATE
 from tpuflex.operate.host import HostReport
 from tpuflex.request.causes import explained
-from tpuflex.request.outcomes import BOOTING, HOST_FAILED, TABLE, Condition, Outcome, condition_of
+from tpuflex.request.outcomes import (
+    BOOTING,
+    HOST_FAILED,
+    TABLE,
+    UNREAD,
+    Condition,
+    Outcome,
+    condition_of,
+)
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import NOT_FOUND, Lifecycle
 
@@ -39,6 +47,7 @@ class SliceStatus:
         expires: when Google ends the run.
         gives_up: when Google gives the request up, while it waits; None if it waits for good.
         host: the host's own report, or None before its first.
+        unread: why the host's report could not be read, or empty.
         others: further requests of the endpoint, a line each.
         others_since: when the node of each further request that has one was made: it is billed.
         weights: SHA-256 of the manifest of the weights that the node was made for, or empty.
@@ -60,6 +69,7 @@ class SliceStatus:
     expires: datetime | None = None
     gives_up: datetime | None = None
     host: HostReport | None = None
+    unread: str = ""
     others: tuple[str, ...] = ()
     others_since: tuple[datetime, ...] = ()
     weights: str = ""
@@ -107,6 +117,8 @@ class SliceStatus:
         """What to do about it, and the exit code for scripts that poll."""
         if self.lifecycle is not Lifecycle.ACTIVE or self.ready:
             return TABLE[self.condition].status
+        if self.unread:
+            return UNREAD
         return HOST_FAILED if self.host is not None and self.host.error else BOOTING
 
     @property
@@ -155,6 +167,7 @@ class SliceStatus:
             "expires": _iso(self.expires),
             "gives_up": _iso(self.gives_up),
             "host": None if self.host is None else self.host.to_json(),
+            "unread": self.unread,
             "weights": self.weights,
             "state_id": self.state_id or None,
             "others": list(self.others),

@@ -12,7 +12,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Protocol
 
-from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.gcp.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER, Names, generation_of
 from tpuflex.operate.host import NAMESPACE, HostReport, host_report
@@ -79,7 +79,11 @@ def slice_status(
     status = SliceStatus.of(first, others=rest)
     if not status.node_state:
         return status
-    return replace(status, host=observe_host(status.node, tpu))
+    try:
+        return replace(status, host=observe_host(status.node, tpu))
+    except (AccessError, ApiError) as error:
+        # Of the slice itself everything is known: one refused question must not hide that.
+        return replace(status, unread=error.message)
 
 
 def _elsewhere(
@@ -119,7 +123,11 @@ def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
 
 
 def observe_host(node: str, tpu: Tpu) -> HostReport | None:
-    """The report of the node's first host; None when it has written none yet."""
+    """The report of the node's first host; None when it has written none yet.
+
+    Raises:
+        AccessError, ApiError: the API refuses, or does not answer.
+    """
     try:
         hosts = tpu.guest_attributes(node, NAMESPACE)
     except NotFoundError:

@@ -24,6 +24,7 @@ STATUS_FIELDS: Mapping[str, str] = {
     " weights: SHA-256 of the manifest that it fetched and checked, vllm_version, and kv_cache:"
     " block_size, num_blocks, cache_dtype and tokens of the server, or null); null before the"
     " first",
+    "unread": "why the host's report could not be read; or empty",
     "weights": "SHA-256 of the manifest of the weights that its node was made for; or empty",
     "state_id": "id of the state that made it, by its label; or null",
     "others": "further requests of the endpoint, a line of text each",

@@ -225,8 +225,12 @@ OTHER_STATE = (
     ' colleague\'s, share the state (see "Working together" in README.md) or take another stack'
     " name. If it was yours and is lost: `tpuflex recover --take-over`."
 )
-#: ACTIVE does not mean serving yet: what `status` says while the host boots, and once that failed.
+#: ACTIVE does not mean serving yet: what `status` says while the host boots, while its report is
+#: refused, and once the boot has failed.
 BOOTING = Outcome("`tpuflex up` waits until it serves", _WAIT)
+UNREAD = Outcome(
+    "whether it serves cannot be read now: ask again, or look at `tpuflex logs`", _WAIT
+)
 HOST_FAILED = Outcome(
     "it is billed! When the cause is mended: `tpuflex down`, then `tpuflex up`", _OVER
 )

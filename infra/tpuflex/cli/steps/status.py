@@ -137,6 +137,8 @@ def node_text(status: SliceStatus) -> str:
 
 def host_text(status: SliceStatus) -> str:
     """The host's phase and what it says about it."""
+    if status.unread:
+        return f"its report cannot be read: {status.unread}"
     if status.host is None:
         return "has reported nothing yet" if status.node_state else ""
     detail = f": {status.host.detail}" if status.host.detail else ""

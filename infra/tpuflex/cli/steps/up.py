@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
-from tpuflex import gcloud_commands
-from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.boot import wait_ready
 from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.status import moment_text
-from tpuflex.errors import BootError, CapacityError, InterruptedByUser, NotFoundError
+from tpuflex.errors import NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
-from tpuflex.operate.host import HostReport, await_ready
 from tpuflex.operate.slice import SliceStatus
-from tpuflex.operate.status import observe_host, slice_status
+from tpuflex.operate.status import slice_status
 from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
@@ -71,71 +68,6 @@ def slice_exists(cloud: Cloud) -> bool:
     except NotFoundError:
         return False
     return status.lifecycle is not Lifecycle.LOST
-
-
-def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
-    """Wait until the host has served a completion, showing its phases.
-
-    Raises:
-        CapacityError: the request is still waiting.
-        BootError: the host failed, took longer than ``timeouts.ready``, or its run is over.
-    """
-    stack = cloud.stack
-    status = slice_status(stack.settings, stack.names, cloud.tpu)
-    if status.ready:
-        return status
-    require_active(status)
-    with HostProgress(invocation.output) as progress:
-
-        def observe() -> HostReport | None:
-            progress.tick()
-            return observe_host(status.node, cloud.tpu)
-
-        try:
-            await_ready(
-                observe,
-                timeout=stack.settings.slice.timeouts.ready.total_seconds(),
-                now=cloud.timing.monotonic,
-                sleep=cloud.sleep,
-                changed=progress.changed,
-                log=host_log(cloud, status),
-            )
-        except KeyboardInterrupt as error:
-            raise InterruptedByUser(
-                "Stopped waiting; the slice is running and its host goes on booting.",
-                hint="`tpuflex up` goes on waiting, `tpuflex status` shows the state, `tpuflex "
-                "down` ends it.",
-            ) from error
-    return slice_status(stack.settings, stack.names, cloud.tpu)
-
-
-def require_active(status: SliceStatus) -> None:
-    """Check that there are hosts to wait for.
-
-    Raises:
-        CapacityError: the request is still waiting.
-        BootError: there are no hosts, and somebody has to act.
-    """
-    text = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
-    advice = f"{status.advice[:1].upper()}{status.advice[1:]}."
-    if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
-        raise CapacityError(text, hint=advice)
-    if status.lifecycle is not Lifecycle.ACTIVE:
-        raise BootError(text, hint=advice)
-
-
-def host_log(cloud: Cloud, status: SliceStatus) -> str:
-    """Where to read the host's log: a file, or the command that shows it."""
-    if cloud.stack.embedded:
-        return str(emulated_log(cloud, status.node))
-    command = gcloud_commands.host_log(status.node, lines=50)
-    return for_stack(f"`tpuflex logs`, or {command} {command.hint}", cloud.stack.name)
-
-
-def emulated_log(cloud: Cloud, node: str) -> Path:
-    """The serial log of the first emulated host of ``node`` (full name)."""
-    name = node.rpartition("/")[2]
-    return cloud.stack.project.home / "emulator" / "hosts" / name / "serial.log"
 
 
 def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: SliceStatus) -> None:

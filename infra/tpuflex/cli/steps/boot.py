@@ -1,0 +1,108 @@
+"""The part of `tpuflex up` after the engine: wait until the host serves."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from tpuflex import gcloud_commands
+from tpuflex.cli.host_progress import HostProgress
+from tpuflex.cli.output import for_stack
+from tpuflex.cli.steps.logs import emulated_log
+from tpuflex.errors import BootError, CapacityError, InterruptedByUser
+from tpuflex.operate.boot_wait import BootDeadlines, BootWait
+from tpuflex.operate.host import HostReport
+from tpuflex.operate.slice import SliceStatus
+from tpuflex.operate.status import observe_host, slice_status
+from tpuflex.request.states import Lifecycle
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+
+#: Seconds between two questions for a host's report. Google allows ten a minute
+#: (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes#limitations).
+_POLL_SECONDS = 10.0
+#: The same on the embedded cloud, whose hosts boot in seconds.
+_EMBEDDED_POLL_SECONDS = 2.0
+
+
+def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
+    """Wait until the host has served a completion, showing its phases.
+
+    Raises:
+        CapacityError: the request is still waiting.
+        FailedBootError: the host failed, or says nothing.
+        BootError: the host took longer than ``timeouts.ready``, or its run is over.
+        AccessError, ApiError: whether it serves cannot be read.
+    """
+    status = _running(cloud)
+    if status.ready:
+        return status
+    timeouts = cloud.stack.settings.slice.timeouts
+    embedded = cloud.stack.embedded
+    with HostProgress(invocation.output) as progress:
+
+        def observe() -> HostReport | None:
+            progress.tick()
+            return observe_host(status.node, cloud.tpu)
+
+        wait = BootWait(
+            observe,
+            look=lambda: _running(cloud),
+            deadlines=BootDeadlines(
+                first_report=timeouts.first_report.total_seconds(),
+                ready=timeouts.ready.total_seconds(),
+                poll=_EMBEDDED_POLL_SECONDS if embedded else _POLL_SECONDS,
+            ),
+            now=cloud.timing.monotonic,
+            sleep=cloud.sleep,
+            changed=progress.changed,
+            refused=progress.refused,
+            log=host_log(cloud, status),
+        )
+        try:
+            report = wait.run()
+        except KeyboardInterrupt as error:
+            raise InterruptedByUser(
+                "Stopped waiting; the slice is running and its host goes on booting.",
+                hint="`tpuflex up` goes on waiting, `tpuflex status` shows the state, `tpuflex "
+                "down` ends it.",
+            ) from error
+    return replace(slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu), host=report)
+
+
+def _running(cloud: Cloud) -> SliceStatus:
+    """The slice, which has hosts.
+
+    Raises:
+        NotFoundError: there is none.
+        CapacityError, BootError: it has no hosts.
+    """
+    status = slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu)
+    require_active(status)
+    return status
+
+
+def require_active(status: SliceStatus) -> None:
+    """Check that there are hosts to wait for.
+
+    Raises:
+        CapacityError: the request is still waiting.
+        BootError: there are no hosts, and somebody has to act.
+    """
+    text = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
+    advice = f"{status.advice[:1].upper()}{status.advice[1:]}."
+    if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
+        raise CapacityError(text, hint=advice)
+    if status.lifecycle is not Lifecycle.ACTIVE:
+        raise BootError(text, hint=advice)
+
+
+def host_log(cloud: Cloud, status: SliceStatus) -> str:
+    """Where to read the host's log: a file, or the command that shows it."""
+    if cloud.stack.embedded:
+        path = emulated_log(cloud, status.node)
+        return str(path) if path else for_stack("`tpuflex logs`", cloud.stack.name)
+    command = gcloud_commands.host_log(status.node, lines=50)
+    return for_stack(f"`tpuflex logs`, or {command} {command.hint}", cloud.stack.name)

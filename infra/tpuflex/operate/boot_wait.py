@@ -1,0 +1,178 @@
+"""The wait until a host is READY, or has clearly failed. Pure: clock and questions are given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from datetime import timedelta
+
+from tpuflex.duration import format_duration
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    BootError,
+    FailedBootError,
+    NotFoundError,
+    TpuflexError,
+)
+from tpuflex.operate.host import HostReport
+
+#: Advice for a host that is only slow.
+LATER = "`tpuflex up` keeps waiting, `tpuflex status` looks, `tpuflex down` ends it."
+
+#: Advice for a host that gave up: it stays as it is, and is billed, until the next one is made.
+AGAIN = (
+    "When the cause is mended, get a new host: write another word at tpuflex:slice.rerun in the"
+    " stack file\nand run `tpuflex up`, which keeps the weights; or `tpuflex down`, then `tpuflex"
+    " up`.\nUntil then this one goes on being billed: `tpuflex down` ends it."
+)
+
+#: What keeps a host silent. gcloud's own help on guest attributes names the policy; that Secure
+#: Boot can fail a boot: https://cloud.google.com/compute/shielded-vm/docs/shielded-vm#secure-boot.
+SILENT = (
+    "Until it says something it is billed all the same. What keeps a host silent:\n"
+    "  - the organization policy compute.disableGuestAttributesAccess (`tpuflex doctor` reads it):"
+    "\n    have it lifted for the project, then `tpuflex up`\n"
+    "  - Secure Boot, which lets nothing unsigned boot: remove tpuflex:slice.secure_boot\n"
+    "  - the startup script is missing, changed by somebody, or stuck, or the host has no way to\n"
+    "    Google's APIs (firewall rules and routes that are not ours)\n"
+    "`tpuflex up` waits again, `tpuflex down` ends it."
+)
+
+#: Seconds between two looks at the slice itself while its host says nothing new.
+_LOOK_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class BootDeadlines:
+    """How long a boot may take, in seconds.
+
+    Attributes:
+        first_report: until the host's first report; also how long its reports may be refused in
+            a row later.
+        ready: until it has served a completion.
+        poll: between two questions for its report.
+    """
+
+    first_report: float
+    ready: float
+    poll: float = 2.0
+
+
+@dataclass
+class BootWait:
+    """One wait for one host.
+
+    Attributes:
+        observe: asks for the host's report; None before its first.
+        look: asks whether the slice still runs, and raises if it does not.
+        deadlines: how long it may take.
+        now: a monotonic clock in seconds.
+        sleep: waits that many seconds.
+        changed: called with each report that differs from the last.
+        refused: called with why a report cannot be read, once per reason.
+        log: where the host's log is, for the errors.
+    """
+
+    observe: Callable[[], HostReport | None]
+    look: Callable[[], object]
+    deadlines: BootDeadlines
+    now: Callable[[], float]
+    sleep: Callable[[float], None]
+    changed: Callable[[HostReport], None]
+    refused: Callable[[str], None]
+    log: str
+    _last: HostReport | None = field(init=False, default=None)
+    _refusal: AccessError | ApiError | None = field(init=False, default=None)
+    _absent: int = field(init=False, default=0)
+    _began: float = field(init=False)
+    _answered: float = field(init=False)
+    _looked: float = field(init=False)
+
+    def run(self) -> HostReport:
+        """Wait until the host is READY. No single odd answer of the API ends the wait.
+
+        Raises:
+            FailedBootError: the host says that its boot failed, or has said nothing in time.
+            BootError: it is not READY in time, or the slice has ended.
+            CapacityError: the slice was taken back, and waits for capacity again.
+            AccessError: its reports are refused for good.
+        """
+        self._began = self._answered = self._looked = self.now()
+        while True:
+            report = self._report()
+            if report is not None and report.ready:
+                return report
+            self._judge(report)
+            if report is None or self.now() - self._looked >= _LOOK_SECONDS:
+                self._look()
+            self.sleep(self.deadlines.poll)
+
+    def _report(self) -> HostReport | None:
+        try:
+            report = self.observe()
+        except (AccessError, ApiError) as error:
+            if self._refusal is None or self._refusal.message != error.message:
+                self.refused(error.message)
+            self._refusal = error
+            return None
+        self._refusal, self._answered = None, self.now()
+        if report is not None and report != self._last:
+            self._last = report
+            self.changed(report)
+        return report
+
+    def _judge(self, report: HostReport | None) -> None:
+        """Raise once it is clear, or time, that this boot came to nothing."""
+        log, now = f"The host's log: {self.log}\n", self.now()
+        if report is not None and report.error:
+            raise FailedBootError(
+                f"The host failed in phase {report.phase or 'start'}: {report.reason}",
+                hint=f"{log}{AGAIN}",
+            )
+        patience = min(self.deadlines.first_report, self.deadlines.ready)
+        if self._refusal is not None and now - self._answered >= patience:
+            raise self._unreadable(self._refusal, now - self._answered)
+        if self._refusal is None and self._last is None and now - self._began >= patience:
+            waited = _span(now - self._began)
+            raise FailedBootError(
+                f"The host has reported nothing for {waited}.", hint=f"{log}{SILENT}"
+            )
+        if now - self._began >= self.deadlines.ready:
+            raise BootError(self._overdue(now - self._began), hint=f"{log}{LATER}")
+
+    def _unreadable(self, refusal: AccessError | ApiError, since: float) -> TpuflexError:
+        """The error when reports are refused for good. That tells nothing of the host, but of a
+        permission that is missing, or a service that does not work."""
+        kind = AccessError if isinstance(refusal, AccessError) else ApiError
+        advice = LATER if self._last is not None else SILENT
+        hint = "\n".join(filter(None, (refusal.hint, f"The host's log: {self.log}", advice)))
+        message = f"The host's report could not be read for {_span(since)}: {refusal.message}"
+        return kind(message, hint=hint)
+
+    def _overdue(self, waited: float) -> str:
+        if self._last is None:
+            return f"The host has reported nothing for {_span(waited)}."
+        detail = f" ({self._last.detail})" if self._last.detail else ""
+        return f"The host is still in phase {self._last.phase}{detail} after {_span(waited)}."
+
+    def _look(self) -> None:
+        """Look at the slice, now and then: its run may be over, or somebody may have deleted it.
+        Only a second "not found" in a row counts."""
+        if self.now() - self._looked < _LOOK_SECONDS:
+            return
+        self._looked = self.now()
+        try:
+            self.look()
+        except NotFoundError:
+            self._absent += 1
+            if self._absent > 1:
+                raise
+        except (AccessError, ApiError):
+            return
+        else:
+            self._absent = 0
+
+
+def _span(seconds: float) -> str:
+    return format_duration(timedelta(seconds=int(seconds)))
