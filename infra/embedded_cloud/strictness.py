@@ -66,6 +66,19 @@ class Billing:
 
 
 @dataclass(frozen=True, slots=True)
+class Compute:
+    """Changes of networks take time.
+
+    Attributes:
+        operation_s: until an operation tells that it is done.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    operation_s: Seconds = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Docker:
     """What the image of a host brings, and whether apt can add to it.
 
@@ -156,6 +169,23 @@ class Registry:
 
 
 @dataclass(frozen=True, slots=True)
+class ServiceAccounts:
+    """A new service account is not known everywhere at once.
+
+    Attributes:
+        known_after_s: from its creation until it can be read and policies may name it.
+        nodes_know_after_s: until a request for nodes may name it: 60 s are in Google's sample
+            (https://cloud.google.com/iam/docs/service-accounts-create, magic-modules' TPU sample).
+            None: a node may name any address.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    known_after_s: Seconds = 0.0
+    nodes_know_after_s: Seconds | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Strictness:
     """All areas, by name."""
 
@@ -163,11 +193,13 @@ class Strictness:
 
     apis: Apis = Apis()
     billing: Billing = Billing()
+    compute: Compute = Compute()
     docker: Docker = Docker()
     guest_attributes: GuestAttributes = GuestAttributes()
     hosts: Hosts = Hosts()
     organization_policies: OrganizationPolicies = OrganizationPolicies()
     registry: Registry = Registry()
+    service_accounts: ServiceAccounts = ServiceAccounts()
 
     @property
     def areas(self) -> tuple[str, ...]:
@@ -213,6 +245,7 @@ LENIENT = Strictness()
 #: As Google was seen to be, or says that it is, in every area.
 STRICT = Strictness(
     apis=Apis(enforced=True, bare_projects=True, answers_after_s=60),
+    compute=Compute(operation_s=4),
     guest_attributes=GuestAttributes(
         empty_values=False,
         unknown_answers_404=True,
@@ -222,6 +255,7 @@ STRICT = Strictness(
     hosts=Hosts(shm_bytes=88_000_000_000, secure_boot_boots=False, mounts_move=True),
     # 100 in six hours from one address (https://docs.docker.com/docker-hub/usage/).
     registry=Registry(token_required=True, anonymous_pulls_per_hour=16),
+    service_accounts=ServiceAccounts(known_after_s=5, nodes_know_after_s=60),
 )
 
 #: The presets by the name that a user types.

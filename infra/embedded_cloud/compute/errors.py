@@ -37,6 +37,11 @@ def in_use(singular: str, path: str, user: str) -> CloudError:
     )
 
 
+def violated(constraint: str, where: str) -> CloudError:
+    """412: an organization policy forbids it."""
+    return precondition_failed(f"Constraint constraints/{constraint} violated for {where}.")
+
+
 def stale_fingerprint() -> CloudError:
     """412: the resource has changed since the caller read it, or it sent no fingerprint."""
     return precondition_failed("Invalid fingerprint.")

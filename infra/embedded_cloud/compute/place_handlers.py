@@ -67,7 +67,7 @@ class PlaceHandlers:
         return self._list(call, "zone", [self._zone(project, name) for name in names])
 
     def operation(self, call: Call) -> Reply:
-        """globalOperations.get and regionOperations.get; wait returns the same, at once."""
+        """globalOperations.get and regionOperations.get; wait returns the same, done or not."""
         operation = self._operations.require(_scope(call), call.params["operation"])
         return Reply(body=self._wire.operation(operation))
 

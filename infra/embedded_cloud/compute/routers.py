@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from embedded_cloud.compute.errors import invalid, required
+from embedded_cloud.compute.errors import invalid, required, violated
 from embedded_cloud.compute.networks import NETWORK_PATTERN
 from embedded_cloud.compute.paths import named
 from embedded_cloud.compute.state import ResourceKind, Target, check_name, check_unchanged
@@ -25,6 +25,8 @@ def complete_router(target: Target, asked: JsonObject, before: JsonObject | None
     named(network, "resource.network", NETWORK_PATTERN, target.resources.exists)
     check_unchanged(before, asked, ("network",), "It cannot be changed.")
     nats = children(asked, "nats")
+    if nats:
+        _check_policy(target)
     names = [text(nat, "name") for nat in nats]
     if doubled := {name for name in names if names.count(name) > 1}:
         raise invalid("resource.nats", sorted(doubled)[0], "NAT names must be unique.")
@@ -41,6 +43,12 @@ def complete_router(target: Target, asked: JsonObject, before: JsonObject | None
 def router_users(_target: Target) -> Iterable[str]:
     """Nothing that is emulated (VPN tunnels, attachments) uses a router."""
     return ()
+
+
+def _check_policy(target: Target) -> None:
+    policies = target.resources.strictness().organization_policies.constraints
+    if policies.get("compute.restrictCloudNATUsage", "allow_all") != "allow_all":
+        raise violated("compute.restrictCloudNATUsage", f"projects/{target.scope.project}")
 
 
 def _nat(target: Target, nat: JsonObject, index: int) -> JsonObject:

@@ -17,8 +17,8 @@ from embedded_cloud.routing import Context, Service
 
 def service(context: Context) -> Service:
     """Compute Engine: networking and places. It has no instances."""
-    resources = Resources(context.store)
-    operations = Operations(context.store, context.clock)
+    resources = Resources(context.store, context.strictness)
+    operations = Operations(context.store, context.clock, context.strictness)
     wire = Wire(resources, context.base_url)
 
     def of(kind: ResourceKind) -> ResourceHandlers:

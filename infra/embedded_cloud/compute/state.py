@@ -17,6 +17,7 @@ from embedded_cloud.compute.errors import invalid, required
 from embedded_cloud.compute.paths import Scope
 from embedded_cloud.json_types import JsonObject, JsonValue, text
 from embedded_cloud.store import Store
+from embedded_cloud.strictness import Strictness
 
 _NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 
@@ -24,8 +25,9 @@ _NAME = re.compile(r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?")
 class Resources:
     """Every Compute resource, by path."""
 
-    def __init__(self, store: Store) -> None:
+    def __init__(self, store: Store, strictness: Callable[[], Strictness]) -> None:
         self.store = store
+        self.strictness = strictness
 
     def get(self, path: str) -> JsonObject | None:
         """The resource at ``path``, or None."""

@@ -67,6 +67,7 @@ class Collection:
         adopts: the flag that lets create adopt an existing resource; may be empty.
         guard: refuses or prepares a delete before it is sent.
         must_exist: a delete of what is gone fails, as in the published plugin.
+        appears_late: what was made is polled for until it can be read.
     """
 
     path: str
@@ -79,6 +80,7 @@ class Collection:
     adopts: str = ""
     guard: Callable[[Made, CloudCall], None] | None = None
     must_exist: bool = False
+    appears_late: bool = False
 
     def create(self, row: ResourceType, inputs: Properties, call: CloudCall) -> Made:
         """Create the resource and read it back."""
@@ -157,6 +159,10 @@ class Collection:
 
     def _read_back(self, row: ResourceType, made: Made, call: CloudCall) -> Made:
         try:
+            if self.appears_late:
+                pauses = call.waiter.pauses(f"Creating {row.title}")
+                while self._get(row, made, call) is None:
+                    next(pauses)
             return Made(made.id, state_of(row, made.id, made.state, self._require(row, made, call)))
         except TpuflexError as error:
             raise IncompleteCreateError(made, error) from error

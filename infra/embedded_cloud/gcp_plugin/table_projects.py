@@ -153,6 +153,7 @@ ACCOUNT = ResourceType(
             Step(mask="body", lock="etag"),
         ),
         adopts="createIgnoreAlreadyExists",
+        appears_late=True,
     ),
     autonamed="accountId",
     predicted={"email": "{accountId}@{project}.iam.gserviceaccount.com"},

@@ -35,7 +35,7 @@ class AccountHandlers:
 
     def get(self, call: Call) -> Reply:
         """GET …/serviceAccounts/{account}."""
-        return Reply(body=_resource(self._account(call)))
+        return Reply(body=_resource(self._accounts.settled(call.params["project"], call.id)))
 
     def list(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/serviceAccounts."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import CloudError, cloud_error, invalid_argument
@@ -23,6 +23,7 @@ from embedded_cloud.json_types import (
     texts,
 )
 from embedded_cloud.store import Store
+from embedded_cloud.strictness import Strictness
 
 COLLECTION = "_iam/policies"
 #: The etag that Google returns for a policy that was never set.
@@ -39,9 +40,10 @@ _ROLE = re.compile(r"roles/[\w.]+|(projects|organizations)/[^/]+/roles/[\w.]+")
 class Policies:
     """The policies of all resources, by full resource name."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, strictness: Callable[[], Strictness]) -> None:
         self._store = store
         self._clock = clock
+        self._strictness = strictness
 
     def get(self, resource: str, initial: Sequence[JsonObject] = ()) -> JsonObject:
         """The policy of ``resource``; ``initial`` are its bindings until it is set."""
@@ -126,8 +128,12 @@ class Policies:
                     "for the member."
                 )
             kind, _, email = member.partition(":")
-            if kind == "serviceAccount" and not exists(self._store, email):
+            if kind == "serviceAccount" and not self._known(email):
                 raise invalid_argument(f"Service account {email} does not exist.")
+
+    def _known(self, email: str) -> bool:
+        delay = self._strictness().service_accounts.known_after_s
+        return exists(self._store, email, made_by=self._clock.now() - delay)
 
     def _next_etag(self, present: JsonObject) -> str:
         """A new etag in Google's form (``BwX…``): never one that was given before."""

@@ -11,7 +11,8 @@ from embedded_cloud.routing import Context, Service
 def service(context: Context) -> Service:
     """Identity and Access Management: service accounts and their policies."""
     accounts = AccountHandlers(
-        ServiceAccounts(context.store, context.clock), Policies(context.store, context.clock)
+        ServiceAccounts(context.store, context.clock, context.strictness),
+        Policies(context.store, context.clock, context.strictness),
     )
     return Service(
         name="iam",

@@ -5,12 +5,21 @@ from __future__ import annotations
 import base64
 import hashlib
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from embedded_cloud.clock import Clock
-from embedded_cloud.errors import already_exists, failed_precondition, invalid_argument, not_found
+from embedded_cloud.errors import (
+    CloudError,
+    already_exists,
+    cloud_error,
+    failed_precondition,
+    invalid_argument,
+    not_found,
+)
 from embedded_cloud.json_types import JsonObject, flag, number, text
 from embedded_cloud.store import Store
+from embedded_cloud.strictness import Strictness
 
 COLLECTION = "iam/serviceAccounts"
 
@@ -56,9 +65,10 @@ class ServiceAccount:
 class ServiceAccounts:
     """All service accounts of all projects."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, strictness: Callable[[], Strictness]) -> None:
         self._store = store
         self._clock = clock
+        self._strictness = strictness
 
     def all(self, project: str) -> list[ServiceAccount]:
         """The accounts of ``project``, by name."""
@@ -83,14 +93,29 @@ class ServiceAccounts:
                     return found
         raise not_found("Unknown service account")
 
+    def settled(self, project: str, account: str) -> ServiceAccount:
+        """As :meth:`require`, but 404 also for one that was made a moment ago.
+
+        Reads are eventually consistent, so clients poll after they have made an account
+        (https://cloud.google.com/iam/docs/service-accounts-create).
+        """
+        found = self.require(project, account)
+        if self._clock.now() < found.created + self._strictness().service_accounts.known_after_s:
+            raise not_found("Unknown service account")
+        return found
+
     def create(
         self, project: str, account_id: str, *, display_name: str, description: str
     ) -> ServiceAccount:
         """A new account.
 
         Raises:
-            CloudError: 400, the id or a text is not allowed; 409, the id is taken.
+            CloudError: 400, the id or a text is not allowed, or no account is (code 9); 409, the
+                id is taken.
         """
+        policies = self._strictness().organization_policies.constraints
+        if policies.get("iam.disableServiceAccountCreation"):
+            raise _creation_forbidden(project)
         if not 6 <= len(account_id) <= 30:
             raise invalid_argument(
                 f'The account ID "{account_id}" does not have a length between 6 and 30.'
@@ -141,15 +166,16 @@ class ServiceAccounts:
         self._store.put(COLLECTION, account.name, _to_json(account))
 
 
-def exists(store: Store, email: str) -> bool:
-    """Whether a policy may name the service account ``email``.
+def exists(store: Store, email: str, *, made_by: float) -> bool:
+    """Whether the service account ``email`` can be named, if it was made by that time.
 
     Accounts that Google makes (service agents, the default accounts) are taken to exist.
     """
     project = project_of(email)
     if not _PROJECT.fullmatch(project) or project.startswith("gcp-sa-"):
         return email.endswith(".gserviceaccount.com")
-    return store.get(COLLECTION, f"projects/{project}/serviceAccounts/{email}") is not None
+    value = store.get(COLLECTION, f"projects/{project}/serviceAccounts/{email}")
+    return value is not None and _from_json(value).created <= made_by
 
 
 def project_of(email: str) -> str:
@@ -164,6 +190,26 @@ def check_texts(display_name: str, description: str) -> None:
         raise invalid_argument("The display name must be at most 100 UTF-8 bytes long.")
     if len(description.encode()) > 256:
         raise invalid_argument("The description must be at most 256 UTF-8 bytes long.")
+
+
+def _creation_forbidden(project: str) -> CloudError:
+    """https://cloud.google.com/iam/docs/troubleshoot-org-policies, with the body of the answer."""
+    message = "Service account creation is not allowed on this project."
+    violation: JsonObject = {
+        "type": "constraints/iam.disableServiceAccountCreation",
+        "subject": f"projects/{project}/serviceAccounts/?configvalue=",
+        "description": message,
+    }
+    return cloud_error(
+        "FAILED_PRECONDITION",
+        message,
+        [
+            {
+                "@type": "type.googleapis.com/google.rpc.PreconditionFailure",
+                "violations": [violation],
+            }
+        ],
+    )
 
 
 def _to_json(account: ServiceAccount) -> JsonObject:

@@ -35,7 +35,9 @@ _API_VERSION = {"Docker-Distribution-Api-Version": "registry/2.0"}
 def add_routes(app: web.Application, cloud: Cloud) -> None:
     """Serve the registries of ``cloud``."""
     registries = Registries(
-        Repositories(cloud.store, cloud.clock), Policies(cloud.store, cloud.clock), cloud.clock
+        Repositories(cloud.store, cloud.clock),
+        Policies(cloud.store, cloud.clock, cloud.strictness.current),
+        cloud.clock,
     )
 
     async def answer(request: web.Request) -> web.Response:

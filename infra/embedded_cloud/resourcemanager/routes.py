@@ -9,7 +9,9 @@ from embedded_cloud.routing import Context, Service
 
 def service(context: Context) -> Service:
     """Resource Manager: projects and their policies."""
-    projects = ProjectHandlers(Policies(context.store, context.clock), context.project_number)
+    projects = ProjectHandlers(
+        Policies(context.store, context.clock, context.strictness), context.project_number
+    )
     return Service(
         name="cloudresourcemanager",
         version="v1",

@@ -12,7 +12,7 @@ from embedded_cloud.secretmanager.version_handlers import VersionHandlers
 def service(context: Context) -> Service:
     """Secret Manager: global secrets."""
     state = Secrets(context.store, context.clock)
-    policies = Policies(context.store, context.clock)
+    policies = Policies(context.store, context.clock, context.strictness)
     secrets = SecretHandlers(state, policies, context.clock, context.project_number)
     versions = VersionHandlers(state, secrets)
     return Service(

@@ -45,7 +45,7 @@ class StorageState:
             buckets=Buckets(context.store, context.clock),
             objects=Objects(context.store, context.clock, files),
             uploads=Uploads(context.store, files),
-            policies=Policies(context.store, context.clock),
+            policies=Policies(context.store, context.clock, context.strictness),
             base_url=context.base_url,
             project_number=context.project_number,
         )

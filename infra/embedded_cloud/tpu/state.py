@@ -6,12 +6,13 @@ import dataclasses
 
 from embedded_cloud.errors import already_exists, failed_precondition
 from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.json_types import JsonObject, child, children
 from embedded_cloud.routing import Context
 from embedded_cloud.tpu import lifecycle, quota, validation
 from embedded_cloud.tpu.capacity import CapacityBook, CapacityRule
 from embedded_cloud.tpu.nodes import Nodes
 from embedded_cloud.tpu.operations import Operations
+from embedded_cloud.tpu.project_rules import ProjectRules
 from embedded_cloud.tpu.queue import Queue
 from embedded_cloud.tpu.records import (
     Node,
@@ -31,6 +32,7 @@ class TpuState:
     """
 
     def __init__(self, context: Context, capacity: CapacityBook) -> None:
+        self._project_rules = ProjectRules(context)
         self._clock = context.clock
         self._capacity = capacity
         self.nodes = Nodes(context, capacity)
@@ -75,6 +77,8 @@ class TpuState:
             return repeated
         validation.check_id("queued_resource_id", queued_id)
         validation.check_queued_resource(place, spec)
+        for node_spec in children(child(spec, "tpu"), "nodeSpec"):
+            self._project_rules.check(place, queued_id, child(node_spec, "node"))
         queued = self.queue.add(place, queued_id, spec)
         takes_s, error = self._rule(place).admission_s, queued.rejection
         return self._begin(
@@ -140,6 +144,7 @@ class TpuState:
             return repeated
         validation.check_id("node_id", node_id)
         validation.check_node(place, spec)
+        self._project_rules.check(place, node_id, spec)
         name = f"{place.parent}/nodes/{node_id}"
         if self.nodes.find(name) is not None or node_id in self.queue.promised(place):
             raise already_exists(f"Resource '{name}' already exists")

@@ -9,6 +9,7 @@ import pytest
 import requests
 
 from embedded_cloud.gcp_plugin import RunningPlugin
+from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from pulumi_plugin.values import SIGNATURE_KEY, Properties
 from tests.embedded_cloud.api import TOKEN
@@ -190,6 +191,25 @@ def test_an_account_that_exists_can_be_accepted(calls: Calls) -> None:
     first = make(calls, "Account")
     second = make(calls, "Account", createIgnoreAlreadyExists=True)
     assert second.state["uniqueId"] == first.state["uniqueId"]
+
+
+def test_an_account_is_ready_for_policies_when_it_is_made(
+    world: tuple[EmbeddedCloud, RunningPlugin], calls: Calls
+) -> None:
+    """Item 8: a new account is polled for until the strict cloud knows it; then it is granted a
+    role, and networks are waited for, too.
+    """
+    cloud = world[0].cloud
+    cloud.run_at(10_000)
+    strict: JsonObject = {
+        "service_accounts": {"known_after_s": 600},
+        "compute": {"operation_s": 600},
+    }
+    cloud.strictness.change(strict)
+    began = cloud.clock.now()
+    assert make(calls, "IAMMember").state["etag"]
+    assert make(calls, "Network").id
+    assert cloud.clock.now() >= began + 1200
 
 
 def test_project_and_region_come_from_the_provider_behind_the_connection(

@@ -1,0 +1,51 @@
+"""What the project around a node must allow: its service account, and organization policies."""
+
+from __future__ import annotations
+
+from embedded_cloud.errors import CloudError, failed_precondition, invalid_argument
+from embedded_cloud.iam.state import exists
+from embedded_cloud.json_types import JsonObject, child, flag, text
+from embedded_cloud.routing import Context
+from embedded_cloud.tpu.records import Place
+
+
+class ProjectRules:
+    """Rules about nodes that the project or its organization makes, as strict as the cloud is."""
+
+    def __init__(self, context: Context) -> None:
+        self._context = context
+
+    def check(self, place: Place, node_id: str, node: JsonObject) -> None:
+        """Check a node, alone or inside a node spec.
+
+        Raises:
+            CloudError: 400, its service account is not known or a policy forbids its address.
+        """
+        self._check_service_account(text(child(node, "serviceAccount"), "email"))
+        if flag(child(node, "networkConfig"), "enableExternalIps"):
+            self._check_external_address(place, node_id)
+
+    def _check_service_account(self, email: str) -> None:
+        """The text is inferred: no public log shows what Cloud TPU answers (M5)."""
+        delay = self._context.strictness().service_accounts.nodes_know_after_s
+        if delay is None or not email:
+            return
+        if not exists(self._context.store, email, made_by=self._context.clock.now() - delay):
+            raise invalid_argument(
+                f"Cloud TPU received a bad request. Service account {email} does not exist."
+            )
+
+    def _check_external_address(self, place: Place, node_id: str) -> None:
+        policies = self._context.strictness().organization_policies.constraints
+        if policies.get("compute.vmExternalIpAccess", "allow_all") != "allow_all":
+            raise external_address_forbidden(
+                self._context.project_number(place.project), f"{place.parent}/nodes/{node_id}"
+            )
+
+
+def external_address_forbidden(project_number: str, name: str) -> CloudError:
+    """400: seen of Compute Engine instances, as 412 there."""
+    return failed_precondition(
+        f"Constraint constraints/compute.vmExternalIpAccess violated for project {project_number}."
+        f" Add instance {name} to the constraint to use external IP with it."
+    )

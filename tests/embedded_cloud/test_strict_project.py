@@ -1,0 +1,138 @@
+"""What a strict cloud lets a project wait for, and what an organization forbids it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from embedded_cloud.cloud import project_number
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import PROJECT, ZONE, Api, error_of, flex_start
+from tests.embedded_cloud.compute_api import GLOBAL, NETWORK
+
+_ACCOUNTS = f"v1/projects/{PROJECT}/serviceAccounts"
+_EMAIL = f"host-sa@{PROJECT}.iam.gserviceaccount.com"
+_REGION = f"compute/v1/projects/{PROJECT}/regions/us-east5"
+
+
+def _strict(api: Api, **areas: Any) -> None:
+    answer = api.call("POST", "_emulator/strictness", body=areas)
+    assert answer.status_code == 200, answer.text
+
+
+def _make_account(api: Api) -> None:
+    answer = api.call("POST", _ACCOUNTS, body={"accountId": "host-sa"})
+    assert answer.status_code == 200, answer.text
+
+
+def _grant(api: Api) -> Any:
+    binding = {"role": "roles/viewer", "members": [f"serviceAccount:{_EMAIL}"]}
+    body = {"policy": {"bindings": [binding]}}
+    return api.call("POST", f"v1/projects/{PROJECT}:setIamPolicy", body=body)
+
+
+def test_a_policy_knows_a_new_service_account_only_later(api: Api, cloud: EmbeddedCloud) -> None:
+    """Item 8: neither reads nor policies know it for a while."""
+    _strict(api, service_accounts={"known_after_s": 5})
+    _make_account(api)
+    assert error_of(api.call("GET", f"{_ACCOUNTS}/{_EMAIL}"))[0] == 404
+    refused = (400, "INVALID_ARGUMENT", f"Service account {_EMAIL} does not exist.")
+    assert error_of(_grant(api)) == refused
+    cloud.advance(5)
+    assert api.call("GET", f"{_ACCOUNTS}/{_EMAIL}").status_code == 200
+    assert _grant(api).status_code == 200
+
+
+def _request(api: Api, email: str) -> Any:
+    return api.create(body=flex_start(serviceAccount={"email": email}))
+
+
+def test_a_request_for_nodes_can_outrun_its_service_account(api: Api, cloud: EmbeddedCloud) -> None:
+    """M5: refused by name until Cloud TPU knows the account; on demand, too."""
+    _strict(api, service_accounts={"nodes_know_after_s": 60})
+    _make_account(api)
+    cloud.advance(59)
+    code, status, message = error_of(_request(api, _EMAIL))
+    assert (code, status) == (400, "INVALID_ARGUMENT")
+    assert f"Service account {_EMAIL} does not exist" in message
+    node = flex_start(serviceAccount={"email": _EMAIL})["tpu"]["nodeSpec"][0]["node"]
+    assert error_of(api.tpu("POST", "nodes", body=node, nodeId="n2"))[0] == 400
+    cloud.advance(1)
+    assert _request(api, _EMAIL).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("email", "status"),
+    [
+        (f"no-such@{PROJECT}.iam.gserviceaccount.com", 400),
+        (f"{project_number(PROJECT)}-compute@developer.gserviceaccount.com", 200),
+        ("", 200),
+    ],
+)
+def test_accounts_that_google_made_are_always_known(api: Api, email: str, status: int) -> None:
+    """The default account exists, one that nobody made does not."""
+    _strict(api, service_accounts={"nodes_know_after_s": 60})
+    assert _request(api, email).status_code == status
+
+
+def test_a_policy_forbids_external_addresses(api: Api) -> None:
+    """compute.vmExternalIpAccess refuses a node that asks for one, and no other."""
+    _strict(api, organization_policies={"constraints": {"compute.vmExternalIpAccess": "deny_all"}})
+    external = {"enableExternalIps": True}
+    refused = api.create(body=flex_start(networkConfig=external))
+    assert error_of(refused) == (
+        400,
+        "FAILED_PRECONDITION",
+        "Constraint constraints/compute.vmExternalIpAccess violated for project "
+        f"{project_number(PROJECT)}. Add instance projects/{PROJECT}/locations/{ZONE}/nodes/q1 to "
+        "the constraint to use external IP with it.",
+    )
+    assert api.create().status_code == 200
+
+
+def test_a_policy_forbids_service_accounts(api: Api) -> None:
+    """iam.disableServiceAccountCreation, in Google's words."""
+    constraints = {"iam.disableServiceAccountCreation": True}
+    _strict(api, organization_policies={"constraints": constraints})
+    refused = api.call("POST", _ACCOUNTS, body={"accountId": "host-sa"})
+    message = "Service account creation is not allowed on this project."
+    assert error_of(refused) == (400, "FAILED_PRECONDITION", message)
+    violation = refused.json()["error"]["details"][0]["violations"][0]
+    assert violation["type"] == "constraints/iam.disableServiceAccountCreation"
+
+
+def test_a_policy_forbids_cloud_nat(api: Api) -> None:
+    """compute.restrictCloudNATUsage refuses a NAT; a router without one is made."""
+    constraints = {"compute.restrictCloudNATUsage": "deny_all"}
+    _strict(api, organization_policies={"constraints": constraints})
+    api.call("POST", f"{GLOBAL}/networks", body=NETWORK)
+    router = {"name": "r", "network": f"projects/{PROJECT}/global/networks/{NETWORK['name']}"}
+    nat = {
+        "name": "nat",
+        "natIpAllocateOption": "AUTO_ONLY",
+        "sourceSubnetworkIpRangesToNat": "ALL_SUBNETWORKS_ALL_IP_RANGES",
+    }
+    refused = api.call("POST", f"{_REGION}/routers", body={**router, "nats": [nat]})
+    message = (
+        f"Constraint constraints/compute.restrictCloudNATUsage violated for projects/{PROJECT}."
+    )
+    assert error_of(refused)[0::2] == (412, message)
+    assert api.call("POST", f"{_REGION}/routers", body=router).status_code == 200
+
+
+def test_a_change_of_a_network_takes_time(api: Api, cloud: EmbeddedCloud) -> None:
+    """The operation is RUNNING, has no end yet, and is DONE after the set time."""
+    _strict(api, compute={"operation_s": 4})
+    made = api.call("POST", f"{GLOBAL}/networks", body=NETWORK).json()
+    operation = f"{GLOBAL}/operations/{made['name']}"
+    running = {"status": "RUNNING", "progress": 0}
+    for shown in (made, api.call("GET", operation).json()):
+        assert running.items() <= shown.items()
+        assert "endTime" not in shown
+    listed = api.call("GET", f"{GLOBAL}/operations").json()["items"]
+    assert [each["status"] for each in listed] == ["RUNNING"]
+    cloud.advance(4)
+    done = api.call("GET", operation).json()
+    assert (done["status"], done["progress"]) == ("DONE", 100)
+    assert done["endTime"] > done["insertTime"]
