@@ -124,6 +124,23 @@ def enable_services(project: str, *services: str) -> GcloudCommand:
     return GcloudCommand(("gcloud", "services", "enable", *services, f"--project={project}"))
 
 
+def enabled_services(project: str) -> GcloudCommand:
+    """List the APIs that are enabled in a project."""
+    return GcloudCommand(("gcloud", "services", "list", "--enabled", f"--project={project}"))
+
+
+def billing_accounts() -> GcloudCommand:
+    """List the billing accounts that the caller may see."""
+    return GcloudCommand(("gcloud", "billing", "accounts", "list"))
+
+
+def delete_firewall_rules(project: str, *names: str) -> GcloudCommand:
+    """Delete firewall rules of a project."""
+    return GcloudCommand(
+        ("gcloud", "compute", "firewall-rules", "delete", *names, f"--project={project}")
+    )
+
+
 def grant(project: str, role: str, member: str) -> GcloudCommand:
     """Give ``member`` (``user:you@example.com``) a role on a project."""
     return GcloudCommand(

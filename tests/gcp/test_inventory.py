@@ -32,7 +32,7 @@ def inventory(answers: Mapping[str, Answer]) -> Inventory:
     """``answers`` are by path, with ``#TOKEN`` for a page; any other path has nothing."""
     methods = {path: "POST" if "Policy" in path else "GET" for path in answers}
     api = Api({f"{methods[path]} {path}": answer for path, answer in answers.items()})
-    return take_inventory(SCOPE, Apis(api, api, api, api, api, api, api))
+    return take_inventory(SCOPE, Apis(api, api, api, api, api, api, api, api))
 
 
 def labels(owner: str = NAMES.owner) -> dict[str, JsonValue]:

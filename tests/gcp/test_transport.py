@@ -23,6 +23,7 @@ from tpuflex.errors import (
     QuotaError,
     ServiceDisabledError,
 )
+from tpuflex.gcp.settling import SETTLED_AFTER, Settling
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 
@@ -234,3 +235,50 @@ def test_the_clock_for_deadlines_goes_on_while_the_machine_sleeps() -> None:
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     before = time.clock_gettime(clock)
     assert before <= timing.monotonic() <= time.clock_gettime(clock)
+
+
+def _disabled() -> tuple[int, Any]:
+    details = [{"reason": "SERVICE_DISABLED", "domain": "googleapis.com"}]
+    text = "Cloud TPU API has not been used in project 1 before or it is disabled."
+    return refusal(403, "PERMISSION_DENIED", text, details=details)
+
+
+def test_b2_an_api_that_is_off_is_refused_at_once() -> None:
+    """B2: where nobody has enabled an API, SERVICE_DISABLED is final."""
+    sender, session = transport(_disabled())
+
+    with pytest.raises(ServiceDisabledError):
+        sender.call("GET", PATH)
+
+    assert len(session.sent) == 1
+
+
+def test_b2_an_api_that_was_just_enabled_is_asked_again() -> None:
+    """B2: while APIs settle, SERVICE_DISABLED passes: 60 s are waited, whatever the budget."""
+    time = FakeTime()
+    session = FakeSession([], time)
+
+    def answer(*_words: Any, **_options: Any) -> Any:
+        session.answers.append(_disabled() if time.now < 1060 else OK)
+        return FakeSession.request(session, *_words, **_options)
+
+    patient = type("Patient", (), {"request": staticmethod(answer)})()
+    settling = Settling()
+    settling.begin(time.now)
+    sender = Transport(patient, BASE, time.timing(), settling)
+
+    assert sender.call("GET", PATH, budget=0) == {"name": "q"}
+    assert 1060 <= time.now < 1090
+
+
+def test_b2_an_api_that_does_not_settle_is_refused() -> None:
+    """B2: five minutes after it was enabled, SERVICE_DISABLED is final again."""
+    time = FakeTime()
+    session = FakeSession([_disabled() for _ in range(100)], time)
+    settling = Settling()
+    settling.begin(time.now)
+
+    with pytest.raises(ServiceDisabledError):
+        Transport(session, BASE, time.timing(), settling).call("GET", PATH)
+
+    assert 1000 + SETTLED_AFTER - 30 <= time.now <= 1000 + SETTLED_AFTER

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import fields
 from typing import Any
 
 from tpuflex.errors import NotFoundError, TpuflexError
@@ -101,8 +102,7 @@ class Api:
 
 
 def clients(**given: Api) -> Apis:
-    names = ("tpu", "storage", "secretmanager", "compute", "iam", "resourcemanager", "dns")
-    return Apis(**{name: given.get(name, Api()) for name in names})
+    return Apis(**{each.name: given.get(each.name, Api()) for each in fields(Apis)})
 
 
 def labelled(id_: str, names: Names = NAMES, state_id: str = STATE) -> JsonObject:

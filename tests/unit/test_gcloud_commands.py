@@ -18,6 +18,9 @@ NODE = "projects/my-project-id/locations/us-east5-a/nodes/tpuflex-dev-vllm-g1"
 MADE = (
     gcloud_commands.log_in(),
     gcloud_commands.set_quota_project("my-project-id"),
+    gcloud_commands.enabled_services("my-project-id"),
+    gcloud_commands.billing_accounts(),
+    gcloud_commands.delete_firewall_rules("my-project-id", "allow-scanner"),
     gcloud_commands.show_project(),
     gcloud_commands.install("alpha"),
     gcloud_commands.ssh(NODE),

@@ -25,6 +25,7 @@ from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.secrets import SecretClient
 from tpuflex.gcp.session import authorized_session, require_credentials
+from tpuflex.gcp.settling import Settling
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
 from tpuflex.trusted_files import child_environment, own_directory, require_trusted, trusted_path
@@ -110,7 +111,12 @@ class Cloud:
         """A client of the API at ``base_url``."""
         endpoints = Endpoints.from_environ(self.environ)
         session = authorized_session(endpoints, self.environ, self.stack.settings.project)
-        return Transport(session, base_url, self.timing)
+        return Transport(session, base_url, self.timing, self.settling)
+
+    @cached_property
+    def settling(self) -> Settling:
+        """Until when APIs that this command has enabled may go on refusing."""
+        return Settling()
 
     @cached_property
     def timing(self) -> Timing:

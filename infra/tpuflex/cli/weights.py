@@ -36,12 +36,14 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     from tpuflex.cli.prepare import files_text, push_weights, weights_directory
     from tpuflex.cli.stack_run import StackRun
     from tpuflex.cli.steps.own_containers import require_own_containers
+    from tpuflex.cli.steps.preflight import run_preflight
 
     stack = invocation.open_stack(deploying=False)
     source = stack.settings.model.weights.source
     if directory is None and source is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
     cloud = connect(invocation, stack)
+    run_preflight(cloud, invocation.output)
     require_own_containers(cloud, StackRun(invocation, cloud))
     output = invocation.output
     place = directory or weights_directory(stack, str(source), output.progress)

@@ -7,20 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects
 
-#: The host writes to logging and monitoring, and reads its image from Artifact Registry; people
-#: connect through IAP.
-SERVICES = (
-    "artifactregistry",
-    "compute",
-    "dns",
-    "iam",
-    "iap",
-    "logging",
-    "monitoring",
-    "secretmanager",
-    "storage",
-    "tpu",
-)
+from tpuflex.gcp.apis import APIS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -46,12 +33,12 @@ class ApiServices(pulumi.ComponentResource):
         super().__init__("tpuflex:index:ApiServices", name, None, opts)
         self.enabled = tuple(
             projects.Service(
-                f"{name}-{service}",
+                f"{name}-{api.name}",
                 project=args.project,
-                service=f"{service}.googleapis.com",
+                service=api.service,
                 disable_on_destroy=False,
                 opts=pulumi.ResourceOptions(parent=self),
             )
-            for service in SERVICES
+            for api in APIS
         )
         self.register_outputs({"services": [item.service for item in self.enabled]})

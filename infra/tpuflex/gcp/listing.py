@@ -42,6 +42,7 @@ class Apis:
     iam: Api
     resourcemanager: Api
     dns: Api
+    serviceusage: Api
 
     def of(self, kind: Kind) -> Api:
         """The client of the API that has resources of ``kind``."""
@@ -59,6 +60,7 @@ def apis(endpoints: Endpoints, connect: Callable[[str], Api]) -> Apis:
         iam=connect(endpoints.iam),
         resourcemanager=connect(endpoints.resourcemanager),
         dns=connect(endpoints.dns),
+        serviceusage=connect(endpoints.serviceusage),
     )
 
 

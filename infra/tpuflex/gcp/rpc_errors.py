@@ -78,6 +78,12 @@ class RpcError:
         return self.http_status == 403 and bool(_NO_QUOTA_PROJECT.search(self.message))
 
     @property
+    def service_disabled(self) -> bool:
+        """Whether the API is not enabled in the project, or does not know yet that it is."""
+        refused = self.http_status == 403 and bool(self.reasons & _NOT_ENABLED)
+        return refused and not self.quota_project_missing
+
+    @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later without anyone changing anything."""
         if self.http_status in (403, 429):
@@ -132,7 +138,7 @@ def as_exception(
     if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.http_status == 403:
-        missing = ServiceDisabledError if error.reasons & _NOT_ENABLED else AccessError
+        missing = ServiceDisabledError if error.service_disabled else AccessError
         return missing(text, hint=remedy(Cause.PERMISSION), code=Code.PERMISSION)
     kind: type[ApiError] = ApiError
     if error.status == "ALREADY_EXISTS" or (error.http_status == 409 and not error.status):

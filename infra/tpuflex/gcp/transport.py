@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import email.utils
 import json
+import math
 from collections.abc import Mapping
 from datetime import UTC
 from typing import Protocol
@@ -13,6 +14,7 @@ from pydantic import JsonValue
 
 from tpuflex.errors import ApiError, InterruptedByUser
 from tpuflex.gcp.rpc_errors import NO_ANSWER, RpcError, as_exception, read_rpc_error
+from tpuflex.gcp.settling import Settling
 from tpuflex.gcp.timing import DEFAULT_BUDGET, Timing
 
 JsonObject = dict[str, JsonValue]
@@ -63,12 +65,26 @@ class Transport:
     """Sends JSON requests below one base URL.
 
     Safe to use from several threads.
+
+    Args:
+        session: sends them.
+        base_url: without a slash at the end.
+        timing: clocks and pauses.
+        settling: until when an API that was just enabled may go on refusing; it then is asked
+            again. By default a refusal is final: nobody has enabled anything.
     """
 
-    def __init__(self, session: HttpSession, base_url: str, timing: Timing) -> None:
+    def __init__(
+        self,
+        session: HttpSession,
+        base_url: str,
+        timing: Timing,
+        settling: Settling | None = None,
+    ) -> None:
         self._session = session
         self._base_url = base_url
         self._timing = timing
+        self._settling = settling or Settling()
 
     def call(
         self,
@@ -86,7 +102,8 @@ class Transport:
             path: path below the base URL, with a leading slash.
             query: query parameters.
             body: JSON body.
-            budget: seconds that retries may take together; 0 means a single attempt.
+            budget: seconds that retries may take together; 0 means a single attempt. An API that
+                settles is asked again whatever the budget.
 
         Raises:
             NotFoundError: 404.
@@ -110,7 +127,7 @@ class Transport:
                     continue
                 outcome = refused or outcome
             delay = self._delay(attempt, outcome.retry_after)
-            if not outcome.error.retryable or self._timing.monotonic() + delay > give_up:
+            if self._timing.monotonic() + delay > self._limit(outcome.error, give_up):
                 raise as_exception(
                     outcome.error,
                     method=method,
@@ -120,6 +137,12 @@ class Transport:
             if self._timing.pause(delay):
                 raise InterruptedByUser(f"stopped while retrying {method} {self._base_url}{path}")
             attempt += 1
+
+    def _limit(self, error: RpcError, give_up: float) -> float:
+        """Until when the request is worth another attempt, on the monotonic clock."""
+        if error.service_disabled:
+            return self._settling.until
+        return give_up if error.retryable else -math.inf
 
     def _attempt(
         self, method: str, path: str, query: Query, body: JsonObject | None

@@ -29,7 +29,9 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
     from tpuflex.cli.stack_run import StackRun
     from tpuflex.cli.steps.first_up import require_free_names
     from tpuflex.cli.steps.own_containers import require_own_containers
+    from tpuflex.cli.steps.preflight import run_preflight
 
+    run_preflight(cloud, invocation.output)
     stack_run = StackRun(invocation, cloud)
     require_own_containers(cloud, stack_run)
     try:

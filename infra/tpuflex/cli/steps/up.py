@@ -13,6 +13,7 @@ from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.boot import wait_ready
 from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.own_containers import require_own_containers
+from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.status import moment_text
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
@@ -38,6 +39,7 @@ def run_up(invocation: Invocation, cloud: Cloud, accepted_weights: str | None = 
         TpuflexError: any step failed; what was done so far is kept.
     """
     output = invocation.output
+    run_preflight(cloud, output)
     stack_run = StackRun(invocation, cloud)
     stack_run.preparation.accepted = accepted_weights
     plan = stack_run.plan()

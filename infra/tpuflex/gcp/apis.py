@@ -1,0 +1,334 @@
+"""The APIs of Google that an endpoint needs: are they enabled in its project, and do they answer?
+
+An API that was enabled a moment ago goes on refusing with 403 SERVICE_DISABLED for one to five
+minutes ("If you enabled this API recently, wait a few minutes for the action to propagate to our
+systems and retry"), while Service Usage calls it ENABLED already. So each is asked for something
+harmless until it answers: https://cloud.google.com/service-usage/docs/enable-disable.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from tpuflex import gcloud_commands
+from tpuflex.codes import Code
+from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError, TpuflexError
+from tpuflex.gcp.paging import objects, pages
+from tpuflex.gcp.settling import SETTLED_AFTER
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.listing import Apis
+    from tpuflex.gcp.timing import Timing
+    from tpuflex.gcp.transport import JsonObject
+
+#: Pauses between two questions to an API that does not answer yet, in seconds.
+_SHORTEST, _LONGEST = 2.0, 10.0
+#: Retries of one question, in seconds: the question is asked again anyway.
+_BUDGET = 15.0
+_AT_ONCE = 8
+#: The role that may enable APIs: https://cloud.google.com/service-usage/docs/access-control.
+_ENABLING_ROLE = "roles/serviceusage.serviceUsageAdmin"
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A harmless GET of an API. Every answer but SERVICE_DISABLED says that the API serves.
+
+    Attributes:
+        client: the client to ask, a field of :class:`~tpuflex.gcp.listing.Apis`.
+        path: what to read, with ``{project}``.
+        query: query parameters, with ``{project}``.
+    """
+
+    client: str
+    path: str
+    query: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GoogleApi:
+    """An API that an endpoint needs.
+
+    Attributes:
+        name: its name without ``.googleapis.com``.
+        question: what to ask it; None for one that only the hosts call, which come up minutes
+            after it was enabled.
+    """
+
+    name: str
+    question: Question | None = None
+
+    @property
+    def service(self) -> str:
+        """Its name in Service Usage."""
+        return f"{self.name}.googleapis.com"
+
+
+_ONE_ITEM = (("pageSize", "1"),)
+_ONE_RESULT = (("maxResults", "1"),)
+#: Resource Manager tells the number of the project and holds its policy, and pulumi-gcp reads it
+#: before it enables an API. Paths: Google's discovery documents. What may not be read answers all
+#: the same: forbidden.
+APIS = (
+    GoogleApi("artifactregistry"),
+    GoogleApi("cloudresourcemanager", Question("resourcemanager", "/v1/projects/{project}")),
+    GoogleApi("compute", Question("compute", "/compute/v1/projects/{project}")),
+    GoogleApi("dns", Question("dns", "/dns/v1/projects/{project}/managedZones", _ONE_RESULT)),
+    GoogleApi("iam", Question("iam", "/v1/projects/{project}/serviceAccounts", _ONE_ITEM)),
+    GoogleApi("iap"),
+    GoogleApi("logging"),
+    GoogleApi("monitoring"),
+    GoogleApi(
+        "secretmanager", Question("secretmanager", "/v1/projects/{project}/secrets", _ONE_ITEM)
+    ),
+    GoogleApi(
+        "serviceusage", Question("serviceusage", "/v1/projects/{project}/services", _ONE_ITEM)
+    ),
+    GoogleApi(
+        "storage", Question("storage", "/storage/v1/b", (("project", "{project}"), *_ONE_RESULT))
+    ),
+    GoogleApi("tpu", Question("tpu", "/v2alpha1/projects/{project}/locations", _ONE_ITEM)),
+)
+
+
+class ApiState(Enum):
+    """How an API stands in a project."""
+
+    ANSWERS = "answers"
+    ENABLED = "enabled"  # as Service Usage says; nothing to ask it
+    SETTLING = "enabled, and does not answer yet"
+    DISABLED = "not enabled"
+    UNKNOWN = "unknown"
+
+
+def api_states(
+    clients: Apis, project: str, apis: Iterable[GoogleApi] = APIS
+) -> dict[GoogleApi, ApiState]:
+    """How each of ``apis`` stands in ``project``; changes nothing.
+
+    What may not be read, or does not answer at all, is UNKNOWN.
+    """
+    listed = [*apis]
+    try:
+        enabled = _enabled(clients, project)
+    except (AccessError, ApiError, NotFoundError):
+        enabled = None
+    serving = _serving(clients, project, listed)
+    return {api: _state(api, serving[api], enabled) for api in listed}
+
+
+def ensure_apis(
+    clients: Apis,
+    project: str,
+    timing: Timing,
+    say: Callable[[str], None],
+    *,
+    apis: Iterable[GoogleApi] = APIS,
+    within: float = SETTLED_AFTER,
+) -> bool:
+    """Enable what of ``apis`` is not enabled in ``project``, and wait until all of them answer.
+
+    Args:
+        clients: clients of the APIs.
+        project: Google Cloud project id.
+        timing: clock and pauses.
+        say: takes a line of progress.
+        apis: what is needed.
+        within: seconds that enabling, and then waiting, may take.
+
+    Returns:
+        Whether anything was not as it should be. What was enabled a moment ago answers now, and
+        may refuse once more from another of Google's machines.
+
+    Raises:
+        AccessError: the caller may not enable APIs, or the project has no billing.
+        ServiceDisabledError: Service Usage is off itself, or an API does not answer in time.
+        ApiError: Service Usage refuses for another reason, or does not answer.
+    """
+    listed = [*apis]
+    missing = _missing(clients, project, listed)
+    if missing:
+        say(f"Enabling {_counted(missing)} in project {project}: {_names(missing)}.")
+        _enable(clients, project, missing, timing, within)
+    waited = _await_answers(clients, project, listed, timing, say, within)
+    return bool(missing) or waited
+
+
+def _state(api: GoogleApi, serves: bool | None, enabled: Collection[str] | None) -> ApiState:
+    if serves:
+        return ApiState.ANSWERS
+    if enabled is None:
+        return ApiState.DISABLED if serves is False else ApiState.UNKNOWN
+    if api.service not in enabled:
+        return ApiState.DISABLED
+    if serves is False:
+        return ApiState.SETTLING
+    return ApiState.UNKNOWN if api.question else ApiState.ENABLED
+
+
+def _enabled(clients: Apis, project: str) -> frozenset[str]:
+    """Names of the services that are enabled in ``project``."""
+    query = {"filter": "state:ENABLED", "pageSize": "200"}
+    listed = pages(clients.serviceusage, f"/v1/projects/{project}/services", query)
+    found = (item for page in listed for item in objects(page, "services"))
+    return frozenset(str(item.get("name")).rpartition("/")[2] for item in found)
+
+
+def _missing(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[GoogleApi]:
+    """Those that are not enabled.
+
+    Raises:
+        ServiceDisabledError: Service Usage, which enables the others, is not.
+    """
+    try:
+        enabled = _enabled(clients, project)
+    except ServiceDisabledError as error:
+        raise _not_even_service_usage(project, error) from error
+    except AccessError:
+        # Who may not read what is enabled can still see which APIs refuse.
+        serving = _serving(clients, project, apis)
+        return [api for api in apis if serving[api] is False]
+    return [api for api in apis if api.service not in enabled]
+
+
+def _serving(
+    clients: Apis, project: str, apis: Collection[GoogleApi]
+) -> dict[GoogleApi, bool | None]:
+    """Whether each of ``apis`` serves; None for one that has no question, or gives no answer."""
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        answers = pool.map(lambda api: _serves(clients, project, api), apis)
+        return dict(zip(apis, answers, strict=True))
+
+
+def _serves(clients: Apis, project: str, api: GoogleApi) -> bool | None:
+    question = api.question
+    if question is None:
+        return None
+    path = question.path.format(project=project)
+    query = {key: text.format(project=project) for key, text in question.query}
+    try:
+        getattr(clients, question.client).call("GET", path, query=query, budget=_BUDGET)
+    except ServiceDisabledError:
+        return False
+    except ApiError as error:
+        return None if error.passing else True
+    except TpuflexError:
+        return True  # forbidden, or not found: said by an API that serves
+    return True
+
+
+def _enable(
+    clients: Apis, project: str, missing: Collection[GoogleApi], timing: Timing, within: float
+) -> None:
+    """Enable ``missing``, all in one call."""
+    give_up = timing.monotonic() + within
+    usage, parent = clients.serviceusage, f"/v1/projects/{project}"
+    body: JsonObject = {"serviceIds": [api.service for api in missing]}
+    try:
+        operation = usage.call("POST", f"{parent}/services:batchEnable", body=body)
+        while not operation.get("done"):
+            if timing.monotonic() >= give_up:
+                raise _late(project, missing, within)
+            timing.pause(_SHORTEST)
+            operation = usage.call("GET", f"/v1/{operation['name']}")
+    except ServiceDisabledError as error:
+        raise _not_even_service_usage(project, error) from error
+    except (AccessError, ApiError) as error:
+        raise _refused(project, missing, error) from error
+    failure = operation.get("error")
+    if isinstance(failure, dict):
+        raise _refused(project, missing, ApiError(str(failure.get("message"))))
+
+
+def _await_answers(
+    clients: Apis,
+    project: str,
+    apis: Collection[GoogleApi],
+    timing: Timing,
+    say: Callable[[str], None],
+    within: float,
+) -> bool:
+    """Wait until none of ``apis`` says SERVICE_DISABLED; whether that took any time."""
+    began = timing.monotonic()
+    silent = _silent(clients, project, apis)
+    if not silent:
+        return False
+    say(
+        f"Waiting for {_counted(silent)} to answer, as it takes a few minutes after they were"
+        f" enabled: {_names(silent)}."
+    )
+    pause = _SHORTEST
+    while silent:
+        if timing.monotonic() - began >= within:
+            raise _late(project, silent, within)
+        timing.pause(pause)
+        pause = min(_LONGEST, pause * 1.5)
+        still = _silent(clients, project, silent)
+        answering = [api for api in silent if api not in still]
+        if answering:
+            age = round(timing.monotonic() - began)
+            say(f"  answers  {_names(answering)} (after {age} s)")
+        silent = still
+    return True
+
+
+def _silent(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[GoogleApi]:
+    serving = _serving(clients, project, apis)
+    return [api for api in apis if serving[api] is False]
+
+
+def _refused(
+    project: str, missing: Collection[GoogleApi], error: AccessError | ApiError
+) -> TpuflexError:
+    """The error for APIs that could not be enabled, by who has to act."""
+    text = f"{_counted(missing)} cannot be enabled in project {project}: {error.message}"
+    enable = gcloud_commands.enable_services(project, *(api.service for api in missing))
+    if "billing" in error.message.lower():
+        return AccessError(
+            text,
+            code=Code.PERMISSION,
+            hint=f"Give the project a billing account: {gcloud_commands.link_billing(project, 'ACCOUNT_ID')}\n"
+            f"Yours are listed by: {gcloud_commands.billing_accounts()}",
+        )
+    if isinstance(error, AccessError):
+        return AccessError(
+            text,
+            code=Code.PERMISSION,
+            hint=f"Somebody with {_ENABLING_ROLE} has to run: {enable}",
+        )
+    if error.passing and error.status:
+        return ApiError(text, status=error.status, hint="Run it again.")
+    return ApiError(text, status=error.status, reason=error.reason, hint=f"Or by hand: {enable}")
+
+
+def _not_even_service_usage(project: str, error: TpuflexError) -> ServiceDisabledError:
+    """The error for a project in which no API can be enabled through the API."""
+    services = ("serviceusage.googleapis.com", "cloudresourcemanager.googleapis.com")
+    return ServiceDisabledError(
+        f"Service Usage, which enables the other APIs, is not enabled itself: {error.message}",
+        code=Code.PERMISSION,
+        hint=f"Run: {gcloud_commands.enable_services(project, *services)}\n"
+        "If that was done a moment ago, try again in a few minutes.",
+    )
+
+
+def _late(project: str, silent: Collection[GoogleApi], within: float) -> ServiceDisabledError:
+    services = gcloud_commands.enabled_services(project)
+    return ServiceDisabledError(
+        f"{_counted(silent)} of project {project} did not answer within {within / 60:.0f} minutes"
+        f" after being enabled: {_names(silent)}",
+        code=Code.PERMISSION,
+        hint=f"Run it again: it goes on waiting. What is enabled: {services}",
+    )
+
+
+def _names(apis: Iterable[GoogleApi]) -> str:
+    return ", ".join(api.name for api in apis)
+
+
+def _counted(apis: Collection[GoogleApi]) -> str:
+    return "1 API" if len(apis) == 1 else f"{len(apis)} APIs"

@@ -1,0 +1,308 @@
+"""B2, B3: APIs are enabled in one batch, and waited for until each answers."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import JsonValue
+
+from embedded_cloud.environment import client_environment
+from embedded_cloud.server import EmbeddedCloud
+from tests.provider.fakes import FakeTime
+from tpuflex.components import services
+from tpuflex.errors import AccessError, ApiError, ServiceDisabledError, TpuflexError
+from tpuflex.gcp.apis import APIS, ApiState, api_states, ensure_apis
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.listing import Apis, apis
+from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
+from tpuflex.gcp.session import authorized_session
+from tpuflex.gcp.transport import Transport
+
+PROJECT = "new-project"
+JsonObject = dict[str, JsonValue]
+NAMES = {api.service for api in APIS}
+#: Enabled in every new project: https://cloud.google.com/service-usage/docs/enabled-service#default
+DEFAULT = {
+    f"{name}.googleapis.com" for name in ("logging", "monitoring", "serviceusage", "storage")
+}
+BILLING = (
+    "Billing account for project '123456789012' is not found. Billing must be enabled for"
+    " activation of service(s) 'compute.googleapis.com' to proceed."
+)
+RECENT = (
+    "has not been used in project 123456789012 before or it is disabled. If you enabled this API"
+    " recently, wait a few minutes for the action to propagate to our systems and retry."
+)
+
+
+def disabled(service: str) -> TpuflexError:
+    """Google's refusal of an API that is not enabled."""
+    details = [{"reason": "SERVICE_DISABLED", "domain": "googleapis.com"}]
+    error = {"code": 403, "message": f"{service} {RECENT}", "status": "PERMISSION_DENIED"}
+    return refused(403, {**error, "details": details})
+
+
+def refused(status: int, error: dict[str, Any]) -> TpuflexError:
+    body = json.dumps({"error": error}).encode()
+    return as_exception(read_rpc_error(status, body), method="POST", url="https://x/y")
+
+
+@dataclass
+class Project:
+    """A project's APIs: enabled at a time, answering a while later."""
+
+    time: FakeTime = field(default_factory=FakeTime)
+    answers_after: float = 60.0
+    enabled: dict[str, float] = field(default_factory=lambda: dict.fromkeys(DEFAULT, 0.0))
+    unreadable: TpuflexError | None = None
+    refusal: TpuflexError | None = None
+    failure: JsonObject | None = None
+    operation_for: float = 0.0
+    calls: list[tuple[str, str]] = field(default_factory=list)
+
+    def clients(self) -> Apis:
+        return Apis(**{each.name: Client(self, each.name) for each in fields(Apis)})
+
+    def ensure(self, **more: Any) -> tuple[bool, list[str]]:
+        said: list[str] = []
+        changed = ensure_apis(self.clients(), PROJECT, self.time.timing(), said.append, **more)
+        return changed, said
+
+    def answer(self, client: str, method: str, path: str, body: JsonObject | None) -> JsonObject:
+        self.calls.append((method, path))
+        service = f"{'cloud' if client == 'resourcemanager' else ''}{client}.googleapis.com"
+        since = self.enabled.get(service)
+        if since is None or self.time.now < since + (self.answers_after if since else 0.0):
+            raise disabled(service)
+        if client != "serviceusage":
+            return {}
+        return self._usage(path, body)
+
+    def _usage(self, path: str, body: JsonObject | None) -> JsonObject:
+        if path.endswith(":batchEnable"):
+            if self.refusal is not None:
+                raise self.refusal
+            assert body is not None
+            ids: Any = body["serviceIds"]
+            self.began = self.time.now
+            if self.failure is None:
+                self.enabled |= {one: self.time.now for one in ids if one not in self.enabled}
+            return {"name": "operations/acf.1"}
+        if path.startswith("/v1/operations/"):
+            if self.time.now < self.began + self.operation_for:
+                return {"name": "operations/acf.1"}
+            done: JsonObject = {"name": "operations/acf.1", "done": True}
+            return {**done, "error": self.failure} if self.failure else done
+        if self.unreadable is not None:
+            raise self.unreadable
+        return {"services": [{"name": f"projects/1/services/{one}"} for one in self.enabled]}
+
+    def posts(self) -> list[str]:
+        return [path for method, path in self.calls if method == "POST"]
+
+
+@dataclass
+class Client:
+    """One API of a project."""
+
+    project: Project
+    name: str
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Mapping[str, str] | None = None,  # noqa: ARG002 - the transport's signature
+        body: JsonObject | None = None,
+        budget: float = 0.0,  # noqa: ARG002
+    ) -> JsonObject:
+        return self.project.answer(self.name, method, path, body)
+
+
+def test_b2_a_new_project_is_made_ready() -> None:
+    """B2: what is off is enabled by one call, and each API is asked until it answers."""
+    project = Project(operation_for=7.0)
+
+    changed, said = project.ensure()
+
+    assert changed
+    assert project.posts() == [f"/v1/projects/{PROJECT}/services:batchEnable"]
+    assert set(project.enabled) == NAMES
+    assert 1060 <= project.time.now <= 1080
+    assert said[0] == (
+        "Enabling 8 APIs in project new-project: artifactregistry, cloudresourcemanager, compute,"
+        " dns, iam, iap, secretmanager, tpu."
+    )
+    assert said[1] == (
+        "Waiting for 6 APIs to answer, as it takes a few minutes after they were enabled:"
+        " cloudresourcemanager, compute, dns, iam, secretmanager, tpu."
+    )
+    assert said[2].startswith("  answers  cloudresourcemanager, compute, dns, iam, secretmanager,")
+    assert all(state in (ApiState.ANSWERS, ApiState.ENABLED) for state in states(project).values())
+
+
+def test_b2_a_ready_project_is_left_alone_in_silence() -> None:
+    """Where all APIs answer, nothing is enabled, waited for or said."""
+    project = Project(enabled=dict.fromkeys(NAMES, 0.0))
+
+    assert project.ensure() == (False, [])
+
+    assert project.posts() == []
+    assert project.time.pauses == []
+
+
+def test_b2_apis_that_somebody_enabled_a_moment_ago_are_waited_for() -> None:
+    """B2: a run that was interrupted after enabling leaves APIs that are ENABLED and refuse."""
+    project = Project(enabled={**dict.fromkeys(NAMES, 0.0), "tpu.googleapis.com": 990.0})
+
+    changed, said = project.ensure()
+
+    assert changed
+    assert project.posts() == []
+    assert said[0].startswith("Waiting for 1 API to answer")
+    assert project.time.now >= 1050
+
+
+def test_b2_the_wait_has_an_end() -> None:
+    """An API that does not answer for five minutes ends the preflight, by name."""
+    project = Project(answers_after=3600.0)
+
+    with pytest.raises(
+        ServiceDisabledError, match=r"within 5 minutes .*: cloudresource.*, tpu"
+    ) as e:
+        project.ensure()
+
+    assert 1300 <= project.time.now <= 1320
+    assert "gcloud services list --enabled --project=new-project" in e.value.hint
+
+
+def test_b3_service_usage_and_resource_manager_are_among_them() -> None:
+    """B3: pulumi-gcp and our own inventory call Resource Manager, and Service Usage enables."""
+    assert {"cloudresourcemanager.googleapis.com", "serviceusage.googleapis.com"} <= NAMES
+    assert vars(services)["APIS"] is APIS
+
+
+def test_b3_service_usage_off_says_how_to_turn_it_on() -> None:
+    """B3: without Service Usage nothing can be enabled by API: gcloud can."""
+    project = Project(enabled={})
+
+    with pytest.raises(ServiceDisabledError, match="Service Usage, which enables") as error:
+        project.ensure()
+
+    assert error.value.exit_code == 6
+    assert error.value.hint.startswith(
+        "Run: gcloud services enable serviceusage.googleapis.com"
+        " cloudresourcemanager.googleapis.com --project=new-project\n"
+    )
+
+
+@pytest.mark.parametrize("where", ["answer", "operation"])
+def test_b2_no_billing_names_the_command_that_mends_it(where: str) -> None:
+    """A project without billing cannot enable Compute Engine: exit code 6, and the command."""
+    if where == "answer":
+        error = {"code": 400, "message": BILLING, "status": "FAILED_PRECONDITION"}
+        project = Project(refusal=refused(400, error))
+    else:
+        project = Project(failure={"code": 9, "message": BILLING})
+
+    with pytest.raises(AccessError, match="Billing must be enabled") as found:
+        project.ensure()
+
+    assert found.value.exit_code == 6
+    assert "gcloud billing projects link new-project --billing-account=" in found.value.hint
+
+
+def test_b2_no_permission_to_enable_says_who_must_do_what() -> None:
+    """Who may not enable APIs is told the role, and the command for somebody who has it."""
+    message = "Permission denied to enable service [compute.googleapis.com]\nHelp Token: Ab"
+    error = {"code": 403, "message": message, "status": "PERMISSION_DENIED"}
+    project = Project(refusal=refused(403, error))
+
+    with pytest.raises(AccessError, match="8 APIs cannot be enabled in project") as found:
+        project.ensure()
+
+    assert found.value.exit_code == 6
+    assert "roles/serviceusage.serviceUsageAdmin has to run: gcloud services enable" in (
+        found.value.hint
+    )
+
+
+def test_b2_another_refusal_passes_with_googles_words() -> None:
+    """Any other refusal of Service Usage is shown as Google says it."""
+    project = Project(failure={"code": 13, "message": "Internal error encountered."})
+
+    with pytest.raises(ApiError, match="Internal error encountered"):
+        project.ensure()
+
+
+def test_b2_who_may_not_list_services_sees_which_refuse() -> None:
+    """Without permission to list services, only what says SERVICE_DISABLED is enabled."""
+    project = Project(
+        unreadable=AccessError("Permission denied to list services"),
+        enabled={**dict.fromkeys(NAMES, 0.0)},
+    )
+    assert project.ensure() == (False, [])
+
+    del project.enabled["tpu.googleapis.com"]
+    changed, said = project.ensure()
+
+    assert changed
+    assert said[0] == "Enabling 1 API in project new-project: tpu."
+
+
+def states(project: Project) -> dict[str, ApiState]:
+    found = api_states(project.clients(), PROJECT)
+    return {api.name: state for api, state in found.items()}
+
+
+def test_the_states_of_apis_are_read_without_changing_them() -> None:
+    """The doctor's half: enabled and answering, enabled only, settling, off; no POST."""
+    project = Project(enabled={**dict.fromkeys(NAMES, 0.0), "tpu.googleapis.com": 990.0})
+    del project.enabled["dns.googleapis.com"]
+
+    found = states(project)
+
+    assert found["compute"] is ApiState.ANSWERS
+    assert found["iap"] is ApiState.ENABLED
+    assert found["tpu"] is ApiState.SETTLING
+    assert found["dns"] is ApiState.DISABLED
+    assert project.posts() == []
+
+
+def test_what_may_not_be_read_is_unknown() -> None:
+    """Without permission to list services, an API without a question is unknown, never off."""
+    project = Project(
+        unreadable=AccessError("no"), enabled={**dict.fromkeys(NAMES - {"dns.googleapis.com"}, 0.0)}
+    )
+
+    found = states(project)
+
+    assert found["iap"] is ApiState.UNKNOWN
+    assert found["compute"] is ApiState.ANSWERS
+    assert found["dns"] is ApiState.DISABLED
+
+
+def test_the_embedded_cloud_answers_every_question(tmp_path: Path) -> None:
+    """Each question is a method that the embedded cloud, and so Google's document, has."""
+    with EmbeddedCloud(tmp_path) as cloud:
+        environ = client_environment(base_url=cloud.url, state_dir=tmp_path, project=PROJECT)
+        endpoints = Endpoints.from_environ(environ)
+        session = authorized_session(endpoints, environ)
+        timing = FakeTime().timing()
+        clients = apis(endpoints, lambda url: Transport(session, url, timing))
+        before = api_states(clients, PROJECT)
+        said: list[str] = []
+
+        assert ensure_apis(clients, PROJECT, timing, said.append)
+        assert not ensure_apis(clients, PROJECT, timing, said.append)
+
+        assert before[APIS[0]] is ApiState.DISABLED
+        assert len(said) == 1
+        after = api_states(clients, PROJECT)
+        assert {after[api] for api in APIS if api.question} == {ApiState.ANSWERS}
