@@ -258,5 +258,7 @@ class Progress:
         if (left := contest.left()) > 0:
             pauses.append(left)
         if not contest.live() and not contest.removals():
-            pauses.append(0.0)  # the next zone is tried at once
+            # The next zone is tried at once, or as soon as it may be asked again.
+            due = (attempt.not_before for attempt in contest.attempts if attempt.not_asked)
+            pauses.append(max(0.0, min(due, default=0.0) - now))
         return min(pauses)

@@ -130,7 +130,9 @@ def _post(call: Call, args: RequestArgs, request_id: str) -> Operation | None:
         # The attempt before the interruption may have succeeded: it must stay in the state.
         raise _uncertain(Snapshot(name)) from error
     except NotFoundError as error:
-        raise ApiError(error.message, hint="Check project and zone.") from error
+        raise ApiError(
+            error.message, status=404, reason="NOT_FOUND", hint="Check project and zone."
+        ) from error
     except ApiError as error:
         if isinstance(error, AlreadyExistsError) or not (error.status == 0 or error.status >= 500):
             raise

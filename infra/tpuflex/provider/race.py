@@ -18,6 +18,7 @@ from tpuflex.errors import (
 )
 from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
 from tpuflex.provider.contest import Contest, Progress, all_zones_failed
+from tpuflex.provider.patience import PAUSE, Patience
 from tpuflex.provider.place import Verdict, place, refusal, verdict, withdraw
 from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
@@ -71,6 +72,7 @@ class Race:
         self._contest.add_other_requests(self._known)
         self._ordered = args.strategy == "ordered" and not self._contest.single
         self._progress = Progress(call, self._contest)
+        self._patience = Patience(call, args, creating=not self._known)
 
     def run(self) -> Snapshot:
         """As :func:`obtain`."""
@@ -101,7 +103,7 @@ class Race:
         contest = self._contest
         for attempt in contest.attempts:
             try:
-                seen = self._call.look(attempt.name)
+                seen = self._patience.look(attempt.name)
             except (AccessError, ApiError) as error:
                 if contest.single:
                     raise
@@ -163,8 +165,10 @@ class Race:
         for attempt in attempts:
             if self._ordered and any(e.live or e.removal for e in attempts):
                 return
-            if attempt.not_asked:
+            if attempt.not_asked and attempt.not_before <= self._call.timing.monotonic():
                 self._place(attempt)
+            if self._ordered and attempt.not_asked:
+                return  # it is asked again soon
 
     def _place(self, attempt: ZoneAttempt) -> None:
         attempt.exists = True  # until proven otherwise
@@ -229,7 +233,13 @@ class Race:
             attempt.share = None  # granted at the last moment: it wins
 
     def _lose(self, attempt: ZoneAttempt, error: TpuflexError) -> None:
-        """A zone has failed: report why, and delete its request while others may still win."""
+        """A zone has failed: report why, and delete its request while others may still win. One
+        that was refused too early is asked again."""
+        if self._patience.outlasts(error, attempt.rejected):
+            attempt.retry(self._call.timing.monotonic() + PAUSE)
+            if isinstance(error, UnreadyError):
+                self._contest.drop(attempt)  # it exists, and has failed
+            return
         attempt.give_up(error)
         if self._contest.single:
             return

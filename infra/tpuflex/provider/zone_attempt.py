@@ -37,6 +37,7 @@ class ZoneAttempt:
         exists: whether a request of ours exists, or may exist, there.
         note: its outcome in a few words; None while it is undecided.
         share: when its turn ends (ordered), on the monotonic clock.
+        not_before: when it may be asked (again), on the monotonic clock.
     """
 
     args: RequestArgs
@@ -47,6 +48,7 @@ class ZoneAttempt:
     exists: bool = False
     note: str | None = None
     share: float | None = None
+    not_before: float = 0.0
 
     @classmethod
     def in_zone(cls, args: RequestArgs, zone: str) -> ZoneAttempt:
@@ -81,6 +83,11 @@ class ZoneAttempt:
         return self.live and not self.granted
 
     @property
+    def rejected(self) -> Status | None:
+        """What its create operation failed with, if it did."""
+        return self.watch.failure if self.watch is not None else None
+
+    @property
     def seen(self) -> Snapshot:
         """The last look at it."""
         if isinstance(self.error, UnreadyError):
@@ -93,7 +100,11 @@ class ZoneAttempt:
         # A refused request does not exist; anything else must stay in the state.
         self.exists = isinstance(error, UnreadyError)
         if self.note is None:
-            self.note = reason(error, self.watch.failure if self.watch is not None else None)
+            self.note = reason(error, self.rejected)
+
+    def retry(self, at: float) -> None:
+        """Ask again at ``at``: it was refused, so it does not exist, and the refusal passes."""
+        self.watch, self.exists, self.not_before = None, False, at
 
     def summary(self) -> str:
         """Its state or outcome, in a few words: ``us-east5-b unsupported``."""
