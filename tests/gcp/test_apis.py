@@ -179,6 +179,7 @@ def test_b2_the_wait_has_an_end() -> None:
         project.ensure()
 
     assert 1300 <= project.time.now <= 1320
+    assert "has not been used in project 123456789012" in e.value.message
     assert "gcloud services list --enabled --project=new-project" in e.value.hint
 
 

@@ -204,14 +204,17 @@ def _serving(
         return dict(zip(apis, answers, strict=True))
 
 
-def _serves(clients: Apis, project: str, api: GoogleApi) -> bool | None:
-    question = api.question
-    if question is None:
-        return None
+def _ask(clients: Apis, project: str, question: Question) -> None:
     path = question.path.format(project=project)
     query = {key: text.format(project=project) for key, text in question.query}
+    getattr(clients, question.client).call("GET", path, query=query, budget=_BUDGET)
+
+
+def _serves(clients: Apis, project: str, api: GoogleApi) -> bool | None:
+    if api.question is None:
+        return None
     try:
-        getattr(clients, question.client).call("GET", path, query=query, budget=_BUDGET)
+        _ask(clients, project, api.question)
     except ServiceDisabledError:
         return False
     except ApiError as error:
@@ -232,7 +235,7 @@ def _enable(
         operation = usage.call("POST", f"{parent}/services:batchEnable", body=body)
         while not operation.get("done"):
             if timing.monotonic() >= give_up:
-                raise _late(project, missing, within)
+                raise _late(project, missing, within, "Service Usage is still enabling them")
             timing.pause(_SHORTEST)
             operation = usage.call("GET", f"/v1/{operation['name']}")
     except ServiceDisabledError as error:
@@ -264,7 +267,7 @@ def _await_answers(
     pause = _SHORTEST
     while silent:
         if timing.monotonic() - began >= within:
-            raise _late(project, silent, within)
+            raise _late(project, silent, within, _refusal(clients, project, silent[0]))
         timing.pause(pause)
         pause = min(_LONGEST, pause * 1.5)
         still = _silent(clients, project, silent)
@@ -274,6 +277,16 @@ def _await_answers(
             say(f"  answers  {_names(answering)} (after {age} s)")
         silent = still
     return True
+
+
+def _refusal(clients: Apis, project: str, api: GoogleApi) -> str:
+    """What an API refuses with: it names the project that is charged, which need not be ours."""
+    try:
+        if api.question is not None:
+            _ask(clients, project, api.question)
+    except TpuflexError as error:
+        return error.message
+    return f"{api.name} answers now"
 
 
 def _silent(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[GoogleApi]:
@@ -316,11 +329,13 @@ def _not_even_service_usage(project: str, error: TpuflexError) -> ServiceDisable
     )
 
 
-def _late(project: str, silent: Collection[GoogleApi], within: float) -> ServiceDisabledError:
+def _late(
+    project: str, silent: Collection[GoogleApi], within: float, why: str
+) -> ServiceDisabledError:
     services = gcloud_commands.enabled_services(project)
     return ServiceDisabledError(
         f"{_counted(silent)} of project {project} did not answer within {within / 60:.0f} minutes"
-        f" after being enabled: {_names(silent)}",
+        f" after being enabled: {_names(silent)} ({why})",
         code=Code.PERMISSION,
         hint=f"Run it again: it goes on waiting. What is enabled: {services}",
     )

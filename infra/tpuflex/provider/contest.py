@@ -260,5 +260,5 @@ class Progress:
         if not contest.live() and not contest.removals():
             # The next zone is tried at once, or as soon as it may be asked again.
             due = (attempt.not_before for attempt in contest.attempts if attempt.not_asked)
-            pauses.append(max(0.0, min(due, default=0.0) - now))
+            pauses.append(max(0.0, next(due, 0.0) - now))
         return min(pauses)
