@@ -301,10 +301,11 @@ def _refused(
     text = f"{_counted(missing)} cannot be enabled in project {project}: {error.message}"
     enable = gcloud_commands.enable_services(project, *(api.service for api in missing))
     if "billing" in error.message.lower():
+        billing = gcloud_commands.link_billing(project, "ACCOUNT_ID")
         return AccessError(
             text,
             code=Code.PERMISSION,
-            hint=f"Give the project a billing account: {gcloud_commands.link_billing(project, 'ACCOUNT_ID')}\n"
+            hint=f"Give the project a billing account: {billing}\n"
             f"Yours are listed by: {gcloud_commands.billing_accounts()}",
         )
     if isinstance(error, AccessError):
