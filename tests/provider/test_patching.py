@@ -12,6 +12,7 @@ from tests.provider.fakes import (
     INPUTS,
     NAME,
     Cloud,
+    JsonObject,
     args,
     missing,
     node,
@@ -59,6 +60,46 @@ def test_an_entry_that_was_ours_goes_and_googles_stays(key: str, ours: str) -> N
     assert list(patched) == [key]
     assert "old" not in patched[key]
     assert patched[key]["theirs"] == "2"
+
+
+KEYS = "me:ssh-ed25519 AAAA me"
+
+
+@pytest.mark.parametrize("last", [{}, {"note": "1"}, {"note": "1", "ssh-keys": KEYS}])
+def test_keys_that_gcloud_adds_stay(last: dict[str, str]) -> None:
+    """`gcloud … tpu-vm ssh` adds the user's key to the node's metadata. No patch of ours takes it
+    away, not even after an import of an earlier version took it for ours."""
+    asked = there(of=args(metadata={"note": "1"}))
+    found = there(metadata={"note": "1", "ssh-keys": KEYS})
+
+    patched: Any = node_patch(args(metadata={"note": "2"}), {"metadata": {**last}}, asked, found)
+
+    assert patched["metadata"] == {"note": "2", "ssh-keys": KEYS}
+
+
+def test_a_key_that_was_asked_for_is_ours_to_take_away() -> None:
+    """A program that sets ssh-keys itself changes and removes them as any other entry."""
+    asked = there(of=args(metadata={"ssh-keys": KEYS}))
+
+    patched: Any = node_patch(args(), {"metadata": {"ssh-keys": KEYS}}, asked, asked)
+
+    assert patched["metadata"] == {}
+
+
+def test_what_was_written_since_the_look_stays() -> None:
+    """A patch of metadata replaces all of it, so that the node is looked at right before."""
+    before = node(of=args(metadata={"note": "1"}))
+    since: JsonObject = {"note": "1", "ssh-keys": KEYS}
+    request = queued("ACTIVE", of=args(metadata={"note": "1"}))
+    cloud = Cloud(request=sequence(request), node=sequence({**before, "metadata": since}))
+    call, script, _ = scripted(cloud)
+    seen = Snapshot(HERE, QueuedResource.model_validate(request), only(Node.model_validate(before)))
+
+    patch(call, args(metadata={"note": "2"}), {}, seen, deadline=1e9)
+
+    (sent,) = [request for request in script.sent if request.method == "PATCH"]
+    assert sent.body is not None
+    assert sent.body["metadata"] == {"note": "2", "ssh-keys": KEYS}
 
 
 def test_what_is_not_whole_is_not_patched() -> None:

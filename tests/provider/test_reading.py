@@ -59,6 +59,17 @@ def test_a_node_alone_is_imported_by_what_it_says() -> None:
     }
 
 
+@pytest.mark.parametrize("request_there", [True, False])
+def test_keys_of_other_people_are_not_imported(request_there: bool) -> None:
+    """What `gcloud … tpu-vm ssh` wrote into a node never ends in the state, where the next `up`
+    would take it for ours, and away."""
+    asked = args(metadata={"note": "1"})
+    there = Node.model_validate(node(of=asked, metadata={"note": "1", "ssh-keys": "me:ssh-rsa A"}))
+    request = QueuedResource.model_validate(queued("ACTIVE", of=asked)) if request_there else None
+
+    assert imported_inputs(HERE, request, only(there))["metadata"] == {"note": "1"}
+
+
 def test_a_shape_is_imported_as_a_shape() -> None:
     """A request by generation and topology is not turned into an accelerator type."""
     config = {"type": "V6E", "topology": "2x4"}

@@ -8,7 +8,7 @@ from pulumi_plugin.values import Properties, Value
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
-from tpuflex.request.body import BOOT_METADATA, spec_hash
+from tpuflex.request.body import BOOT_METADATA, OTHERS_METADATA, spec_hash
 from tpuflex.request.causes import FAILURE_CODES, Cause, classify, remedy
 from tpuflex.request.diff import PATCHABLE
 from tpuflex.request.fields import RequestArgs
@@ -28,15 +28,16 @@ def node_patch(args: RequestArgs, old: Properties, asked: Node, node: Node) -> J
         asked: the node as it was first requested.
         node: the node as it is.
 
-    Map entries that neither ``old`` nor ``asked`` had are Google's own, and stay.
+    Map entries that neither ``old`` nor ``asked`` had are Google's own, and stay; so does what
+    others are known to write, unless it was asked for: an import of an earlier version took that
+    for ours.
     """
+    applied = _keys(old, "metadata") - OTHERS_METADATA
     wanted: JsonObject = {
         "description": args.description or "",
         "labels": _merged(node.labels, {*asked.labels, *_keys(old, "labels")}, _labels(args)),
         "tags": [*args.tags],
-        "metadata": _merged(
-            node.metadata, {*asked.metadata, *_keys(old, "metadata")}, args.metadata
-        ),
+        "metadata": _merged(node.metadata, {*asked.metadata, *applied}, args.metadata),
         "externalIps": args.external_ips,
     }
     if args.network_configs:
@@ -63,11 +64,11 @@ def patch(
         UnreadyError: a patch had not ended by the deadline, or the engine cancelled.
         AccessError, ApiError: the API refused patches; names the nodes.
     """
-    if seen.queued_resource is None:
-        return seen
-    asked = seen.queued_resource.spec.node
-    wanted = {node.id: node_patch(args, old, asked, node) for node in seen.nodes.found}
-    wanted = {id_: changed for id_, changed in wanted.items() if changed}
+    wanted = _wanted(args, old, seen)
+    if any("metadata" in changed for changed in wanted.values()):
+        # A patch of metadata is one of all of it: what others wrote since that look stays, too.
+        seen = call.look(seen.name)
+        wanted = _wanted(args, old, seen)
     if not wanted:
         return seen
     _report(call, args, seen, wanted)
@@ -86,6 +87,15 @@ def patch(
     if failures:
         raise _failure(failures, len(seen.nodes.ids))
     return call.look(seen.name)
+
+
+def _wanted(args: RequestArgs, old: Properties, seen: Snapshot) -> dict[str, JsonObject]:
+    """By node, what is to be changed; nothing of nodes without a queued resource."""
+    if seen.queued_resource is None:
+        return {}
+    asked = seen.queued_resource.spec.node
+    each = {node.id: node_patch(args, old, asked, node) for node in seen.nodes.found}
+    return {id_: changed for id_, changed in each.items() if changed}
 
 
 def _report(call: Call, args: RequestArgs, seen: Snapshot, wanted: dict[str, JsonObject]) -> None:

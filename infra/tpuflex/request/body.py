@@ -23,6 +23,10 @@ JsonObject = dict[str, JsonValue]
 
 #: Metadata that only takes effect at a boot: changing it in place would change nothing that runs.
 BOOT_METADATA = frozenset({"startup-script", "tpuflex-config"})
+#: Metadata that others write into nodes that are not theirs. `gcloud compute tpus tpu-vm ssh` adds
+#: the user's key to `ssh-keys` of the node before it connects: gcloud's own source (528),
+#: `command_lib/compute/tpus/tpu_vm/ssh.py`, `AddSSHKeyIfNeeded`.
+OTHERS_METADATA = frozenset({"ssh-keys"})
 _SPEC = "tpu.nodeSpec."
 _NODE = f"{NODE}."
 _PATCHED = frozenset(
@@ -173,6 +177,11 @@ def _corrected(given: Properties, request: QueuedResource | None) -> Properties:
     labels = given.get("labels")
     entries = labels.items() if isinstance(labels, dict) else ()
     corrected: Properties = {"labels": {key: text for key, text in entries if key != LABEL_SPEC}}
+    metadata = given.get("metadata")
+    if isinstance(metadata, dict):
+        asked = request.spec.node.metadata if request is not None else {}
+        others = OTHERS_METADATA - asked.keys()
+        corrected["metadata"] = {key: text for key, text in metadata.items() if key not in others}
     if request is None:
         return corrected
     # Requests from before there were provisioning models say it with a tier, or not at all.
