@@ -15,6 +15,12 @@ from dataclasses import dataclass
 #: Where the startup script of a host writes, in the host's file system.
 HOST_LOG = "/var/log/tpuflex/startup.log"
 
+#: A connection that no longer answers ends within 45 s (ssh_config(5)); it would hang for hours.
+_NOTICES_A_DROP = ("-o", "ServerAliveInterval=15", "-o", "ServerAliveCountMax=3")
+#: Without these a tunnel could outlive its command (ControlMaster of the user's own configuration),
+#: or be no tunnel at all (the local port was taken).
+_ONE_TUNNEL = ("-o", "ExitOnForwardFailure=yes", "-o", "ControlPath=none")
+
 
 @dataclass(frozen=True, slots=True)
 class GcloudCommand:
@@ -54,6 +60,27 @@ def log_in() -> GcloudCommand:
 def set_quota_project(project: str) -> GcloudCommand:
     """Name the project that requests with those credentials take their quota from."""
     return GcloudCommand(("gcloud", "auth", "application-default", "set-quota-project", project))
+
+
+def log_in_gcloud() -> GcloudCommand:
+    """Log gcloud itself in: it does not use the credentials of Google's libraries."""
+    return GcloudCommand(("gcloud", "auth", "login"))
+
+
+def let_through_iap(project: str) -> GcloudCommand:
+    """Give a user the role with which IAP opens tunnels to the hosts of ``project``.
+
+    Source: https://cloud.google.com/iap/docs/using-tcp-forwarding#grant-permission
+    """
+    return grant(project, "roles/iap.tunnelResourceAccessor", "user:YOU@EXAMPLE.COM")
+
+
+def let_log_in(project: str) -> GcloudCommand:
+    """Give a user the role with which OS Login lets them in, with sudo.
+
+    Source: https://cloud.google.com/compute/docs/oslogin/set-up-oslogin#configure_users
+    """
+    return grant(project, "roles/compute.osAdminLogin", "user:YOU@EXAMPLE.COM")
 
 
 def show_project() -> GcloudCommand:
@@ -110,13 +137,25 @@ def ssh(node: str) -> GcloudCommand:
 def tunnel(node: str, *, local_port: int, address: str, port: int) -> GcloudCommand:
     """Forward ``local_port`` of this machine to ``port`` of the host of ``node`` at ``address``."""
     forward = f"127.0.0.1:{local_port}:{address}:{port}"
-    return GcloudCommand((*ssh(node).words, "--", "-N", "-L", forward))
+    return GcloudCommand((*ssh(node).words, "--", "-N", *_NOTICES_A_DROP, "-L", forward))
+
+
+def held_tunnel(node: str, *, local_port: int, address: str, port: int) -> GcloudCommand:
+    """As :func:`tunnel`, for a program: it ends with its standard input, and asks nothing of it.
+
+    ``cat`` on the host ends when the program that holds the other end of standard input does, even
+    if it was killed, and ssh and gcloud end with it.
+    """
+    forward = f"127.0.0.1:{local_port}:{address}:{port}"
+    options = ("--", *_ONE_TUNNEL, *_NOTICES_A_DROP, "-L", forward)
+    return GcloudCommand((*ssh(node).words, "--command", "cat", *options))
 
 
 def host_log(node: str, *, lines: int, follow: bool = False) -> GcloudCommand:
     """Show the last ``lines`` of the log of the host of ``node``; ``follow``: and what comes."""
     reader = f"sudo tail -n {lines}{' -F' if follow else ''} {HOST_LOG}"
-    return GcloudCommand((*ssh(node).words, "--command", reader))
+    options = ("--", *_NOTICES_A_DROP) if follow else ()
+    return GcloudCommand((*ssh(node).words, "--command", reader, *options))
 
 
 def enable_services(project: str, *services: str) -> GcloudCommand:

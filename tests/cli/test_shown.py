@@ -450,7 +450,8 @@ class TestText:
         assert "tpuflex:network.allowed_cidrs" in text
         assert (
             "gcloud alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p "
-            "--tunnel-through-iap -- -N -L 127.0.0.1:8000:10.0.0.2:8000\n"
+            "--tunnel-through-iap -- -N -o ServerAliveInterval=15 -o ServerAliveCountMax=3 "
+            "-L 127.0.0.1:8000:10.0.0.2:8000\n"
             "  (needs gcloud's component: gcloud components install alpha)\n"
         ) in text
         assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:8000/v1" in text

@@ -19,6 +19,7 @@ from tpuflex.cli.steps import logs, way_in
 from tpuflex.cli.steps.logs import followed, run_logs
 from tpuflex.cli.steps.way_in import run_ssh, run_tunnel
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
+from tpuflex.gcp.timing import Timing
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.project import open_project
 
@@ -236,7 +237,10 @@ def test_the_log_of_a_host_on_google(
 
     shown = capsys.readouterr().out
     assert ended.value.code == 5
-    assert f"{SSH} --command sudo tail -n 9 -F /var/log/tpuflex/startup.log\n" in shown
+    assert (
+        f"{SSH} --command sudo tail -n 9 -F /var/log/tpuflex/startup.log "
+        "-- -o ServerAliveInterval=15 -o ServerAliveCountMax=3\n"
+    ) in shown
     assert "\x1b" not in shown
 
 
@@ -257,7 +261,10 @@ def test_ssh_and_tunnel_on_google(
     shown = capfd.readouterr()
     assert (shell.value.code, forward.value.code) == (5, 5)
     assert f"{SSH}\n" in shown.out
-    assert f"{SSH} -- -N -L 127.0.0.1:9000:10.0.0.2:8000\n" in shown.out
+    assert (
+        f"{SSH} --command cat -- -o ExitOnForwardFailure=yes -o ControlPath=none "
+        "-o ServerAliveInterval=15 -o ServerAliveCountMax=3 -L 127.0.0.1:9000:10.0.0.2:8000\n"
+    ) in shown.out
     assert "tpuflex ask --stack tpu --endpoint http://127.0.0.1:9000/v1 …\n" in shown.err
 
 
@@ -300,3 +307,24 @@ def test_one_document(type_in: TypeIn) -> None:
 
     assert typed.code == 2
     assert "--follow" in typed.err
+
+
+def test_a_connection_that_breaks_off_is_made_again(
+    invocation: Invocation, embedded: OpenStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A connection that held is made again after a pause; one that did not has its own reason."""
+    held, codes, clock = [3600.0, 61.0, 59.0], [255, 1, 255], [0.0]
+    timing = Timing(lambda: clock[0], lambda: 0.0, lambda _seconds: False, lambda: 0.0)
+    cloud = Cloud(embedded, {})
+    cloud.__dict__["timing"] = timing
+
+    def run() -> int:
+        clock[0] += held.pop(0)
+        return codes.pop(0)
+
+    assert way_in.kept_up(run, cloud, invocation) == 255
+    assert capsys.readouterr().err == (
+        "The connection broke off (exit code 255): once more in 5 s.\n"
+        "The connection broke off (exit code 1): once more in 5 s.\n"
+    )
+    assert held == []

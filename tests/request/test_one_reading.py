@@ -24,7 +24,7 @@ from tests.provider.fakes import (
 )
 from tests.provider.fakes import Answer as Reply
 from tests.unit.stack_sections import sections
-from tpuflex.cli.steps.ask import addressed
+from tpuflex.cli.steps.ask import serving_slice
 from tpuflex.engine.recovery.look import CloudLook, Presence
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import ENDPOINT_NAME, LABEL_OWNER, QUEUED_RESOURCE, Names
@@ -133,7 +133,7 @@ def question(zones: Zones) -> str:
     stack = SimpleNamespace(name="dev", embedded=False, settings=SETTINGS, names=NAMES)
     cloud: Any = SimpleNamespace(stack=stack, tpu=call.client)
     try:
-        return addressed(cloud, "?", 1, 0.0, "").endpoint
+        return SETTINGS.url(serving_slice(cloud).address)
     except NotFoundError as error:
         return error.message
 

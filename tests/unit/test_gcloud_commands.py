@@ -25,6 +25,10 @@ MADE = (
     gcloud_commands.install("alpha"),
     gcloud_commands.ssh(NODE),
     gcloud_commands.tunnel(NODE, local_port=9000, address="10.0.0.2", port=8000),
+    gcloud_commands.held_tunnel(NODE, local_port=9000, address="10.0.0.2", port=8000),
+    gcloud_commands.log_in_gcloud(),
+    gcloud_commands.let_through_iap("my-project-id"),
+    gcloud_commands.let_log_in("my-project-id"),
     gcloud_commands.host_log(NODE, lines=50),
     gcloud_commands.host_log(NODE, lines=50, follow=True),
     gcloud_commands.create_mirror("dockerhub", upstream="docker-hub", location="us-east5"),
@@ -131,7 +135,7 @@ def test_a_log_command_survives_the_shell() -> None:
     command = gcloud_commands.host_log(NODE, lines=7, follow=True)
 
     assert tuple(shlex.split(str(command))) == command.words
-    assert command.words[-1] == "sudo tail -n 7 -F /var/log/tpuflex/startup.log"
+    assert "sudo tail -n 7 -F /var/log/tpuflex/startup.log" in command.words
 
 
 @pytest.mark.parametrize("name", ["", "n", "projects/p/locations/z/nodes/", f"{NODE}/x"])

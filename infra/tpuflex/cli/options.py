@@ -40,6 +40,9 @@ verbose = _option(
     is_flag=True,
     help="Show every resource and every message of the engine.",
 )
+no_tunnel = click.option(
+    "--no-tunnel", is_flag=True, help="Reach the endpoint at its own address, or not at all."
+)
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 

@@ -5,22 +5,27 @@ from __future__ import annotations
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import as_json, pass_invocation, stack_name
+from tpuflex.cli.options import as_json, no_tunnel, pass_invocation, stack_name
 
 
 @click.command()
+@no_tunnel
 @stack_name
 @as_json
 @pass_invocation
-def status(invocation: Invocation) -> None:
+def status(invocation: Invocation, no_tunnel: bool) -> None:
     """Show the state of the endpoint, from the queue to the host.
 
     Asks the cloud, not Pulumi's state. Exit code 0: the endpoint serves; 3: the request is
     waiting or the host is booting; 4: there is no endpoint; 7: the boot failed, or the run has
     ended.
+
+    A host that says READY is asked whether it answers now (/health, which needs no key): a private
+    endpoint through IAP, as by `tpuflex ask`. That takes some seconds, 30 at most, and changes no
+    exit code; --no-tunnel leaves it out.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.status import run_status
 
     stack = invocation.open_stack(deploying=False)
-    run_status(invocation, connect_running(invocation, stack))
+    run_status(invocation, connect_running(invocation, stack), tunnel=not no_tunnel)

@@ -221,10 +221,15 @@ class StackSettings(Frozen):
     a row replaces the one of the same name. A file catalog.yaml beside Pulumi.yaml holds the same
     for all stacks. `tpuflex catalog` shows what is known."""
 
-    def url(self, address: str) -> str:
-        """Base URL of the API of a server at ``address``; empty while there is none."""
+    def url(self, address: str, *, port: int | None = None) -> str:
+        """Base URL of the API of a server at ``address``; empty while there is none.
+
+        Args:
+            address: the server's address, or that of a tunnel to it.
+            port: the tunnel's port; by default the server's own.
+        """
         scheme = "http" if self.secrets.tls_certificate_version is None else "https"
-        return f"{scheme}://{address}:{self.serving.port}/v1" if address else ""
+        return f"{scheme}://{address}:{port or self.serving.port}/v1" if address else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
@@ -11,11 +12,13 @@ import click
 from tpuflex import gcloud_commands
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.cli.output import for_stack
+from tpuflex.cli.steps.reach import reached
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.owners_adapter import OwnersAdapter
 from tpuflex.naming import API_KEY, TLS_CERTIFICATE
 from tpuflex.operate.ask import Answer, Question, ask, direct_session
 from tpuflex.operate.pinned import pinned_session
+from tpuflex.operate.route import Route
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
 
@@ -26,51 +29,71 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
 
 
-def run_ask(invocation: Invocation, cloud: Cloud, question: Question) -> None:
+def run_ask(
+    invocation: Invocation, cloud: Cloud, question: Question, *, tunnel: bool = True
+) -> None:
     """Ask ``question``, streaming the answer to standard output.
 
+    Args:
+        invocation: the command.
+        cloud: the stack's cloud.
+        question: the question; one without an endpoint is for the stack's own.
+        tunnel: whether a tunnel may be opened to that.
+
     Raises:
-        TpuflexError: there is no API key, or the endpoint did not answer.
+        NotFoundError: the stack is not up, or its host has no address yet.
+        TpuflexError: there is no API key, no way to the endpoint, or it did not answer.
     """
+    if question.endpoint:
+        _ask(invocation, cloud, question, session(cloud, question.endpoint))
+        return
+    status = serving_slice(cloud)
+    with reached(invocation, cloud, status, tunnel=tunnel) as found:
+        question = replace(
+            question, endpoint=found.url, reach=reach(cloud, status, through=found.through)
+        )
+        _ask(invocation, cloud, question, session(cloud, found.url, through=found.through))
+
+
+def _ask(
+    invocation: Invocation, cloud: Cloud, question: Question, connections: requests.Session
+) -> None:
     output = invocation.output
     answer = ask(
         question,
         api_key(cloud),
         show=output.piece,
         now=time.perf_counter,
-        session=session(cloud, question.endpoint),
+        session=connections,
     )
     output.result()
     output.document(answer.to_json())
     output.progress(summary(answer))
 
 
-def addressed(
-    cloud: Cloud, text: str, max_tokens: int, temperature: float, endpoint: str
-) -> Question:
-    """The question, addressed to ``endpoint``, or to the stack's own when that is empty.
+def serving_slice(cloud: Cloud) -> SliceStatus:
+    """The slice of the stack of ``cloud``, which has an address.
 
     Raises:
         NotFoundError: the stack is not up, or its host has no address yet.
     """
     stack = cloud.stack
-    model = stack.settings.model.name
-    if endpoint:
-        return Question(endpoint.rstrip("/"), model, text, max_tokens, temperature)
     status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
-    url = stack.settings.url(status.address)
-    if not url:
+    if not status.address:
         raise NotFoundError(
             f"Stack {stack.name} has no endpoint: {status.queued_resource} is {status.state}, "
             f"{status.sentence}.",
             hint=f"{status.advice[:1].upper()}{status.advice[1:]}.",
         )
-    return Question(url, model, text, max_tokens, temperature, reach(cloud, status))
+    return status
 
 
-def reach(cloud: Cloud, status: SliceStatus) -> str:
-    """What to try when the endpoint cannot be reached."""
+def reach(cloud: Cloud, status: SliceStatus, *, through: Route = Route.DIRECT) -> str:
+    """What to try when the endpoint cannot be reached, directly or ``through`` a tunnel."""
     ready = "`tpuflex status` says whether the host is READY."
+    if through is Route.IAP:
+        text = f"The tunnel is open, and nothing answers at its end: {ready}"
+        return for_stack(text, cloud.stack.name)
     if cloud.stack.embedded:
         return for_stack(ready, cloud.stack.name)
     port = cloud.stack.settings.serving.port
@@ -99,8 +122,14 @@ def api_key(cloud: Cloud) -> str:
     return value.strip().partition("\n")[0].strip()
 
 
-def session(cloud: Cloud, endpoint: str) -> requests.Session:
-    """Connections to ``endpoint``: over TLS, to the holder of the stack's certificate alone.
+def session(cloud: Cloud, endpoint: str, *, through: Route = Route.DIRECT) -> requests.Session:
+    """Connections to ``endpoint``: over TLS, to the holder of the stack's certificate alone, whose
+    fingerprint is the same at both ends of a tunnel.
+
+    Args:
+        cloud: the stack's cloud.
+        endpoint: base URL, of a tunnel's local end where there is one.
+        through: whether it is a tunnel that we have opened.
 
     Raises:
         UsageError: the stack has a certificate, and the key would be sent in clear.
@@ -110,8 +139,8 @@ def session(cloud: Cloud, endpoint: str) -> requests.Session:
     version = settings.secrets.tls_certificate_version
     if version is None:
         plain = direct_session()
-        if cloud.stack.embedded:
-            # Every user of this machine can listen where the server of an emulated host should.
+        if cloud.stack.embedded or through is Route.IAP:
+            # Every user of this machine can listen where an emulated host, or our tunnel, should.
             plain.mount("http://", OwnersAdapter())
         return plain
     if not endpoint.startswith("https://"):

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.output import for_stack
-from tpuflex.cli.steps.way_in import host_status, require_gcloud
+from tpuflex.cli.steps.way_in import host_status, kept_up, require_gcloud, way_in_environment
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcloud_commands import host_log
 from tpuflex.gcp.boot_log import LOG, last_boot_log
@@ -28,8 +28,9 @@ _POLL_SECONDS = 0.5
 
 
 def run_logs(invocation: Invocation, cloud: Cloud, lines: int, *, follow: bool) -> None:
-    """Print the last ``lines`` of the host's log, and with ``follow`` what comes. Of a host that is
-    gone, the end of its boot log is read, which Cloud Logging keeps.
+    """Print the last ``lines`` of the host's log, and with ``follow`` what comes; a connection
+    that breaks off then is made again, and shows the last ``lines`` again. Of a host that is gone,
+    the end of its boot log is read, which Cloud Logging keeps.
 
     Raises:
         TpuflexError: there is no host, no log, or no gcloud.
@@ -51,21 +52,26 @@ def run_logs(invocation: Invocation, cloud: Cloud, lines: int, *, follow: bool) 
     words = require_gcloud(command, cloud.environ)
     invocation.output.progress(f"$ {command}")
     kept: list[str] = []
-    with subprocess.Popen(
-        words,
-        env=dict(cloud.environ),
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    ) as process:
-        for line in process.stdout or ():
-            invocation.output.result(line.rstrip("\n"))
-            if invocation.json:
-                kept.append(line.rstrip("\n"))
+
+    def read() -> int:
+        with subprocess.Popen(
+            words,
+            env=way_in_environment(cloud),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            text=True,
+            errors="replace",
+        ) as process:
+            for line in process.stdout or ():
+                invocation.output.result(line.rstrip("\n"))
+                if invocation.json:
+                    kept.append(line.rstrip("\n"))
+        return process.returncode
+
+    code = kept_up(read, cloud, invocation) if follow else read()
     invocation.output.document({"source": str(command), "lines": kept})
-    if process.returncode:
-        raise SystemExit(process.returncode)
+    if code:
+        raise SystemExit(code)
 
 
 def _show_kept(invocation: Invocation, cloud: Cloud, lines: int, absent: NotFoundError) -> None:

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import ipaddress
+import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, planned_memory
+from tpuflex.cli.steps.ask import session
+from tpuflex.cli.steps.reach import reached
+from tpuflex.errors import TpuflexError
+from tpuflex.operate.health import Health, ask_health
+from tpuflex.operate.route import Route, route
 from tpuflex.operate.status import slice_status
 from tpuflex.planning.cost import run_cost
 from tpuflex.planning.request import MemoryRequest, NotPlannable
@@ -23,6 +30,8 @@ if TYPE_CHECKING:
     from tpuflex.planning.memory import MemoryPlan
 
 
+#: Seconds for a tunnel to open.
+_TUNNEL_WITHIN_S = 20.0
 #: Said of a slice that has the stack's name and marker, and the id of an unknown state.
 _OTHER_STATE = (
     "another state ({}), which this home has not seen: a colleague's, or a lost one\n"
@@ -40,8 +49,13 @@ _OTHER_ZONE = (
 )
 
 
-def run_status(invocation: Invocation, cloud: Cloud) -> None:
+def run_status(invocation: Invocation, cloud: Cloud, *, tunnel: bool = True) -> None:
     """Ask for the slice of the stack of ``cloud`` and show it.
+
+    Args:
+        invocation: the command.
+        cloud: the stack's cloud.
+        tunnel: whether a tunnel may be opened to ask whether the endpoint answers.
 
     Raises:
         NotFoundError: the stack has no request for a slice.
@@ -52,11 +66,35 @@ def run_status(invocation: Invocation, cloud: Cloud) -> None:
         stack.settings, stack.names, cloud.tpu, now=invocation.now(), recorded=cloud.recorded_zones
     )
     seen = cloud.seen_states.of(stack.name)
-    show_status(invocation, stack, status, foreign=status.state_id not in {"", *seen})
+    foreign = status.state_id not in {"", *seen}
+    answers = health(invocation, cloud, status, tunnel=tunnel) if status.ready else None
+    show_status(invocation, stack, status, foreign=foreign, answers=answers)
+
+
+def health(invocation: Invocation, cloud: Cloud, status: SliceStatus, *, tunnel: bool) -> Health:
+    """Whether the endpoint answers now. That it cannot be asked is an answer, too: the rest of the
+    status is known."""
+    address = status.address
+    if not tunnel and not ipaddress.ip_address(address).is_loopback:
+        cidrs = cloud.stack.settings.network.allowed_cidrs
+        if route(address, embedded=cloud.stack.embedded, allowed_cidrs=cidrs) is Route.IAP:
+            return Health(None, why=f"{address} is a private address (--no-tunnel)")
+    try:
+        with reached(invocation, cloud, status, tunnel=tunnel, within=_TUNNEL_WITHIN_S) as found:
+            way = found.through
+            connections = session(cloud, found.url, through=way)
+            return ask_health(found.url, connections, through=way, now=time.monotonic)
+    except TpuflexError as error:
+        return Health(None, why=" ".join((error.message, error.hint)).strip())
 
 
 def show_status(
-    invocation: Invocation, stack: OpenStack, status: SliceStatus, *, foreign: bool = False
+    invocation: Invocation,
+    stack: OpenStack,
+    status: SliceStatus,
+    *,
+    foreign: bool = False,
+    answers: Health | None = None,
 ) -> None:
     """Print ``status`` and exit.
 
@@ -65,6 +103,7 @@ def show_status(
         stack: the stack.
         status: what to print.
         foreign: whether a state has made the slice that this home has not seen.
+        answers: whether the endpoint answers now, where that was looked at.
 
     Raises:
         SystemExit: exit code 0 when the endpoint serves, 3 while the request waits or the host
@@ -91,6 +130,7 @@ def show_status(
             "slice": {**status.to_json(), "advice": advice},
             "foreign": foreign,
             "insecure": insecure,
+            "health": None if answers is None else answers.to_json(),
         }
     )
     output.heading(f"Stack {stack.name}: {headline(status)}")
@@ -109,6 +149,7 @@ def show_status(
             ("KV cache", kv_cache_text(status, plan_stack(stack.settings))),
             ("error", status.host.reason if status.host else ""),
             ("endpoint", endpoint),
+            ("answers", "" if answers is None else str(answers)),
             ("model", stack.settings.model.name),
             ("weights", weights_text(status)),
             ("gives up", moment_text(status.gives_up, invocation.now())),

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import for_stack
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
-from tpuflex.gcloud_commands import GcloudCommand, install, ssh, tunnel
+from tpuflex.gcloud_commands import GcloudCommand, held_tunnel, install, ssh
 from tpuflex.operate.status import slice_status
 
 if TYPE_CHECKING:
@@ -18,7 +18,17 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.operate.slice import SliceStatus
 
+#: Seconds that a connection must have held to be opened again, and the pause before.
+_HELD_S = 60.0
+_PAUSE_S = 5.0
+#: Seconds for gcloud to say its version; a cold start on a slow disk takes ten.
+_VERSION_WITHIN_S = 60.0
 _INSTALL = "https://cloud.google.com/sdk/docs/install"
+
+
+def way_in_environment(cloud: Cloud) -> dict[str, str]:
+    """The environment for gcloud when it connects to a host of ``cloud``."""
+    return dict(cloud.environ)
 
 
 def run_ssh(invocation: Invocation, cloud: Cloud) -> None:
@@ -38,7 +48,8 @@ def run_ssh(invocation: Invocation, cloud: Cloud) -> None:
 
 
 def run_tunnel(invocation: Invocation, cloud: Cloud, local_port: int | None) -> None:
-    """Forward ``local_port`` (by default the endpoint's own) to the endpoint, until Ctrl-C.
+    """Forward ``local_port`` (by default the endpoint's own) to the endpoint, until Ctrl-C. A
+    tunnel that breaks off is opened again.
 
     Raises:
         TpuflexError: there is no host, no gcloud, or the endpoint is on this machine already.
@@ -58,9 +69,19 @@ def run_tunnel(invocation: Invocation, cloud: Cloud, local_port: int | None) -> 
     url = settings.url("127.0.0.1").replace(f":{port}", f":{local}")
     ask = for_stack("tpuflex ask", name)
     invocation.output.progress(f"Until Ctrl-C: {ask} --endpoint {url} …")
-    _run(
-        invocation, cloud, tunnel(status.node, local_port=local, address=status.address, port=port)
-    )
+    command = held_tunnel(status.node, local_port=local, address=status.address, port=port)
+    words = require_gcloud(command, cloud.environ)
+    invocation.output.progress(f"$ {command}")
+
+    def hold() -> int:
+        # The end of the pipe is the end of the tunnel, even if this process is killed.
+        with subprocess.Popen(
+            words, env=way_in_environment(cloud), stdin=subprocess.PIPE
+        ) as process:
+            process.wait()
+        return process.returncode
+
+    raise SystemExit(kept_up(hold, cloud, invocation))
 
 
 def host_status(cloud: Cloud) -> SliceStatus:
@@ -88,14 +109,21 @@ def require_gcloud(command: GcloudCommand, environ: Mapping[str, str]) -> tuple[
             "gcloud is not on PATH.", hint=f"Install it ({_INSTALL}), or type there: {command}"
         )
     # Without the component, gcloud would offer to install it, or wait for an answer.
-    asked = subprocess.run(
-        [program, "version", "--format=json"],
-        env=dict(environ),
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    try:
+        asked = subprocess.run(
+            [program, "version", "--format=json"],
+            env=dict(environ),
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=_VERSION_WITHIN_S,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise TpuflexError(
+            f"{program} does not say its version within {_VERSION_WITHIN_S:.0f} s.",
+            hint="Try: gcloud version",
+        ) from error
     try:
         components = json.loads(asked.stdout)
     except ValueError:
@@ -117,7 +145,33 @@ def require_gcloud(command: GcloudCommand, environ: Mapping[str, str]) -> tuple[
 def _run(invocation: Invocation, cloud: Cloud, command: GcloudCommand) -> None:
     words = require_gcloud(command, cloud.environ)
     invocation.output.progress(f"$ {command}")
-    raise SystemExit(subprocess.run(words, env=dict(cloud.environ), check=False).returncode)
+    done = subprocess.run(words, env=way_in_environment(cloud), check=False)
+    raise SystemExit(done.returncode)
+
+
+def kept_up(run: Callable[[], int], cloud: Cloud, invocation: Invocation) -> int:
+    """Run a connection again whenever it breaks off after it has held for a while.
+
+    gcloud itself tries ten times to connect, and again after a break; one that ends sooner has a
+    reason that does not pass.
+
+    Args:
+        run: runs it until it ends; returns its exit code.
+        cloud: has the clock.
+        invocation: where it is said.
+
+    Returns:
+        The exit code of the last one: 0, or the one of a connection that did not hold.
+    """
+    while True:
+        began = cloud.timing.monotonic()
+        code = run()
+        if code == 0 or cloud.timing.monotonic() - began < _HELD_S:
+            return code
+        invocation.output.progress(
+            f"The connection broke off (exit code {code}): once more in {_PAUSE_S:.0f} s."
+        )
+        cloud.sleep(_PAUSE_S)
 
 
 def _no_host(cloud: Cloud, status: SliceStatus, lacking: str) -> NotFoundError:

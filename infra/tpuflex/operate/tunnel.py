@@ -1,0 +1,115 @@
+"""A tunnel that a command opens for itself, and that ends with it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from typing import IO
+
+from pulumi_plugin.peer import listens, refusal
+from tpuflex.errors import AccessError
+from tpuflex.operate.tunnel_failure import tunnel_failure
+
+#: Seconds for a tunnel to open. gcloud starts twice (3 s each), registers a key with OS Login, and
+#: tries again every 5 s while the key is not known to the host.
+OPEN_WITHIN_S = 60.0
+#: Seconds for gcloud and ssh to end when they are told to, before they are killed.
+_END_WITHIN_S = 3.0
+_LOOK_EVERY_S = 0.1
+#: Bytes of gcloud's words that are read.
+_MOST_SAID = 64 * 1024
+
+
+@contextmanager
+def open_tunnel(
+    command: Callable[[int], Sequence[str]],
+    environ: Mapping[str, str],
+    *,
+    project: str,
+    within: float = OPEN_WITHIN_S,
+) -> Iterator[int]:
+    """Run what ``command`` gives for a free local port while the block runs; returns that port.
+
+    The command is in a process group of its own, so that Ctrl-C reaches us first, and is ended with
+    the block, whatever ends that. It holds the end of a pipe as its standard input: if this process
+    is killed it reads the end of it (:func:`tpuflex.gcloud_commands.held_tunnel`).
+
+    Args:
+        command: the words of the command that listens on a local port.
+        environ: its environment.
+        project: the project's id, for what an error advises.
+        within: seconds for the tunnel to open.
+
+    Raises:
+        AccessError: a role or a login is missing, or another user listens on the port.
+        ConflictError: IAP does not get through to the host.
+        ApiError: the command ended, or did not listen in time, for another reason.
+    """
+    port = _free_port()
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command(port),
+            env=dict(environ),
+            stdin=subprocess.PIPE,
+            stdout=said,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )
+        try:
+            _await_listening(process, port, said, project, within)
+            yield port
+        finally:
+            _end(process)
+
+
+def _await_listening(
+    process: subprocess.Popen[bytes], port: int, said: IO[bytes], project: str, within: float
+) -> None:
+    deadline = time.monotonic() + within
+    while True:
+        own = listens(port, within=1.0)
+        if own:
+            return
+        if own is False:
+            raise AccessError(f"No tunnel: port {port} of this machine. {refusal()}")
+        ended = process.poll() is not None
+        if ended or time.monotonic() > deadline:
+            raise tunnel_failure(_words(said), project, after="" if ended else f"{within:.0f} s")
+        time.sleep(_LOOK_EVERY_S)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End the command and all that it started; it has nothing to lose."""
+    with suppress(OSError):
+        os.killpg(process.pid, signal.SIGTERM)
+    try:
+        if process.stdin is not None:
+            with suppress(OSError):
+                process.stdin.close()
+        process.wait(_END_WITHIN_S)
+    except subprocess.TimeoutExpired:
+        pass
+    finally:
+        # What is left of the group, whether the leader lives or not; also on a second Ctrl-C.
+        with suppress(OSError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _words(said: IO[bytes]) -> str:
+    said.seek(0, os.SEEK_END)
+    said.seek(max(0, said.tell() - _MOST_SAID))
+    return said.read().decode(errors="replace")
+
+
+def _free_port() -> int:
+    """A port that was free a moment ago; whose it is in the end is asked of the kernel."""
+    with socket.socket() as one:
+        one.bind(("127.0.0.1", 0))
+        return int(one.getsockname()[1])

@@ -1,0 +1,137 @@
+"""Why gcloud could not open a tunnel, by what it said: the kind of error, and the remedy.
+
+IAP closes a connection that it does not forward with a code of its own (GoogleCloudPlatform/
+iap-desktop, `SshRelayCloseCode`), which gcloud shows as ``Error while connecting [4003: '…']``
+(its `iap_tunnel_websocket.py`).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from tpuflex import gcloud_commands
+from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
+
+#: Letters of gcloud's own words that are shown.
+_SHOWN = 600
+
+
+@dataclass(frozen=True, slots=True)
+class _Cause:
+    """What gcloud says (a regular expression), what that means, and what to do about it.
+
+    The remedy takes the project's id.
+    """
+
+    said: str
+    kind: type[TpuflexError]
+    meaning: str
+    remedy: Callable[[str], str]
+
+
+def _say(text: str) -> Callable[[str], str]:
+    return lambda _project: text
+
+
+#: The first whose words are found decides: ssh's own words come after those of the tunnel.
+_CAUSES = (
+    _Cause(
+        r"\[4033:|not authorized",
+        AccessError,
+        "IAP refuses: you may not open tunnels to the host",
+        lambda project: (
+            "You need roles/iap.tunnelResourceAccessor, and the API iap.googleapis.com. An owner "
+            f"runs: {gcloud_commands.let_through_iap(project)}"
+        ),
+    ),
+    _Cause(
+        r"\[4003:|failed to connect to backend",
+        ConflictError,
+        "IAP cannot connect to the host's port 22: no firewall rule lets it in, or no SSH server "
+        "listens",
+        _say("`tpuflex up` makes the rule again; right after a boot, wait for a minute."),
+    ),
+    _Cause(
+        r"\[4047:|\[4051:|Failed to lookup instance",
+        ConflictError,
+        "IAP does not find the host",
+        _say("`tpuflex status` says whether it runs; a node takes a minute to be known to IAP."),
+    ),
+    _Cause(
+        r"\[4004:|\[4054:|prohibited by organization's policy",
+        AccessError,
+        "IAP refuses: the organisation's access policy does not let you in, or wants a new login",
+        lambda _project: f"Run: {gcloud_commands.log_in_gcloud()}; else ask an administrator.",
+    ),
+    _Cause(
+        r"disableGuestAttributesAccess|IapTunnelingUnavailable|Failed to connect to TPU",
+        ConflictError,
+        "gcloud does not learn the host's name: its guest attributes cannot be read, or it has "
+        "written none",
+        _say(
+            "Wait until the host has booted. The organisation policy "
+            "compute.disableGuestAttributesAccess must not be enforced."
+        ),
+    ),
+    _Cause(
+        r"auth login\b|do not currently have an active account|Reauthentication",
+        AccessError,
+        "gcloud is not logged in (it does not use application default credentials)",
+        lambda _project: f"Run: {gcloud_commands.log_in_gcloud()}",
+    ),
+    _Cause(
+        r"SERVICE_DISABLED|has not been used in project",
+        AccessError,
+        "an API that the tunnel needs is not enabled: iap.googleapis.com or oslogin.googleapis.com",
+        _say("Enable it by the address in gcloud's words, and wait for a minute."),
+    ),
+    _Cause(
+        r"Permission denied \(publickey",
+        AccessError,
+        "the host refuses your SSH key: OS Login does not let you in",
+        lambda project: (
+            "You need roles/compute.osAdminLogin. An owner runs: "
+            f"{gcloud_commands.let_log_in(project)}\n"
+            "A key with a passphrase has to be in ssh-agent; `tpuflex ssh` asks for it."
+        ),
+    ),
+    _Cause(
+        r"PERMISSION_DENIED|does not have permission|Required '[\w.]+' permission",
+        AccessError,
+        "a permission is missing",
+        _say("gcloud's own words name it."),
+    ),
+    _Cause(
+        r"Address already in use|cannot listen to port",
+        ConflictError,
+        "the local port was taken meanwhile",
+        _say("Run the command again."),
+    ),
+)
+
+
+def tunnel_failure(said: str, project: str, *, after: str = "") -> TpuflexError:
+    """The error for a tunnel that did not open.
+
+    Args:
+        said: what gcloud wrote.
+        project: the project's id.
+        after: how long it was waited for, if it has not ended; otherwise empty.
+    """
+    words = " ".join(said.split())[-_SHOWN:]
+    ended = f"It was not open after {after}" if after else "gcloud ended"
+    for cause in _CAUSES:
+        if re.search(cause.said, said):
+            return cause.kind(
+                f"No tunnel: {cause.meaning}.", hint=_hint(cause.remedy(project), words)
+            )
+    return ApiError(
+        f"No tunnel: {ended}{'.' if after else ' before it was open.'}",
+        hint=_hint("`tpuflex ssh` shows more of what happens.", words),
+    )
+
+
+def _hint(remedy: str, words: str) -> str:
+    return f"{remedy}\ngcloud said: {words}" if words else remedy

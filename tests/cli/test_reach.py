@@ -1,0 +1,277 @@
+"""`tpuflex ask` and `status` where the endpoint is private: a tunnel of their own, by whole output.
+
+gcloud is a stand-in here, which serves what the host would; gcloud's own client goes through the
+emulated IAP in tests/embedded_cloud/test_iap_gcloud.py.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.cli.test_shown import status
+from tests.cli.typing import NOON
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import OpenStack, open_stack
+from tpuflex.cli.steps import ask as ask_steps
+from tpuflex.cli.steps import status as status_steps
+from tpuflex.cli.steps.ask import run_ask
+from tpuflex.errors import AccessError, ApiError, TpuflexError
+from tpuflex.operate.ask import Question
+from tpuflex.project import open_project
+
+#: A gcloud that serves a completion where its ssh would forward to the host.
+_GCLOUD = """#!{python}
+import http.server, json, os, sys, threading
+if sys.argv[1] == "version":
+    print('{components}')
+    sys.exit()
+open("{directory}/pid", "w").write(str(os.getpid()))
+if {fails!r}:
+    sys.exit({fails!r})
+local = sys.argv[-1].split(":")[1]
+
+
+class Host(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.answer(b"")
+
+    def do_POST(self):
+        self.rfile.read(int(self.headers["Content-Length"]))
+        piece = {{"choices": [{{"delta": {{"content": "Paris"}}, "finish_reason": "stop"}}]}}
+        self.answer(b"data: " + json.dumps(piece).encode() + b"\\n\\ndata: [DONE]\\n\\n")
+
+    def answer(self, body):
+        self.send_response({code})
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *words):
+        pass
+
+
+server = http.server.ThreadingHTTPServer(("127.0.0.1", int(local)), Host)
+threading.Thread(target=server.serve_forever, daemon=True).start()
+sys.stdin.read()
+"""
+
+COMMAND = (
+    "$ gcloud alpha compute tpus tpu-vm ssh n --zone=us-east5-a --project=p --tunnel-through-iap "
+    "--command cat -- -o ExitOnForwardFailure=yes -o ControlPath=none -o ServerAliveInterval=15 "
+    "-o ServerAliveCountMax=3 -L 127.0.0.1:PORT:10.0.0.2:8000\n"
+)
+WHY = "10.0.0.2 is a private address, and tpuflex:network.allowed_cidrs lets nobody in"
+
+
+@pytest.fixture
+def invocation() -> Invocation:
+    return Invocation(environ={}, now=lambda: NOON)
+
+
+@pytest.fixture
+def google(project: Path, monkeypatch: pytest.MonkeyPatch) -> OpenStack:
+    """A stack on Google whose slice is at a private address."""
+    dev = open_stack(open_project(project, {}), "dev")
+    found = status(address="10.0.0.2")
+    monkeypatch.setattr(ask_steps, "slice_status", lambda *_, **__: found)
+    monkeypatch.setattr(status_steps, "slice_status", lambda *_, **__: found)
+    monkeypatch.setattr(ask_steps, "api_key", lambda _cloud: "key")
+    monkeypatch.setenv("TZ", "UTC")
+    settings = dev.settings.model_copy(update={"cloud": "google"})
+    return OpenStack(dev.project, "tpu", dev.file, settings)
+
+
+def cloud_with(
+    stack: OpenStack,
+    directory: Path,
+    *,
+    components: str = '{"alpha": "1"}',
+    fails: str = "",
+    code: int = 200,
+) -> Cloud:
+    program = directory / "gcloud"
+    program.write_text(
+        _GCLOUD.format(
+            python=sys.executable,
+            components=components,
+            directory=directory,
+            fails=fails,
+            code=code,
+        )
+    )
+    program.chmod(0o755)
+    return Cloud(stack, {"PATH": f"{directory}:{os.environ['PATH']}"})
+
+
+def without_port(text: str) -> str:
+    before, found, after = text.partition("-L 127.0.0.1:")
+    return f"{before}{found}PORT:{after.partition(':')[2]}" if found else text
+
+
+def nothing_runs(directory: Path) -> bool:
+    pid = int((directory / "pid").read_text())
+    for _ in range(500):
+        if not psutil.pid_exists(pid):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+def question(endpoint: str = "") -> Question:
+    return Question(endpoint, "m", "capital?")
+
+
+def test_ask_goes_through_a_tunnel_of_its_own(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """A private endpoint is asked through IAP; it says why and how, and the tunnel ends with it."""
+    run_ask(invocation, cloud_with(google, tmp_path), question())
+
+    shown = capsys.readouterr()
+    assert shown.out == "Paris\n"
+    first, second, last = without_port(shown.err).splitlines()
+    assert first == f"{WHY}: opening a tunnel through IAP."
+    assert f"{second}\n" == COMMAND
+    assert last.startswith("TTFT ")
+    assert nothing_runs(tmp_path)
+
+
+def test_a_tunnel_ends_with_a_question_that_is_interrupted(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Ctrl-C during the answer ends gcloud, too."""
+
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(ask_steps, "ask", interrupted)
+
+    with pytest.raises(KeyboardInterrupt):
+        run_ask(invocation, cloud_with(google, tmp_path), question())
+
+    assert nothing_runs(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("fails", "kind", "code"),
+    [
+        ("Error while connecting [4033: 'not authorized'].", AccessError, 6),
+        ("Error while connecting [4003: 'failed to connect to backend'].", ApiError, 1),
+    ],
+)
+def test_ask_says_why_there_is_no_tunnel(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    fails: str,
+    kind: type[TpuflexError],
+    code: int,
+) -> None:
+    """A missing role or rule ends `ask` with its own exit code."""
+    with pytest.raises(kind) as raised:
+        run_ask(invocation, cloud_with(google, tmp_path, fails=fails), question())
+
+    assert raised.value.exit_code == code
+    assert raised.value.hint.endswith(f"gcloud said: {fails}")
+
+
+def test_an_endpoint_that_is_named_needs_no_tunnel(
+    tmp_path: Path, invocation: Invocation, google: OpenStack
+) -> None:
+    """--endpoint goes where it says, and only there."""
+    with pytest.raises(ApiError, match=r"127\.0\.0\.1:1/v1 cannot be reached"):
+        run_ask(invocation, cloud_with(google, tmp_path), question("http://127.0.0.1:1/v1"))
+
+    assert not (tmp_path / "pid").exists()
+
+
+@pytest.mark.parametrize(
+    ("code", "answers"),
+    [(200, "yes, in N ms (through IAP)"), (503, "NO (through IAP): /health answered 503")],
+)
+def test_status_asks_whether_it_answers(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    capsys: pytest.CaptureFixture[str],
+    code: int,
+    answers: str,
+) -> None:
+    """READY is what the host said once; whether it answers now is beside it."""
+    with pytest.raises(SystemExit) as ended:
+        status_steps.run_status(invocation, cloud_with(google, tmp_path, code=code), tunnel=True)
+
+    shown = capsys.readouterr()
+    assert ended.value.code == 0
+    assert re.sub(r"in \d+ ms", "in N ms", shown.out) == _shown(answers)
+    assert without_port(shown.err) == f"{WHY}: opening a tunnel through IAP.\n{COMMAND}"
+    assert nothing_runs(tmp_path)
+
+
+def test_status_without_a_way_in_is_a_status_all_the_same(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    """Without alpha, and with --no-tunnel, the rest is shown and the exit code is the same."""
+    for tunnel in (True, False):
+        with pytest.raises(SystemExit) as ended:
+            status_steps.run_status(
+                invocation, cloud_with(google, tmp_path, components="{}"), tunnel=tunnel
+            )
+        assert ended.value.code == 0
+
+    program = tmp_path / "gcloud"
+    assert capsys.readouterr().out == _shown(
+        f"not asked: {program} lacks the component alpha, which alone can go through IAP to a TPU "
+        "VM. Run: gcloud components install alpha"
+    ) + _shown("not asked: 10.0.0.2 is a private address (--no-tunnel)")
+
+
+def test_status_for_scripts(
+    tmp_path: Path, google: OpenStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With --json: whether it answers, by which way, or why it was not asked."""
+    invocation = Invocation(environ={}, now=lambda: NOON, json=True)
+    with pytest.raises(SystemExit):
+        status_steps.run_status(invocation, cloud_with(google, tmp_path), tunnel=False)
+
+    assert json.loads(capsys.readouterr().out)["health"] == {
+        "answers": None,
+        "through": None,
+        "why": "10.0.0.2 is a private address (--no-tunnel)",
+        "seconds": None,
+    }
+
+
+def _shown(answers: str) -> str:
+    return (
+        "Stack tpu: READY\n"
+        "  queued resource  tpuflex-dev-vllm-g1 in us-east5-a\n"
+        "  state            ACTIVE: the hosts run\n"
+        "  node             READY, HEALTHY\n"
+        "  host             READY\n"
+        "  endpoint         http://10.0.0.2:8000/v1\n"
+        f"  answers          {answers}\n"
+        "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
+        "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
+        "  cost so far      $0.68\n"
+        "  next             `tpuflex ask --stack tpu` talks to it, `tpuflex down --stack tpu` ends "
+        "it\n"
+    )
