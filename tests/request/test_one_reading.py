@@ -131,7 +131,7 @@ def question(zones: Zones) -> str:
     """The URL that `ask` would call, or what it says of the slice that has none."""
     call, _, _ = scripted(zones)
     stack = SimpleNamespace(name="dev", embedded=False, settings=SETTINGS, names=NAMES)
-    cloud: Any = SimpleNamespace(stack=stack, tpu=call.client)
+    cloud: Any = SimpleNamespace(stack=stack, tpu=call.client, recorded_zones=())
     try:
         return SETTINGS.url(serving_slice(cloud).address)
     except NotFoundError as error:
