@@ -89,3 +89,38 @@ def test_permissions_are_granted_as_asked(api: Api) -> None:
     """The emulator's one user owns everything."""
     body = {"permissions": ["tpu.nodes.create"]}
     assert api.call("POST", f"{_PROJECT}:testIamPermissions", body=body).json() == body
+
+
+@pytest.mark.parametrize(
+    ("constraint", "value", "policy"),
+    [
+        ("compute.requireShieldedVm", None, {"booleanPolicy": {}}),
+        ("compute.requireShieldedVm", False, {"booleanPolicy": {}}),
+        ("compute.requireShieldedVm", True, {"booleanPolicy": {"enforced": True}}),
+        ("gcp.resourceLocations", None, {"listPolicy": {"allValues": "ALLOW"}}),
+        ("gcp.resourceLocations", "deny_all", {"listPolicy": {"allValues": "DENY"}}),
+        (
+            "gcp.resourceLocations",
+            ["in:us-locations"],
+            {"listPolicy": {"allowedValues": ["in:us-locations"]}},
+        ),
+    ],
+)
+def test_the_policy_of_an_organization(
+    api: Api, constraint: str, value: object, policy: dict[str, object]
+) -> None:
+    """What the strictness sets is in force on every project, in the words of v1."""
+    if value is not None:
+        constraints = {"organization_policies": {"constraints": {constraint: value}}}
+        assert api.call("POST", "_emulator/strictness", body=constraints).ok
+    body = {"constraint": f"constraints/{constraint}"}
+    answer = api.call("POST", f"{_PROJECT}:getEffectiveOrgPolicy", body=body).json()
+    assert answer == {**body, **policy}
+
+
+@pytest.mark.parametrize("constraint", ["compute.requireShieldedVm", "constraints/no.such", ""])
+def test_an_unknown_constraint_is_refused(api: Api, constraint: str) -> None:
+    """A constraint is named in full, and exists."""
+    body = {"constraint": constraint}
+    answer = api.call("POST", f"{_PROJECT}:getEffectiveOrgPolicy", body=body)
+    assert error_of(answer)[:2] == (400, "INVALID_ARGUMENT")

@@ -77,6 +77,7 @@ def _call(api: Api, method: str, path: str, body: Any, query: dict[str, str]) ->
     return calls[-1]["method_id"], answer.json() if answer.content else None
 
 
+_CONSTRAINT = "constraints/compute.requireShieldedVm"
 _Calls = list[tuple[str, str, Any, dict[str, str]]]
 
 
@@ -156,6 +157,7 @@ def _accounts_and_services() -> _Calls:
         ("POST", f"{project}:getIamPolicy", {}, {}),
         ("POST", f"{project}:setIamPolicy", policy, {}),
         ("POST", f"{project}:testIamPermissions", {"permissions": ["a.b.c"]}, {}),
+        ("POST", f"{project}:getEffectiveOrgPolicy", {"constraint": _CONSTRAINT}, {}),
         ("GET", services, None, {}),
         ("GET", tpu, None, {}),
         ("GET", f"{services}:batchGet", None, {"names": tpu.removeprefix("v1/")}),

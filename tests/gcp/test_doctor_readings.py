@@ -5,10 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import requests
 
-from tpuflex.errors import ApiError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.gcp.billing import Billing, project_billing
+from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
+from tpuflex.gcp.image_registry import ImageState, image_state
 from tpuflex.gcp.offers import Offer, zone_offer
 from tpuflex.gcp.org_policies import OrgPolicy, effective_policy
 from tpuflex.gcp.permissions import ROWS, Command, When, needed
@@ -237,3 +240,77 @@ def test_the_table_of_permissions() -> None:
     assert "dns.managedZones.create" not in needed(Command.UP, [When.NAT])
     assert "compute.routers.create" in needed(Command.UP, [When.NAT])
     assert all(row.role.startswith("roles/") and row.names for row in ROWS)
+
+
+class Registry:
+    """A registry that answers every request in the same way."""
+
+    def __init__(self, status: int, content: bytes = b"{}") -> None:
+        self.answer = requests.Response()
+        self.answer.status_code = status
+        self.answer._content = content
+        self.urls: list[str] = []
+
+    def get(
+        self,
+        url: str,
+        *,
+        headers: dict[str, str],
+        timeout: tuple[float, float],
+        allow_redirects: bool,
+    ) -> requests.Response:
+        assert "manifest" in headers["Accept"]
+        assert timeout
+        assert not allow_redirects, "a redirect would carry the token elsewhere"
+        self.urls.append(url)
+        return self.answer
+
+
+IMAGE = "us-east5-docker.pkg.dev/p/dockerhub/vllm/vllm-tpu@sha256:1"
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "state"),
+    [
+        (200, b"{}", ImageState.THERE),
+        (404, b'{"errors": [{"code": "NAME_UNKNOWN", "message": "no"}]}', ImageState.NO_REPOSITORY),
+        (404, b'{"errors": [{"code": "MANIFEST_UNKNOWN"}]}', ImageState.NO_IMAGE),
+        (404, b"<html>", ImageState.NO_IMAGE),
+    ],
+)
+def test_an_image_in_a_registry(status: int, content: bytes, state: ImageState) -> None:
+    """The registry's code tells a missing repository from a missing image."""
+    registry = Registry(status, content)
+
+    assert image_state(registry, Endpoints(), IMAGE) is state
+    assert registry.urls == [
+        "https://us-east5-docker.pkg.dev/v2/p/dockerhub/vllm/vllm-tpu/manifests/sha256:1"
+    ]
+
+
+@pytest.mark.parametrize(
+    ("status", "content", "error"),
+    [
+        (403, b'{"errors": [{"code": "DENIED", "message": "no"}]}', AccessError),
+        (401, b"", AccessError),
+        (302, b"", ApiError),
+        (429, b'{"errors": []}', ApiError),
+        (503, b'{"errors": {}}', ApiError),
+        (500, b'["errors"]', ApiError),
+    ],
+)
+def test_a_registry_that_refuses(status: int, content: bytes, error: type[TpuflexError]) -> None:
+    """Any other answer leaves it open whether the image is there."""
+    with pytest.raises(error, match=f"us-east5-docker.pkg.dev: {status}"):
+        image_state(Registry(status, content), Endpoints(), IMAGE)
+
+
+def test_a_registry_that_is_away() -> None:
+    """No answer is no traceback."""
+
+    class Away(Registry):
+        def get(self, *_: Any, **__: Any) -> requests.Response:
+            raise requests.ConnectTimeout
+
+    with pytest.raises(ApiError, match=r"does not answer \(ConnectTimeout\)"):
+        image_state(Away(0), Endpoints(), IMAGE)

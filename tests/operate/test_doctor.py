@@ -99,6 +99,13 @@ def test_what_cannot_be_read_is_unknown_with_a_remedy() -> None:
     assert attempt(lambda: 7) == 7
 
 
+def test_up_asks_for_what_decides() -> None:
+    """What `up` asks for is named, so that it can be left out by that name."""
+    decisive = [name for name in ("quota", "gcloud") if examination(name).decisive]
+
+    assert decisive == ["quota"]
+
+
 def examination(name: str, *checks: Check) -> Examination:
     return Examination(Group.MACHINE, name, lambda: checks)
 
@@ -113,7 +120,7 @@ def test_examinations_run_side_by_side() -> None:
 
     pair = [Examination(Group.MACHINE, name, together) for name in ("one", "two")]
 
-    assert examine_all(pair) == (FINE, FINE)
+    assert examine_all(pair) == ((FINE,), (FINE,))
 
 
 def test_an_examination_that_does_not_end_is_unknown() -> None:
@@ -126,14 +133,14 @@ def test_an_examination_that_does_not_end_is_unknown() -> None:
 
     hanging = Examination(Group.ACCOUNT, "billing", hang)
     try:
-        checks = examine_all([hanging, examination("engine", FINE)], patience=0.2)
+        (late,), (fine,) = examine_all([hanging, examination("engine", FINE)], patience=0.2)
         threads = [each for each in threading.enumerate() if each.name == "doctor: billing"]
     finally:
         forever.set()
 
-    assert [check.standing for check in checks] == [Standing.UNKNOWN, Standing.OK]
-    assert checks[0].text == "no answer within 0.2 s"
-    assert checks[0].remedy
+    assert [late.standing, fine.standing] == [Standing.UNKNOWN, Standing.OK]
+    assert late.text == "no answer within 0.2 s"
+    assert late.remedy
     assert [thread.daemon for thread in threads] == [True]
 
 
@@ -143,7 +150,7 @@ def test_a_refusal_within_an_examination_is_unknown() -> None:
     def refused() -> list[Check]:
         raise AccessError("not you", hint="ask")
 
-    (check,) = examine_all([Examination(Group.ACCOUNT, "billing", refused)])
+    ((check,),) = examine_all([Examination(Group.ACCOUNT, "billing", refused)])
 
     assert (check.name, check.standing, check.text, check.remedy) == (
         "billing",

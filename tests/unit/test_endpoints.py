@@ -26,6 +26,7 @@ LOCAL = {
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDBILLING": f"{BASE}/",
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_ORGPOLICY": f"{BASE}/",
     "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{BASE}/",
+    "CLOUDSDK_API_ENDPOINT_OVERRIDES_ARTIFACTREGISTRY": f"{BASE}/",
 }
 REAL_TOKEN = "ya29.a0RealLooking"
 EMBEDDED = "ya29.tpuflex-embedded.of-a-test"
@@ -91,7 +92,14 @@ def test_google_gets_only_real_tokens() -> None:
     session = authorized_session(Endpoints(), {"GOOGLE_OAUTH_ACCESS_TOKEN": REAL_TOKEN})
 
     assert authorization(session, "https://tpu.googleapis.com/x") == f"Bearer {REAL_TOKEN}"
-    for url in (BASE, "https://tpu.example/x", "http://tpu.googleapis.com/x"):
+    for url in (
+        BASE,
+        "https://tpu.example/x",
+        "http://tpu.googleapis.com/x",
+        "http://us-east5-docker.pkg.dev/v2/",
+        "https://docker.pkg.dev.example/v2/",
+        "https://evil.gcr.io/v2/",
+    ):
         with pytest.raises(AccessError) as refused:
             authorization(session, url)
         assert REAL_TOKEN not in str(refused.value)

@@ -68,3 +68,13 @@ def rule(name: str, value: ConstraintValue | None) -> JsonObject:
     if isinstance(value, str):
         return {"allowAll": True} if value == "allow_all" else {"denyAll": True}
     return {"values": {"allowedValues": list[JsonValue](value)}}
+
+
+def rule_v1(name: str, value: ConstraintValue | None) -> JsonObject:
+    """The same in the words of Resource Manager v1, which leaves out what is false
+    (https://cloud.google.com/resource-manager/reference/rest/v1/Policy)."""
+    if CONSTRAINTS[name] is Kind.BOOLEAN:
+        return {"booleanPolicy": {"enforced": True} if value else {}}
+    if isinstance(value, tuple):
+        return {"listPolicy": {"allowedValues": list[JsonValue](value)}}
+    return {"listPolicy": {"allValues": "DENY" if value == "deny_all" else "ALLOW"}}

@@ -10,7 +10,9 @@ from embedded_cloud.routing import Context, Service
 def service(context: Context) -> Service:
     """Resource Manager: projects and their policies."""
     projects = ProjectHandlers(
-        Policies(context.store, context.clock, context.strictness), context.project_number
+        Policies(context.store, context.clock, context.strictness),
+        context.project_number,
+        context.strictness,
     )
     return Service(
         name="cloudresourcemanager",
@@ -20,5 +22,6 @@ def service(context: Context) -> Service:
             "cloudresourcemanager.projects.getIamPolicy": projects.get_policy,
             "cloudresourcemanager.projects.setIamPolicy": projects.set_policy,
             "cloudresourcemanager.projects.testIamPermissions": projects.test_permissions,
+            "cloudresourcemanager.projects.getEffectiveOrgPolicy": projects.effective_org_policy,
         },
     )

@@ -8,6 +8,7 @@ import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
+from tpuflex.operate.doctor.side_by_side import DECISIVE
 
 
 def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str:
@@ -25,17 +26,27 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     help="Serve the weights in the bucket whose manifest has this hash, although nothing here "
     "says that they are yours.",
 )
+@click.option(
+    "--skip-check",
+    "skipped_checks",
+    type=click.Choice(DECISIVE),
+    multiple=True,
+    help="Go on without this check of `tpuflex doctor`, such as permissions that are granted on a "
+    "condition.",
+)
 @stack_name
 @as_json
 @assume_yes
 @verbose
 @pass_invocation
-def up(invocation: Invocation, accept_weights: str) -> None:
+def up(invocation: Invocation, accept_weights: str, skipped_checks: tuple[str, ...]) -> None:
     """Bring the stack's endpoint up and wait until it has served a completion.
 
     Shows what will be created and what it costs, asks for consent, creates it, pushes missing
     weights, and waits through the queue and the host's boot. Safe to run again at any time: it
     continues where it stopped.
+
+    Before it asks, it looks at what `tpuflex doctor` looks at, and refuses what cannot succeed.
 
     Serves only weights that it has a reason to trust: those that the stack file pins, those that
     were pushed from here or are equal to the source, and those that the slice was made for before.
@@ -51,4 +62,9 @@ def up(invocation: Invocation, accept_weights: str) -> None:
     from tpuflex.cli.steps.up import run_up
 
     stack = invocation.open_stack()
-    run_up(invocation, connect(invocation, stack), accept_weights or None)
+    run_up(
+        invocation,
+        connect(invocation, stack),
+        accept_weights or None,
+        skipped_checks=skipped_checks,
+    )

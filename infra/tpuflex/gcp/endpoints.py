@@ -26,6 +26,7 @@ _GOOGLE = {
     "orgpolicy": "https://orgpolicy.googleapis.com",
     "dns": "https://dns.googleapis.com",
     "logging": "https://logging.googleapis.com",
+    "artifactregistry": "https://artifactregistry.googleapis.com",
 }
 #: gcloud's variable for each field of :class:`Endpoints`.
 #: gcloud's variable for each field of :class:`Endpoints`.
@@ -52,6 +53,7 @@ class Endpoints:
         orgpolicy: organization policies.
         dns: Cloud DNS; `/dns/v1` comes after it.
         logging: Cloud Logging.
+        artifactregistry: Artifact Registry.
     """
 
     tpu: str = _GOOGLE["tpu"]
@@ -65,6 +67,7 @@ class Endpoints:
     orgpolicy: str = _GOOGLE["orgpolicy"]
     dns: str = _GOOGLE["dns"]
     logging: str = _GOOGLE["logging"]
+    artifactregistry: str = _GOOGLE["artifactregistry"]
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Endpoints:

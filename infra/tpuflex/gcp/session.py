@@ -32,6 +32,8 @@ _TOKEN_FILE_VARIABLE = "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE"  # noqa: S105 - a varia
 _EMBEDDED_HINT = 'Run: eval "$(tpuflex emulator env)", or unset the endpoint overrides.'
 #: https://cloud.google.com/apis/docs/system-parameters
 _QUOTA_PROJECT_HEADER = "X-Goog-User-Project"
+#: Of Container Registry, which Artifact Registry serves too.
+_REGISTRIES = frozenset({"gcr.io", "us.gcr.io", "eu.gcr.io", "asia.gcr.io"})
 #: Connections kept open per host; more waits than this still work, on short connections.
 _POOL = 32
 
@@ -211,6 +213,9 @@ def _host(url: str) -> str:
 
 
 def _is_google(url: str) -> bool:
+    """Whether ``url`` is an API of Google's, or a registry with the images of projects
+    (https://cloud.google.com/artifact-registry/docs/docker/authentication)."""
     parts = urlsplit(url)
     host = parts.hostname or ""
-    return parts.scheme == "https" and host.endswith(".googleapis.com")
+    known = host.endswith((".googleapis.com", "-docker.pkg.dev")) or host in _REGISTRIES
+    return parts.scheme == "https" and known

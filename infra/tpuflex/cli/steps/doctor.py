@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import chain, groupby
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -37,7 +37,7 @@ def run_doctor(invocation: Invocation) -> int:
     examinations = machine_examinations(invocation, stack)
     if stack is not None:
         examinations += stack_examinations(invocation, stack)
-    checks = in_groups((stack_check, *examine_all(examinations)))
+    checks = in_groups((stack_check, *chain(*examine_all(examinations))))
     invocation.output.document(
         {
             "stack": None if stack is None else stack.name,

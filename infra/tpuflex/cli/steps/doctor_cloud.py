@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.cloud import connect_running, google_cloud
@@ -16,17 +16,22 @@ from tpuflex.errors import (
     NotFoundError,
     TpuflexError,
 )
+from tpuflex.gcloud_commands import describe_project, show_policy
+from tpuflex.gcp.billing import project_billing
+from tpuflex.gcp.bucket_owner import require_own_bucket
 from tpuflex.gcp.credentials import describe
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
+from tpuflex.gcp.image_registry import image_state
 from tpuflex.gcp.offers import zone_offer
 from tpuflex.gcp.org_policies import effective_policy
 from tpuflex.gcp.permissions import When
-from tpuflex.gcp.session import require_credentials
+from tpuflex.gcp.project_number import project_number
+from tpuflex.gcp.session import authorized_session, require_credentials
 from tpuflex.gcp.tpu_quota import tpu_quota
 from tpuflex.gcp.weights import weights_bucket
 from tpuflex.naming import account_email
-from tpuflex.operate.doctor import account, capacity, machine, policies, rights, weights
+from tpuflex.operate.doctor import account, capacity, image, machine, policies, rights, weights
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
@@ -38,9 +43,11 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.gcp.transport import Api
+    from tpuflex.gcp.transport import Api, JsonObject, Query
     from tpuflex.gcp.weights_report import WeightsCheck
 
+T = TypeVar("T")
+_MANAGER = "cloudresourcemanager.googleapis.com"
 _ACT_AS = "iam.serviceAccounts.actAs"
 
 
@@ -69,10 +76,12 @@ def cloud_examinations(cloud: Cloud) -> list[Examination]:
             lambda: [credential_check(cloud.environ, cloud.stack.settings.project)],
         ),
         Examination(Group.ACCOUNT, "project", reads.project),
-        Examination(Group.PERMISSIONS, "permissions", reads.permissions, decisive=True),
-        Examination(Group.POLICIES, "policies", reads.policies, decisive=True),
-        Examination(Group.CAPACITY, "offers", reads.offers, decisive=True),
-        Examination(Group.CAPACITY, "quota", reads.quota, decisive=True),
+        Examination(Group.ACCOUNT, "billing", reads.billing),
+        Examination(Group.PERMISSIONS, "permissions", reads.permissions),
+        Examination(Group.POLICIES, "policies", reads.policies),
+        Examination(Group.CAPACITY, "offers", reads.offers),
+        Examination(Group.CAPACITY, "quota", reads.quota),
+        Examination(Group.SERVED, "image", reads.image),
         Examination(Group.SERVED, "weights", reads.weights),
     ]
 
@@ -107,19 +116,30 @@ class _Reads:
                 str(answer.get("projectNumber") or ""), str(answer.get("lifecycleState") or "")
             )
 
-        return [account.project_check(self._project, attempt(read))]
+        look = str(describe_project(self._project))
+        return [account.project_check(self._project, self._attempt(_MANAGER, read, look))]
+
+    def billing(self) -> list[Check]:
+        """Whether it can be charged."""
+        api = self._cloud.transport(self._endpoints.cloudbilling)
+        found = self._attempt(
+            "cloudbilling.googleapis.com", lambda: project_billing(api, self._project)
+        )
+        return [account.billing_check(self._project, found)]
 
     def permissions(self) -> tuple[Check, ...]:
         """What the caller may do."""
         stacks = tuple(self._stacks())
-        found = attempt(lambda: self._held(rights.all_needed(stacks)))
+        found = self._attempt(_MANAGER, lambda: self._held(rights.all_needed(stacks)))
         return rights.permission_checks(self._project, stacks, found)
 
     def policies(self) -> list[Check]:
         """Which organisation policies are in force."""
         found = {
-            constraint.name: attempt(
-                partial(effective_policy, self._manager, self._project, constraint.name)
+            constraint.name: self._attempt(
+                _MANAGER,
+                partial(effective_policy, self._manager, self._project, constraint.name),
+                str(show_policy(constraint.name, self._project)),
             )
             for constraint in policies.ALL
             if constraint.matters(self._settings)
@@ -131,8 +151,9 @@ class _Reads:
         wanted = self._wanted
         api = self._cloud.transport(self._endpoints.tpu)
         found = {
-            zone: attempt(
-                partial(zone_offer, api, wanted.project, zone, wanted.accelerator, wanted.runtime)
+            zone: self._attempt(
+                "tpu.googleapis.com",
+                partial(zone_offer, api, wanted.project, zone, wanted.accelerator, wanted.runtime),
             )
             for zone in wanted.zones
         }
@@ -141,8 +162,20 @@ class _Reads:
     def quota(self) -> tuple[Check, ...]:
         """What the project's quota is."""
         api = self._cloud.transport(self._endpoints.serviceusage)
-        found = attempt(lambda: tpu_quota(api, self._project))
+        found = self._attempt("serviceusage.googleapis.com", lambda: tpu_quota(api, self._project))
         return capacity.quota_checks(self._wanted, found)
+
+    def image(self) -> list[Check]:
+        """Whether the image is there. Of a registry that is no project's nothing is asked."""
+        name = self._settings.serving.image
+        if registry_project(name) is None:
+            where = name.partition("@")[0]
+            if self._cloud.stack.embedded:
+                return [image.IMAGE.skipped(f"{where} comes with the embedded cloud")]
+            return [image.IMAGE.skipped(f"{where} is in no project's registry")]
+        session = authorized_session(self._endpoints, self._cloud.environ, self._project)
+        found = attempt(lambda: image_state(session, self._endpoints, name))
+        return [image.image_check(name, found)]
 
     def weights(self) -> list[Check]:
         """Whether the weights are there."""
@@ -156,7 +189,9 @@ class _Reads:
         )
 
         def read() -> WeightsCheck | None:
-            if not cloud.own_bucket():
+            number = partial(project_number, _Once(self._manager), self._project)
+            storage = _Once(cloud.transport(self._endpoints.storage))
+            if not require_own_bucket(storage, cloud.bucket, self._project, number):
                 return None
             bucket = weights_bucket(cloud.bucket, project=self._project, environ=cloud.environ)
             try:
@@ -170,6 +205,9 @@ class _Reads:
             if isinstance(error.__cause__, AccessError):  # there, but whose it is may not be seen
                 return [weights.WEIGHTS.unknown(Unread(error.__cause__.message))]
             return [weights.WEIGHTS.failed(AlreadyExistsError, error.message, error.hint)]
+
+    def _attempt(self, service: str, read: Callable[[], T], remedy: str = "") -> T | Unread:
+        return attempt(read, remedy, service=service, project=self._project)
 
     @property
     def _manager(self) -> Api:
@@ -207,6 +245,26 @@ class _Reads:
         if isinstance(there, Unread):  # not made yet, mostly
             return found
         return Held(found.permissions | there.permissions, found.untold)
+
+
+class _Once:
+    """An API whose calls are tried once: a doctor's patient waits."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Query | None = None,
+        body: JsonObject | None = None,
+        budget: float = 0.0,
+    ) -> JsonObject:
+        """As :meth:`tpuflex.gcp.transport.Transport.call`, whatever the ``budget``."""
+        del budget
+        return self._api.call(method, path, query=query, body=body, budget=0)
 
 
 def _only(check: Check) -> Examination:

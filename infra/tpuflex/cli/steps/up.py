@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,7 @@ from tpuflex.cli.steps.boot import wait_ready
 from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.preflight import run_preflight
+from tpuflex.cli.steps.ready import asks_for_chips, require_ready
 from tpuflex.cli.steps.status import moment_text
 from tpuflex.errors import NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
@@ -27,13 +28,20 @@ if TYPE_CHECKING:
     from tpuflex.cli.plan import StackPlan
 
 
-def run_up(invocation: Invocation, cloud: Cloud, accepted_weights: str | None = None) -> None:
+def run_up(
+    invocation: Invocation,
+    cloud: Cloud,
+    accepted_weights: str | None = None,
+    *,
+    skipped_checks: Collection[str] = (),
+) -> None:
     """Bring the stack of ``cloud`` up and show the endpoint.
 
     Args:
         invocation: the command.
         cloud: the stack's cloud.
         accepted_weights: the hash of the weights that the user accepts by name.
+        skipped_checks: names of checks that the user goes on without.
 
     Raises:
         TpuflexError: any step failed; what was done so far is kept.
@@ -53,6 +61,8 @@ def run_up(invocation: Invocation, cloud: Cloud, accepted_weights: str | None = 
     plan.show(output)
     if plan.plan.changes:
         stack_run.preparation.check()
+        if asks_for_chips(plan.plan):
+            require_ready(cloud, skipped_checks)
         if not invocation.yes:
             output.confirm("Go ahead?")
         _fetch(invocation, cloud, plan)

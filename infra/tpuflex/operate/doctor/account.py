@@ -6,7 +6,6 @@ from dataclasses import dataclass
 
 from tpuflex.errors import AccessError, TpuflexError
 from tpuflex.gcloud_commands import (
-    describe_project,
     link_billing,
     set_quota_project,
     undelete_project,
@@ -68,7 +67,7 @@ def project_check(project: str, state: ProjectState | Unread) -> Check:
     """Whether the project can be used. Google tells who may not see it the same as if there were
     none, so that is no failure by itself."""
     if isinstance(state, Unread):
-        return PROJECT.unknown(Unread(f"{project}: {state.why}", str(describe_project(project))))
+        return PROJECT.unknown(Unread(f"{project}: {state.why}", state.remedy))
     if state.lifecycle != "ACTIVE":
         return PROJECT.failed(
             AccessError, f"{project} is {state.lifecycle}", str(undelete_project(project))

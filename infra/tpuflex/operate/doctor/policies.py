@@ -35,7 +35,7 @@ class Constraint:
 
 
 def _without_secure_boot(settings: StackSettings) -> bool:
-    return not getattr(settings.slice, "secure_boot", True)
+    return not settings.slice.secure_boot
 
 
 def _with_nat(settings: StackSettings) -> bool:
@@ -91,8 +91,7 @@ def policy_checks(
             continue
         policy = policies[constraint.name]
         if isinstance(policy, Unread):
-            remedy = str(show_policy(constraint.name, settings.project))
-            yield subject.unknown(Unread(policy.why, remedy))
+            yield subject.unknown(policy)
         elif constraint is LOCATIONS:
             yield _location_check(subject, settings, policy)
         elif policy.enforced or policy.all_denied:

@@ -7,7 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeVar
 
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import ServiceDisabledError, TpuflexError
+from tpuflex.gcloud_commands import enable_services
 
 T = TypeVar("T")
 #: What to do where nothing better is known.
@@ -31,15 +32,24 @@ class Unread:
     remedy: str = _AGAIN
 
 
-def attempt(read: Callable[[], T], remedy: str = "") -> T | Unread:
+def attempt(
+    read: Callable[[], T], remedy: str = "", *, service: str = "", project: str = ""
+) -> T | Unread:
     """What ``read`` returns, or why it could not be read.
 
     Args:
         read: does the reading.
         remedy: what to do where it fails; the error's own hint by default.
+        service: the API that is asked, such as tpu.googleapis.com.
+        project: the project that it is asked for.
     """
     try:
         return read()
+    except ServiceDisabledError as error:
+        if not service:
+            return Unread(_line(error.message), remedy or error.hint or _AGAIN)
+        enable = enable_services(project, service)
+        return Unread(f"{service} is not enabled in {project}, or not yet", str(enable))
     except TpuflexError as error:
         return Unread(_line(error.message), remedy or error.hint or _AGAIN)
     except OSError as error:

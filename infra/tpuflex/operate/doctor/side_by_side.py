@@ -13,6 +13,9 @@ from tpuflex.operate.doctor.reading import Unread, attempt
 
 #: Seconds of this machine's time for all examinations together.
 PATIENCE = 20.0
+#: Names of the examinations that `up` asks for before anything is created: what is wrong there is
+#: found out late otherwise, when much is made already or chips are running.
+DECISIVE = ("billing", "permissions", "policies", "offers", "quota", "image")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,13 +26,16 @@ class Examination:
         group: the group of its checks.
         name: what is examined, said where it does not end.
         examine: reads, and says how it stands.
-        decisive: whether `up` asks for it before anything is created.
     """
 
     group: Group
     name: str
     examine: Callable[[], Sequence[Check]]
-    decisive: bool = False
+
+    @property
+    def decisive(self) -> bool:
+        """Whether `up` asks for it before anything is created."""
+        return self.name in DECISIVE
 
 
 def examine_all(
@@ -37,8 +43,8 @@ def examine_all(
     *,
     patience: float = PATIENCE,
     clock: Callable[[], float] = time.monotonic,
-) -> tuple[Check, ...]:
-    """The checks of ``examinations``, in their order.
+) -> tuple[tuple[Check, ...], ...]:
+    """The checks of each of ``examinations``.
 
     Each has a thread of its own that dies with the process: an endpoint that does not answer, or
     a gcloud that hangs, must keep nobody waiting.
@@ -50,10 +56,11 @@ def examine_all(
     """
     give_up = clock() + patience
     begun = [(each, _begin(each)) for each in examinations]
-    checks: list[Check] = []
+    checks: list[tuple[Check, ...]] = []
     for each, outcome in begun:
         wait([outcome], timeout=max(0.0, give_up - clock()))
-        checks += outcome.result() if outcome.done() else [_endless(each, patience)]
+        found = outcome.result() if outcome.done() else [_endless(each, patience)]
+        checks.append(tuple(found))
     return tuple(checks)
 
 
