@@ -1,7 +1,8 @@
 """The environment that points clients at the embedded cloud.
 
 The variables are read by gcloud (``CLOUDSDK_*``), Google's Python libraries
-(``STORAGE_EMULATOR_HOST``), the Pulumi engine and our own clients.
+(``STORAGE_EMULATOR_HOST``), the Pulumi engine, the published gcp plugin (``GOOGLE_*``) and our own
+clients.
 """
 
 from __future__ import annotations
@@ -15,6 +16,21 @@ DEFAULT_PROJECT = "tpuflex-embedded"
 
 #: The port of the daemon by default.
 DEFAULT_PORT = 8470
+
+#: Where the published gcp plugin finds the APIs that a stack uses: variables of
+#: terraform-provider-google-beta 7.45.0, and the paths that its own defaults have
+#: (https://registry.terraform.io/providers/hashicorp/google/latest/docs/guides/provider_reference).
+#: Compute's and DNS's own are those of the beta APIs, which are not served here.
+_PLUGIN_ENDPOINTS = {
+    "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": "/compute/v1/",
+    "GOOGLE_DNS_CUSTOM_ENDPOINT": "/dns/v1/",
+    "GOOGLE_IAM_BETA_CUSTOM_ENDPOINT": "/v1/",  # service accounts
+    "GOOGLE_IAM_CUSTOM_ENDPOINT": "/v1/",
+    "GOOGLE_RESOURCE_MANAGER_CUSTOM_ENDPOINT": "/v1/",
+    "GOOGLE_SECRET_MANAGER_CUSTOM_ENDPOINT": "/v1/",
+    "GOOGLE_SERVICE_USAGE_CUSTOM_ENDPOINT": "/v1/",
+    "GOOGLE_STORAGE_CUSTOM_ENDPOINT": "/storage/v1/",
+}
 
 
 def client_environment(
@@ -31,7 +47,7 @@ def client_environment(
         state_dir: the emulator's state directory; its parent is tpuflex's home.
         project: project id that clients use by default.
         gcp_plugin_port: port of the stand-in for the gcp provider; without it the engine
-            does not attach to one.
+            starts the published plugin, which these variables lead here.
 
     Raises:
         EmulatorError: the embedded cloud never ran in ``state_dir``: there is no token.
@@ -59,6 +75,7 @@ def client_environment(
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
         "GOOGLE_OAUTH_ACCESS_TOKEN": read_token(state_dir),
         "GOOGLE_CLOUD_PROJECT": project,
+        "GOOGLE_PROJECT": project,
         "TPUFLEX_EMULATOR": base_url,
         "PULUMI_BACKEND_URL": f"file://{home / 'backend'}",
         "PULUMI_CONFIG_PASSPHRASE": "tpuflex-embedded",
@@ -66,6 +83,10 @@ def client_environment(
         "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
         "PULUMI_SKIP_UPDATE_CHECK": "true",
     }
+    environment |= {name: f"{base_url}{path}" for name, path in _PLUGIN_ENDPOINTS.items()}
     if gcp_plugin_port is not None:
         environment["PULUMI_DEBUG_PROVIDERS"] = f"gcp:{gcp_plugin_port}"
+    else:
+        # It would ask Google which regions there are.
+        environment["PULUMI_GCP_SKIP_REGION_VALIDATION"] = "true"
     return environment

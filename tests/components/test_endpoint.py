@@ -267,15 +267,6 @@ class TestCloudGuard:
         with pytest.raises(pulumi.RunError, match=reason):
             deployed(embedded(), environ=embedded_environ)
 
-    def test_embedded_stack_with_the_published_plugin_on_loopback(
-        self, deployed: Deploy, embedded_environ: dict[str, str]
-    ) -> None:
-        """The published plugin may be used when it is told to talk to loopback."""
-        embedded_environ["PULUMI_DEBUG_PROVIDERS"] = ""
-        embedded_environ["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"] = "http://127.0.0.1:8470/compute/v1/"
-
-        assert deployed(embedded(), environ=embedded_environ).outputs["lifecycle"] == "active"
-
     def test_google_stack_in_an_embedded_shell(
         self, deployed: Deploy, embedded_environ: dict[str, str]
     ) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pulumi
@@ -33,6 +34,13 @@ config:
 """
 
 ROOT = Path(__file__).parents[2]
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_left() -> Iterator[None]:
+    """The engine's configuration is the process's: the next test has none."""
+    yield
+    set_all_config({}, [])
 
 
 def write(directory: Path, text: str, stack: str = "prod") -> Path:
@@ -261,3 +269,46 @@ def test_a_mistake_in_the_slice_is_reported(tmp_path: Path, line: str, expected:
 
     assert first.endswith("has 1 problem:")
     assert findings[0].startswith(f"tpuflex:slice.{expected}")
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "remedy"),
+    [
+        ("gcp:project", "another", "Write tpuflex:project. Remove this key."),
+        ("gcp:region", "us-west1", "Write tpuflex:slice.zones;"),
+        ("gcp:zone", "us-east5-b", "Write tpuflex:slice.zones;"),
+        ("gcp:defaultLabels", "{team: search}", "pass a gcp.Provider"),
+        ("gcp:impersonateServiceAccount", "x@y", "pass a gcp.Provider"),
+    ],
+)
+def test_d12_keys_of_the_gcp_provider_are_not_ignored(
+    tmp_path: Path, key: str, value: str, remedy: str
+) -> None:
+    """D12: what the endpoint's own provider does not take is refused, in the file and in the
+    engine's configuration, unless it says the same again; `status` and `down` go on."""
+    text = GOOD.replace("  gcp:region: us-east5\n", f"  {key}: {value}\n")
+    assert key in text
+
+    with pytest.raises(SettingsError) as caught:
+        load_stack_file(write(tmp_path, text))
+    load_stack_file(write(tmp_path, text), deploying=False)
+    set_all_config({key: value}, [])
+    with pytest.raises(SettingsError) as running:
+        load_pulumi_config(pulumi.Config("tpuflex"))
+
+    (finding,) = caught.value.findings
+    assert finding.key.startswith(key)
+    assert remedy in finding.remedy
+    assert key in [finding.key for finding in running.value.findings]
+
+
+def test_d12_what_says_the_same_again_is_no_fault(tmp_path: Path) -> None:
+    """D12: project, region and zone may be repeated for the rest of a program."""
+    same = "  gcp:project: acme-serving\n  gcp:region: us-east5\n  gcp:zone: us-east5-a\n"
+
+    text = GOOD.replace("  gcp:region: us-east5\n", same)
+
+    assert (
+        load_stack_file(write(tmp_path, text)).settings
+        == load_stack_file(write(tmp_path, GOOD)).settings
+    )

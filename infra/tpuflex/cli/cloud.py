@@ -17,6 +17,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
+from tpuflex.engine.gcp_plugin import find_gcp_plugin, with_gcp_plugin
 from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
@@ -179,11 +180,16 @@ def google_cloud(invocation: Invocation, stack: OpenStack) -> Cloud:
 
     Raises:
         AccessError: others could change Pulumi's plugins.
+        SettingsError: what should be the gcp plugin is none.
     """
     environ = google_environment(invocation.environ, stack.project.home)
     for part in (pulumi_home(environ), pulumi_home(environ) / "plugins"):
         require_trusted(part, "Pulumi's directory", environ)
-    return Cloud(stack, _with_trusted_path(invocation, environ))
+    environ = _with_trusted_path(invocation, environ)
+    if (plugin := find_gcp_plugin(environ)) is not None:
+        environ = with_gcp_plugin(environ, plugin, stack.project.home)
+        invocation.output.progress(f"gcp plugin: {plugin}.")
+    return Cloud(stack, environ)
 
 
 def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:
@@ -236,7 +242,8 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
     if start:
         daemon.start()
     daemon.require_current()
-    environ = _embedded_environment(stack, invocation.environ, daemon)
+    plugin = find_gcp_plugin(invocation.environ)
+    environ = _embedded_environment(stack, invocation.environ, daemon, stand_in=plugin is None)
     asked, used = invocation.environ.get("PULUMI_BACKEND_URL"), environ["PULUMI_BACKEND_URL"]
     if asked not in (None, used):
         invocation.output.progress(
@@ -245,7 +252,12 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
         )
     # Its clock can be moved and sped up, so run times and times left are read from it.
     invocation.now = daemon.now
-    return Cloud(stack, _with_trusted_path(invocation, environ))
+    environ = _with_trusted_path(invocation, environ)
+    if plugin is not None:
+        environ = with_gcp_plugin(environ, plugin, stack.project.home)
+        if start:
+            invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
+    return Cloud(stack, environ)
 
 
 def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> dict[str, str]:
@@ -257,7 +269,7 @@ def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> di
 
 
 def _embedded_environment(
-    stack: OpenStack, environ: Mapping[str, str], daemon: Daemon
+    stack: OpenStack, environ: Mapping[str, str], daemon: Daemon, *, stand_in: bool
 ) -> dict[str, str]:
     home = stack.project.home
     own_directory(home / "backend")
@@ -266,5 +278,5 @@ def _embedded_environment(
         for key, value in environ.items()
         if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_"))
     }
-    variables = daemon.environment(stack.settings.project)
+    variables = daemon.environment(stack.settings.project, stand_in=stand_in)
     return {**kept, **variables, "TPUFLEX_HOME": str(home)}

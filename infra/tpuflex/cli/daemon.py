@@ -85,8 +85,12 @@ class Daemon:
                 hint="End it and run the command again; its state is kept: tpuflex emulator stop",
             )
 
-    def environment(self, project: str | None = None) -> dict[str, str]:
+    def environment(self, project: str | None = None, *, stand_in: bool = True) -> dict[str, str]:
         """Variables for clients of the running embedded cloud.
+
+        Args:
+            project: project id that clients use by default.
+            stand_in: whether the engine attaches to the stand-in for the gcp plugin.
 
         Raises:
             EmulatorError: it is not running.
@@ -94,13 +98,14 @@ class Daemon:
         from embedded_cloud.daemon import wait_for_plugin
         from embedded_cloud.environment import DEFAULT_PROJECT, client_environment
 
-        self.require()
-        address = wait_for_plugin(self.state)
+        address = self.require()
+        if stand_in:
+            address = wait_for_plugin(self.state)
         return client_environment(
             base_url=address.url,
             state_dir=self.state,
             project=project or DEFAULT_PROJECT,
-            gcp_plugin_port=address.gcp_plugin_port,
+            gcp_plugin_port=address.gcp_plugin_port if stand_in else None,
         )
 
     def now(self) -> datetime:

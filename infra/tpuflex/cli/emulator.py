@@ -10,6 +10,7 @@ import click
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
+from tpuflex.engine.gcp_plugin import find_gcp_plugin, with_gcp_plugin
 from tpuflex.errors import NotFoundError
 from tpuflex.trusted_files import own_directory
 
@@ -112,8 +113,16 @@ def env(invocation: Invocation) -> None:
 
     Afterwards gcloud, Google's client libraries and a plain `pulumi` talk to the embedded
     cloud, and to nothing else. The project is the stack's, if there is a stack.
+
+    `pulumi` uses the stand-in for the gcp plugin, or a published `pulumi-resource-gcp` that is
+    on PATH or named by TPUFLEX_GCP_PLUGIN (`stand-in`: neither).
     """
-    variables = Daemon(invocation.home).environment(_project(invocation))
+    plugin = find_gcp_plugin(invocation.environ)
+    variables = Daemon(invocation.home).environment(_project(invocation), stand_in=plugin is None)
+    if plugin is not None:
+        path = {"PATH": invocation.environ.get("PATH", "")}
+        variables |= with_gcp_plugin(path, plugin, invocation.home)
+        invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
     own_directory(invocation.home / "backend")
     invocation.output.document(variables)
     for name, value in variables.items():

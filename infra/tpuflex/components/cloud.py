@@ -6,9 +6,12 @@ stack file. If the two disagreed, an embedded stack would be created, and paid f
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import fields
 from typing import Literal
+from urllib.parse import urlsplit
 
 from pulumi import RunError
 
@@ -16,6 +19,23 @@ from pulumi_plugin.peer import listens
 from tpuflex.errors import SettingsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
 
+#: Where the published gcp plugin finds the APIs of what the components make, by variable: Google's
+#: own, the beta ones, unless one is set (terraform-provider-google-beta 7.45.0; the test holds them
+#: to pulumi-gcp's own arguments).
+PLUGIN_ENDPOINTS = tuple(
+    f"GOOGLE_{api}_CUSTOM_ENDPOINT"
+    for api in (
+        "COMPUTE",
+        "DNS",
+        "IAM",
+        "IAM_BETA",  # service accounts
+        "RESOURCE_MANAGER",
+        "SECRET_MANAGER",
+        "SERVICE_USAGE",
+        "STORAGE",
+    )
+)
+_PLUGIN_ENDPOINT = re.compile(r"GOOGLE_\w+_CUSTOM_ENDPOINT")
 #: Seconds for a plugin to accept a connection.
 _ACCEPTED_WITHIN = 5.0
 _ENTER = (
@@ -42,16 +62,7 @@ def require_matching_cloud(
                 "This stack runs on the embedded cloud, but this shell points to Google Cloud.\n"
                 + _ENTER
             )
-        if not _gcp_plugin_is_local(environ):
-            raise RunError(
-                "This stack runs on the embedded cloud, but the gcp plugin would talk to Google "
-                "Cloud: PULUMI_DEBUG_PROVIDERS does not name it.\n" + _ENTER
-            )
-        if any(listens(port, within=_ACCEPTED_WITHIN) is False for port in _attached(environ)):
-            raise RunError(
-                "The port that PULUMI_DEBUG_PROVIDERS names for the gcp plugin is another user's: "
-                "the embedded cloud has ended since, and its stand-in with it.\n" + _ENTER
-            )
+        _require_local_plugin(environ)
         return
     local = [
         field.name for field in fields(endpoints) if is_loopback(getattr(endpoints, field.name))
@@ -59,6 +70,7 @@ def require_matching_cloud(
     # Google's storage library uses it regardless of the other variables.
     if environ.get("STORAGE_EMULATOR_HOST"):
         local.append("storage")
+    local += _loopback(environ)
     if local or _attached(environ):
         which = f"({', '.join(sorted(set(local)))})" if local else "(the gcp plugin)"
         raise RunError(
@@ -67,11 +79,50 @@ def require_matching_cloud(
         )
 
 
-def _gcp_plugin_is_local(environ: Mapping[str, str]) -> bool:
-    """Whether the bundled stand-in is attached, or the published plugin uses loopback."""
-    return bool(_attached(environ)) or is_loopback(
-        environ.get("GOOGLE_COMPUTE_CUSTOM_ENDPOINT", "")
-    )
+def _require_local_plugin(environ: Mapping[str, str]) -> None:
+    """Refuse to deploy to the embedded cloud unless the gcp plugin reaches nothing else: the
+    stand-in is attached, or the published plugin finds every API on loopback.
+
+    Raises:
+        RunError: that is not so.
+    """
+    ports = _attached(environ)
+    if ports:
+        if any(_is_strangers(port) for port in ports):
+            raise RunError(
+                "The port that PULUMI_DEBUG_PROVIDERS names for the gcp plugin is another user's: "
+                "the embedded cloud has ended since, and its stand-in with it.\n" + _ENTER
+            )
+        return
+    local = _loopback(environ)
+    elsewhere = [name for name in PLUGIN_ENDPOINTS if name not in local]
+    if elsewhere:
+        what = "" if len(elsewhere) == len(PLUGIN_ENDPOINTS) else " in part"
+        raise RunError(
+            "This stack runs on the embedded cloud, but the gcp plugin would talk to Google "
+            f"Cloud{what}: PULUMI_DEBUG_PROVIDERS does not name the stand-in, and not on loopback: "
+            f"{', '.join(elsewhere)}.\n" + _ENTER
+        )
+    if any(map(_is_strangers, {local[name] for name in PLUGIN_ENDPOINTS})):
+        raise RunError(
+            "The port that GOOGLE_COMPUTE_CUSTOM_ENDPOINT and the like name is another user's: the "
+            "embedded cloud has ended since.\n" + _ENTER
+        )
+
+
+def _loopback(environ: Mapping[str, str]) -> dict[str, int]:
+    """The ports of the plugin's endpoints in ``environ`` that are on loopback."""
+    found = {}
+    for name, value in environ.items():
+        with suppress(ValueError):  # of what is no URL
+            if _PLUGIN_ENDPOINT.fullmatch(name) and is_loopback(value):
+                found[name] = urlsplit(value).port or 0
+    return found
+
+
+def _is_strangers(port: int) -> bool:
+    """Whether another user listens on ``port``."""
+    return listens(port, within=_ACCEPTED_WITHIN) is False
 
 
 def _attached(environ: Mapping[str, str]) -> tuple[int, ...]:

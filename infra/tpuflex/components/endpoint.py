@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from typing import Any
 
 import pulumi
-import pulumi_gcp as gcp
 
 from tpuflex.boot.config import boot_config
 from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
 from tpuflex.components.cloud import require_matching_cloud
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
+from tpuflex.components.gcp_provider import own_gcp_provider
 from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
@@ -148,17 +148,9 @@ class VllmEndpoint(pulumi.ComponentResource):
         )
 
     def _with_gcp(self, name: str, settings: StackSettings) -> pulumi.ResourceOptions:
-        """Options of the gcp children: the caller's provider, else one of our own.
-
-        An explicit provider ignores the `gcp:` configuration of the surrounding program.
-        """
-        provider = self.get_provider("gcp:index:Provider") or gcp.Provider(
-            f"{name}-gcp",
-            project=settings.project,
-            region=settings.slice.region,
-            zone=settings.slice.zones[0],
-            opts=pulumi.ResourceOptions(parent=self),
-        )
+        """Options of the gcp children: the caller's provider, else one of our own."""
+        given = self.get_provider("gcp:index:Provider")
+        provider = given or own_gcp_provider(name, settings, self)
         return pulumi.ResourceOptions(parent=self, providers={"gcp": provider})
 
     def _tpu_provider(self, name: str, settings: StackSettings) -> pulumi.ProviderResource:

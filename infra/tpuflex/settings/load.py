@@ -30,6 +30,7 @@ from tpuflex.settings.findings import (
     moved,
     without_explained,
 )
+from tpuflex.settings.gcp_keys import ignored_keys
 from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
 from tpuflex.settings.plain import SECURE_REMEDY, JsonValue, make_plain
 from tpuflex.settings.read import (
@@ -89,6 +90,8 @@ def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
         raise _no_such_stack(path) from error
     sections, findings = _sections(document.value)
     findings = [*document.repeated, *findings]
+    if deploying:
+        findings += ignored_keys(_config(document.value), sections)
     rows, in_catalog = catalog_rows(project_directory(path))
     set_aside: list[Finding] = []
     try:
@@ -142,6 +145,7 @@ def load_pulumi_config(config: pulumi.Config) -> StackSettings:
             sections[name] = None
         else:
             sections[name] = value if name in _SCALAR_KEYS else _from_json(value)
+    findings += ignored_keys(values, sections)
     # The language host says where Pulumi.yaml is, or at least starts the program at or below it.
     known = get_root_directory()
     root = Path(known) if known else project_directory(Path("__main__.py"))
@@ -287,6 +291,12 @@ def _sections(document: object) -> tuple[dict[str, object], list[Finding]]:
         elif ":" not in name:
             findings.append(Finding(name, "has no namespace", f"Write {NAMESPACE}{name}."))
     return sections, findings
+
+
+def _config(document: object) -> Mapping[str, object]:
+    """The configuration in a stack file; empty where that has none."""
+    config = document.get("config") if isinstance(document, dict) else None
+    return config if isinstance(config, dict) else {}
 
 
 def _from_json(value: object) -> object:

@@ -1,0 +1,92 @@
+"""The published gcp plugin, where the user has one at hand: named, or on PATH.
+
+The engine runs a plugin that it finds on PATH before any that it has downloaded. On the embedded
+cloud such a plugin takes the place of the stand-in.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from tpuflex.errors import Finding, SettingsError
+from tpuflex.trusted_files import own_directory, require_trusted, trusted_path
+
+#: Names the plugin's executable, or :data:`STAND_IN`.
+VARIABLE = "TPUFLEX_GCP_PLUGIN"
+#: Its value for the embedded cloud's own stand-in, whatever is on PATH.
+STAND_IN = "stand-in"
+
+_EXECUTABLE = "pulumi-resource-gcp"
+#: With it the engine runs no plugin that is on PATH (sdk/go/common/env of pulumi/pulumi, v3.256).
+_NO_AMBIENT = "PULUMI_IGNORE_AMBIENT_PLUGINS"
+_WHAT = "the gcp plugin"
+
+
+@dataclass(frozen=True, slots=True)
+class GcpPlugin:
+    """A gcp plugin that is to be run.
+
+    Attributes:
+        path: its executable.
+        named: whether :data:`VARIABLE` names it; otherwise it is on PATH.
+    """
+
+    path: Path
+    named: bool
+
+    def __str__(self) -> str:
+        return f"{self.path} ({f'named by {VARIABLE}' if self.named else 'found on PATH'})"
+
+
+def find_gcp_plugin(environ: Mapping[str, str]) -> GcpPlugin | None:
+    """The plugin that ``environ`` names, or else has on PATH; None if it does neither.
+
+    Raises:
+        SettingsError: what it names is no executable file.
+        AccessError: others could change the plugin.
+    """
+    named = environ.get(VARIABLE, "")
+    if named == STAND_IN:
+        return None
+    if named:
+        path = Path(named).expanduser().absolute()
+        if not path.is_file() or not os.access(path, os.X_OK):
+            remedy = f"Name the executable {_EXECUTABLE}, write {STAND_IN}, or unset {VARIABLE}."
+            finding = Finding(VARIABLE, f"{named} is no executable file", remedy)
+            raise SettingsError("the environment", (finding,))
+    else:
+        found = shutil.which(_EXECUTABLE, path=trusted_path(environ)[0])
+        if found is None or environ.get(_NO_AMBIENT):
+            return None
+        path = Path(found)
+    require_trusted(path, _WHAT, environ)
+    return GcpPlugin(path, named=bool(named))
+
+
+def with_gcp_plugin(environ: Mapping[str, str], plugin: GcpPlugin, home: Path) -> dict[str, str]:
+    """``environ`` for an engine that runs ``plugin``: first on PATH, in a directory of its own,
+    because others beside it would be found there, too.
+
+    Args:
+        environ: the environment.
+        plugin: the plugin.
+        home: state directory of tpuflex.
+
+    Raises:
+        AccessError: others could change that directory.
+    """
+    directory = home / "gcp-plugin"
+    own_directory(directory)
+    link = directory / _EXECUTABLE
+    if plugin.path != link:
+        if link.is_symlink() or link.exists():
+            link.unlink()
+        link.symlink_to(plugin.path)
+    require_trusted(link, _WHAT, environ)
+    rest = [entry for entry in environ.get("PATH", "").split(os.pathsep) if entry != str(directory)]
+    kept = {key: value for key, value in environ.items() if key != _NO_AMBIENT}
+    return {**kept, "PATH": os.pathsep.join((str(directory), *rest))}

@@ -1,0 +1,112 @@
+"""D12: the gcp plugin reaches the stack's cloud and no other, and takes no setting unheard."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pulumi
+import pulumi_gcp as gcp
+import pytest
+from pulumi.runtime.config import set_all_config
+
+import tpuflex
+from embedded_cloud.environment import client_environment
+from tests.components.pulumi_plan import Plan, run_program
+from tests.unit.stack_sections import embedded, sections
+from tpuflex.components.cloud import PLUGIN_ENDPOINTS
+from tpuflex.program import _FIRST_CLASSES
+from tpuflex.trusted_files import own_directory, write_private
+
+Deploy = Callable[..., Plan]
+
+#: The endpoints for the resources of each module of pulumi-gcp that the components use.
+ENDPOINTS = {
+    "compute": "COMPUTE",
+    "dns": "DNS",
+    "projects": "SERVICE_USAGE RESOURCE_MANAGER",
+    "secretmanager": "SECRET_MANAGER",
+    "serviceaccount": "IAM IAM_BETA",
+    "storage": "STORAGE",
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_configuration_left() -> Iterator[None]:
+    """The engine's configuration is the process's: the next test has none."""
+    yield
+    set_all_config({}, [])
+
+
+@pytest.fixture
+def shell(tmp_path: Path) -> dict[str, str]:
+    """The variables of `tpuflex emulator env` for the published plugin."""
+    own_directory(tmp_path / "emulator")
+    write_private(tmp_path / "emulator" / "token", "ya29.tpuflex-embedded.x")
+    return client_environment(
+        base_url="http://127.0.0.1:8470", state_dir=tmp_path / "emulator", gcp_plugin_port=None
+    )
+
+
+def test_d12_the_published_plugin_on_loopback(deployed: Deploy, shell: dict[str, str]) -> None:
+    """It may be used where it finds every API on loopback, as `tpuflex emulator env` sets it."""
+    assert deployed(embedded(), environ=shell).outputs["lifecycle"] == "active"
+
+
+@pytest.mark.parametrize("left", PLUGIN_ENDPOINTS)
+@pytest.mark.parametrize("value", ["", "https://x.googleapis.com/v1/", "http://[x/"])
+def test_d12_the_published_plugin_half_on_loopback(
+    deployed: Deploy, shell: dict[str, str], left: str, value: str
+) -> None:
+    """One API that is left on Google is enough to refuse; it is named."""
+    with pytest.raises(pulumi.RunError, match=f"not on loopback: {left}[.]") as caught:
+        deployed(embedded(), environ={**shell, left: value})
+
+    assert "would talk to Google Cloud in part" in str(caught.value)
+
+
+def test_d12_a_stack_on_google_with_the_published_plugin_on_loopback(deployed: Deploy) -> None:
+    """Nor is a part of a stack on Google made in the embedded cloud."""
+    name = "GOOGLE_IAM_BETA_CUSTOM_ENDPOINT"
+
+    with pytest.raises(pulumi.RunError, match=rf"embedded cloud \({name}\)"):
+        deployed(sections(), environ={name: "http://localhost:8470/v1/"})
+
+
+def test_d12_every_api_of_the_components_has_its_endpoint(shell: dict[str, str]) -> None:
+    """What is checked is what the embedded cloud sets, is an argument of pulumi-gcp's provider, and
+    covers every module of it that the components use."""
+    arguments = inspect.signature(gcp.Provider._internal_init).parameters
+
+    assert {module.__name__.rpartition(".")[2] for module, _ in _FIRST_CLASSES} == set(ENDPOINTS)
+    wanted = {api for apis in ENDPOINTS.values() for api in apis.split()}
+    assert {f"GOOGLE_{api}_CUSTOM_ENDPOINT" for api in wanted} == set(PLUGIN_ENDPOINTS)
+    assert {name for name in shell if name.endswith("_CUSTOM_ENDPOINT")} == set(PLUGIN_ENDPOINTS)
+    assert {f"{api.lower()}_custom_endpoint" for api in wanted} <= set(arguments)
+
+
+@pytest.mark.parametrize("key", ["defaultLabels", "impersonateServiceAccount", "accessToken"])
+def test_d12_configuration_that_would_be_ignored(
+    key: str, embedded_environ: dict[str, str]
+) -> None:
+    """In a program of one's own, `gcp:` settings that the endpoint's provider would not have are
+    refused; where one is passed, they are the program's business."""
+
+    def program(*, passed: bool) -> Callable[[], None]:
+        def run() -> None:
+            set_all_config({f"gcp:{key}": "x", "gcp:project": "another", "gcp:zone": "z"}, [])
+            providers: list[pulumi.ProviderResource] = (
+                [gcp.Provider("mine", project="acme-serving")] if passed else []
+            )
+            tpuflex.VllmEndpoint(
+                "chat",
+                tpuflex.VllmEndpointArgs(**embedded(), environ=embedded_environ),
+                pulumi.ResourceOptions(providers=providers),
+            )
+
+        return run
+
+    with pytest.raises(pulumi.RunError, match=rf"^gcp:{key} would have no effect on what chat"):
+        run_program(program(passed=False))
+    assert run_program(program(passed=True)).inputs["tpuflex:tpu:QueuedResource chat"]

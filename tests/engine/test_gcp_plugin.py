@@ -1,0 +1,166 @@
+"""Which gcp plugin the engine runs: the user's published one, or the stand-in."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from embedded_cloud.environment import client_environment
+from tests.engine.embedded import Embedded
+from tpuflex.engine.commands import Target
+from tpuflex.engine.failure import ProgramFailures
+from tpuflex.engine.gcp_plugin import VARIABLE, GcpPlugin, find_gcp_plugin, with_gcp_plugin
+from tpuflex.engine.run import EngineRun
+from tpuflex.errors import AccessError, SettingsError
+from tpuflex.program import deploy
+
+NAME = "pulumi-resource-gcp"
+
+#: Stands for the published plugin: it finds the cloud as that one does, by its own variables alone,
+#: and notes which it was given. What it answers are the stand-in's answers.
+RECORDER = """#!{python}
+import json, os, sys
+from urllib.parse import urlsplit
+from embedded_cloud.gcp_plugin.server import serve
+from pulumi_plugin.serve import end_on_signal, run
+
+with open({log!r}, "w") as log:
+    json.dump(dict(os.environ), log)
+found = {{k: v for k, v in os.environ.items() if k.endswith("_CUSTOM_ENDPOINT")}}
+clouds = {{urlsplit(url).netloc for url in found.values()}}
+if len(clouds) != 1:
+    sys.exit(f"one cloud, not {{clouds}}")
+token = os.environ["GOOGLE_OAUTH_ACCESS_TOKEN"]
+plugin = serve(f"http://{{clouds.pop()}}", token=token)
+parent = os.getppid()
+run(plugin, end_on_signal(), orphaned=lambda: os.getppid() != parent)
+"""
+
+
+def executable(directory: Path, text: str = "#!/bin/sh\n") -> Path:
+    """A plugin in ``directory`` that only this user can change."""
+    directory.mkdir(mode=0o700, parents=True)
+    file = directory / NAME
+    file.write_text(text)
+    file.chmod(0o700)
+    return file
+
+
+def test_none_is_the_stand_in(tmp_path: Path) -> None:
+    """Without a plugin on PATH, and with the variable that says so, it is the stand-in."""
+    found = executable(tmp_path / "bin")
+
+    assert find_gcp_plugin({"PATH": str(tmp_path)}) is None
+    assert find_gcp_plugin({"PATH": str(found.parent), VARIABLE: "stand-in"}) is None
+    ignoring = {"PATH": str(found.parent), "PULUMI_IGNORE_AMBIENT_PLUGINS": "1"}
+    assert find_gcp_plugin(ignoring) is None
+
+
+def test_the_one_that_is_named_goes_before_the_one_on_path(tmp_path: Path) -> None:
+    """Each is said with how it was found."""
+    on_path, named = executable(tmp_path / "bin"), executable(tmp_path / "other")
+    environ = {"PATH": str(on_path.parent)}
+
+    assert find_gcp_plugin(environ) == GcpPlugin(on_path, named=False)
+    both = find_gcp_plugin({**environ, VARIABLE: str(named)})
+    assert both == GcpPlugin(named, named=True)
+    assert str(both) == f"{named} (named by TPUFLEX_GCP_PLUGIN)"
+
+
+def test_the_engine_finds_it_first_and_nothing_beside_it(tmp_path: Path) -> None:
+    """Other programs of its directory are not put before the user's own."""
+    plugin = executable(tmp_path / "bin")
+    before = {"PATH": "/usr/bin", "PULUMI_IGNORE_AMBIENT_PLUGINS": "1", "HOME": "/h"}
+
+    once = with_gcp_plugin(before, GcpPlugin(plugin, named=True), tmp_path / "home")
+    again = with_gcp_plugin(once, GcpPlugin(plugin, named=True), tmp_path / "home")
+
+    first, _, rest = once["PATH"].partition(os.pathsep)
+    assert [file.name for file in Path(first).iterdir()] == [NAME]
+    assert (Path(first) / NAME).resolve() == plugin
+    assert rest == "/usr/bin"
+    assert again == once == {"PATH": once["PATH"], "HOME": "/h"}
+    seen = find_gcp_plugin(once)
+    assert seen is not None
+    assert with_gcp_plugin(once, seen, tmp_path / "home") == once
+    assert (Path(first) / NAME).resolve() == plugin
+
+
+@pytest.mark.parametrize("named", [True, False])
+def test_p3_a_plugin_that_others_can_write_is_refused(tmp_path: Path, named: bool) -> None:
+    """P3: it would run with this user's token for Google Cloud."""
+    plugin = executable(tmp_path / "bin")
+    plugin.chmod(0o777)
+    environ = {VARIABLE: str(plugin)} if named else {"PATH": str(plugin.parent)}
+
+    with pytest.raises(AccessError, match=r"the gcp plugin .*can be written to by every user"):
+        find_gcp_plugin(environ)
+
+
+def test_p3_a_plugin_in_a_place_of_others_is_not_found(tmp_path: Path) -> None:
+    """P3: what others can put on PATH is left out of it, and refused where it is named."""
+    plugin = executable(tmp_path / "bin")
+    plugin.parent.chmod(0o777)
+
+    assert find_gcp_plugin({"PATH": str(plugin.parent)}) is None
+    with pytest.raises(AccessError, match="can be written to by every user"):
+        find_gcp_plugin({VARIABLE: str(plugin)})
+
+
+@pytest.mark.parametrize("name", ["missing", "bin", "bin/plain"])
+def test_a_name_that_leads_nowhere_is_refused(tmp_path: Path, name: str) -> None:
+    """The stand-in does not silently take the place of a plugin that was asked for."""
+    executable(tmp_path / "bin")
+    (tmp_path / "bin" / "plain").write_text("")
+
+    with pytest.raises(SettingsError, match="is no executable file"):
+        find_gcp_plugin({VARIABLE: str(tmp_path / name)})
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(180)
+def test_d12_the_engine_runs_the_published_plugin_against_the_embedded_cloud(
+    embedded: Embedded, tmp_path: Path
+) -> None:
+    """D12: with the variables of `tpuflex emulator env` and nothing else, the engine starts the
+    plugin that is named; it finds the embedded cloud, makes the whole stack and removes it."""
+    log = tmp_path / "environment.json"
+    text = RECORDER.format(python=sys.executable, log=str(log))
+    plugin = find_gcp_plugin({VARIABLE: str(executable(tmp_path / "plugin", text))})
+    assert plugin is not None
+    home = embedded.root / ".tpuflex"
+    shell = client_environment(
+        base_url=embedded.cloud.url,
+        state_dir=home / "emulator",
+        project="tpuflex-dev",
+        gcp_plugin_port=None,
+    )
+    kept = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(tmp_path),
+        "PYTHONPATH": os.pathsep.join(sys.path),
+    }
+    environ = with_gcp_plugin({**kept, **shell}, plugin, home)
+
+    def program() -> None:
+        deploy(embedded.settings, project="tpuflex", stack="dev", environ=environ)
+
+    target = Target(embedded.root, "dev", embedded.engine, environ)
+    run = EngineRun(target, program, failures=ProgramFailures())
+    outputs = run.up()
+    again = run.preview()
+    run.destroy()
+
+    assert outputs["lifecycle"] == "active"
+    assert again.changes == ()
+    assert embedded.remaining() == []
+    given = json.loads(log.read_text())
+    assert "PULUMI_DEBUG_PROVIDERS" not in given
+    assert given["PULUMI_GCP_SKIP_REGION_VALIDATION"] == "true"
+    assert given["GOOGLE_OAUTH_ACCESS_TOKEN"].startswith("ya29.")
+    assert given["GOOGLE_PROJECT"] == "tpuflex-dev"
+    assert given["GOOGLE_COMPUTE_CUSTOM_ENDPOINT"] == f"{embedded.cloud.url}/compute/v1/"
