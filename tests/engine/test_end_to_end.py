@@ -1,5 +1,6 @@
 """The whole product on the embedded cloud, as its user types it: real engine, script, vLLM, model.
 
+It is installed from its wheel, in a directory that was empty before, with nothing of it on PATH.
 One stack is brought up once for this module; canary secrets travel with it.
 """
 
@@ -10,7 +11,6 @@ import json
 import os
 import sqlite3
 import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import closing
 from dataclasses import dataclass
@@ -20,9 +20,13 @@ from urllib.parse import quote
 
 import psutil
 import pytest
-import yaml
 
-ROOT = Path(__file__).parents[2]
+from tests.engine.embedded import ROOT, pulumi_engine
+from tests.wheel.installed import Installed, installed
+from tpuflex.engine.find import Engine
+
+__all__ = ["installed", "pulumi_engine"]
+
 KEY_CANARY = "sk-Canary+4TnB/8vRkE3s"
 QUESTION = "In one sentence, what is the capital of France?"
 
@@ -31,8 +35,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.vllm, pytest.mark.timeout(900)]
 
 @dataclass(frozen=True)
 class Shell:
-    """A project directory of its own, and tpuflex as a command in it."""
+    """A project directory of its own, and the tpuflex of a wheel as a command in it."""
 
+    installed: Installed
     project: Path
     home: Path
     environ: dict[str, str]
@@ -41,7 +46,7 @@ class Shell:
         self, *arguments: str, stdin: str | None = None, check: bool = True
     ) -> subprocess.CompletedProcess[str]:
         done = subprocess.run(
-            [sys.executable, "-m", "tpuflex", *arguments],
+            [self.installed.environment / "bin" / "tpuflex", *arguments],
             cwd=self.project,
             env=self.environ,
             input=stdin,
@@ -65,19 +70,13 @@ class Shell:
 
 
 @pytest.fixture(scope="module")
-def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """A project outside the tree, with the dev stack."""
+def shell(
+    installed: Installed, pulumi_engine: Engine, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Shell]:
+    """What `tpuflex init` makes in an empty directory; only what is large is this checkout's."""
     base = tmp_path_factory.mktemp("e2e")
     project, home = base / "project", base / "project" / ".tpuflex"
-    (project / "stacks").mkdir(parents=True)
-    home.mkdir()
-    manifest = yaml.safe_load((ROOT / "Pulumi.yaml").read_text())
-    manifest["plugins"]["providers"][0]["path"] = str(ROOT / "infra" / "plugin")
-    manifest.pop("main")  # the program runs inline; there is no infra/ in this project
-    (project / "Pulumi.yaml").write_text(yaml.safe_dump(manifest))
-    stack = yaml.safe_load((ROOT / "stacks" / "Pulumi.dev.yaml").read_text())
-    stack["config"]["tpuflex:secrets"] = {"api_key_version": 1}
-    (project / "stacks" / "Pulumi.dev.yaml").write_text(yaml.safe_dump(stack))
+    home.mkdir(parents=True, mode=0o700)
     for cache in ("engine", "vllm", "models"):
         shared = ROOT / ".tpuflex" / cache
         shared.mkdir(parents=True, exist_ok=True)
@@ -85,13 +84,11 @@ def shell(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
     user_home, tmp = base / "home", base / "tmp"
     user_home.mkdir()
     tmp.mkdir()
-    environ = {
-        **os.environ,
-        "TPUFLEX_HOME": str(home),
-        "HOME": str(user_home),
-        "TMPDIR": str(tmp),
-    }
-    shell = Shell(project, home, environ)
+    environ = {**os.environ, "HOME": str(user_home), "TMPDIR": str(tmp), "PATH": "/usr/bin:/bin"}
+    if pulumi_engine.source == "path":
+        environ["PATH"] += f":{pulumi_engine.path.parent}"
+    shell = Shell(installed, project, home, environ)
+    shell.run("init", "--cloud", "embedded", "--set", "secrets.api_key_version=1")
     shell.run("emulator", "start", "--port", "0")
     try:
         yield shell
@@ -121,16 +118,19 @@ def test_up_serves_and_ask_gets_the_answer(shell: Shell, running: dict[str, obje
 
     assert str(running["endpoint"]).startswith("http://127.")
     assert "Paris" in answer.stdout
+    assert not (shell.project / "infra").exists()
     assert "tokens/s" in answer.stderr
 
 
 def test_a_second_up_changes_nothing(shell: Shell, running: dict[str, object]) -> None:
-    """`up` on a stack that is up makes no mutating call and says so."""
+    """`up` on a stack that is up makes no mutating call and says so, as `preview` does before."""
     del running
     before = mutating_calls(shell)
+    preview = shell.run("preview")
     again = shell.run("up", "--yes")
 
     assert mutating_calls(shell) == before
+    assert "resources  none" in preview.stdout
     assert "no change" in (again.stdout + again.stderr).lower()
 
 

@@ -1,7 +1,8 @@
 """The built wheel in an empty directory: everything works without this repository's tree.
 
 The wheel is installed into an environment of its own, which sees the packages that tpuflex needs
-and not the checkout. The engine is the real one; the hosts are stand-ins that are READY at once.
+and not the checkout. The engine is the real one. The life of a stack is in
+tests/engine/test_end_to_end.py, with a real host.
 """
 
 from __future__ import annotations
@@ -9,26 +10,20 @@ from __future__ import annotations
 import json
 import struct
 import subprocess
-import sys
-import sysconfig
 import zipfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
 from tests.engine.embedded import ROOT, pulumi_engine
+from tests.wheel.installed import Installed, installed
 from tpuflex.engine.find import Engine
 
-__all__ = ["pulumi_engine"]
+__all__ = ["installed", "pulumi_engine"]
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
-_BUILD = (
-    "from hatchling.builders.wheel import WheelBuilder; import sys;"
-    " print(*WheelBuilder(sys.argv[1]).build(directory=sys.argv[2]))"
-)
 #: Starts the embedded cloud with hosts that run nothing.
 _STUB_CLOUD = (
     "import pathlib, sys; from embedded_cloud import daemon;"
@@ -44,61 +39,6 @@ with plain_pulumi(sys.argv[2], pathlib.Path.cwd(), dict(os.environ), program) as
     pulumi("stack", "init", "plain")
     print(pulumi("preview").stdout)
 """
-
-
-@dataclass(frozen=True)
-class Installed:
-    """tpuflex from its wheel, in an empty directory."""
-
-    wheel: Path
-    environment: Path
-    directory: Path
-    environ: dict[str, str]
-
-    def run(self, *words: str | Path, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
-        """Run a command of the environment, by its path: nothing is activated."""
-        program, *arguments = words
-        return subprocess.run(
-            [self.environment / "bin" / program, *arguments],
-            cwd=cwd or self.directory,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=240,
-            check=False,
-        )
-
-    def tpuflex(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Type a command that succeeds."""
-        done = self.run("tpuflex", *words)
-        assert done.returncode == 0, f"{words}:\n{done.stdout}\n{done.stderr}"
-        assert "Traceback" not in done.stderr
-        return done
-
-
-@pytest.fixture(scope="module")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Installed:
-    """The wheel, installed without an index; and a directory with nothing in it."""
-    base = tmp_path_factory.mktemp("wheel")
-    built = _run(sys.executable, "-P", "-c", _BUILD, str(ROOT), str(base))
-    wheel = Path(built.stdout.strip())
-    environment = base / "environment"
-    _run(sys.executable, "-P", "-m", "venv", "--without-pip", str(environment))
-    packages = Path(sysconfig.get_path("purelib", vars={"base": str(environment)}))
-    # A line of a .pth file is a place to look in after the environment's own; the .pth files that
-    # are there, the checkout's among them, are not read.
-    (packages / "dependencies.pth").write_text(f"{sysconfig.get_path('purelib')}\n")
-    pip = (sys.executable, "-P", "-m", "pip", "--python", str(environment / "bin" / "python"))
-    _run(*pip, "install", "--quiet", "--no-index", "--no-deps", str(wheel))
-    directory = base / "empty"
-    directory.mkdir()
-    environ = {"PATH": "/usr/bin:/bin", "HOME": str(base), "LANG": "C.UTF-8"}
-    return Installed(wheel, environment, directory, environ)
-
-
-def _run(*command: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=240)
 
 
 @pytest.fixture(scope="module")
@@ -158,24 +98,6 @@ def test_it_is_not_the_checkout(installed: Installed) -> None:
     where = installed.run("python", "-P", "-c", "import tpuflex; print(tpuflex.__file__)")
 
     assert where.stdout.startswith(str(installed.environment))
-
-
-def test_life_of_a_stack(installed: Installed, project: Path) -> None:
-    """init, preview, up, preview without changes, status, down: by the path of the command, with
-    nothing on PATH."""
-    planned = installed.tpuflex("preview")
-    up = installed.tpuflex("up", "--yes")
-    again = installed.tpuflex("preview")
-    status = json.loads(installed.tpuflex("status", "--json").stdout)
-    down = installed.tpuflex("down", "--yes")
-
-    assert "SmolLM2" in planned.stdout
-    assert "READY" in up.stdout
-    assert "resources  none" in again.stdout
-    assert status["stack"] == "dev"
-    assert "Nothing is left of stack dev" in down.stdout
-    assert "from $PATH" not in planned.stderr + up.stderr + down.stderr
-    assert not [path for path in project.iterdir() if path.name == "infra"]
 
 
 def test_plain_pulumi(installed: Installed, project: Path, pulumi_engine: Engine) -> None:
