@@ -63,7 +63,7 @@ class Shell:
             log.write(done.stdout + done.stderr)
         return done
 
-    def json(self, *arguments: str) -> dict[str, object]:
+    def json(self, *arguments: str) -> dict[str, Any]:
         document = json.loads(self.run("--json", *arguments).stdout)
         assert isinstance(document, dict)
         return document
@@ -161,6 +161,20 @@ def test_the_planned_cache_is_the_one_that_the_server_reports(
         reported["block_size"],
         reported["tokens"],
     )
+
+
+def test_the_weights_in_the_bucket_are_planned_like_the_model(
+    shell: Shell, running: dict[str, object]
+) -> None:
+    """`memory` reads the headers of what `up` pushed, where it lies, and plans the same cache."""
+    del running
+    (bucket,) = shell.json("emulator", "inventory")["storage"]["buckets"]
+    (stored,) = json.loads(shell.run("--json", "weights", "ls").stdout)
+
+    planned = shell.json("memory", "--model-dir", f"gs://{bucket['name']}/{stored['prefix']}")
+
+    assert planned["blocks"] == shell.json("memory")["blocks"]
+    assert planned["model"] == stored["prefix"].split("/")[1]
 
 
 def test_status_tells_what_is_running(shell: Shell, running: dict[str, object]) -> None:

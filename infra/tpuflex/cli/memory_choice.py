@@ -14,6 +14,7 @@ from tpuflex.planning.stack import plan_request, server_request
 if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.stack import OpenStack
     from tpuflex.operate.checkpoint_source import GsUrl
     from tpuflex.planning.checkpoint import Checkpoint
     from tpuflex.planning.memory import MemoryPlan
@@ -103,13 +104,12 @@ def planned(invocation: Invocation, choice: MemoryChoice) -> MemoryPlan | NotPla
         SettingsError: the stack file is wrong.
         WeightsError: the checkpoint is damaged, or of an architecture that nobody has described.
     """
-    checkpoint = None
-    if choice.checkpoint is not None:
-        checkpoint = checkpoint_of(invocation, choice.checkpoint)
+    stack = checkpoint = None
     if choice.needs_stack:
-        server = Server.of_stack(invocation.open_stack(deploying=False, by_catalog=True).settings)
-    else:
-        server = Server(invocation.catalog)
+        stack = invocation.open_stack(deploying=False, by_catalog=True)
+    if choice.checkpoint is not None:
+        checkpoint = checkpoint_of(invocation, choice.checkpoint, stack)
+    server = Server(invocation.catalog) if stack is None else Server.of_stack(stack.settings)
     return plan_server(server.chosen(choice), checkpoint)
 
 
@@ -126,8 +126,11 @@ def checkpoint_place(text: str) -> Path | GsUrl:
     return GsUrl.parse(text)
 
 
-def checkpoint_of(invocation: Invocation, source: Path | GsUrl) -> Checkpoint:
-    """What the checkpoint at ``source`` says of itself.
+def checkpoint_of(
+    invocation: Invocation, source: Path | GsUrl, stack: OpenStack | None = None
+) -> Checkpoint:
+    """What the checkpoint at ``source`` says of itself; a bucket is one of the cloud that ``stack``
+    runs on, or of the one that the environment names.
 
     Raises:
         TpuflexError: as :func:`tpuflex.operate.checkpoint_source.read_checkpoint` has it.
@@ -138,8 +141,13 @@ def checkpoint_of(invocation: Invocation, source: Path | GsUrl) -> Checkpoint:
         if done % _REPORTED == 0 and done < total:
             invocation.output.progress(f"{done} of {total} files' headers were read")
 
+    environ = invocation.environ
+    if stack is not None and stack.embedded and not isinstance(source, Path):
+        from tpuflex.cli.cloud import connect_running
+
+        environ = connect_running(invocation, stack).environ
     return read_checkpoint(
-        source, environ=invocation.environ, today=invocation.now().date(), progress=progress
+        source, environ=environ, today=invocation.now().date(), progress=progress
     )
 
 

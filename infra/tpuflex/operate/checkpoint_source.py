@@ -42,6 +42,8 @@ _PARALLELISM = 8
 _GS = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(?:/(?P<prefix>.*))?")
 #: Directory of a model in the cache of huggingface_hub; a snapshot lies two levels below.
 _CACHED = re.compile(r"models--([^-].*?)--(.+)")
+#: Prefix below which `tpuflex weights push` puts a model.
+_PUSHED = re.compile(r"models/([^/]+)/[0-9]+")
 
 Progress = Callable[[int, int], None]
 
@@ -219,7 +221,8 @@ def _is_weights(name: str) -> bool:
 def _model_name(source: Path | GsUrl) -> str:
     """A name for the row, after the last part of its place."""
     if isinstance(source, GsUrl):
-        last = source.prefix.rpartition("/")[2] or source.bucket
+        # Where `weights push` puts a model, its revision comes last.
+        last = _PUSHED.sub(r"\1", source.prefix).rpartition("/")[2] or source.bucket
     else:
         path = source.absolute()
         directory = path if path.is_dir() else path.parent
