@@ -24,11 +24,13 @@ from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations
 from tpuflex.cli.steps.ready import require_ready
 from tpuflex.errors import TpuflexError
+from tpuflex.gcp.apis import APIS, GoogleApi
 from tpuflex.operate.doctor.check import Check, Standing
 from tpuflex.operate.doctor.side_by_side import DECISIVE, examine_all
 from tpuflex.project import open_project
 
 DIGEST = f"sha256:{'1' * 64}"
+PROJECT = "v1/projects/tpuflex-dev"
 MIRROR = "us-east5-docker.pkg.dev/tpuflex-dev/dockerhub"
 
 
@@ -88,9 +90,11 @@ def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
     with EmbeddedCloud(tmp_path / "emulator", token=TOKEN) as running:
         found = Doctor(running, open_stack(open_project(project, {}), "dev"), running.url)
         found.change("serving", image=f"{MIRROR}/vllm/vllm-tpu@{DIGEST}")
+        services: list[JsonValue] = [api.service for api in APIS]
+        found.call("POST", f"{PROJECT}/services:batchEnable", {"serviceIds": services})
         found.call(
             "POST",
-            "v1/projects/tpuflex-dev/locations/us-east5/repositories?repositoryId=dockerhub",
+            f"{PROJECT}/locations/us-east5/repositories?repositoryId=dockerhub",
             {"format": "DOCKER"},
         )
         yield found
@@ -206,6 +210,35 @@ def test_one_thing_is_missing(doctor: Doctor, lacking: str) -> None:
     assert "`tpuflex up --skip-check" in refused.value.hint
 
 
+@pytest.mark.parametrize("api", [api for api in APIS if api.name != "serviceusage"])
+def test_one_api_is_not_enabled(doctor: Doctor, api: GoogleApi) -> None:
+    """B2, B3: an API that is off is named with the command that enables it. That is no failure:
+    `up` enables it first."""
+    doctor.strict(apis={"enforced": True})
+    doctor.call("POST", f"{PROJECT}/services/{api.service}:disable", {})
+
+    found = doctor.checks()
+
+    assert found[api.service].standing is Standing.WARNING
+    assert (
+        found[api.service].remedy == f"gcloud services enable {api.service} --project=tpuflex-dev"
+    )
+    others = [each for each in APIS if each != api]
+    assert {found[each.service].standing for each in others} == {Standing.OK}
+    require_ready(doctor.cloud)
+
+
+def test_an_api_that_was_enabled_a_moment_ago(doctor: Doctor) -> None:
+    """B2: an API that is enabled and does not answer yet is a warning of its own."""
+    doctor.strict(apis={"enforced": True, "answers_after_s": 60})
+    doctor.call("POST", f"{PROJECT}/services/tpu.googleapis.com:disable", {})
+    doctor.call("POST", f"{PROJECT}/services/tpu.googleapis.com:enable", {})
+
+    found = doctor.checks()["tpu.googleapis.com"]
+
+    assert (found.standing, found.text) == (Standing.WARNING, "enabled, and does not answer yet")
+
+
 def test_a_check_that_the_user_goes_on_without(doctor: Doctor) -> None:
     """What is skipped by name does not refuse; another failure still does."""
     doctor.strict(billing={"enabled": False})
@@ -246,6 +279,9 @@ def test_missing_weights(doctor: Doctor) -> None:
 def test_a_new_project_with_every_api_off(doctor: Doctor) -> None:
     """B2: what cannot be read because an API is off is unknown with the command that enables it,
     and does not keep `up` from enabling it."""
+    doctor.stack = replace(
+        doctor.stack, settings=doctor.stack.settings.model_copy(update={"project": "brand-new"})
+    )
     doctor.strict(apis={"enforced": True, "bare_projects": True})
 
     found = doctor.checks()
@@ -255,8 +291,8 @@ def test_a_new_project_with_every_api_off(doctor: Doctor) -> None:
         "group": "Accelerators and quota",
         "name": "v6e-1 in us-east5-a",
         "standing": "unknown",
-        "text": "tpu.googleapis.com is not enabled in tpuflex-dev, or not yet",
-        "remedy": "gcloud services enable tpu.googleapis.com --project=tpuflex-dev",
+        "text": "tpu.googleapis.com is not enabled in brand-new, or not yet",
+        "remedy": "gcloud services enable tpu.googleapis.com --project=brand-new",
     }
     assert found["project"].standing is Standing.UNKNOWN
     require_ready(doctor.cloud)
@@ -265,10 +301,10 @@ def test_a_new_project_with_every_api_off(doctor: Doctor) -> None:
 def test_every_unwell_check_has_a_remedy(doctor: Doctor) -> None:
     """Whatever is not well says what to do about it."""
     doctor.strict(
-        billing={"enabled": False},
-        apis={"enforced": True, "bare_projects": True},
-        registry={"absent": [DIGEST]},
+        billing={"enabled": False}, apis={"enforced": True}, registry={"absent": [DIGEST]}
     )
+    for name in ("tpu", "cloudresourcemanager", "iap"):
+        doctor.call("POST", f"{PROJECT}/services/{name}.googleapis.com:disable", {})
     unwell = [
         check
         for check in doctor.checks().values()

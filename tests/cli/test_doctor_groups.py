@@ -15,16 +15,28 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
 from tpuflex.cli.steps.doctor import show
 from tpuflex.errors import AccessError, EngineError, SettingsError
+from tpuflex.gcp.apis import ApiState, GoogleApi
 from tpuflex.gcp.billing import Billing
 from tpuflex.gcp.credentials import Credential, Kind
 from tpuflex.gcp.held_permissions import Held
+from tpuflex.gcp.image_registry import ImageState
 from tpuflex.gcp.offers import Offer
 from tpuflex.gcp.org_policies import OrgPolicy
 from tpuflex.gcp.permissions import When
 from tpuflex.gcp.tpu_quota import TpuQuota
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.gcp.weights_report import WeightsCheck, WeightsProblem
-from tpuflex.operate.doctor import account, capacity, machine, policies, rights, state, weights
+from tpuflex.operate.doctor import (
+    account,
+    capacity,
+    enabled_apis,
+    image,
+    machine,
+    policies,
+    rights,
+    state,
+    weights,
+)
 from tpuflex.operate.doctor.check import Check
 from tpuflex.operate.doctor.reading import Unread
 from tpuflex.project import open_project
@@ -104,6 +116,26 @@ def test_credential_and_project(shown: Shown) -> None:
         account.billing_check("p", DENIED),
     ]
     assert_golden("doctor/project.txt", shown(checks))
+
+
+def test_apis(shown: Shown) -> None:
+    """An API in each of its states, and the one without which none can be enabled."""
+    states = {
+        **{GoogleApi(state.name.lower()): state for state in ApiState},
+        GoogleApi("serviceusage"): ApiState.DISABLED,
+    }
+    assert_golden("doctor/apis.txt", shown(enabled_apis.api_checks("p", states)))
+
+
+def test_image(shown: Shown) -> None:
+    """An image in a registry that has it, lacks it, has no such repository, or refuses."""
+    name = f"us-east5-docker.pkg.dev/p/dockerhub/vllm/vllm-tpu@sha256:{'1' * 64}"
+    old = f"gcr.io/p/vllm-tpu@sha256:{'1' * 64}"
+    checks = [
+        *(image.image_check(name, found) for found in (*ImageState, DENIED)),
+        image.image_check(old, ImageState.NO_REPOSITORY),
+    ]
+    assert_golden("doctor/image.txt", shown(checks))
 
 
 def test_permissions(shown: Shown) -> None:

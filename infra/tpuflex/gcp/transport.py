@@ -72,6 +72,7 @@ class Transport:
         timing: clocks and pauses.
         settling: until when an API that was just enabled may go on refusing; it then is asked
             again. By default a refusal is final: nobody has enabled anything.
+        timeout: connect and read timeouts of one attempt, in seconds.
     """
 
     def __init__(
@@ -80,11 +81,13 @@ class Transport:
         base_url: str,
         timing: Timing,
         settling: Settling | None = None,
+        timeout: tuple[float, float] = _TIMEOUT,
     ) -> None:
         self._session = session
         self._base_url = base_url
         self._timing = timing
         self._settling = settling or Settling()
+        self._timeout = timeout
 
     def call(
         self,
@@ -159,7 +162,10 @@ class Transport:
                 params=query,
                 data=data,
                 headers=headers,
-                timeout=(self._timing.patience(_TIMEOUT[0]), self._timing.patience(_TIMEOUT[1])),
+                timeout=(
+                    self._timing.patience(self._timeout[0]),
+                    self._timing.patience(self._timeout[1]),
+                ),
                 allow_redirects=False,
             )
         except (requests.ConnectionError, requests.Timeout) as error:

@@ -17,21 +17,34 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.gcloud_commands import describe_project, show_policy
+from tpuflex.gcp.apis import api_states
 from tpuflex.gcp.billing import project_billing
 from tpuflex.gcp.bucket_owner import require_own_bucket
 from tpuflex.gcp.credentials import describe
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
 from tpuflex.gcp.image_registry import image_state
+from tpuflex.gcp.listing import apis
 from tpuflex.gcp.offers import zone_offer
 from tpuflex.gcp.org_policies import effective_policy
 from tpuflex.gcp.permissions import When
 from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.session import authorized_session, require_credentials
 from tpuflex.gcp.tpu_quota import tpu_quota
+from tpuflex.gcp.transport import Transport
+from tpuflex.gcp.tried_once import TriedOnce
 from tpuflex.gcp.weights import weights_bucket
 from tpuflex.naming import account_email
-from tpuflex.operate.doctor import account, capacity, image, machine, policies, rights, weights
+from tpuflex.operate.doctor import (
+    account,
+    capacity,
+    enabled_apis,
+    image,
+    machine,
+    policies,
+    rights,
+    weights,
+)
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
@@ -43,10 +56,12 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.stack import OpenStack
-    from tpuflex.gcp.transport import Api, JsonObject, Query
+    from tpuflex.gcp.transport import Api
     from tpuflex.gcp.weights_report import WeightsCheck
 
 T = TypeVar("T")
+#: Connect and read timeouts of a call, in seconds.
+_TIMEOUT = (5.0, 10.0)
 _MANAGER = "cloudresourcemanager.googleapis.com"
 _ACT_AS = "iam.serviceAccounts.actAs"
 
@@ -77,6 +92,7 @@ def cloud_examinations(cloud: Cloud) -> list[Examination]:
         ),
         Examination(Group.ACCOUNT, "project", reads.project),
         Examination(Group.ACCOUNT, "billing", reads.billing),
+        Examination(Group.APIS, "APIs", reads.apis),
         Examination(Group.PERMISSIONS, "permissions", reads.permissions),
         Examination(Group.POLICIES, "policies", reads.policies),
         Examination(Group.CAPACITY, "offers", reads.offers),
@@ -121,11 +137,16 @@ class _Reads:
 
     def billing(self) -> list[Check]:
         """Whether it can be charged."""
-        api = self._cloud.transport(self._endpoints.cloudbilling)
+        api = self._api(self._endpoints.cloudbilling)
         found = self._attempt(
             "cloudbilling.googleapis.com", lambda: project_billing(api, self._project)
         )
         return [account.billing_check(self._project, found)]
+
+    def apis(self) -> tuple[Check, ...]:
+        """Whether every API is enabled, and answers."""
+        states = api_states(apis(self._endpoints, self._api), self._project)
+        return enabled_apis.api_checks(self._project, states)
 
     def permissions(self) -> tuple[Check, ...]:
         """What the caller may do."""
@@ -149,7 +170,7 @@ class _Reads:
     def offers(self) -> tuple[Check, ...]:
         """What the zones offer."""
         wanted = self._wanted
-        api = self._cloud.transport(self._endpoints.tpu)
+        api = self._api(self._endpoints.tpu)
         found = {
             zone: self._attempt(
                 "tpu.googleapis.com",
@@ -161,7 +182,7 @@ class _Reads:
 
     def quota(self) -> tuple[Check, ...]:
         """What the project's quota is."""
-        api = self._cloud.transport(self._endpoints.serviceusage)
+        api = self._api(self._endpoints.serviceusage)
         found = self._attempt("serviceusage.googleapis.com", lambda: tpu_quota(api, self._project))
         return capacity.quota_checks(self._wanted, found)
 
@@ -189,8 +210,8 @@ class _Reads:
         )
 
         def read() -> WeightsCheck | None:
-            number = partial(project_number, _Once(self._manager), self._project)
-            storage = _Once(cloud.transport(self._endpoints.storage))
+            number = partial(project_number, self._manager, self._project)
+            storage = self._api(self._endpoints.storage)
             if not require_own_bucket(storage, cloud.bucket, self._project, number):
                 return None
             bucket = weights_bucket(cloud.bucket, project=self._project, environ=cloud.environ)
@@ -209,9 +230,14 @@ class _Reads:
     def _attempt(self, service: str, read: Callable[[], T], remedy: str = "") -> T | Unread:
         return attempt(read, remedy, service=service, project=self._project)
 
+    def _api(self, base_url: str) -> Api:
+        """A client that keeps nobody waiting, also for an API that was just enabled."""
+        session = authorized_session(self._endpoints, self._cloud.environ, self._project)
+        return TriedOnce(Transport(session, base_url, self._cloud.timing, timeout=_TIMEOUT))
+
     @property
     def _manager(self) -> Api:
-        return self._cloud.transport(self._endpoints.resourcemanager)
+        return self._api(self._endpoints.resourcemanager)
 
     @property
     def _wanted(self) -> capacity.Wanted:
@@ -239,32 +265,12 @@ class _Reads:
             return found
         account_id = self._cloud.stack.names.service_account_id()
         email = account_email(account_id, self._project)
-        api = self._cloud.transport(self._endpoints.iam)
+        api = self._api(self._endpoints.iam)
         path = f"/v1/projects/{self._project}/serviceAccounts/{email}"
         there = attempt(lambda: held(api, path, [_ACT_AS]))
         if isinstance(there, Unread):  # not made yet, mostly
             return found
         return Held(found.permissions | there.permissions, found.untold)
-
-
-class _Once:
-    """An API whose calls are tried once: a doctor's patient waits."""
-
-    def __init__(self, api: Api) -> None:
-        self._api = api
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Query | None = None,
-        body: JsonObject | None = None,
-        budget: float = 0.0,
-    ) -> JsonObject:
-        """As :meth:`tpuflex.gcp.transport.Transport.call`, whatever the ``budget``."""
-        del budget
-        return self._api.call(method, path, query=query, body=body, budget=0)
 
 
 def _only(check: Check) -> Examination:
