@@ -1,16 +1,22 @@
-"""Who may call the emulated APIs: a token per start, and a lesser one per host.
+"""Who may call the emulated APIs: a token per start, a lesser one per host, and some that expire.
 
 A caller who can create a node can run its startup script as the emulator's user, and every user
 of a machine can reach its loopback ports. So the token is random, new at every start, and kept in
 a file that only its owner can read. A host's metadata server issues a token
-for what a host needs and nothing else.
+for what a host needs and nothing else. The tokens that expire are those that the token servers
+(:mod:`embedded_cloud.tokens`) give for credentials.
 """
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import hmac
+import json
 import secrets
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 from embedded_cloud.errors import CloudError, permission_denied, unauthenticated
@@ -23,6 +29,7 @@ TOKEN_FILE = "token"  # noqa: S105 - a file's name
 #: Clients recognise the embedded cloud's tokens by this; none is ever sent to Google.
 _PREFIX = "ya29.tpuflex-embedded."
 _HOST_PREFIX = "ya29.tpuflex-embedded-host."
+_SESSION_PREFIX = "ya29.tpuflex-embedded-session."
 _RANDOM_BYTES = 32
 
 #: What a host may do, as roles/storage.objectViewer, roles/secretmanager.secretAccessor,
@@ -44,20 +51,60 @@ _EXPECTED = (
 )
 
 
+class Principal(StrEnum):
+    """What kind of caller it is."""
+
+    #: The state directory's owner, by the token that lies in it.
+    OWNER = "owner"
+    HOST = "host"
+    USER = "user"
+    SERVICE_ACCOUNT = "service-account"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """Who makes a call.
+
+    Attributes:
+        kind: what kind of caller.
+        account: e-mail address; empty for the owner, the host's key for a host.
+    """
+
+    kind: Principal
+    account: str = ""
+
+
 class Access:
     """Checks the credentials of calls.
 
     Args:
         token: the token that allows everything.
+        now: the cloud's time, by which tokens expire.
     """
 
-    def __init__(self, token: str) -> None:
+    def __init__(self, token: str, now: Callable[[], float]) -> None:
         self.token = token
+        self._now = now
+
+    def secret(self, purpose: str) -> str:
+        """A secret for ``purpose``: the same for as long as :attr:`token` is."""
+        return hmac.new(self.token.encode(), purpose.encode(), hashlib.sha256).hexdigest()
+
+    def session_token(self, caller: Caller, lifetime_s: float) -> str:
+        """A token of ``caller`` that expires after ``lifetime_s`` on the cloud's clock."""
+        claims = {
+            "kind": caller.kind,
+            "account": caller.account,
+            "exp": self._now() + lifetime_s,
+            # Two tokens are never the same.
+            "jti": secrets.token_urlsafe(8),
+        }
+        payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
+        return f"{_SESSION_PREFIX}{payload}.{self.secret(f'session:{payload}')}"
 
     def host_token(self, host_key: str) -> str:
         """The token of one host; the same for as long as :attr:`token` is."""
-        digest = hmac.new(self.token.encode(), host_key.encode(), hashlib.sha256).hexdigest()
-        return f"{_HOST_PREFIX}{host_key}.{digest}"
+        return f"{_HOST_PREFIX}{host_key}.{self.secret(f'host:{host_key}')}"
 
     def host_of(self, token: str) -> str | None:
         """The key of the host that ``token`` was issued to; None for any other token."""
@@ -71,20 +118,48 @@ class Access:
             CloudError: 401 without a token or with one that is not this cloud's; 403 for what
                 a host may not do.
         """
+        caller = self.caller(authorization)
+        if caller.kind is Principal.HOST and method_id not in _HOST_METHODS:
+            raise permission_denied(
+                f"Permission denied: the service account of host {caller.account!r} may not call"
+                f" {method_id or 'this method'}."
+            )
+
+    def require_owner(self, authorization: str) -> None:
+        """Check that a call with this ``Authorization`` header is the owner's.
+
+        Raises:
+            CloudError: 401 without a token or with one that is not this cloud's; 403 otherwise.
+        """
+        if self.caller(authorization).kind is not Principal.OWNER:
+            raise permission_denied("Permission denied: this is for the owner's token.")
+
+    def caller(self, authorization: str) -> Caller:
+        """Whose call it is with this ``Authorization`` header.
+
+        Raises:
+            CloudError: 401 without a token, or with one that is not this cloud's or has expired.
+        """
         scheme, _, token = authorization.partition(" ")
         token = token.strip()
         if scheme.lower() != "bearer" or not token:
             raise _refused("Request is missing required authentication credential.")
         if _same(token, self.token):
-            return
-        key = self.host_of(token)
-        if key is None:
-            raise _refused("Request had invalid authentication credentials.", "invalid_token")
-        if method_id not in _HOST_METHODS:
-            raise permission_denied(
-                f"Permission denied: the service account of host {key!r} may not call"
-                f" {method_id or 'this method'}."
-            )
+            return Caller(Principal.OWNER)
+        if (key := self.host_of(token)) is not None:
+            return Caller(Principal.HOST, key)
+        if (found := self._session(token)) is not None:
+            return found
+        raise _refused("Request had invalid authentication credentials.", "invalid_token")
+
+    def _session(self, token: str) -> Caller | None:
+        payload, _, signature = token.removeprefix(_SESSION_PREFIX).partition(".")
+        if not _same(signature, self.secret(f"session:{payload}")):
+            return None
+        claims = json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
+        if claims["exp"] <= self._now():
+            return None
+        return Caller(Principal(claims["kind"]), claims["account"])
 
 
 def issue_token(state_dir: Path, token: str = "") -> str:

@@ -10,15 +10,19 @@ from typing import TYPE_CHECKING
 
 from embedded_cloud.access import Access, issue_token
 from embedded_cloud.admission import admission_of
+from embedded_cloud.admission.quota_project import QuotaProject
 from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
 from embedded_cloud.history import History
 from embedded_cloud.hosts.supervisor import HostSupervisor
+from embedded_cloud.iamcredentials.routes import service as iamcredentials
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
 from embedded_cloud.pipeline import Pipeline
 from embedded_cloud.private_files import private_directory
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.store import Store
 from embedded_cloud.strictness_book import StrictnessBook
+from embedded_cloud.tokens.credentials import Credentials
+from embedded_cloud.tokens.identities import Identities
 from embedded_cloud.tpu.capacity import CapacityBook
 from embedded_cloud.tpu.routes import services as tpu_services
 from embedded_cloud.tpu.state import TpuState
@@ -79,9 +83,17 @@ class Cloud:
         private_directory(state_dir)
         self.state_dir = state_dir
         self.base_url = ""
-        self.access = Access(issue_token(state_dir, token))
         self.store = store or Store(state_dir / "store.sqlite")
         self.clock: MovableClock = clock or self._stored_clock()
+        self.access = Access(issue_token(state_dir, token), self.clock.now)
+        self.identities = Identities(self.access)
+        self.credentials = Credentials(
+            state_dir / "credentials",
+            self.identities,
+            self.store,
+            lambda: self.base_url,
+            project_number,
+        )
         self.history = History(state_dir / "history.jsonl", self.clock)
         self.capacity = CapacityBook(self.store, self.clock)
         self.strictness = StrictnessBook(self.store)
@@ -105,10 +117,17 @@ class Cloud:
         self.tpu = TpuState(context, self.capacity)
         self.services: tuple[Service, ...] = (
             *tpu_services(context, self.tpu),
+            iamcredentials(context, self.access),
             *_other_services(context),
         )
         self.pipeline = Pipeline(
-            self.services, self.history, self.access, admission=admission_of(context)
+            self.services,
+            self.history,
+            self.access,
+            admission=(
+                QuotaProject(self.access, self.strictness.current),
+                *admission_of(context),
+            ),
         )
 
     @cached_property

@@ -15,7 +15,7 @@ from aiohttp import web
 from embedded_cloud.clock import parse_rfc3339, rfc3339
 from embedded_cloud.errors import CloudError, invalid_argument
 from embedded_cloud.faults import control as faults
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.json_types import JsonObject, JsonValue, text
 from embedded_cloud.request_body import parse_object, read_whole
 from embedded_cloud.strictness import PRESETS
 from embedded_cloud.tpu.capacity import Capacity
@@ -43,8 +43,7 @@ def _handler(
 ) -> Callable[[web.Request], Awaitable[web.StreamResponse]]:
     async def handle(request: web.Request) -> web.StreamResponse:
         try:
-            # Of all callers, only the owner may call what is no method of any API.
-            cloud.access.check(request.headers.get("Authorization", ""), method_id="")
+            cloud.access.require_owner(request.headers.get("Authorization", ""))
             return web.json_response(await action(cloud, request))
         except CloudError as error:
             return web.json_response(error.body(), status=error.http_status)
@@ -102,6 +101,13 @@ async def _set_capacity(cloud: Cloud, request: web.Request) -> JsonObject:
     cloud.capacity.set(capacity)
     await cloud.settle()
     return capacity.to_json()
+
+
+async def _issue_credentials(cloud: Cloud, request: web.Request) -> JsonObject:
+    asked = await _body(request)
+    if not asked.keys() <= {"kind", "project"}:
+        raise invalid_argument('expected {"kind": KIND, "project": PROJECT}')
+    return {**cloud.credentials.issue(text(asked, "kind"), text(asked, "project"))}
 
 
 async def _get_strictness(cloud: Cloud, _request: web.Request) -> JsonObject:
@@ -177,6 +183,7 @@ _ACTIONS: tuple[tuple[str, str, _Action], ...] = (
     ("POST", "clock", _move_clock),
     ("GET", "capacity", _get_capacity),
     ("POST", "capacity", _set_capacity),
+    ("POST", "credentials", _issue_credentials),
     ("GET", "strictness", _get_strictness),
     ("POST", "strictness", _set_strictness),
     ("GET", "history", _history),

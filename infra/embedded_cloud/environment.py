@@ -7,6 +7,7 @@ clients.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 from embedded_cloud.access import TOKEN_FILE, read_token
@@ -39,6 +40,7 @@ def client_environment(
     state_dir: Path,
     project: str = DEFAULT_PROJECT,
     gcp_plugin_port: int | None = None,
+    credentials: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
     """Variables for clients of the embedded cloud at ``base_url``.
 
@@ -48,6 +50,8 @@ def client_environment(
         project: project id that clients use by default.
         gcp_plugin_port: port of the stand-in for the gcp provider; without it the engine
             starts the published plugin, which these variables lead here.
+        credentials: variables that name Application Default Credentials, as the control API issues
+            them; without them, the token that does not expire.
 
     Raises:
         EmulatorError: the embedded cloud never ran in ``state_dir``: there is no token.
@@ -59,6 +63,7 @@ def client_environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_STORAGE": f"{base_url}/storage/v1/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{base_url}/compute/v1/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAM": f"{base_url}/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_IAMCREDENTIALS": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDRESOURCEMANAGER": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SERVICEUSAGE": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDBILLING": f"{base_url}/",
@@ -73,7 +78,7 @@ def client_environment(
         "CLOUDSDK_CORE_DISABLE_PROMPTS": "1",
         "CLOUDSDK_CORE_DISABLE_USAGE_REPORTING": "true",
         "CLOUDSDK_COMPONENT_MANAGER_DISABLE_UPDATE_CHECK": "true",
-        "GOOGLE_OAUTH_ACCESS_TOKEN": read_token(state_dir),
+        **(credentials or {"GOOGLE_OAUTH_ACCESS_TOKEN": read_token(state_dir)}),
         "GOOGLE_CLOUD_PROJECT": project,
         "GOOGLE_PROJECT": project,
         "TPUFLEX_EMULATOR": base_url,

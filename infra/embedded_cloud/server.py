@@ -27,6 +27,7 @@ from embedded_cloud.peer import LOOPBACK_NAMES, owners_door
 from embedded_cloud.registry import server as registry
 from embedded_cloud.request_body import MAX_JSON_BYTES
 from embedded_cloud.store import Store
+from embedded_cloud.tokens import server as tokens
 from embedded_cloud.tpu.capacity import Capacity
 from tpuflex.errors import EmulatorError
 
@@ -45,6 +46,7 @@ def create_app(cloud: Cloud) -> web.Application:
     app = web.Application(client_max_size=MAX_JSON_BYTES, middlewares=[owners_door(LOOPBACK_NAMES)])
     control.add_routes(app, cloud)
     registry.add_routes(app, cloud)
+    tokens.add_routes(app, cloud)
     app.router.add_route("*", "/{path:.*}", cloud.pipeline.handle)
     app.cleanup_ctx.append(_ticker(cloud))
     return app
@@ -147,9 +149,21 @@ class EmbeddedCloud:
         """The cloud's store."""
         return self.cloud.store
 
-    def environ(self) -> Mapping[str, str]:
-        """Environment variables that point Google's clients and ours here."""
-        return client_environment(base_url=self.url, state_dir=self.state_dir, project=self.project)
+    def environ(self, credentials: str = "") -> Mapping[str, str]:
+        """Environment variables that point Google's clients and ours here.
+
+        Args:
+            credentials: their kind, as in the area ``tokens`` of the strictness, which says it by
+                default.
+        """
+        kind = credentials or self.cloud.strictness.current().tokens.credentials
+        issued = None if kind == "token" else self.cloud.credentials.issue(kind, self.project)
+        return client_environment(
+            base_url=self.url,
+            state_dir=self.state_dir,
+            project=self.project,
+            credentials=issued,
+        )
 
     def advance(self, seconds: float) -> None:
         """Move the clock and let everything that is due happen, hosts included."""
@@ -203,6 +217,7 @@ async def serving(cloud: Cloud, port: int) -> AsyncIterator[int]:
     sock = _listen(port)
     bound: int = sock.getsockname()[1]
     cloud.base_url = f"http://127.0.0.1:{bound}"
+    cloud.credentials.renew()
     try:
         await runner.setup()
         await web.SockSite(runner, sock).start()

@@ -17,6 +17,7 @@ SERVICES = frozenset(
         "storage.v1",
         "secretmanager.v1",
         "iam.v1",
+        "iamcredentials.v1",
         "cloudresourcemanager.v1",
         "serviceusage.v1",
         "serviceusage.v1beta1",

@@ -14,7 +14,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, TypeAlias
+from typing import Annotated, Literal, TypeAlias
 
 from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
 
@@ -27,6 +27,11 @@ _EXACT = ConfigDict(extra="forbid", strict=True)
 
 #: Seconds on the cloud's clock; at most three hundred years, so that sums of them are still dates.
 Seconds: TypeAlias = Annotated[float, Field(ge=0, le=10_000_000_000, allow_inf_nan=False)]
+
+#: Kinds of credentials: a token that does not expire, and those of `embedded_cloud.tokens`.
+CredentialKind: TypeAlias = Literal[
+    "token", "user", "service-account", "impersonated", "external", "metadata"
+]
 
 #: How many, and how large: as JSON and SQLite can hold it.
 Count: TypeAlias = Annotated[int, Field(ge=0, le=1_000_000)]
@@ -186,6 +191,24 @@ class ServiceAccounts:
 
 
 @dataclass(frozen=True, slots=True)
+class Tokens:
+    """Credentials, and the access tokens that they are exchanged for.
+
+    Attributes:
+        lifetime_s: until an access token expires. Google's answers say 3599 s, at most 3600.
+        quota_project_required: client-based APIs refuse a user's token without a quota project.
+        credentials: what `tpuflex` itself uses for stacks on the embedded cloud: the token that
+            does not expire, or a kind of Application Default Credentials.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    lifetime_s: Annotated[float, Field(ge=1, le=43_200, allow_inf_nan=False)] = 3599.0
+    quota_project_required: bool = False
+    credentials: CredentialKind = "token"
+
+
+@dataclass(frozen=True, slots=True)
 class Strictness:
     """All areas, by name."""
 
@@ -200,6 +223,7 @@ class Strictness:
     organization_policies: OrganizationPolicies = OrganizationPolicies()
     registry: Registry = Registry()
     service_accounts: ServiceAccounts = ServiceAccounts()
+    tokens: Tokens = Tokens()
 
     @property
     def areas(self) -> tuple[str, ...]:
@@ -256,6 +280,7 @@ STRICT = Strictness(
     # 100 in six hours from one address (https://docs.docker.com/docker-hub/usage/).
     registry=Registry(token_required=True, anonymous_pulls_per_hour=16),
     service_accounts=ServiceAccounts(known_after_s=5, nodes_know_after_s=60),
+    tokens=Tokens(quota_project_required=True, credentials="user"),
 )
 
 #: The presets by the name that a user types.

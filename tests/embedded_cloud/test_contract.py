@@ -23,6 +23,7 @@ _APIS = (
     ("secretmanager", "v1"),
     ("compute", "v1"),
     ("iam", "v1"),
+    ("iamcredentials", "v1"),
     ("cloudresourcemanager", "v1"),
     ("serviceusage", "v1"),
     ("serviceusage", "v1beta1"),

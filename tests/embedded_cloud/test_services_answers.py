@@ -18,6 +18,7 @@ _DOCUMENTS = {
     )
     for name, version in (
         *(("storage", "v1"), ("secretmanager", "v1"), ("compute", "v1"), ("iam", "v1")),
+        ("iamcredentials", "v1"),
         *(("cloudresourcemanager", "v1"), ("serviceusage", "v1"), ("dns", "v1")),
         *(("logging", "v2"), ("artifactregistry", "v1"), ("cloudbilling", "v1")),
         *(("orgpolicy", "v2"), ("serviceusage.services.consumerQuotaMetrics", "v1beta1")),
@@ -152,6 +153,12 @@ def _accounts_and_services() -> _Calls:
         ("POST", f"{account}:setIamPolicy", policy, {}),
         ("POST", f"{account}:getIamPolicy", None, {}),
         ("POST", f"{account}:testIamPermissions", {"permissions": ["a.b.c"]}, {}),
+        (
+            "POST",
+            f"{account.replace(PROJECT, '-', 1)}:generateAccessToken",
+            {"scope": ["https://www.googleapis.com/auth/cloud-platform"]},
+            {},
+        ),
         ("DELETE", account, None, {}),
         ("GET", project, None, {}),
         ("POST", f"{project}:getIamPolicy", {}, {}),

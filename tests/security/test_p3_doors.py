@@ -82,6 +82,25 @@ def test_a_stranger_gets_no_answer_of_the_embedded_cloud(cloud: EmbeddedCloud) -
 
 
 @needs_second_uid
+def test_a_stranger_gets_no_token_for_credentials(cloud: EmbeddedCloud) -> None:
+    """S3: token servers ask for no token, and the caller's metadata server for nothing at all;
+    others get nothing from them, over IPv4, plain and mapped to IPv6."""
+    cloud.environ("metadata")
+    port = urlsplit(cloud.url).port or 0
+    wanted = [
+        ("POST", "/token", {}),
+        ("POST", "/v1/token", {}),
+        ("GET", "/", _FLAVOR),
+        ("GET", f"{_METADATA}/service-accounts/default/token", _FLAVOR),
+    ]
+    answers = ask_http(spellings(port), wanted)
+    assert {status for status, _ in answers} == {403}
+    assert len(answers) == 2 * len(wanted)
+    own = ask_http(spellings(port), wanted, user=0)
+    assert [status for status, _ in own] == [400, 400, 200, 200] * 2
+
+
+@needs_second_uid
 def test_a_stranger_gets_no_hosts_token(cloud: EmbeddedCloud) -> None:
     """S3: a metadata server refuses everything to others, over IPv4, plain and mapped to IPv6."""
     address, port = _metadata_server(cloud)

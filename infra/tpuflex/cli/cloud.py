@@ -12,13 +12,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import find_gcp_plugin, with_gcp_plugin
 from tpuflex.engine.own_provider import with_own_provider
+from tpuflex.errors import EmulatorError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
 from tpuflex.gcp.listing import Apis, apis
@@ -221,7 +222,10 @@ def _embedded(key: str, environ: Mapping[str, str]) -> bool:
     """Whether a variable comes from ``tpuflex emulator env`` in the caller's shell."""
     if _EMBEDDED_MARK not in environ:
         return False
-    prefixes = ("CLOUDSDK_", "PULUMI_", "STORAGE_EMULATOR_HOST", "GOOGLE_", _EMBEDDED_MARK)
+    prefixes = (
+        *("CLOUDSDK_", "PULUMI_", "STORAGE_EMULATOR_HOST", "GOOGLE_", "GCE_METADATA_"),
+        _EMBEDDED_MARK,
+    )
     return key.startswith(prefixes)
 
 
@@ -276,7 +280,13 @@ def _embedded_environment(
     kept = {
         key: value
         for key, value in environ.items()
-        if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_"))
+        if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_", "GCE_METADATA_"))
     }
-    variables = daemon.environment(stack.settings.project, stand_in=stand_in)
+    kind = environ.get(CREDENTIALS_VARIABLE, "")
+    if kind and kind not in CREDENTIAL_KINDS:
+        raise EmulatorError(
+            f"{CREDENTIALS_VARIABLE}={kind}: there are no such credentials",
+            hint=f"Set it to one of {', '.join(CREDENTIAL_KINDS)}, or unset it.",
+        )
+    variables = daemon.environment(stack.settings.project, stand_in=stand_in, credentials=kind)
     return {**kept, **variables, "TPUFLEX_HOME": str(home)}

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from embedded_cloud.address import Address
 
 _TIMEOUT = 30.0
+#: Kinds of credentials on the embedded cloud: as in the area ``tokens`` of its strictness.
+CREDENTIAL_KINDS = ("token", "user", "service-account", "impersonated", "external", "metadata")
+#: Set by `tpuflex emulator env --credentials`: which kind tpuflex uses for stacks there.
+CREDENTIALS_VARIABLE = "TPUFLEX_EMULATOR_CREDENTIALS"
 
 
 class Daemon:
@@ -85,15 +89,18 @@ class Daemon:
                 hint="End it and run the command again; its state is kept: tpuflex emulator stop",
             )
 
-    def environment(self, project: str | None = None, *, stand_in: bool = True) -> dict[str, str]:
+    def environment(
+        self, project: str | None = None, *, stand_in: bool = True, credentials: str = ""
+    ) -> dict[str, str]:
         """Variables for clients of the running embedded cloud.
 
         Args:
             project: project id that clients use by default.
             stand_in: whether the engine attaches to the stand-in for the gcp plugin.
+            credentials: kind of credentials; by default what the strictness says.
 
         Raises:
-            EmulatorError: it is not running.
+            EmulatorError: it is not running, or knows no such kind.
         """
         from embedded_cloud.daemon import wait_for_plugin
         from embedded_cloud.environment import DEFAULT_PROJECT, client_environment
@@ -101,11 +108,15 @@ class Daemon:
         address = self.require()
         if stand_in:
             address = wait_for_plugin(self.state)
+        project = project or DEFAULT_PROJECT
+        kind = credentials or self.call("GET", "strictness")["tokens"]["credentials"]
+        wanted = {"kind": kind, "project": project}
         return client_environment(
             base_url=address.url,
             state_dir=self.state,
-            project=project or DEFAULT_PROJECT,
+            project=project,
             gcp_plugin_port=address.gcp_plugin_port if stand_in else None,
+            credentials=None if kind == "token" else self.call("POST", "credentials", wanted),
         )
 
     def now(self) -> datetime:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.engine.gcp_plugin import find_gcp_plugin, with_gcp_plugin
@@ -106,9 +106,14 @@ def status(invocation: Invocation) -> None:
 
 
 @emulator.command()
+@click.option(
+    "--credentials",
+    type=click.Choice(CREDENTIAL_KINDS),
+    help="Which to use: the token that does not expire, or Application Default Credentials.",
+)
 @as_json
 @pass_invocation
-def env(invocation: Invocation) -> None:
+def env(invocation: Invocation, credentials: str | None) -> None:
     """Print the variables for a shell: eval "$(tpuflex emulator env)".
 
     Afterwards gcloud, Google's client libraries and a plain `pulumi` talk to the embedded
@@ -116,9 +121,17 @@ def env(invocation: Invocation) -> None:
 
     `pulumi` uses the stand-in for the gcp plugin, or a published `pulumi-resource-gcp` that is
     on PATH or named by TPUFLEX_GCP_PLUGIN (`stand-in`: neither).
+
+    Other credentials than the token are found as Google's clients find them, by a file below
+    .tpuflex or a metadata server, and their tokens expire; tpuflex uses them too, in that shell.
+    Google's Python libraries take tokens for `user` and `impersonated` from Google only.
     """
     plugin = find_gcp_plugin(invocation.environ)
-    variables = Daemon(invocation.home).environment(_project(invocation), stand_in=plugin is None)
+    variables = Daemon(invocation.home).environment(
+        _project(invocation), stand_in=plugin is None, credentials=credentials or ""
+    )
+    if credentials:
+        variables[CREDENTIALS_VARIABLE] = credentials
     if plugin is not None:
         path = {"PATH": invocation.environ.get("PATH", "")}
         variables |= with_gcp_plugin(path, plugin, invocation.home)

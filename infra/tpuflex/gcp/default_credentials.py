@@ -54,6 +54,9 @@ _REMEDIES = {
     Kind.METADATA: "See whether this machine has a service account.",
 }
 
+#: Kinds for which one token is exchanged for another.
+_IN_TWO_STEPS = frozenset({Kind.IMPERSONATED, Kind.EXTERNAL_ACCOUNT})
+
 
 class DefaultCredentials:
     """The Application Default Credentials of an environment. Safe to use from several threads.
@@ -116,9 +119,10 @@ class DefaultCredentials:
             loaded.renew()
         except AccessError:
             # The file may have been replaced meanwhile: by a log-in, or by a new start of the
-            # embedded cloud.
+            # embedded cloud. And google-auth keeps the token by which it acts as an account for
+            # as long as its own clock allows, even one that is refused.
             again = _load(self._environ, self._embedded_at)
-            if again.file == loaded.file:
+            if again.file == loaded.file and loaded.found.kind not in _IN_TWO_STEPS:
                 raise
             again.renew()
             self._loaded = loaded = again

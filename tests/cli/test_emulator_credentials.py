@@ -1,0 +1,63 @@
+"""`tpuflex emulator env --credentials`, and what commands then use."""
+
+from __future__ import annotations
+
+import stat
+from pathlib import Path
+from typing import get_args
+
+from embedded_cloud.strictness import CredentialKind
+from embedded_cloud.tokens.credentials import KINDS
+from tests.cli.typing import TypeIn
+from tpuflex.cli.cloud import connect_running
+from tpuflex.cli.daemon import CREDENTIAL_KINDS
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import open_stack
+from tpuflex.gcp.credentials import Kind, describe
+from tpuflex.project import open_project
+
+
+def test_the_kinds_are_the_embedded_clouds() -> None:
+    """The command line offers what the cloud knows, and so does its strictness."""
+    assert get_args(CredentialKind) == CREDENTIAL_KINDS == ("token", *KINDS)
+
+
+def test_credentials_of_each_kind(type_in: TypeIn, project: Path) -> None:
+    """4: each kind as Google's clients find it; tpuflex uses what the shell, or else the
+    strictness, says; what there is not is refused."""
+    stack = open_stack(open_project(project, {}), "dev")
+
+    def used(**shell: str) -> Kind:
+        shell = {"PATH": "/bin", "HOME": str(project), **shell}
+        return describe(connect_running(Invocation(environ=shell), stack).environ).kind
+
+    assert type_in("emulator", "start", "--port", "0").code == 0
+    try:
+        for kind in CREDENTIAL_KINDS:
+            shown = type_in("emulator", "env", "--credentials", kind, "--json").document
+            assert ("GOOGLE_OAUTH_ACCESS_TOKEN" in shown) == (kind == "token")
+            assert ("GCE_METADATA_HOST" in shown) == (kind == "metadata")
+            file = shown.get("GOOGLE_APPLICATION_CREDENTIALS")
+            assert (file is None) == (kind in ("token", "metadata"))
+            if file is not None:
+                assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
+            assert shown["TPUFLEX_EMULATOR_CREDENTIALS"] == kind
+        assert used() is Kind.ACCESS_TOKEN
+        assert used(TPUFLEX_EMULATOR_CREDENTIALS="external") is Kind.EXTERNAL_ACCOUNT
+        assert type_in("emulator", "strictness", '{"tokens": {"credentials": "user"}}').code == 0
+        assert used() is Kind.USER
+        assert used(TPUFLEX_EMULATOR_CREDENTIALS="token") is Kind.ACCESS_TOKEN
+        wrong = type_in("status", "-s", "dev", TPUFLEX_EMULATOR_CREDENTIALS="magic")
+        assert wrong.code == 9
+        assert "TPUFLEX_EMULATOR_CREDENTIALS=magic: there are no such credentials" in wrong.err
+        assert "one of token, user," in wrong.err
+    finally:
+        type_in("emulator", "stop")
+
+
+def test_another_kind_is_a_wrong_use(type_in: TypeIn) -> None:
+    """Exit code 2, with the kinds."""
+    typed = type_in("emulator", "env", "--credentials", "magic")
+
+    assert typed.code == 2
+    assert "'token', 'user', 'service-account'" in typed.err
