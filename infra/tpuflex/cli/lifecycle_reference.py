@@ -9,6 +9,8 @@ from tpuflex.engine.failure import OUTCOMES
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.request.edges import COMMANDS, EDGES
 from tpuflex.request.outcomes import (
+    BOOT_FAILED_DELETED,
+    BOOT_FAILED_KEPT,
     BOOTING,
     HOST_FAILED,
     KEPT,
@@ -81,6 +83,8 @@ def _beside() -> str:
         ("`status` of an ACTIVE slice whose host is booting", BOOTING),
         ("`status` of an ACTIVE slice whose host's report cannot be read", UNREAD),
         ("`status` after the boot has failed", HOST_FAILED),
+        ("`up` after a failed boot, with `on_boot_failure: delete`", BOOT_FAILED_DELETED),
+        ("the same, of a slice that may have served, or is not ours", BOOT_FAILED_KEPT),
         ("`up`, when what blocks it is not deleted in time", STUCK_UP),
         ("`down`, when something is not deleted in time", STUCK_DOWN),
         ("`down` of a protected ACTIVE slice", PROTECTED),

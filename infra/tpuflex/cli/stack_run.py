@@ -45,6 +45,10 @@ SECRETS = (
 )
 
 
+#: URN pattern of the slice, on which nothing else depends.
+SLICE = (f"**{QUEUED_RESOURCE}::*",)
+
+
 class StackRun:
     """One command's work on a stack through the engine, with its progress shown."""
 
@@ -156,6 +160,15 @@ class StackRun:
         """
         with self._live(len(plan.resources)) as self._progress:
             self.engine.destroy(keep_protected=keep_protected)
+
+    def destroy_slice(self) -> None:
+        """Delete the slice alone, so that the next ``up`` asks for another one.
+
+        Raises:
+            TpuflexError: a provider or the engine failed, or Ctrl-C.
+        """
+        with self._live(1) as self._progress:
+            self.engine.destroy(targets=SLICE)
 
     @cached_property
     def preparation(self) -> EndpointPreparation:

@@ -56,6 +56,9 @@ def up(invocation: Invocation, accept_weights: str, skipped_checks: tuple[str, .
       renew_before: 12h          an `up` in a run's last 12 hours, or after its end,
                                  starts the next run, then deletes this one
       rerun: monday              changing this word makes the next `up` start a new run
+      give_up_after: 6h          Google fails the request after 6 hours in the queue
+      on_boot_failure: delete    a new slice whose boot fails, or that never reports,
+                                 is deleted; the next `up` starts another
       deletion_protection: true  a slice that serves is neither deleted nor replaced
     """
     from tpuflex.cli.cloud import connect

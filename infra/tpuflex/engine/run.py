@@ -123,10 +123,11 @@ class EngineRun:
                 on_event=self._commands.on_event,
             )
 
-    def destroy(self, *, keep_protected: bool = False) -> None:
+    def destroy(self, *, keep_protected: bool = False, targets: tuple[str, ...] = ()) -> None:
         """Delete every resource of the stack.
 
         Args:
+            targets: URNs, ``*`` and ``**`` allowed, of what alone is deleted.
             keep_protected: leave out protected resources and what they need; otherwise the
                 engine refuses to delete anything.
 
@@ -140,6 +141,7 @@ class EngineRun:
                 color="never",
                 run_program=False,
                 exclude_protected=keep_protected,
+                target=list(targets) or None,
                 on_event=self._commands.on_event,
             )
 

@@ -175,4 +175,6 @@ class BootWait:
 
 
 def _span(seconds: float) -> str:
-    return format_duration(timedelta(seconds=int(seconds)))
+    """A duration for people: whole minutes, below one whole seconds."""
+    unit = 60 if seconds >= 60 else 1
+    return format_duration(timedelta(seconds=int(seconds) // unit * unit))

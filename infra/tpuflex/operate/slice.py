@@ -107,6 +107,17 @@ class SliceStatus:
         )
 
     @property
+    def request(self) -> str:
+        """Full name of the queued resource."""
+        return f"{self.node.rpartition('/nodes/')[0]}/queuedResources/{self.queued_resource}"
+
+    def granted_since(self, before: SliceStatus) -> bool:
+        """Whether its hosts were made after ``before`` was read: it is another request, or the
+        same one, which was still in the queue or being made."""
+        same = (self.request, self.created) == (before.request, before.created)
+        return not same or before.lifecycle is Lifecycle.WAITING or before.state == "PROVISIONING"
+
+    @property
     def condition(self) -> Condition:
         """Its row in the refresh table."""
         there = self.state != NOT_FOUND

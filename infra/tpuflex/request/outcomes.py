@@ -234,6 +234,13 @@ UNREAD = Outcome(
 HOST_FAILED = Outcome(
     "it is billed! When the cause is mended: `tpuflex down`, then `tpuflex up`", _OVER
 )
+#: Said by `up` of a slice whose boot failed, where `on_boot_failure` is delete.
+BOOT_FAILED_DELETED = Outcome(
+    "The slice was deleted, as tpuflex:slice.on_boot_failure says: nothing is billed any more."
+    " When the cause is mended: `tpuflex up`.",
+    _OVER,
+)
+BOOT_FAILED_KEPT = Outcome("The slice was not deleted, and is billed", _OVER)
 #: Said by `up` and `down` at their deadline, when a deletion does not complete.
 STUCK = "It stays in the state: run the same command again."
 STUCK_UP = Outcome(STUCK, ConflictError.exit_code)

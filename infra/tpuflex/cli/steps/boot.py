@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
@@ -9,7 +10,7 @@ from tpuflex import gcloud_commands
 from tpuflex.cli.host_progress import HostProgress
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.logs import emulated_log
-from tpuflex.errors import BootError, CapacityError, InterruptedByUser
+from tpuflex.errors import BootError, CapacityError, EmulatorError, InterruptedByUser
 from tpuflex.operate.boot_wait import BootDeadlines, BootWait
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.slice import SliceStatus
@@ -102,7 +103,9 @@ def require_active(status: SliceStatus) -> None:
 def host_log(cloud: Cloud, status: SliceStatus) -> str:
     """Where to read the host's log: a file, or the command that shows it."""
     if cloud.stack.embedded:
-        path = emulated_log(cloud, status.node)
+        path = None
+        with suppress(EmulatorError):  # it is only said where the log is, should the boot fail
+            path = emulated_log(cloud, status.node)
         return str(path) if path else for_stack("`tpuflex logs`", cloud.stack.name)
     command = gcloud_commands.host_log(status.node, lines=50)
     return for_stack(f"`tpuflex logs`, or {command} {command.hint}", cloud.stack.name)

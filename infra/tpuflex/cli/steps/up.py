@@ -11,12 +11,13 @@ from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.boot import wait_ready
+from tpuflex.cli.steps.boot_failure import after_failed_boot, slice_before
 from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.ready import asks_for_chips, require_ready
 from tpuflex.cli.steps.status import moment_text
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import FailedBootError, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
@@ -59,6 +60,7 @@ def run_up(
     if plan.plan.changes:
         require_own_containers(cloud, stack_run)
     plan.show(output)
+    before = slice_before(cloud)
     if plan.plan.changes:
         stack_run.preparation.check()
         if asks_for_chips(plan.plan):
@@ -69,7 +71,10 @@ def run_up(
         stack_run.up(len(plan.plan.resources))
     else:
         output.progress("No changes: everything is as the stack file says.")
-    status = wait_ready(invocation, cloud)
+    try:
+        status = wait_ready(invocation, cloud)
+    except FailedBootError as failure:
+        raise after_failed_boot(invocation, cloud, stack_run, failure, before) from failure
     show_result(invocation, cloud, plan, status)
 
 

@@ -1,0 +1,89 @@
+"""What `tpuflex up` does with a slice whose boot has failed: keeps it, or deletes it alone."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.output import for_stack
+from tpuflex.errors import FailedBootError, NotFoundError, TpuflexError
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.operate.status import slice_status
+from tpuflex.request.outcomes import BOOT_FAILED_DELETED, BOOT_FAILED_KEPT
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.stack_run import StackRun
+    from tpuflex.operate.slice import SliceStatus
+
+
+def slice_before(cloud: Cloud) -> SliceStatus | None:
+    """The slice as it is before the engine runs, by which one that is made or granted now is told
+    from one that may have served; None if there is none, or a failed one is kept anyway."""
+    if cloud.stack.settings.slice.on_boot_failure == "keep":
+        return None
+    try:
+        return slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu)
+    except NotFoundError:
+        return None
+
+
+def after_failed_boot(
+    invocation: Invocation,
+    cloud: Cloud,
+    stack_run: StackRun,
+    failure: FailedBootError,
+    before: SliceStatus | None,
+) -> TpuflexError:
+    """Do what ``tpuflex:slice.on_boot_failure`` says.
+
+    Args:
+        invocation: the command.
+        cloud: the stack's cloud.
+        stack_run: the engine on the stack.
+        failure: why the boot failed.
+        before: what :func:`slice_before` found.
+
+    Returns:
+        The error to end with: ``failure``, and what was done about the slice.
+    """
+    stack = cloud.stack
+    if stack.settings.slice.on_boot_failure == "keep":
+        return failure
+    try:
+        status = slice_status(stack.settings, stack.names, cloud.tpu)
+        if why_not := _why_kept(cloud, stack_run, status, before):
+            return _kept(failure, f": {why_not}.")
+        invocation.output.progress(failure.message)
+        invocation.output.progress(
+            f"Deleting {status.queued_resource} in {status.zone}, and nothing else, as"
+            " tpuflex:slice.on_boot_failure says …"
+        )
+        stack_run.destroy_slice()
+    except TpuflexError as error:
+        return _kept(failure, f", because that failed: {error}")
+    hint = f"{BOOT_FAILED_DELETED.text}\n`tpuflex logs` shows the end of its log, if it wrote one."
+    return FailedBootError(failure.message, hint=for_stack(hint, stack.name))
+
+
+def _kept(failure: FailedBootError, why: str) -> FailedBootError:
+    return FailedBootError(failure.message, hint=f"{BOOT_FAILED_KEPT.text}{why}\n{failure.hint}")
+
+
+def _why_kept(
+    cloud: Cloud, stack_run: StackRun, status: SliceStatus, before: SliceStatus | None
+) -> str:
+    """Why the slice is kept although the stack file says to delete it; empty if it is deleted."""
+    seen = cloud.seen_states.of(cloud.stack.name)
+    if status.state_id not in seen:
+        return f"another state has made it ({status.state_id or 'one without an id'})"
+    held = {
+        resource.get("id")
+        for resource in stack_run.engine.resources()
+        if resource.get("type") == QUEUED_RESOURCE
+    }
+    if held != {status.request}:
+        return f"the state has {', '.join(map(str, held)) or 'none'}, and not {status.request}"
+    if before is not None and not status.granted_since(before):
+        return "it ran before this `up`, and may have served"
+    return ""
