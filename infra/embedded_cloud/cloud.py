@@ -16,6 +16,7 @@ from embedded_cloud.history import History
 from embedded_cloud.hosts.supervisor import HostSupervisor
 from embedded_cloud.iamcredentials.routes import service as iamcredentials
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
+from embedded_cloud.oslogin.routes import services as oslogin_services
 from embedded_cloud.pipeline import Pipeline
 from embedded_cloud.private_files import private_directory
 from embedded_cloud.routing import Context, Service
@@ -29,6 +30,7 @@ from embedded_cloud.tpu.state import TpuState
 
 if TYPE_CHECKING:
     from embedded_cloud.faults.injector import FaultInjector
+    from embedded_cloud.iap.iap import Iap
 
 #: Packages whose ``routes`` have a ``service(context)``, beside ``tpu``. Compute is the last to be
 #: asked for a path: reading its discovery document takes longer than all others together.
@@ -119,6 +121,7 @@ class Cloud:
             *tpu_services(context, self.tpu),
             iamcredentials(context, self.access),
             *_other_services(context),
+            *oslogin_services(context),
         )
         self.pipeline = Pipeline(
             self.services,
@@ -129,6 +132,15 @@ class Cloud:
                 *admission_of(context),
             ),
         )
+
+    @cached_property
+    def iap(self) -> Iap:
+        """The way in to hosts with private addresses, made when it is first used."""
+        from embedded_cloud.compute.state import Resources
+        from embedded_cloud.iap.iap import Iap
+
+        resources = Resources(self.store, self.strictness.current)
+        return Iap(self.state_dir, self.access, self.tpu, resources)
 
     @cached_property
     def faults(self) -> FaultInjector:
@@ -149,6 +161,13 @@ class Cloud:
         """Tick, and bring the hosts in line with the nodes."""
         self.tick()
         await self.hosts.reconcile(self.tpu.desired_hosts)
+        if self.strictness.current().network.private_addresses:
+            self.iap.publish(self.tpu.desired_hosts())
+
+    async def close_ways_in(self) -> None:
+        """End what goes through the tunnel."""
+        if "iap" in self.__dict__:
+            await self.iap.close()
 
     def advance(self, seconds: float) -> None:
         """Move the clock forward; the offset survives a restart."""

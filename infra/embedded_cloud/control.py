@@ -8,12 +8,13 @@ from __future__ import annotations
 import importlib.metadata
 import os
 from collections.abc import Awaitable, Callable
+from importlib.util import find_spec
 from typing import TYPE_CHECKING, TypeAlias, TypeGuard
 
 from aiohttp import web
 
 from embedded_cloud.clock import parse_rfc3339, rfc3339
-from embedded_cloud.errors import CloudError, invalid_argument
+from embedded_cloud.errors import CloudError, failed_precondition, invalid_argument
 from embedded_cloud.faults import control as faults
 from embedded_cloud.json_types import JsonObject, JsonValue, text
 from embedded_cloud.request_body import parse_object, read_whole
@@ -84,6 +85,20 @@ async def _move_clock(cloud: Cloud, request: web.Request) -> JsonObject:
     cloud.advance(seconds)
     await cloud.settle()
     return await _get_clock(cloud, request)
+
+
+async def _iap(cloud: Cloud, _request: web.Request) -> JsonObject:
+    if not cloud.strictness.current().network.private_addresses:
+        raise failed_precondition(
+            "hosts have loopback addresses, which need no tunnel (strictness: "
+            "network.private_addresses)"
+        )
+    if find_spec("asyncssh") is None:
+        raise failed_precondition(
+            "the SSH servers of hosts need asyncssh: pip install 'tpuflex[embedded]'"
+        )
+    address = await cloud.iap.address()
+    return {"port": address.port, "certificate": str(address.certificate)}
 
 
 def _is_number(value: JsonValue) -> TypeGuard[float]:
@@ -186,6 +201,7 @@ _ACTIONS: tuple[tuple[str, str, _Action], ...] = (
     ("POST", "credentials", _issue_credentials),
     ("GET", "strictness", _get_strictness),
     ("POST", "strictness", _set_strictness),
+    ("GET", "iap", _iap),
     ("GET", "history", _history),
     ("GET", "inventory", _inventory),
     ("GET", "hosts", _hosts),

@@ -15,6 +15,9 @@ from embedded_cloud.access import TOKEN_FILE, read_token
 #: The project that is used when none is named.
 DEFAULT_PROJECT = "tpuflex-embedded"
 
+#: Whom OS Login knows the caller as.
+ACCOUNT = "developer@example.com"
+
 #: The port of the daemon by default.
 DEFAULT_PORT = 8470
 
@@ -69,6 +72,7 @@ def client_environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_CLOUDBILLING": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_ORGPOLICY": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_DNS": f"{base_url}/dns/v1/",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_OSLOGIN": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_ARTIFACTREGISTRY": f"{base_url}/",
         "STORAGE_EMULATOR_HOST": base_url,
@@ -95,3 +99,23 @@ def client_environment(
         # It would ask Google which regions there are.
         environment["PULUMI_GCP_SKIP_REGION_VALIDATION"] = "true"
     return environment
+
+
+def tunnel_environment(port: int, certificate: Path) -> dict[str, str]:
+    """Further variables for gcloud when it connects to a host through the emulated IAP.
+
+    gcloud takes its connection to IAP, and nothing else, to the door as to a proxy: the APIs are
+    called over plain HTTP. It takes the account of OS Login from its configuration.
+
+    Args:
+        port: the door's port.
+        certificate: the relay's certificate.
+    """
+    return {
+        "https_proxy": f"http://127.0.0.1:{port}",
+        "HTTPS_PROXY": f"http://127.0.0.1:{port}",
+        "no_proxy": "",
+        "NO_PROXY": "",
+        "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(certificate),
+        "CLOUDSDK_CORE_ACCOUNT": ACCOUNT,
+    }

@@ -18,12 +18,17 @@ from pulumi_plugin.peer import is_own_connection, refusal
 LOOPBACK_NAMES = frozenset({"127.0.0.1", "localhost"})
 
 
-def owners_door(names: frozenset[str]) -> Middleware:
-    """Refuses everything but requests of the owner's processes to a server called ``names``."""
+def owners_door(names: frozenset[str], *, origins: frozenset[str] = frozenset()) -> Middleware:
+    """Refuses everything but requests of the owner's processes to a server called ``names``.
+
+    Args:
+        names: the server's names.
+        origins: what a program may say in the ``Origin`` header; no page has such an origin.
+    """
 
     @web.middleware
     async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
-        error = _refused(request, names)
+        error = _refused(request, names, origins)
         if error is None:
             return await handler(request)
         return web.json_response(error.body(), status=error.http_status)
@@ -37,10 +42,13 @@ def is_own_user(request: web.Request) -> bool:
     return connection is not None and is_own_connection(connection)
 
 
-def _refused(request: web.Request, names: frozenset[str]) -> CloudError | None:
+def _refused(
+    request: web.Request, names: frozenset[str], origins: frozenset[str]
+) -> CloudError | None:
     if not is_own_user(request):
         return permission_denied(refusal())
-    if "Origin" in request.headers or _called(request) not in names:
+    origin = request.headers.get("Origin")
+    if not (origin is None or origin in origins) or _called(request) not in names:
         return permission_denied("This is not for web pages: see the Host and Origin headers.")
     return None
 

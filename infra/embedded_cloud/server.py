@@ -21,7 +21,7 @@ from aiohttp import web
 from embedded_cloud import control
 from embedded_cloud.clock import Clock, MovableClock
 from embedded_cloud.cloud import Cloud
-from embedded_cloud.environment import client_environment
+from embedded_cloud.environment import client_environment, tunnel_environment
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.peer import LOOPBACK_NAMES, owners_door
 from embedded_cloud.registry import server as registry
@@ -69,6 +69,7 @@ def _ticker(cloud: Cloud) -> Callable[[web.Application], AsyncIterator[None]]:
         stopping = True
         cloud.hosts.wake()
         await task
+        await cloud.close_ways_in()
         await cloud.hosts.shut_down()
 
     return context
@@ -164,6 +165,12 @@ class EmbeddedCloud:
             project=self.project,
             credentials=issued,
         )
+
+    def tunnel_environ(self) -> Mapping[str, str]:
+        """Environment variables for gcloud when it connects to a host with a private address."""
+        address = asyncio.run_coroutine_threadsafe(self.cloud.iap.address(), self._loop)
+        found = address.result(timeout=60)
+        return tunnel_environment(found.port, found.certificate)
 
     def advance(self, seconds: float) -> None:
         """Move the clock and let everything that is due happen, hosts included."""

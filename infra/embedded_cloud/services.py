@@ -27,6 +27,9 @@ SERVICES = frozenset(
         "logging.v2",
         "artifactregistry.v1",
         "compute.v1",
+        "oslogin.v1",
+        "oslogin.v1beta",
+        "oslogin.v1alpha",
     }
 )
 

@@ -141,6 +141,21 @@ class Hosts:
 
 
 @dataclass(frozen=True, slots=True)
+class Network:
+    """What lies between a client and a host.
+
+    Attributes:
+        private_addresses: hosts have addresses of their subnetwork, which lead nowhere from here.
+            The way in is IAP: firewall rules, OS Login and SSH decide
+            (:mod:`embedded_cloud.iap`).
+    """
+
+    __pydantic_config__ = _EXACT
+
+    private_addresses: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class OrganizationPolicies:
     """Policies that the organization has set for every project.
 
@@ -220,6 +235,7 @@ class Strictness:
     docker: Docker = Docker()
     guest_attributes: GuestAttributes = GuestAttributes()
     hosts: Hosts = Hosts()
+    network: Network = Network()
     organization_policies: OrganizationPolicies = OrganizationPolicies()
     registry: Registry = Registry()
     service_accounts: ServiceAccounts = ServiceAccounts()
@@ -277,6 +293,7 @@ STRICT = Strictness(
         queries_per_second=3,
     ),
     hosts=Hosts(shm_bytes=88_000_000_000, secure_boot_boots=False, mounts_move=True),
+    network=Network(private_addresses=True),
     # 100 in six hours from one address (https://docs.docker.com/docker-hub/usage/).
     registry=Registry(token_required=True, anonymous_pulls_per_hour=16),
     service_accounts=ServiceAccounts(known_after_s=5, nodes_know_after_s=60),

@@ -19,11 +19,13 @@ import pytest
 from tests.cli.test_shown import status
 from tests.cli.typing import NOON
 from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps import ask as ask_steps
 from tpuflex.cli.steps import status as status_steps
 from tpuflex.cli.steps.ask import run_ask
+from tpuflex.cli.steps.way_in import way_in_environment
 from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.operate.ask import Question
 from tpuflex.project import open_project
@@ -275,3 +277,29 @@ def _shown(answers: str) -> str:
         "  next             `tpuflex ask --stack tpu` talks to it, `tpuflex down --stack tpu` ends "
         "it\n"
     )
+
+
+def test_the_emulated_iap_is_told_to_gcloud_alone(
+    tmp_path: Path,
+    invocation: Invocation,
+    google: OpenStack,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """On the embedded cloud the same command goes through the emulated IAP, by its environment."""
+    monkeypatch.setattr(
+        Daemon, "call", lambda *_: {"port": 4711, "certificate": "/e/iap/certificate.pem"}
+    )
+    settings = google.settings.model_copy(update={"cloud": "embedded"})
+    embedded = OpenStack(google.project, "tpu", google.file, settings)
+    cloud = cloud_with(embedded, tmp_path)
+    told = way_in_environment(cloud)
+
+    run_ask(invocation, cloud, question())
+
+    assert told["https_proxy"] == "http://127.0.0.1:4711"
+    assert told["CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"] == "/e/iap/certificate.pem"
+    assert "https_proxy" not in cloud.environ
+    shown = capsys.readouterr()
+    assert shown.out == "Paris\n"
+    assert without_port(shown.err).startswith(f"{WHY}: opening a tunnel through IAP.\n{COMMAND}")

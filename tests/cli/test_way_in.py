@@ -293,8 +293,11 @@ def test_gcloud_that_cannot(
     assert hint in raised.value.hint
 
 
-def test_emulated_hosts_need_no_way_in(invocation: Invocation, embedded: OpenStack) -> None:
+def test_emulated_hosts_need_no_way_in(
+    invocation: Invocation, embedded: OpenStack, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """On the embedded cloud, ssh and tunnel say why they are not needed."""
+    monkeypatch.setattr(way_in, "host_status", lambda _cloud: status(address="127.0.0.9"))
     with pytest.raises(ConflictError, match="nothing to log in to"):
         run_ssh(invocation, Cloud(embedded, {}))
     with pytest.raises(ConflictError, match="needs no tunnel"):

@@ -16,7 +16,7 @@ import pytest
 from tpuflex.errors import AccessError, ApiError, ConflictError, TpuflexError
 from tpuflex.operate.route import Route, route, takes_connections
 from tpuflex.operate.tunnel import open_tunnel
-from tpuflex.operate.tunnel_failure import tunnel_failure
+from tpuflex.operate.tunnel_failure import is_hopeless, tunnel_failure
 
 #: Listens on the port of its first argument as gcloud's ssh would, with a child that hears no
 #: SIGTERM, and writes both pids to its second argument.
@@ -140,6 +140,26 @@ def test_a_tunnel_that_does_not_open_is_given_up(tmp_path: Path) -> None:
         pytest.fail("it is open")
 
     await_end([int(pids.read_text())])
+
+
+def test_gcloud_is_not_waited_for_while_it_says_the_same_again(tmp_path: Path) -> None:
+    """gcloud tries ten times to get what a missing rule does not give: two are enough."""
+    pids = tmp_path / "pids"
+    said = "Error while connecting [4003: 'failed to connect to backend']."
+    program = (
+        f"import os, sys; open({str(pids)!r}, 'w').write(str(os.getpid())); "
+        f"print({said!r}, flush=True); print({said!r}, flush=True); sys.stdin.read()"
+    )
+    with (
+        pytest.raises(ConflictError, match="no firewall rule lets it in"),
+        open_tunnel(lambda _port: [sys.executable, "-c", program], os.environ, project="p"),
+    ):
+        pytest.fail("it is open")
+    await_end([int(pids.read_text())])
+
+    assert not is_hopeless(said)
+    assert not is_hopeless("Permission denied (publickey).\n" * 9)
+    assert is_hopeless("Error while connecting [4033: 'not authorized'].")
 
 
 @pytest.mark.parametrize(

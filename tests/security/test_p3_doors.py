@@ -112,6 +112,22 @@ def test_a_stranger_gets_no_hosts_token(cloud: EmbeddedCloud) -> None:
     assert [status for status, _ in own] == [200, 200]
 
 
+@needs_second_uid
+def test_a_stranger_does_not_get_to_iap(tmp_path: Path) -> None:
+    """The door of the emulated IAP refuses others before TLS, over IPv4, plain and mapped."""
+    strict: Any = {"network": {"private_addresses": True}}
+    with EmbeddedCloud(tmp_path / "iap", strictness=strict) as cloud:
+        port = urlsplit(cloud.tunnel_environ()["https_proxy"]).port or 0
+        wanted: list[tuple[str, str, dict[str, str]]] = [
+            ("CONNECT", "tunnel.cloudproxy.app:443", {}),
+            ("GET", "/", {}),
+        ]
+        answers = ask_http(spellings(port), wanted)
+        own = ask_http(spellings(port), wanted[:1], user=0)
+    assert [status for status, _ in answers] == [403] * 4
+    assert [status for status, _ in own] == [200, 200]
+
+
 def test_the_control_api_wants_the_owners_token(cloud: EmbeddedCloud) -> None:
     """S3: being the owner's process is not enough: a host's processes are that, too."""
     url = f"{cloud.url}/_emulator/reset"

@@ -185,6 +185,8 @@ class TpuHandlers:
 
 
 def _workers(node: Node, asked: list[str]) -> list[int]:
+    # gcloud asks for all workers by one empty id (its tpu_vm/util.py, `GetGuestAttributes`).
+    asked = [worker for worker in asked if worker]
     if not asked:
         return list(range(len(node.addresses)))
     for worker in asked:

@@ -17,7 +17,7 @@ def services(context: Context, state: TpuState) -> tuple[Service, ...]:
     guest = GuestAttributes(context.store)
 
     def version(name: str) -> ApiVersion:
-        return ApiVersion(name, context.project_number)
+        return ApiVersion(name, context.project_number, state.addresses)
 
     def handlers(name: str) -> dict[str, Handler]:
         return _handlers(TpuHandlers(state, version(name), guest, context.clock), catalog)

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import dataclasses
 
+from embedded_cloud.compute.state import Resources
 from embedded_cloud.errors import already_exists, failed_precondition
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.json_types import JsonObject, child, children
 from embedded_cloud.routing import Context
 from embedded_cloud.tpu import lifecycle, quota, validation
+from embedded_cloud.tpu.addresses import private_addresses
 from embedded_cloud.tpu.capacity import CapacityBook, CapacityRule
 from embedded_cloud.tpu.nodes import Nodes
 from embedded_cloud.tpu.operations import Operations
@@ -38,6 +40,8 @@ class TpuState:
         self.nodes = Nodes(context, capacity)
         self.queue = Queue(context, capacity, self.nodes)
         self.operations = Operations(context.store, context.clock)
+        self._resources = Resources(context.store, context.strictness)
+        self._strictness = context.strictness
 
     def sync(self) -> None:
         """Apply everything that is due by now."""
@@ -55,6 +59,13 @@ class TpuState:
         """The hosts that should be running now."""
         self.sync()
         return self.nodes.desired_hosts()
+
+    def addresses(self, node: Node) -> tuple[str, ...]:
+        """The addresses of ``node`` that clients see: where it is on loopback, or strictly those
+        of its subnetwork."""
+        if self._strictness().network.private_addresses:
+            return private_addresses(node, self._resources)
+        return node.addresses
 
     def create_queued_resource(
         self,

@@ -56,10 +56,12 @@ class ApiVersion:
     Attributes:
         name: ``v2alpha1`` or ``v2``.
         project_number: project id -> number.
+        addresses: what a node's addresses are for clients.
     """
 
     name: str
     project_number: Callable[[str], str]
+    addresses: Callable[[Node], tuple[str, ...]]
 
     @property
     def node_api_version(self) -> str:
@@ -170,8 +172,7 @@ class ApiVersion:
         """Only the fields of this version: v2 knows no run duration, for example."""
         return Contract.load("tpu", self.name).visible(schema, value)
 
-    @staticmethod
-    def _endpoints(node: Node) -> list[JsonValue]:
+    def _endpoints(self, node: Node) -> list[JsonValue]:
         external = validation.external_ip(node.spec)
         return [
             {
@@ -180,7 +181,7 @@ class ApiVersion:
                 # There is nothing outside of loopback: the external address is the same.
                 **({"accessConfig": {"externalIp": address}} if external else {}),
             }
-            for address in node.addresses
+            for address in self.addresses(node)
         ]
 
 

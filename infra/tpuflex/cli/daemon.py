@@ -119,6 +119,17 @@ class Daemon:
             credentials=None if kind == "token" else self.call("POST", "credentials", wanted),
         )
 
+    def tunnel_environment(self) -> dict[str, str]:
+        """Further variables for gcloud when it connects to a host through the emulated IAP.
+
+        Raises:
+            EmulatorError: it is not running, or its hosts are on loopback.
+        """
+        from embedded_cloud.environment import tunnel_environment
+
+        found = self.call("GET", "iap")
+        return tunnel_environment(int(found["port"]), Path(str(found["certificate"])))
+
     def now(self) -> datetime:
         """The time on its own clock.
 

@@ -20,8 +20,9 @@ def tunnel(invocation: Invocation, port: int | None) -> None:
     """Forward the endpoint's port to this machine, through IAP.
 
     Runs gcloud, which needs its component alpha, until Ctrl-C; its exit code is passed on. The
-    port listens on 127.0.0.1 alone. An endpoint on the embedded cloud needs no tunnel. Exit
-    code 4: there is no host.
+    port listens on 127.0.0.1 alone. A tunnel that breaks off after a minute or more is opened
+    again. An endpoint on the embedded cloud needs none, unless its hosts have private addresses
+    (`tpuflex emulator strictness`). Exit code 4: there is no host.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.way_in import run_tunnel

@@ -14,7 +14,7 @@ from typing import IO
 
 from pulumi_plugin.peer import listens, refusal
 from tpuflex.errors import AccessError
-from tpuflex.operate.tunnel_failure import tunnel_failure
+from tpuflex.operate.tunnel_failure import is_hopeless, tunnel_failure
 
 #: Seconds for a tunnel to open. gcloud starts twice (3 s each), registers a key with OS Login, and
 #: tries again every 5 s while the key is not known to the host.
@@ -78,7 +78,7 @@ def _await_listening(
             return
         if own is False:
             raise AccessError(f"No tunnel: port {port} of this machine. {refusal()}")
-        ended = process.poll() is not None
+        ended = process.poll() is not None or is_hopeless(_words(said))
         if ended or time.monotonic() > deadline:
             raise tunnel_failure(_words(said), project, after="" if ended else f"{within:.0f} s")
         time.sleep(_LOOK_EVERY_S)

@@ -22,13 +22,15 @@ _SHOWN = 600
 class _Cause:
     """What gcloud says (a regular expression), what that means, and what to do about it.
 
-    The remedy takes the project's id.
+    The remedy takes the project's id. gcloud tries ten times, 5 s apart; what was said ``hopeless``
+    times will be said again (0: it may pass, as a new key that the host does not know yet).
     """
 
     said: str
     kind: type[TpuflexError]
     meaning: str
     remedy: Callable[[str], str]
+    hopeless: int = 0
 
 
 def _say(text: str) -> Callable[[str], str]:
@@ -38,32 +40,36 @@ def _say(text: str) -> Callable[[str], str]:
 #: The first whose words are found decides: ssh's own words come after those of the tunnel.
 _CAUSES = (
     _Cause(
-        r"\[4033:|not authorized",
+        r"\[4033:",
         AccessError,
         "IAP refuses: you may not open tunnels to the host",
         lambda project: (
             "You need roles/iap.tunnelResourceAccessor, and the API iap.googleapis.com. An owner "
             f"runs: {gcloud_commands.let_through_iap(project)}"
         ),
+        hopeless=1,
     ),
     _Cause(
-        r"\[4003:|failed to connect to backend",
+        r"\[4003:",
         ConflictError,
         "IAP cannot connect to the host's port 22: no firewall rule lets it in, or no SSH server "
         "listens",
         _say("`tpuflex up` makes the rule again; right after a boot, wait for a minute."),
+        hopeless=2,
     ),
     _Cause(
-        r"\[4047:|\[4051:|Failed to lookup instance",
+        r"\[4047:|\[4051:",
         ConflictError,
         "IAP does not find the host",
         _say("`tpuflex status` says whether it runs; a node takes a minute to be known to IAP."),
+        hopeless=2,
     ),
     _Cause(
-        r"\[4004:|\[4054:|prohibited by organization's policy",
+        r"\[4004:|\[4054:",
         AccessError,
         "IAP refuses: the organisation's access policy does not let you in, or wants a new login",
         lambda _project: f"Run: {gcloud_commands.log_in_gcloud()}; else ask an administrator.",
+        hopeless=1,
     ),
     _Cause(
         r"disableGuestAttributesAccess|IapTunnelingUnavailable|Failed to connect to TPU",
@@ -130,6 +136,13 @@ def tunnel_failure(said: str, project: str, *, after: str = "") -> TpuflexError:
     return ApiError(
         f"No tunnel: {ended}{'.' if after else ' before it was open.'}",
         hint=_hint("`tpuflex ssh` shows more of what happens.", words),
+    )
+
+
+def is_hopeless(said: str) -> bool:
+    """Whether gcloud, which still tries, has said what it will say again."""
+    return any(
+        cause.hopeless and len(re.findall(cause.said, said)) >= cause.hopeless for cause in _CAUSES
     )
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ipaddress
 import json
 import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.output import for_stack
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcloud_commands import GcloudCommand, held_tunnel, install, ssh
@@ -27,8 +29,16 @@ _INSTALL = "https://cloud.google.com/sdk/docs/install"
 
 
 def way_in_environment(cloud: Cloud) -> dict[str, str]:
-    """The environment for gcloud when it connects to a host of ``cloud``."""
-    return dict(cloud.environ)
+    """The environment for gcloud when it connects to a host of ``cloud``. On the embedded cloud it
+    goes through an IAP of its own, by the very commands that go through Google's.
+
+    Raises:
+        EmulatorError: the embedded cloud has none: its hosts are on loopback, or it is not running.
+    """
+    environ = dict(cloud.environ)
+    if cloud.stack.embedded:
+        environ |= Daemon(cloud.stack.project.home).tunnel_environment()
+    return environ
 
 
 def run_ssh(invocation: Invocation, cloud: Cloud) -> None:
@@ -56,14 +66,14 @@ def run_tunnel(invocation: Invocation, cloud: Cloud, local_port: int | None) -> 
         SystemExit: with gcloud's exit code.
     """
     settings, name = cloud.stack.settings, cloud.stack.name
-    if cloud.stack.embedded:
-        raise ConflictError(
-            "An endpoint on the embedded cloud is on this machine: it needs no tunnel.",
-            hint=for_stack("`tpuflex status` shows its URL.", name),
-        )
     status = host_status(cloud)
     if not status.address:
         raise _no_host(cloud, status, "no address")
+    if ipaddress.ip_address(status.address).is_loopback:
+        raise ConflictError(
+            "The endpoint is on this machine: it needs no tunnel.",
+            hint=for_stack("`tpuflex status` shows its URL.", name),
+        )
     port = settings.serving.port
     local = local_port or port
     url = settings.url("127.0.0.1").replace(f":{port}", f":{local}")

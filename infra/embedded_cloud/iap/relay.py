@@ -1,0 +1,173 @@
+"""The relay: WebSockets of clients, and the sessions that they carry."""
+
+from __future__ import annotations
+
+import asyncio
+import secrets
+import socket
+from pathlib import Path
+
+from aiohttp import web
+
+from embedded_cloud.access import Access
+from embedded_cloud.errors import CloudError
+from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.iap.frames import MOST_DATA, SUBPROTOCOL, Close, connected, reconnected
+from embedded_cloud.iap.session import Session, refuse
+from embedded_cloud.iap.targets import SSH_PORT, Target, Targets
+from embedded_cloud.oslogin.state import LoginProfiles
+from pulumi_plugin.peer import require_owner
+
+#: The permission of roles/iap.tunnelResourceAccessor.
+PERMISSION = "iap.tunnelInstances.accessViaIAP"
+#: Seconds for which a session waits for its client to connect again (gcloud tries for 15 minutes).
+_KEPT_S = 60.0
+#: Seconds for a WebSocket that broke off to be noticed.
+_FREE_WITHIN_S = 5.0
+#: Seconds for a host to accept a connection.
+_ACCEPTED_WITHIN_S = 5.0
+
+_Streams = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+
+
+class Relay:
+    """Handlers of ``/v4/connect`` and ``/v4/reconnect``.
+
+    Args:
+        access: who may call.
+        targets: the hosts that may be reached.
+        profiles: whose SSH keys the hosts take.
+        hosts: the directory of the hosts' directories.
+    """
+
+    def __init__(
+        self, access: Access, targets: Targets, profiles: LoginProfiles, hosts: Path
+    ) -> None:
+        self._access = access
+        self._targets = targets
+        self._profiles = profiles
+        self._hosts = hosts
+        self._sessions: dict[str, Session] = {}
+        self._ends: dict[str, asyncio.Task[None]] = {}
+
+    async def connect(self, request: web.Request) -> web.StreamResponse:
+        """A new session with a host."""
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
+        client = await _open(request)
+        target = Target.from_query(request.query)
+        found = Close.LOOKUP_FAILED if target is None else self._targets.find(target)
+        if target is None or isinstance(found, Close):
+            await refuse(client, found if isinstance(found, Close) else Close.LOOKUP_FAILED)
+            return client
+        try:
+            streams = await self._backend(found, target.port)
+        except OSError:
+            await refuse(client, Close.NO_BACKEND)
+            return client
+        session = Session(secrets.token_urlsafe(16), *streams)
+        self._sessions[session.sid] = session
+        await client.send_bytes(connected(session.sid))
+        await self._serve(client, session, 0)
+        return client
+
+    async def reconnect(self, request: web.Request) -> web.StreamResponse:
+        """A client whose WebSocket broke off."""
+        if (refusal := self._refusal(request)) is not None:
+            return refusal
+        client = await _open(request)
+        session = self._sessions.get(request.query.get("sid", ""))
+        acknowledged = request.query.get("ack", "")
+        if session is None:
+            await refuse(client, Close.SID_UNKNOWN)
+        elif not await session.is_free(within=_FREE_WITHIN_S):
+            await refuse(client, Close.SID_IN_USE)
+        elif not acknowledged.isdecimal() or not session.has_sent(int(acknowledged)):
+            await refuse(client, Close.BAD_ACK)
+        else:
+            if (end := self._ends.pop(session.sid, None)) is not None:
+                end.cancel()
+            await client.send_bytes(reconnected(session.received))
+            await self._serve(client, session, int(acknowledged))
+        return client
+
+    async def close(self) -> None:
+        """End every session."""
+        for end in self._ends.values():
+            end.cancel()
+        sessions = list(self._sessions.values())
+        self._sessions.clear()
+        await asyncio.gather(*(session.end() for session in sessions), return_exceptions=True)
+
+    def _refusal(self, request: web.Request) -> web.Response | None:
+        try:
+            self._access.check(request.headers.get("Authorization", ""), PERMISSION)
+        except CloudError as error:
+            return web.json_response(error.body(), status=error.http_status)
+        return None
+
+    async def _serve(self, client: web.WebSocketResponse, session: Session, start: int) -> None:
+        over = True
+        try:
+            over = await session.serve(client, start)
+        except ConnectionError:
+            over = False
+        finally:
+            if over:
+                self._sessions.pop(session.sid, None)
+                await session.end()
+            else:
+                self._ends[session.sid] = asyncio.create_task(self._end_later(session))
+
+    async def _end_later(self, session: Session) -> None:
+        await asyncio.sleep(_KEPT_S)
+        self._ends.pop(session.sid, None)
+        self._sessions.pop(session.sid, None)
+        await session.end()
+
+    async def _backend(self, spec: HostSpec, port: int) -> _Streams:
+        """A connection to ``port`` of a host.
+
+        Raises:
+            OSError: nothing of ours listens there.
+        """
+        if port != SSH_PORT:
+            return await own_connection(spec.address, port)
+        # Slow to import, and not needed by a cloud whose hosts are on loopback.
+        from embedded_cloud.hosts.ssh_server import HostSsh
+
+        # The SSH server listens nowhere: this is the only way to it.
+        ours, theirs = socket.socketpair()
+        server = HostSsh(
+            spec,
+            address=self._targets.private_address(spec),
+            root=self._hosts / spec.key / "root",
+            profiles=self._profiles,
+            key=self._access.host_token(f"ssh {spec.key}"),
+        )
+        server.serve(theirs)
+        return await asyncio.open_connection(sock=ours)
+
+
+async def own_connection(address: str, port: int) -> _Streams:
+    """A connection to a process of this user at a loopback address.
+
+    Raises:
+        OSError: there is none.
+    """
+    reader, writer = await asyncio.open_connection(address, port)
+    connection = writer.get_extra_info("socket")
+    try:
+        await asyncio.to_thread(require_owner, connection, within=_ACCEPTED_WITHIN_S)
+    except OSError:
+        writer.close()
+        raise
+    return reader, writer
+
+
+async def _open(request: web.Request) -> web.WebSocketResponse:
+    client = web.WebSocketResponse(
+        protocols=(SUBPROTOCOL,), compress=False, max_msg_size=2 * MOST_DATA
+    )
+    await client.prepare(request)
+    return client

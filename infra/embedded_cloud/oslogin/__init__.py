@@ -1,0 +1,1 @@
+"""OS Login: whose SSH keys the hosts of a project take."""
