@@ -30,6 +30,11 @@ from tpuflex.request.outcomes import (
     Outcome,
 )
 
+FOREIGN_RULE = (
+    "googleapi: Error 400: The network resource 'projects/p/global/networks/tpuflex-dev-vllm' is"
+    " already being used by 'projects/p/global/firewalls/org-allow-scanner',"
+    " resourceInUseByAnotherResource"
+)
 KEPT = "The request is kept: run `tpuflex up` again to go on waiting, or `tpuflex down`."
 AGAIN_UP = "Run `tpuflex up` again once that is fixed."
 AGAIN_DOWN = "Run `tpuflex down` again once that is fixed."
@@ -321,3 +326,22 @@ def test_an_engine_that_ends_without_a_word_was_killed(operation: str, hint: str
 
     assert "ended without a word" in error.message
     assert hint in error.hint
+
+
+def test_a_firewall_rule_of_somebody_else_is_named_with_its_remedy() -> None:
+    """Minor: an organisation that adds rules to every network keeps `down` from deleting it."""
+    error = failure("destroy", [Note("error", FOREIGN_RULE, "vllm-network")], "")
+
+    assert isinstance(error, EngineError)
+    assert error.hint.endswith(
+        "Run: gcloud compute firewall-rules delete org-allow-scanner --project=p\n"
+        "then `tpuflex down` again."
+    )
+    assert failure("up", [Note("error", FOREIGN_RULE, "n")], "").hint == AGAIN_UP
+
+
+def test_b2_an_api_that_is_off_is_somebodys_permission_to_give() -> None:
+    """B2: Google's words for an API that is not enabled, from pulumi-gcp, end with exit code 6."""
+    text = "Error 403: Cloud DNS API has not been used in project 1 before, accessNotConfigured"
+
+    assert isinstance(failure("up", [Note("error", text, "zone")], ""), AccessError)

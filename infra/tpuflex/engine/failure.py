@@ -14,6 +14,7 @@ from typing import ParamSpec, TypeVar
 
 from tpuflex.codes import Code, deciding
 from tpuflex.engine.events import Note
+from tpuflex.engine.network_use import foreign_rules_advice
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -190,7 +191,7 @@ def _advice(operation: str, text: str) -> str:
         return "If an earlier run made it, `tpuflex recover` adds it to the state."
     if operation == "destroy" and _GONE.search(text):
         return "It is gone, but the state has it: run `tpuflex recover`, then `tpuflex down` again."
-    return _again(operation)
+    return (operation == "destroy" and foreign_rules_advice(text)) or _again(operation)
 
 
 def _death(operation: str, plugin: str, printed: str) -> EngineError:
@@ -251,6 +252,7 @@ def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
 _GOOGLES: tuple[tuple[re.Pattern[str], Code], ...] = (
     (re.compile("quota", re.I), Code.QUOTA),
     (re.compile("PERMISSION_DENIED|permission|UNAUTHENTICATED"), Code.PERMISSION),
+    (re.compile("SERVICE_DISABLED|accessNotConfigured"), Code.PERMISSION),
 )
 
 
