@@ -15,7 +15,7 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.output import Output
 from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.stack import OpenStack, open_stack
-from tpuflex.errors import NotFoundError, WeightsError
+from tpuflex.errors import NotFoundError, SettingsError, WeightsError
 from tpuflex.gcp.weights import Check
 from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsCheck, WeightsProblem
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -142,11 +142,69 @@ def test_missing_weights_without_a_source_request_no_chips(project: Path) -> Non
     stack = case(project)
     stack.bucket.there = None
 
-    with pytest.raises(WeightsError, match="nothing is billed") as caught:
+    with pytest.raises(WeightsError, match="No chips were requested") as caught:
         stack.ready()
 
     assert "tpuflex weights push DIRECTORY --stack dev" in caught.value.hint
     assert "tpuflex up" in caught.value.hint
+
+
+def before_the_first_up(project: Path, **weights: object) -> Case:
+    """A case without a bucket, and without a certificate to look for."""
+    stack = case(project, **weights)
+    vars(stack.preparation.cloud)["own_bucket"] = lambda: False
+    return stack
+
+
+def test_m2_missing_weights_end_a_first_up_before_anything_is_made(project: Path) -> None:
+    """M2: no bucket and no source: the error comes before the question, and says how to push."""
+    stack = before_the_first_up(project)
+
+    with pytest.raises(WeightsError, match="holds no complete weights") as caught:
+        stack.preparation.check()
+
+    assert caught.value.exit_code == 7
+    assert "weights push DIRECTORY --stack dev`, which makes the bucket" in caught.value.hint
+    assert "tpuflex:model.weights.source" in caught.value.hint
+
+
+def test_m2_a_source_that_is_not_there_ends_an_up_before_anything_is_made(project: Path) -> None:
+    """M2: what is to be pushed is looked for before the question, also where the bucket exists."""
+    stack = case(project, source="./model")
+    stack.bucket.there = None
+    vars(stack.preparation.cloud)["own_bucket"] = lambda: True
+    stack.preparation.check()
+    (project / "model" / "config.json").unlink()
+    (project / "model").rmdir()
+
+    with pytest.raises((WeightsError, SettingsError), match="model"):
+        stack.preparation.check()
+
+
+def test_m2_chips_may_be_requested_before_the_pinned_weights_are_there(project: Path) -> None:
+    """M2: --allow-missing-weights: the host is told which weights to wait for, with a warning."""
+    stack = before_the_first_up(project, manifest_sha256=OURS.sha256)
+    stack.bucket.there = None
+    with pytest.raises(WeightsError, match="No chips were requested"):
+        stack.preparation.check()
+
+    stack.preparation.awaited = True
+    stack.preparation.check()
+
+    assert stack.ready() == OURS.sha256
+    (said,) = stack.said
+    assert "holds no weights: the host will wait for them" in said
+
+
+def test_m2_nobody_waits_for_weights_that_nothing_names(project: Path) -> None:
+    """M2: --allow-missing-weights needs a pin, else a host could never begin; it is refused."""
+    stack = before_the_first_up(project)
+    stack.preparation.awaited = True
+
+    with pytest.raises(WeightsError, match="--allow-missing-weights cannot be honoured") as caught:
+        stack.preparation.check()
+
+    assert "tpuflex:model.weights.manifest_sha256" in caught.value.hint
 
 
 def test_a_truncated_file_is_pushed_again(project: Path) -> None:

@@ -126,3 +126,11 @@ def test_no_golden_outlives_its_stack() -> None:
     names = {name_of(file) for file in FILES}
     goldens = (ROOT / "tests" / "goldens" / "stacks").iterdir()
     assert {golden.name.rsplit(".", 2)[0] for golden in goldens} == names
+
+
+@pytest.mark.parametrize("file", FILES, ids=name_of)
+def test_m2_every_stack_says_where_its_weights_come_from(file: Path) -> None:
+    """M2: `up` of a stack that comes with tpuflex pushes weights before it asks for chips."""
+    model = yaml.safe_load(file.read_text())["config"]["tpuflex:model"]
+
+    assert model["weights"]["source"]

@@ -50,6 +50,7 @@ class EndpointPreparation:
         output: shows the progress of a transfer.
         cancelled: whether the user pressed Ctrl-C.
         accepted: the hash of the weights that the user accepts by name.
+        awaited: whether the user allows that there are no weights yet.
         before: the weights that the slice in the state was made for.
     """
 
@@ -58,6 +59,7 @@ class EndpointPreparation:
     output: Output
     cancelled: Callable[[], bool]
     accepted: str | None = None
+    awaited: bool = False
     before: PlannedWeights | None = None
 
     async def planned(self, bucket: str) -> str | None:
@@ -78,11 +80,13 @@ class EndpointPreparation:
             WeightsError: nothing says that the weights in the bucket are the right ones, or there
                 are none and the stack names no source.
             AlreadyExistsError: the bucket is somebody else's.
-            NotFoundError, SettingsError: the TLS certificate is not there, or of no use.
+            NotFoundError: the TLS certificate is not there.
+            SettingsError: it is of no use, or the source is none.
         """
         check_certificate(self.cloud)
-        if self.cloud.own_bucket():
-            choose(*self._question())
+        there = self.cloud.own_bucket()
+        if choose(*self._question(empty=not there)) in (Choice.PUSH, Choice.COMPARE):
+            check_source(self.cloud.stack)
 
     def _look(self) -> str | None:
         try:
@@ -98,12 +102,13 @@ class EndpointPreparation:
         ensure_secrets(self.cloud, self.say)
         return self._ensure_weights()
 
-    def _question(self) -> tuple[Weights, Trust]:
-        """Which weights there are, and which there is a reason to trust."""
+    def _question(self, *, empty: bool = False) -> tuple[Weights, Trust]:
+        """Which weights there are, and which there is a reason to trust; ``empty``: there is no
+        bucket to look into."""
         cloud = self.cloud
         settings = cloud.stack.settings.model.weights
         prefix = weights_prefix(cloud.stack.settings.model)
-        found = cloud.weights.find(prefix)
+        found = None if empty else cloud.weights.find(prefix)
         usable = found.sha256 if found is not None and found.manifest is not None else None
         before = self.before
         same_place = before is not None and (before.bucket, before.prefix) == (cloud.bucket, prefix)
@@ -119,6 +124,7 @@ class EndpointPreparation:
                 accepted=self.accepted,
                 planned=before.manifest_sha256 if before is not None and same_place else None,
                 pushed=PushedWeights(cloud.stack.project.home).get(cloud.bucket, prefix),
+                awaited=self.awaited,
             ),
         )
 
@@ -139,6 +145,9 @@ class EndpointPreparation:
         if choice is Choice.SERVE and weights.found is not None and self._complete(weights):
             remember(self.cloud, weights.found)
             return weights.found
+        if choice is Choice.AWAIT:
+            self.say(f"  warning  {weights.place} holds no weights: the host will wait for them")
+            return str(trust.pinned)
 
         def check(wanted: Manifest, found: FoundManifest | None) -> None:
             there = None if found is None else found.manifest

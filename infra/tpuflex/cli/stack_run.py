@@ -32,17 +32,18 @@ if TYPE_CHECKING:
     from tpuflex.settings.model import StackSettings
 
 
-#: URN patterns of the secret containers and of what they depend on.
-SECRETS = (
+_BEFORE_ALL = (
     "**VllmEndpoint::*",
     "**pulumi:providers:gcp::*",
     "**pulumi:providers:tpuflex::*",
     "**tpuflex:tpu:StateId::*",
     "**ApiServices::*",
     "**gcp:projects/service:Service::*",
-    "**ServingSecrets::*",
-    "**gcp:secretmanager/secret:Secret::*",
 )
+#: URN patterns of what a user can fill before the first `up`, with what it depends on. It costs
+#: nothing while it is empty.
+SECRETS = (*_BEFORE_ALL, "**ServingSecrets::*", "**gcp:secretmanager/secret:Secret::*")
+WEIGHTS = (*_BEFORE_ALL, "**WeightsBucket::*", f"**{BUCKET}::*")
 
 
 #: URN pattern of the slice, on which nothing else depends.
@@ -116,16 +117,19 @@ class StackRun:
         with self._live(changes) as self._progress:
             return self.engine.up()
 
-    def up_secrets(self) -> None:
-        """Create the secret containers, which cost nothing, and what they depend on.
+    def up_part(self, targets: tuple[str, ...]) -> None:
+        """Create a part of the stack.
+
+        Args:
+            targets: :data:`SECRETS` or :data:`WEIGHTS`.
 
         Raises:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
         with self._part(), self._live(0) as self._progress:
-            self.engine.up(targets=SECRETS)
+            self.engine.up(targets=targets)
 
-    def preview_secrets(self) -> EnginePlan:
+    def preview_without_weights(self) -> EnginePlan:
         """What the whole stack would create, found out without its weights.
 
         Raises:

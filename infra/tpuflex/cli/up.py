@@ -27,6 +27,12 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     "says that they are yours.",
 )
 @click.option(
+    "--allow-missing-weights",
+    is_flag=True,
+    help="Request chips although the pinned weights are not in the bucket and there is no source to"
+    " push: the host waits for them, and is billed meanwhile.",
+)
+@click.option(
     "--skip-check",
     "skipped_checks",
     type=click.Choice(DECISIVE),
@@ -39,14 +45,20 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
 @assume_yes
 @verbose
 @pass_invocation
-def up(invocation: Invocation, accept_weights: str, skipped_checks: tuple[str, ...]) -> None:
+def up(
+    invocation: Invocation,
+    accept_weights: str,
+    allow_missing_weights: bool,
+    skipped_checks: tuple[str, ...],
+) -> None:
     """Bring the stack's endpoint up and wait until it has served a completion.
 
-    Shows what will be created and what it costs, asks for consent, creates it, pushes missing
-    weights, and waits through the queue and the host's boot. Safe to run again at any time: it
-    continues where it stopped.
+    Enables the APIs that it needs and waits until they answer. Then shows what will be created and
+    what it costs, asks for consent, creates it, pushes missing weights, and waits through the queue
+    and the host's boot. Safe to run again at any time: it continues where it stopped.
 
     Before it asks, it looks at what `tpuflex doctor` looks at, and refuses what cannot succeed.
+    Without weights, and without a source to push them from, nothing is created.
 
     Serves only weights that it has a reason to trust: those that the stack file pins, those that
     were pushed from here or are equal to the source, and those that the slice was made for before.
@@ -69,5 +81,6 @@ def up(invocation: Invocation, accept_weights: str, skipped_checks: tuple[str, .
         invocation,
         connect(invocation, stack),
         accept_weights or None,
+        missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,
     )

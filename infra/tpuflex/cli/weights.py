@@ -31,21 +31,20 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     Takes DIRECTORY, or what tpuflex:model.weights.source names. Files already in the bucket
     with the right checksum are not sent again, so an interrupted push continues. That checksum
     is a CRC32C, which can be forged: --again mends what a host reports as altered.
+    Works before the first `up`: Pulumi then creates the bucket, with everything that it needs.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.prepare import files_text, push_weights, weights_directory
-    from tpuflex.cli.stack_run import StackRun
-    from tpuflex.cli.steps.own_containers import require_own_containers
-    from tpuflex.cli.steps.preflight import run_preflight
+    from tpuflex.cli.prepare import check_source, files_text, push_weights, weights_directory
+    from tpuflex.cli.steps.weights import ensure_bucket
 
     stack = invocation.open_stack(deploying=False)
     source = stack.settings.model.weights.source
     if directory is None and source is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
-    cloud = connect(invocation, stack)
-    run_preflight(cloud, invocation.output)
-    require_own_containers(cloud, StackRun(invocation, cloud))
-    output = invocation.output
+    if directory is None:
+        check_source(stack)
+    cloud, output = connect(invocation, stack), invocation.output
+    ensure_bucket(invocation, cloud)
     place = directory or weights_directory(stack, str(source), output.progress)
     report = push_weights(cloud, place, output, lambda: False, again=again)
     sha256 = report.manifest.sha256

@@ -21,6 +21,9 @@ class ApiServicesArgs:
 class ApiServices(pulumi.ComponentResource):
     """Enables the APIs. They stay enabled on destroy, because others may use them.
 
+    No order of resources waits until an enabled API answers, which takes minutes: `tpuflex up` does
+    that before the engine starts, our provider retries, and of other providers it depends on them.
+
     Attributes:
         enabled: one resource per API, for other resources to depend on.
     """

@@ -16,6 +16,8 @@ from tpuflex.errors import WeightsError
 #: Setting that pins the manifest.
 PIN_KEY = "tpuflex:model.weights.manifest_sha256"
 ACCEPT_OPTION = "--accept-weights"
+#: Option that lets chips be requested before the weights are there.
+MISSING_OPTION = "--allow-missing-weights"
 
 
 class Choice(Enum):
@@ -24,6 +26,7 @@ class Choice(Enum):
     SERVE = "serve what is in the bucket"
     PUSH = "push the source, and serve that"
     COMPARE = "compare what is in the bucket with the source, and serve it if it is equal"
+    AWAIT = "request chips all the same; the host waits for the pinned weights"
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,12 +38,14 @@ class Trust:
         accepted: the one that the user named on the command line.
         planned: the one that the slice was made for, according to the state.
         pushed: the one that was pushed from here.
+        awaited: whether the user allows that none of it is there yet.
     """
 
     pinned: str | None = None
     accepted: str | None = None
     planned: str | None = None
     pushed: str | None = None
+    awaited: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,11 +78,15 @@ def choose(weights: Weights, trust: Trust) -> Choice:
             return Choice.SERVE
         if weights.source:
             return Choice.PUSH
-        raise missing(weights) if weights.found is None else _not_pinned(weights, trust.pinned)
+        if weights.found is not None:
+            raise _not_pinned(weights, trust.pinned)
+        if trust.awaited:
+            return Choice.AWAIT
+        raise missing(weights)
     if weights.found is None:
         if weights.source:
             return Choice.PUSH
-        raise missing(weights)
+        raise _not_to_await(weights) if trust.awaited else missing(weights)
     if weights.found in (trust.accepted, trust.planned, trust.pushed):
         return Choice.SERVE
     if weights.source:
@@ -111,9 +120,19 @@ def missing(weights: Weights) -> WeightsError:
     """The error for weights that nobody has pushed."""
     return WeightsError(
         f"{weights.place} holds no complete weights, and the stack names no source. No chips were"
-        " requested, so nothing is billed; the bucket is there.",
-        hint=f"Run `tpuflex weights push DIRECTORY --stack {weights.stack}`, then `tpuflex up"
-        f" --stack {weights.stack}`.",
+        " requested, so none are billed.",
+        hint=f"Run `tpuflex weights push DIRECTORY --stack {weights.stack}`, which makes the bucket"
+        f" if it has to, then `tpuflex up --stack {weights.stack}`.\n"
+        "Or write tpuflex:model.weights.source to the stack file: then `up` pushes them itself.",
+    )
+
+
+def _not_to_await(weights: Weights) -> WeightsError:
+    """The error for weights that are not there, and that nothing names either."""
+    return WeightsError(
+        f"{MISSING_OPTION} cannot be honoured: {weights.place} holds no complete weights, and"
+        " nothing says which ones the host is to wait for. No chips were requested.",
+        hint=f"Write the hash that `tpuflex weights hash DIRECTORY` prints to {PIN_KEY}.",
     )
 
 

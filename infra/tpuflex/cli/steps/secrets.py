@@ -26,7 +26,7 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
         AlreadyExistsError: somebody else has made them, or holds the stack's names.
         TpuflexError: the engine failed.
     """
-    from tpuflex.cli.stack_run import StackRun
+    from tpuflex.cli.stack_run import SECRETS, StackRun
     from tpuflex.cli.steps.first_up import require_free_names
     from tpuflex.cli.steps.own_containers import require_own_containers
     from tpuflex.cli.steps.preflight import run_preflight
@@ -38,9 +38,9 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
         for role in cloud.stack.settings.secrets.versions:
             cloud.secrets.list_versions(cloud.secret(role))
     except NotFoundError:
-        require_free_names(cloud, stack_run, stack_run.preview_secrets())
+        require_free_names(cloud, stack_run, stack_run.preview_without_weights())
         invocation.output.progress("Creating the secret containers …")
-        stack_run.up_secrets()
+        stack_run.up_part(SECRETS)
 
 
 def require_role(stack: OpenStack, role: SecretRole) -> None:

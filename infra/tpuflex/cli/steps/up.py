@@ -34,6 +34,7 @@ def run_up(
     cloud: Cloud,
     accepted_weights: str | None = None,
     *,
+    missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
 ) -> None:
     """Bring the stack of ``cloud`` up and show the endpoint.
@@ -42,6 +43,7 @@ def run_up(
         invocation: the command.
         cloud: the stack's cloud.
         accepted_weights: the hash of the weights that the user accepts by name.
+        missing_allowed: whether chips may be requested before there are weights.
         skipped_checks: names of checks that the user goes on without.
 
     Raises:
@@ -51,6 +53,7 @@ def run_up(
     run_preflight(cloud, output)
     stack_run = StackRun(invocation, cloud)
     stack_run.preparation.accepted = accepted_weights
+    stack_run.preparation.awaited = missing_allowed
     plan = stack_run.plan()
     if not plan.plan.changes and not slice_exists(cloud):
         output.progress("The slice is in the stack's state but not in the cloud: refreshing …")

@@ -1,4 +1,4 @@
-"""The steps of `tpuflex weights hash` and `weights verify`: what the weights here and there are."""
+"""The steps of `tpuflex weights`: make the bucket, and tell what the weights here and there are."""
 
 from __future__ import annotations
 
@@ -17,9 +17,35 @@ from tpuflex.operate.weights_choice import PIN_KEY
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
     from tpuflex.gcp.weights_report import WeightsCheck
+
+
+def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
+    """Make sure that the stack's bucket exists, and is ours.
+
+    It is a Pulumi resource, so Pulumi creates it: an `up` of the bucket and what it depends on. Its
+    name, labels, location and access are those of the component, and the state has it, so that the
+    first `up` finds nothing to change.
+
+    Raises:
+        AlreadyExistsError: somebody else has made it, or holds the stack's names.
+        TpuflexError: the engine failed.
+    """
+    from tpuflex.cli.stack_run import WEIGHTS, StackRun
+    from tpuflex.cli.steps.first_up import require_free_names
+    from tpuflex.cli.steps.own_containers import require_own_containers
+    from tpuflex.cli.steps.preflight import run_preflight
+
+    run_preflight(cloud, invocation.output)
+    stack_run = StackRun(invocation, cloud)
+    require_own_containers(cloud, stack_run)
+    if not cloud.own_bucket():
+        require_free_names(cloud, stack_run, stack_run.preview_without_weights())
+        invocation.output.progress("Creating the bucket …")
+        stack_run.up_part(WEIGHTS)
 
 
 def local_weights(stack: OpenStack, directory: Path | None, output: Output) -> Manifest | None:

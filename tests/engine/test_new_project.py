@@ -1,0 +1,77 @@
+"""A project that was made a minute ago: no API is on, and nothing of the stack is there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from reliability.rig import StackRig
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+
+#: As Google does it, only that a minute of the cloud's clock passes in three seconds.
+BRAND_NEW = {"enforced": True, "bare_projects": True, "answers_after_s": 60}
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[StackRig]:
+    """The dev stack without a source of weights, in a new project."""
+    with StackRig(tmp_path / "project", speed=20) as rig:
+        file = rig.home / "stacks" / "Pulumi.dev.yaml"
+        document = yaml.safe_load(file.read_text())
+        document["config"]["tpuflex:model"]["weights"] = {"revision": "1"}
+        file.write_text(yaml.safe_dump(document))
+        rig.control.call("POST", "strictness", {"apis": BRAND_NEW})
+        yield rig
+
+
+def made(rig: StackRig) -> set[str]:
+    """The methods that have made something so far."""
+    ids = (str(call["method_id"]) for call in rig.control.history())
+    return {each for each in ids if each.endswith((".insert", ".create"))}
+
+
+def run(rig: StackRig, *words: str, code: int = 0) -> str:
+    """What a command said on standard error."""
+    ended = rig.run(*words)
+    assert ended.exit_code == code, rig.said[-1]
+    return str(rig.said[-1].stderr)
+
+
+def bucket(rig: StackRig) -> dict[str, Any]:
+    (found,) = [
+        item
+        for kinds in rig.control.inventory().values()
+        for kind, items in kinds.items()
+        for item in items
+        if kind == "buckets"
+    ]
+    return dict(found)
+
+
+def test_the_first_up_in_a_new_project_succeeds_by_itself(rig: StackRig) -> None:
+    """B2, B3, M2: APIs are enabled and waited for; without weights nothing is made, and no chip is
+    asked for; `weights push` makes the bucket that `up` then finds as it would have made it."""
+    refused = run(rig, "up", code=7)
+    made_without_weights = made(rig)
+    pushed = run(rig, "weights", "push", "model")
+    before, made_by_push = bucket(rig), made(rig)
+    run(rig, "up")
+    unchanged = run(rig, "up")
+
+    assert (
+        "Enabling 12 APIs in project tpuflex-dev: artifactregistry, cloudresourcemanager" in refused
+    )
+    assert "Waiting for 7 APIs to answer" in refused
+    assert "the stack names no source. No chips were requested" in refused
+    assert "tpuflex weights push DIRECTORY --stack dev`, which makes the bucket" in refused
+    assert made_without_weights == set()
+    assert "Enabling" not in pushed
+    assert made_by_push == {"storage.buckets.insert", "storage.objects.insert"}
+    assert bucket(rig) == before
+    assert "No changes" in unchanged
+    assert rig.check() == []
