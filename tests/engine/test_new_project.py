@@ -14,7 +14,11 @@ from reliability.rig import StackRig
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
 #: As Google does it, only that a minute of the cloud's clock passes in three seconds.
-BRAND_NEW = {"enforced": True, "bare_projects": True, "answers_after_s": 60}
+REQUEST = "tpu.projects.locations.queuedResources.create"
+BRAND_NEW = {
+    "apis": {"enforced": True, "bare_projects": True, "answers_after_s": 60},
+    "service_accounts": {"known_after_s": 5, "nodes_know_after_s": 60},
+}
 
 
 @pytest.fixture
@@ -25,7 +29,7 @@ def rig(tmp_path: Path) -> Iterator[StackRig]:
         document = yaml.safe_load(file.read_text())
         document["config"]["tpuflex:model"]["weights"] = {"revision": "1"}
         file.write_text(yaml.safe_dump(document))
-        rig.control.call("POST", "strictness", {"apis": BRAND_NEW})
+        rig.control.call("POST", "strictness", BRAND_NEW)
         yield rig
 
 
@@ -54,8 +58,8 @@ def bucket(rig: StackRig) -> dict[str, Any]:
 
 
 def test_the_first_up_in_a_new_project_succeeds_by_itself(rig: StackRig) -> None:
-    """B2, B3, M2: APIs are enabled and waited for; without weights nothing is made, and no chip is
-    asked for; `weights push` makes the bucket that `up` then finds as it would have made it."""
+    """B2, B3, M2, M5: APIs and the service account are waited for; without weights nothing is made;
+    `weights push` makes the bucket that `up` then finds as it would have made it."""
     refused = run(rig, "up", code=7)
     made_without_weights = made(rig)
     pushed = run(rig, "weights", "push", "model")
@@ -63,9 +67,8 @@ def test_the_first_up_in_a_new_project_succeeds_by_itself(rig: StackRig) -> None
     run(rig, "up")
     unchanged = run(rig, "up")
 
-    assert (
-        "Enabling 12 APIs in project tpuflex-dev: artifactregistry, cloudresourcemanager" in refused
-    )
+    assert "needs, and that are off in tpuflex-dev: artifactregistry, cloudresourceman" in refused
+    assert "Enabling 12 APIs in project tpuflex-dev" in refused
     assert "Waiting for 7 APIs to answer" in refused
     assert "the stack names no source. No chips were requested" in refused
     assert "tpuflex weights push DIRECTORY --stack dev`, which makes the bucket" in refused
@@ -73,5 +76,6 @@ def test_the_first_up_in_a_new_project_succeeds_by_itself(rig: StackRig) -> None
     assert "Enabling" not in pushed
     assert made_by_push == {"storage.buckets.insert", "storage.objects.insert"}
     assert bucket(rig) == before
+    assert len([call for call in rig.control.history() if call["method_id"] == REQUEST]) > 1
     assert "No changes" in unchanged
     assert rig.check() == []

@@ -2,127 +2,31 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import pytest
-from pydantic import JsonValue
 
 from embedded_cloud.environment import client_environment
 from embedded_cloud.server import EmbeddedCloud
+from tests.gcp.new_project import NAMES, PROJECT, Project, refused
 from tests.provider.fakes import FakeTime
 from tpuflex.components import services
-from tpuflex.errors import AccessError, ApiError, ServiceDisabledError, TpuflexError
-from tpuflex.gcp.apis import APIS, ApiState, api_states, ensure_apis
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    InterruptedByUser,
+    ServiceDisabledError,
+)
+from tpuflex.gcp.apis import APIS, ApiState, GoogleApi, api_states, ensure_apis
 from tpuflex.gcp.endpoints import Endpoints
-from tpuflex.gcp.listing import Apis, apis
-from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
+from tpuflex.gcp.listing import apis
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.transport import Transport
 
-PROJECT = "new-project"
-JsonObject = dict[str, JsonValue]
-NAMES = {api.service for api in APIS}
-#: Enabled in every new project: https://cloud.google.com/service-usage/docs/enabled-service#default
-DEFAULT = {
-    f"{name}.googleapis.com" for name in ("logging", "monitoring", "serviceusage", "storage")
-}
 BILLING = (
     "Billing account for project '123456789012' is not found. Billing must be enabled for"
     " activation of service(s) 'compute.googleapis.com' to proceed."
 )
-RECENT = (
-    "has not been used in project 123456789012 before or it is disabled. If you enabled this API"
-    " recently, wait a few minutes for the action to propagate to our systems and retry."
-)
-
-
-def disabled(service: str) -> TpuflexError:
-    """Google's refusal of an API that is not enabled."""
-    details = [{"reason": "SERVICE_DISABLED", "domain": "googleapis.com"}]
-    error = {"code": 403, "message": f"{service} {RECENT}", "status": "PERMISSION_DENIED"}
-    return refused(403, {**error, "details": details})
-
-
-def refused(status: int, error: dict[str, Any]) -> TpuflexError:
-    body = json.dumps({"error": error}).encode()
-    return as_exception(read_rpc_error(status, body), method="POST", url="https://x/y")
-
-
-@dataclass
-class Project:
-    """A project's APIs: enabled at a time, answering a while later."""
-
-    time: FakeTime = field(default_factory=FakeTime)
-    answers_after: float = 60.0
-    enabled: dict[str, float] = field(default_factory=lambda: dict.fromkeys(DEFAULT, 0.0))
-    unreadable: TpuflexError | None = None
-    refusal: TpuflexError | None = None
-    failure: JsonObject | None = None
-    operation_for: float = 0.0
-    calls: list[tuple[str, str]] = field(default_factory=list)
-
-    def clients(self) -> Apis:
-        return Apis(**{each.name: Client(self, each.name) for each in fields(Apis)})
-
-    def ensure(self, **more: Any) -> tuple[bool, list[str]]:
-        said: list[str] = []
-        changed = ensure_apis(self.clients(), PROJECT, self.time.timing(), said.append, **more)
-        return changed, said
-
-    def answer(self, client: str, method: str, path: str, body: JsonObject | None) -> JsonObject:
-        self.calls.append((method, path))
-        service = f"{'cloud' if client == 'resourcemanager' else ''}{client}.googleapis.com"
-        since = self.enabled.get(service)
-        if since is None or self.time.now < since + (self.answers_after if since else 0.0):
-            raise disabled(service)
-        if client != "serviceusage":
-            return {}
-        return self._usage(path, body)
-
-    def _usage(self, path: str, body: JsonObject | None) -> JsonObject:
-        if path.endswith(":batchEnable"):
-            if self.refusal is not None:
-                raise self.refusal
-            assert body is not None
-            ids: Any = body["serviceIds"]
-            self.began = self.time.now
-            if self.failure is None:
-                self.enabled |= {one: self.time.now for one in ids if one not in self.enabled}
-            return {"name": "operations/acf.1"}
-        if path.startswith("/v1/operations/"):
-            if self.time.now < self.began + self.operation_for:
-                return {"name": "operations/acf.1"}
-            done: JsonObject = {"name": "operations/acf.1", "done": True}
-            return {**done, "error": self.failure} if self.failure else done
-        if self.unreadable is not None:
-            raise self.unreadable
-        return {"services": [{"name": f"projects/1/services/{one}"} for one in self.enabled]}
-
-    def posts(self) -> list[str]:
-        return [path for method, path in self.calls if method == "POST"]
-
-
-@dataclass
-class Client:
-    """One API of a project."""
-
-    project: Project
-    name: str
-
-    def call(
-        self,
-        method: str,
-        path: str,
-        *,
-        query: Mapping[str, str] | None = None,  # noqa: ARG002 - the transport's signature
-        body: JsonObject | None = None,
-        budget: float = 0.0,  # noqa: ARG002
-    ) -> JsonObject:
-        return self.project.answer(self.name, method, path, body)
 
 
 def test_b2_a_new_project_is_made_ready() -> None:
@@ -135,10 +39,11 @@ def test_b2_a_new_project_is_made_ready() -> None:
     assert project.posts() == [f"/v1/projects/{PROJECT}/services:batchEnable"]
     assert set(project.enabled) == NAMES
     assert 1060 <= project.time.now <= 1080
-    assert said[0] == (
-        "Enabling 8 APIs in project new-project: artifactregistry, cloudresourcemanager, compute,"
-        " dns, iam, iap, secretmanager, tpu."
-    )
+    assert project.agreed == [
+        *("artifactregistry", "cloudresourcemanager", "compute", "dns", "iam", "iap"),
+        *("secretmanager", "tpu"),
+    ]
+    assert said[0] == "Enabling 8 APIs in project new-project …"
     assert said[1] == (
         "Waiting for 6 APIs to answer, as it takes a few minutes after they were enabled:"
         " cloudresourcemanager, compute, dns, iam, secretmanager, tpu."
@@ -181,6 +86,20 @@ def test_b2_the_wait_has_an_end() -> None:
     assert 1300 <= project.time.now <= 1320
     assert "has not been used in project 123456789012" in e.value.message
     assert "gcloud services list --enabled --project=new-project" in e.value.hint
+
+
+def test_b2_nothing_is_enabled_without_consent() -> None:
+    """Enabling an API changes a project that others may use: a refusal comes first, and ends it."""
+
+    def disagree(_missing: object) -> None:
+        raise InterruptedByUser("no")
+
+    project = Project()
+
+    with pytest.raises(InterruptedByUser):
+        project.ensure(agree=disagree)
+
+    assert project.posts() == []
 
 
 def test_b3_service_usage_and_resource_manager_are_among_them() -> None:
@@ -254,7 +173,7 @@ def test_b2_who_may_not_list_services_sees_which_refuse() -> None:
     changed, said = project.ensure()
 
     assert changed
-    assert said[0] == "Enabling 1 API in project new-project: tpu."
+    assert said[0] == "Enabling 1 API in project new-project …"
 
 
 def states(project: Project) -> dict[str, ApiState]:
@@ -299,11 +218,13 @@ def test_the_embedded_cloud_answers_every_question(tmp_path: Path) -> None:
         clients = apis(endpoints, lambda url: Transport(session, url, timing))
         before = api_states(clients, PROJECT)
         said: list[str] = []
+        agreed: list[GoogleApi] = []
 
-        assert ensure_apis(clients, PROJECT, timing, said.append)
-        assert not ensure_apis(clients, PROJECT, timing, said.append)
+        assert ensure_apis(clients, PROJECT, timing, said.append, agreed.extend)
+        assert not ensure_apis(clients, PROJECT, timing, said.append, agreed.extend)
 
         assert before[APIS[0]] is ApiState.DISABLED
         assert len(said) == 1
+        assert APIS[0] in agreed
         after = api_states(clients, PROJECT)
         assert {after[api] for api in APIS if api.question} == {ApiState.ANSWERS}

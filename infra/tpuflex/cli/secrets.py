@@ -5,7 +5,7 @@ from __future__ import annotations
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
+from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation, stack_name
 from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE, SecretRole
 from tpuflex.settings.model import version_setting
 
@@ -20,9 +20,13 @@ def secrets() -> None:
 
 @secrets.command()
 @stack_name
+@assume_yes
 @pass_invocation
 def ensure(invocation: Invocation) -> None:
-    """Create the API key and the metrics key of the pinned versions if they do not exist."""
+    """Create the API key and the metrics key of the pinned versions if they do not exist.
+
+    APIs of the project that are off are enabled, on Google after a question.
+    """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.prepare_secrets import ensure_secrets
     from tpuflex.cli.steps.secrets import ensure_containers
@@ -37,13 +41,15 @@ def ensure(invocation: Invocation) -> None:
 @click.argument("role", type=click.Choice(SECRET_ROLES))
 @stack_name
 @as_json
+@assume_yes
 @pass_invocation
 def put(invocation: Invocation, role: SecretRole) -> None:
     """Add a version of a secret; the value is read from standard input.
 
     On a terminal the value is prompted for without echo. An api-key may have several lines, a key
     for a client on each; tpuflex itself uses the first. Works before the first `up`: Pulumi
-    then creates the secret's container, with everything that it needs.
+    then creates the secret's container, with everything that it needs. APIs of the project that are
+    off are enabled, on Google after a question: where the value comes from a pipe, add --yes.
     A certificate is one PEM text with its private key, and is checked.
     """
     from tpuflex.cli.cloud import connect

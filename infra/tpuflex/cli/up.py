@@ -53,9 +53,10 @@ def up(
 ) -> None:
     """Bring the stack's endpoint up and wait until it has served a completion.
 
-    Enables the APIs that it needs and waits until they answer. Then shows what will be created and
-    what it costs, asks for consent, creates it, pushes missing weights, and waits through the queue
-    and the host's boot. Safe to run again at any time: it continues where it stopped.
+    Enables the APIs that are off, on Google after a question, and waits until they answer. Then
+    shows what will be created and what it costs, asks for consent, creates it, pushes missing
+    weights, and waits through the queue and the host's boot. Safe to run again at any time: it
+    continues where it stopped.
 
     Before it asks, it looks at what `tpuflex doctor` looks at, and refuses what cannot succeed.
     Without weights, and without a source to push them from, nothing is created.

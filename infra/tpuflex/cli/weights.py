@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.options import Commands, as_json, pass_invocation, stack_name
+from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation, stack_name
 
 checkpoint = click.argument(
     "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
@@ -24,6 +24,7 @@ def weights() -> None:
 @click.option("--again", is_flag=True, help="Send every file, whatever the bucket holds.")
 @stack_name
 @as_json
+@assume_yes
 @pass_invocation
 def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     """Push the weights to the stack's bucket, the manifest last.
@@ -31,7 +32,8 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     Takes DIRECTORY, or what tpuflex:model.weights.source names. Files already in the bucket
     with the right checksum are not sent again, so an interrupted push continues. That checksum
     is a CRC32C, which can be forged: --again mends what a host reports as altered.
-    Works before the first `up`: Pulumi then creates the bucket, with everything that it needs.
+    Works before the first `up`: Pulumi then creates the bucket, with everything that it needs. APIs
+    of the project that are off are enabled, on Google after a question.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.prepare import check_source, files_text, push_weights, weights_directory

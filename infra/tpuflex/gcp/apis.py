@@ -126,6 +126,7 @@ def ensure_apis(
     project: str,
     timing: Timing,
     say: Callable[[str], None],
+    agree: Callable[[Collection[GoogleApi]], None],
     *,
     apis: Iterable[GoogleApi] = APIS,
     within: float = SETTLED_AFTER,
@@ -137,6 +138,7 @@ def ensure_apis(
         project: Google Cloud project id.
         timing: clock and pauses.
         say: takes a line of progress.
+        agree: takes what is to be enabled, before it is; raises what forbids it.
         apis: what is needed.
         within: seconds that enabling, and then waiting, may take.
 
@@ -152,7 +154,8 @@ def ensure_apis(
     listed = [*apis]
     missing = _missing(clients, project, listed)
     if missing:
-        say(f"Enabling {_counted(missing)} in project {project}: {_names(missing)}.")
+        agree(missing)
+        say(f"Enabling {_counted(missing)} in project {project} …")
         _enable(clients, project, missing, timing, within)
     waited = _await_answers(clients, project, listed, timing, say, within)
     return bool(missing) or waited

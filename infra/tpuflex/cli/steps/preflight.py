@@ -7,20 +7,32 @@ from typing import TYPE_CHECKING
 from tpuflex.gcp.apis import ensure_apis
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
+
     from tpuflex.cli.cloud import Cloud
-    from tpuflex.cli.output import Output
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.gcp.apis import GoogleApi
 
 
-def run_preflight(cloud: Cloud, output: Output) -> None:
+def run_preflight(invocation: Invocation, cloud: Cloud) -> None:
     """Enable the APIs that the stack of ``cloud`` needs, and wait until they answer.
 
     It comes before the engine, whose resources would meet APIs that know nothing of having been
-    enabled, and before every look into the cloud.
+    enabled, and before every look into the cloud. Enabling changes a project that others may use,
+    so on Google it is asked for.
 
     Raises:
+        InterruptedByUser: the user does not want them enabled.
         AccessError, ApiError: they cannot be enabled, or do not answer in time.
     """
-    timing = cloud.timing
-    project = cloud.stack.settings.project
-    if ensure_apis(cloud.apis(), project, timing, output.progress):
+    timing, output, stack = cloud.timing, invocation.output, cloud.stack
+    project = stack.settings.project
+
+    def agree(missing: Collection[GoogleApi]) -> None:
+        names = ", ".join(api.name for api in missing)
+        output.progress(f"APIs that the stack needs, and that are off in {project}: {names}.")
+        if not (invocation.yes or stack.embedded):
+            output.confirm("Enable them? They stay enabled; an API that is not used costs nothing.")
+
+    if ensure_apis(cloud.apis(), project, timing, output.progress, agree):
         cloud.settling.begin(timing.monotonic())

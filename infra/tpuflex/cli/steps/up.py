@@ -50,7 +50,7 @@ def run_up(
         TpuflexError: any step failed; what was done so far is kept.
     """
     output = invocation.output
-    run_preflight(cloud, output)
+    run_preflight(invocation, cloud)
     stack_run = StackRun(invocation, cloud)
     stack_run.preparation.accepted = accepted_weights
     stack_run.preparation.awaited = missing_allowed

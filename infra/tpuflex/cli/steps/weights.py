@@ -39,7 +39,7 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
     from tpuflex.cli.steps.own_containers import require_own_containers
     from tpuflex.cli.steps.preflight import run_preflight
 
-    run_preflight(cloud, invocation.output)
+    run_preflight(invocation, cloud)
     stack_run = StackRun(invocation, cloud)
     require_own_containers(cloud, stack_run)
     if not cloud.own_bucket():
