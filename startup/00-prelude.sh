@@ -8,15 +8,17 @@
 # curl, python3, with a certificate openssl, and what every Debian and Ubuntu has (bash 5, coreutils,
 # findutils, util-linux).
 #
-# Guest attributes, namespace `tpuflex`: phase, detail, error, timeline, isolation, weights (SHA-256
-# of the manifest that was fetched and checked), vllm_version (of the server), and kv_cache (JSON:
-# block_size, num_blocks, cache_dtype, tokens; null where the server does not say). The last phase
-# is READY: the host has served a completion.
+# Guest attribute `tpuflex/report`: a JSON object of texts, without those that are empty: phase,
+# detail, error, timeline, isolation, weights (SHA-256 of the manifest that was fetched and checked),
+# vllm_version (of the server), and kv_cache (JSON: block_size, num_blocks, cache_dtype, tokens; null
+# where the server does not say). The last phase is READY: the host has served a completion.
 #
 # Environment, all optional:
 #   TPUFLEX_ROOT       put before every absolute path; an emulated host has its own root
-#   GCE_METADATA_HOST, STORAGE_EMULATOR_HOST, CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER
+#   GCE_METADATA_HOST, STORAGE_EMULATOR_HOST, CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER,
+#   CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING
 #                      Google's own variables for reaching another server
+#   TPUFLEX_REPORTS    how often a minute guest attributes may be asked for, instead of 10
 #   TPUFLEX_SLEEP      a command to run instead of `sleep`; tests pass time with it
 set -Eeuo pipefail
 umask 077
@@ -33,56 +35,16 @@ export STORAGE="${STORAGE_EMULATOR_HOST:-https://storage.googleapis.com}"
 export STORAGE="${STORAGE%/}/storage/v1"
 export SECRETMANAGER="${CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER:-https://secretmanager.googleapis.com}"
 export SECRETMANAGER="${SECRETMANAGER%/}/v1"
+export LOGGING="${CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING:-https://logging.googleapis.com}"
+export LOGGING="${LOGGING%/}/v2"
 
 # Set once STATE_DIR is known to be ours; before that, nothing is written into it.
 STATE_IS_OURS=
-PHASE=start
-TIMELINE=
-DETAIL=
 WAITED=0
 WAIT_BEGAN=0
 
 log() {
     printf '%s %s\n' "$(date -u +%Y-%m-%dT%H:%M:%SZ)" "$*" >&2
-}
-
-# report KEY VALUE [KEY VALUE...]: write guest attributes in this order, over one connection. A
-# report that fails never stops the boot.
-report() {
-    local -a request=()
-    while (($# > 0)); do
-        request+=(--next --silent --show-error --fail --max-time 5 --output /dev/null --request PUT
-            --header 'Metadata-Flavor: Google' --data-raw "$2"
-            "$METADATA/instance/guest-attributes/tpuflex/$1")
-        shift 2
-    done
-    curl "${request[@]:1}" || log "a guest attribute could not be written"
-}
-
-# phase NAME: enter a phase. The phase itself is written last, so that its time is there when
-# somebody sees it.
-phase() {
-    PHASE=$1
-    TIMELINE="${TIMELINE:+$TIMELINE,}\"$1\":$(date +%s.%3N)"
-    log "phase $1"
-    DETAIL=
-    report timeline "{$TIMELINE}" detail '' phase "$1"
-}
-
-# detail TEXT: tell what the phase is doing, once per text.
-detail() {
-    [[ $1 != "$DETAIL" ]] || return 0
-    DETAIL=$1
-    log "$PHASE: $1"
-    report detail "$1"
-}
-
-# fail CODE TEXT: give up, saying why.
-fail() {
-    log "error $1: $2"
-    [[ -z $STATE_IS_OURS ]] || : >"$STATE_DIR/failed"
-    report error "$1: $2"
-    exit 1
 }
 
 on_error() {
@@ -91,12 +53,14 @@ on_error() {
     ((BASH_SUBSHELL == 0)) || exit "$status"
     trap - ERR
     # Whoever called `fail` in a subshell has said more than we know.
-    [[ -n $STATE_IS_OURS && -e $STATE_DIR/failed ]] || fail "phase-$PHASE" "line $line: a command ended with status $status"
+    [[ -n $STATE_IS_OURS && -e $STATE_DIR/failed ]] || fail "phase-${REPORT[phase]}" "line $line: a command ended with status $status"
     exit "$status"
 }
 
 pause() {
     WAITED=$((${WAITED:-0} + $1))
+    # Those that fetch files have nothing to report.
+    [[ -z ${REPORT_IS_DUE:-} ]] || publish_if_due
     "${TPUFLEX_SLEEP:-sleep}" "$1"
 }
 

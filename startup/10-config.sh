@@ -65,6 +65,7 @@ TEXT = {
         "manifest": r"[^\x00-\x1f/]+",
         "manifest_sha256": r"[0-9a-f]{64}",
     },
+    "network": {"egress": r"google|internet"},
     "commands": {"weights": r"[^\x00-\x1f]*", "secrets": r"[^\x00-\x1f]*"},
 }
 NUMBERS = {
@@ -128,7 +129,6 @@ PYTHON
 
 read_config() {
     phase config
-    report error '' weights '' vllm_version '' kv_cache ''
     metadata_config
     if ! config_fields >"$STATE_DIR/config.fields" 2>"$STATE_DIR/config.problem"; then
         fail config "$(tail --lines=1 "$STATE_DIR/config.problem")"

@@ -1,38 +1,61 @@
 #!/usr/bin/env bash
-# Startup of a serving host, part 40: have docker, have the image of exactly this digest.
+# Startup of a serving host, part 40: have the image of exactly this digest.
 set -Eeuo pipefail
 
 fetch_image() {
-    phase image
     local image delay
     image=$(setting container.image)
-    wait_for_docker
     if docker image inspect "$image" >/dev/null 2>&1; then
         detail 'the image is there'
         return 0
     fi
     detail "pulling $image"
-    for delay in 5 10 20 40 0; do
+    for delay in 5 10 20 40 60 60 60 0; do
         if pull_image "$image" >/dev/null 2>"$STATE_DIR/pull.problem"; then
             return 0
         fi
+        # A role that was just granted takes minutes to take effect; nothing else does.
+        [[ $delay != 60 ]] || is_denied || break
         detail "pulling $image failed: $(tail --bytes=300 "$STATE_DIR/pull.problem")"
         pause "$delay"
     done
-    fail image "docker cannot pull $image: $(tail --bytes=600 "$STATE_DIR/pull.problem")"
+    fail image "docker cannot pull $image: $(tail --bytes=600 "$STATE_DIR/pull.problem")$(pull_remedy "${image%%@*}")"
+}
+
+is_denied() {
+    grep --quiet --ignore-case --extended-regexp 'denied|unauthorized|forbidden' "$STATE_DIR/pull.problem"
+}
+
+# pull_remedy REPOSITORY: what may mend the failure, after what docker says of it.
+pull_remedy() {
+    local rest=${1#*/}
+    if grep --quiet --ignore-case 'toomanyrequests' "$STATE_DIR/pull.problem"; then
+        printf '%s' '. All hosts behind one address share this limit: mirror the image in Artifact' \
+            ' Registry (see README), and write its name there at tpuflex:serving.image'
+    elif is_denied && has_token_for "${1%%/*}"; then
+        printf ". The hosts' service account needs the role Artifact Registry Reader in the project %s" \
+            "${rest%%/*}"
+    elif is_denied; then
+        printf '. The host logs in to registries of Google only: mirror the image in Artifact Registry'
+    fi
+}
+
+# has_token_for REGISTRY: whether Google keeps it, so that the host's own token opens it.
+has_token_for() {
+    case $1 in
+    *.pkg.dev | gcr.io | *.gcr.io) return 0 ;;
+    *) return 1 ;;
+    esac
 }
 
 # pull_image IMAGE: with the host's own token where Google keeps it. The token is in no argument and
 # on no disk: docker reads it from a directory in memory that is gone afterwards.
 pull_image() {
     local image=$1 registry=${1%%/*} credentials="$MEMORY_DIR/registry" status=0
-    case $registry in
-    *.pkg.dev | gcr.io | *.gcr.io) ;;
-    *)
+    if ! has_token_for "$registry"; then
         docker pull "$image"
         return
-        ;;
-    esac
+    fi
     authorize || return 1
     rm -rf "$credentials"
     mkdir "$credentials"
@@ -53,13 +76,4 @@ PYTHON
     DOCKER_CONFIG=$credentials docker pull "$image" || status=$?
     rm -rf "$credentials"
     return "$status"
-}
-
-wait_for_docker() {
-    wait_begin
-    until docker info >"$STATE_DIR/docker.problem" 2>&1; do
-        detail 'waiting for docker'
-        ! wait_over 180 || fail docker "docker does not answer: $(tail --bytes=300 "$STATE_DIR/docker.problem")"
-        pause 3
-    done
 }

@@ -289,7 +289,8 @@ transfer() {
         # Writing failed: at the limit, or because memory is full.
         23)
             (($(stat --format=%s "$partial") <= size)) || return 0
-            problem capacity "no room left in memory while fetching $path"
+            problem capacity "no room left in memory while fetching $path ($(human "$size")): \
+$MEMORY_DIR has $(human "$(space_free)") free; something else on the host fills it"
             return 1
             ;;
         esac
@@ -316,4 +317,4 @@ for folder, _, names in os.walk(directory):
 PYTHON
 }
 
-export -f download fetch_file is_checked matches transfer problem log pause authorize http_get
+export -f download fetch_file is_checked matches transfer problem log pause authorize http_get human space_free

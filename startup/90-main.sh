@@ -16,12 +16,15 @@ main() {
     check_capacity
     fetch_secrets
     prepare_tls
+    have_docker
     fetch_image
     fetch_weights
     start_container
     wait_for_health
     serve_completion
     phase READY
+    publish_for_good
+    keep_boot_log NOTICE || log 'the log could not be written to Cloud Logging'
 }
 
 main "$@"

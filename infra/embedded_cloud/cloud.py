@@ -104,8 +104,10 @@ class Cloud:
             self.store,
             base_url=lambda: self.base_url,
             token=self.access.host_token,
+            clock=self.clock,
+            strictness=self.strictness.current,
             enabled=launch_hosts,
-            stub_clock=self.clock if stub_hosts else None,
+            stubs=stub_hosts,
         )
         context = Context(
             store=self.store,

@@ -39,14 +39,15 @@ class ImageLock:
         return f"{REPOSITORY}@sha256:{self.digest}"
 
     def require(self, image: str) -> None:
-        """Refuse every image but this one.
+        """Refuse every image but this one, whichever registry mirrors it.
 
         Raises:
             EmulatorError: ``image`` is another image, or another version of this one.
         """
-        if image == self.reference:
+        name, _, digest = image.partition("@")
+        if f"/{name}".endswith(f"/{REPOSITORY}") and digest == f"sha256:{self.digest}":
             return
-        if image.partition("@")[0] == REPOSITORY:
+        if f"/{name}".endswith(f"/{REPOSITORY}"):
             raise EmulatorError(
                 f"the image {image} is not the version that this tpuflex carries",
                 hint=f"Write in the stack file: image: {self.reference}",

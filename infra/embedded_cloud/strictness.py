@@ -129,15 +129,13 @@ class Hosts:
     Attributes:
         shm_bytes: size of the file system in memory that takes the weights; None: the disk's.
         secure_boot_boots: whether a host with Secure Boot comes up. Nobody has shown it for v6e;
-            one that does not comes up reports nothing at all.
-        mounts_move: whether docker may show a directory of the host at another path.
+            one that does not come up reports nothing at all.
     """
 
     __pydantic_config__ = _EXACT
 
     shm_bytes: Bytes | None = None
     secure_boot_boots: bool = True
-    mounts_move: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +290,7 @@ STRICT = Strictness(
         queries_per_minute=10,
         queries_per_second=3,
     ),
-    hosts=Hosts(shm_bytes=88_000_000_000, secure_boot_boots=False, mounts_move=True),
+    hosts=Hosts(shm_bytes=88_000_000_000, secure_boot_boots=False),
     network=Network(private_addresses=True),
     # 100 in six hours from one address (https://docs.docker.com/docker-hub/usage/).
     registry=Registry(token_required=True, anonymous_pulls_per_hour=16),

@@ -92,6 +92,8 @@ def test_a_ready_node_runs_its_startup_script(api: Api, cloud: EmbeddedCloud) ->
         "GCE_METADATA_HOST",
         "STORAGE_EMULATOR_HOST",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER",
+        "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING",
+        "TPUFLEX_REPORTS",
     }
     assert variables["TPUFLEX_ROOT"] == str(root)
     address = api.get("nodes/n1")["networkEndpoints"][0]["ipAddress"]

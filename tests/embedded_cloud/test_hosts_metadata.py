@@ -9,11 +9,13 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
+from embedded_cloud.clock import ManualClock
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_server import MetadataServer
 from embedded_cloud.hosts.metadata_tree import metadata_tree
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.store import Store
+from embedded_cloud.strictness import LENIENT, STRICT, OrganizationPolicies, Strictness
 
 _SPEC = HostSpec(
     key="n1",
@@ -35,8 +37,17 @@ _SPEC = HostSpec(
     description="",
     boot_id="1",
 )
+_CLOCK = ManualClock()
 _FLAVOR = {"Metadata-Flavor": "Google"}
 _V1 = "/computeMetadata/v1"
+
+
+def _server(
+    spec: HostSpec, guest: GuestAttributes, strictness: Strictness = LENIENT
+) -> MetadataServer:
+    return MetadataServer(
+        spec, guest, "ya29.of-this-host", clock=_CLOCK, strictness=lambda: strictness
+    )
 
 
 @pytest.fixture
@@ -48,7 +59,7 @@ def guest() -> GuestAttributes:
 @pytest_asyncio.fixture
 async def client(guest: GuestAttributes) -> AsyncIterator[aiohttp.ClientSession]:
     """A client of a running metadata server."""
-    server = MetadataServer(_SPEC, guest, "ya29.of-this-host")
+    server = _server(_SPEC, guest)
     await server.start()
     async with aiohttp.ClientSession(f"http://{server.address}", headers=_FLAVOR) as session:
         yield session
@@ -150,7 +161,7 @@ async def test_guest_attributes_are_written_and_read(
 async def test_guest_attributes_must_be_enabled() -> None:
     """Without ``enable-guest-attributes`` the endpoint is closed, as on Compute Engine."""
     spec = dataclasses.replace(_SPEC, metadata={})
-    server = MetadataServer(spec, GuestAttributes(Store(None)), "ya29.x")
+    server = _server(spec, GuestAttributes(Store(None)))
     await server.start()
     url = f"http://{server.address}{_V1}/instance/guest-attributes/tpuflex/phase"
     async with aiohttp.ClientSession(headers=_FLAVOR) as session:
@@ -158,6 +169,43 @@ async def test_guest_attributes_must_be_enabled() -> None:
             assert answer.status == 403
         async with session.get(url) as answer:
             assert answer.status == 403
+    await server.stop()
+
+
+async def _put(session: aiohttp.ClientSession, value: str) -> int:
+    url = f"{_V1}/instance/guest-attributes/tpuflex/report"
+    async with session.put(url, data=value) as answer:
+        return answer.status
+
+
+async def test_strict_guest_attributes_are_few(guest: GuestAttributes) -> None:
+    """Beyond three queries in a second or ten in a minute, what is written is lost without a word;
+    an empty value is refused."""
+    server = _server(_SPEC, guest, STRICT)
+    await server.start()
+    where = f"http://{server.address}"
+    async with aiohttp.ClientSession(where, headers=_FLAVOR) as session:
+        assert await _put(session, "") == 400
+        for number in range(4):
+            assert await _put(session, f"a{number}") == 200
+        assert guest.query(_SPEC.node_name, 0, "") == [("tpuflex", "report", "a2")]
+        for number in range(7):
+            _CLOCK.advance(1)
+            assert await _put(session, f"b{number}") == 200
+        assert guest.query(_SPEC.node_name, 0, "") == [("tpuflex", "report", "b5")]
+        _CLOCK.advance(60)
+        assert await _put(session, "c") == 200
+        assert guest.query(_SPEC.node_name, 0, "") == [("tpuflex", "report", "c")]
+    await server.stop()
+
+
+async def test_a_policy_closes_guest_attributes(guest: GuestAttributes) -> None:
+    """M3: where the organisation forbids them, the host cannot report."""
+    policies = OrganizationPolicies(constraints={"compute.disableGuestAttributesAccess": True})
+    server = _server(_SPEC, guest, Strictness(organization_policies=policies))
+    await server.start()
+    async with aiohttp.ClientSession(f"http://{server.address}", headers=_FLAVOR) as session:
+        assert await _put(session, "x") == 403
     await server.stop()
 
 

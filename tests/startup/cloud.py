@@ -69,7 +69,10 @@ class Cloud:
         version: vLLM's answer to `/version`.
         metrics: vLLM's answer to `/metrics`.
         requests: every request as `METHOD path`.
-        reports: every guest attribute written, in order.
+        reports: every field of the reports that changed, in order; empty when it is gone.
+        written: the guest attribute as it was written, each time.
+        lost: texts; for each, one report that holds it is dropped without a word, as Google may do.
+        log_entries: requests of Cloud Logging's entries:write.
     """
 
     config: dict[str, Any] | None = None
@@ -84,7 +87,20 @@ class Cloud:
     metrics: bytes = METRICS
     requests: list[str] = field(default_factory=list)
     reports: list[tuple[str, str]] = field(default_factory=list)
+    written: list[str] = field(default_factory=list)
+    lost: list[str] = field(default_factory=list)
+    log_entries: list[dict[str, Any]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def take_report(self, text: str) -> None:
+        """Keep a report, and what it changes."""
+        before = json.loads(self.written[-1]) if self.written else {}
+        after = json.loads(text)
+        self.written.append(text)
+        # The phase last: its fields are there when somebody sees it.
+        for key in sorted({**before, **after}, key=lambda key: (key == "phase", key)):
+            if before.get(key) != after.get(key):
+                self.reports.append((key, after.get(key, "")))
 
     def put_weights(self, files: dict[str, bytes], *, manifest: bool = True) -> None:
         """Put ``files`` into the bucket, by default with their manifest."""
@@ -130,11 +146,18 @@ class Handler(BaseHTTPRequestHandler):
         """Say nothing."""
 
     def do_PUT(self) -> None:
-        key = self.path.rpartition("/")[2]
         body = self._body().decode()
         with self.cloud.lock:
-            self.cloud.reports.append((key, body))
-        self._answer(200)
+            if self.cloud.answers.get("guest-attributes"):
+                return self._answer(self.cloud.answers["guest-attributes"].pop(0))
+            if not self.path.endswith("/guest-attributes/tpuflex/report") or not body:
+                return self._answer(400)
+            dropped = next((text for text in self.cloud.lost if text in body), None)
+            if dropped is None:
+                self.cloud.take_report(body)
+            else:
+                self.cloud.lost.remove(dropped)
+        return self._answer(200)
 
     def do_GET(self) -> None:
         path = unquote(urlsplit(self.path).path)
@@ -180,6 +203,8 @@ class Handler(BaseHTTPRequestHandler):
 
     def do_POST(self) -> None:
         request = json.loads(self._body() or b"{}")
+        if self.path == "/v2/entries:write":
+            return self._log(request)
         if not self._may_ask(self.path):
             return self._answer(401)
         with self.cloud.lock:
@@ -191,13 +216,29 @@ class Handler(BaseHTTPRequestHandler):
         answer = {"choices": [choice], "usage": {"completion_tokens": 1}}
         return self._answer(200, json.dumps(answer).encode())
 
+    def _log(self, request: dict[str, Any]) -> None:
+        if self.headers.get("Authorization") != "Bearer ya29.host":
+            return self._answer(401)
+        with self.cloud.lock:
+            statuses = self.cloud.answers.get(self.path, [])
+            if statuses:
+                return self._answer(statuses.pop(0), b'{"error": {"message": "no"}}')
+            self.cloud.log_entries.append(request)
+        return self._answer(200, b"{}")
+
     def _metadata(self, key: str) -> None:
         if self.headers.get("Metadata-Flavor") != "Google":
             return self._answer(403)
         config = self.cloud.document()
         values = {
             "instance/attributes/tpuflex-config": None if config is None else json.dumps(config),
+            "instance/guest-attributes/tpuflex/report": self.cloud.written[-1]
+            if self.cloud.written
+            else None,
+            "instance/name": "t1v-n-1-w-0",
             "instance/network-interfaces/0/ip": "127.0.0.1",
+            "instance/zone": "projects/1/zones/us-east5-a",
+            "project/project-id": "p",
             "instance/service-accounts/default/token": json.dumps({"access_token": "ya29.host"}),
             **{f"instance/attributes/{name}": text for name, text in self.cloud.attributes.items()},
         }

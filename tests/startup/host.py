@@ -22,7 +22,9 @@ _DOCKER = r"""#!/bin/bash
 here=${0%/*}/..
 printf '%q ' "$@" >>"$here/docker.calls"
 printf '\n' >>"$here/docker.calls"
+[[ ! -e $here/no-docker ]] || exit 127
 case $1 in
+--version) ;;
 info)
     [[ ! -e $here/docker-down ]] && exit
     echo 'Cannot connect to the Docker daemon' >&2
@@ -32,7 +34,7 @@ image) [[ -e $here/image ]] ;;
 pull)
     [[ -z ${DOCKER_CONFIG:-} ]] || cp "$DOCKER_CONFIG/config.json" "$here/pull.config"
     [[ ! -e $here/registry-down ]] && : >"$here/image" && exit
-    echo 'no route to registry' >&2
+    grep . "$here/registry-down" >&2 || echo 'no route to registry' >&2
     exit 1
     ;;
 network) [[ $2 != inspect || -e $here/network ]] && : >"$here/network" ;;
@@ -51,6 +53,17 @@ run)
     printf ' "Config": {"Labels": {"tpuflex.spec": "%s"}}}]\n' "$spec" >>"$here/container.json"
     ;;
 esac
+"""
+
+#: Never the machine's own.
+_APT_GET = r"""#!/bin/bash
+here=${0%/*}/..
+printf '%s\n' "$*" >>"$here/apt.calls"
+if [[ -e $here/no-mirror ]]; then
+    printf 'Reading\nE: Unable to locate package docker.io\n' >&2
+    exit 100
+fi
+[[ $* != *" install "* ]] || rm -f "$here/no-docker"
 """
 
 _IPTABLES = r"""#!/bin/bash
@@ -88,6 +101,7 @@ class StartupHost:
         self._server = Server(("127.0.0.1", 0), handler)
         threading.Thread(target=self._server.serve_forever, args=(0.05,), daemon=True).start()
         for name, text in {
+            "apt-get": _APT_GET,
             "docker": _DOCKER,
             "iptables": _IPTABLES,
             "sleep-stub": _SLEEP,
@@ -158,6 +172,7 @@ class StartupHost:
                 "parallelism": 3,
             },
             "secrets": [{"role": "api-key", "version": VERSION}],
+            "network": {"egress": "internet"},
             "timeouts": {"ready_s": 30, "secret_s": 20},
             "commands": {
                 "weights": "tpuflex weights push --stack dev",
@@ -184,6 +199,8 @@ class StartupHost:
                 "GCE_METADATA_HOST": self.url.removeprefix("http://"),
                 "STORAGE_EMULATOR_HOST": self.url,
                 "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{self.url}/",
+                "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{self.url}/",
+                "TPUFLEX_REPORTS": "6000",
                 **environment,
             },
             cwd=self.directory,

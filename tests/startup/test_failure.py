@@ -126,6 +126,20 @@ def test_no_room_in_memory(host: StartupHost) -> None:
     assert host.cloud.asked("safetensors") == 0
 
 
+def test_no_memory_for_the_weights(host: StartupHost) -> None:
+    """A file system in memory may be larger than what the kernel could give: figures, no ENOSPC."""
+    meminfo = host.root / "proc" / "meminfo"
+    meminfo.parent.mkdir(parents=True)
+    meminfo.write_text("MemTotal: 99 kB\nMemAvailable:    70000 kB\nBuffers: 1 kB\n")
+    document = manifest_of(FILES)
+    document["files"][0]["size"] = 1_000_000_000
+    host.cloud.objects[f"{PREFIX}/MANIFEST.json"] = json.dumps(document).encode()
+    assert failed(host).startswith(
+        "capacity: the host has 72 MB of memory available, the weights need 1.0 GB and 67 MB"
+    )
+    assert host.cloud.asked("safetensors") == 0
+
+
 def test_forbidden_secret_fails_closed(host: StartupHost) -> None:
     """A secret that stays forbidden is retried until the deadline; then nothing is served."""
     host.cloud.answers["secrets/api-key"] = [403] * 1000

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import secrets
 import subprocess
 import sys
@@ -17,6 +18,7 @@ from embedded_cloud.docker.arguments import HOST_NETWORK, RunRequest, parse_run
 from embedded_cloud.docker.containers import Container, Containers, stop
 from embedded_cloud.docker.errors import DockerError
 from embedded_cloud.docker.networks import Networks, require_namespaces
+from embedded_cloud.docker.pull import HostImages
 from embedded_cloud.images import InstalledImage, ensure_image, installed_image
 from tpuflex.errors import EmulatorError
 
@@ -50,6 +52,7 @@ class Docker:
         table: dict[str, Callable[[Sequence[str]], None]] = {
             "info": self._info,
             "version": self._info,
+            "--version": self._info,
             "pull": self._pull,
             "image": self._image,
             "network": Networks(self.containers.host, self.out).run,
@@ -71,6 +74,10 @@ class Docker:
         except EmulatorError as error:
             raise DockerError(f"Error response from daemon: {error}", 1) from error
 
+    @property
+    def _images(self) -> HostImages:
+        return HostImages(self.containers.host, os.environ)
+
     def _say(self, line: str) -> None:
         self.out.write(f"{line}\n")
 
@@ -80,6 +87,7 @@ class Docker:
 
     def _pull(self, arguments: Sequence[str]) -> None:
         (image,) = _plain([word for word in arguments if word not in ("-q", "--quiet")], 1, "pull")
+        self._images.pull(image)
         self._pulled(image)
         self._say(image)
 
@@ -95,7 +103,7 @@ class Docker:
             raise DockerError("docker: of `image`, only `image inspect` is known here", 1)
         (image,) = _plain(arguments[1:], 1, "image inspect")
         installed = installed_image(image, self.home)
-        if installed is None:
+        if installed is None or not self._images.has(image):
             raise DockerError(f"Error response from daemon: No such image: {image}", 1)
         digest = image.partition("@")[2]
         self._say(json.dumps([{"Id": digest, "RepoDigests": [installed.reference]}], indent=4))
@@ -110,6 +118,8 @@ class Docker:
                 f'Error response from daemon: Conflict. The container name "/{request.name}" is'
                 f' already in use by container "{taken.id}".'
             )
+        if not self._images.has(request.image):
+            self._images.pull(request.image)
         container = self._container(request, container_id, self._pulled(request.image))
         if request.network != HOST_NETWORK:
             Networks(self.containers.host, self.out).require(request.network)

@@ -12,13 +12,19 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from embedded_cloud.hosts import init, iptables
+from embedded_cloud.clock import Clock
+from embedded_cloud.hosts import init
+from embedded_cloud.hosts.commands import commands
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_server import MetadataServer
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.json_types import JsonObject
+from embedded_cloud.strictness import Registry, Strictness
 
 _ROOT_DIRECTORIES = ("run", "dev/shm", "dev/vfio", "var/log", "tmp", "home")
+
+#: Where the host's docker asks for images.
+REGISTRY_VARIABLE = "TPUFLEX_REGISTRY"
 
 _EXIT_CODE = "startup-script.exit-code"
 
@@ -36,6 +42,8 @@ class Host:
         base_url: address of the emulator.
         guest: where guest attributes go.
         token: access token of its service account.
+        clock: the cloud's time.
+        strictness: which of Google's refusals are imitated now.
     """
 
     def __init__(
@@ -47,12 +55,15 @@ class Host:
         base_url: Callable[[], str],
         guest: GuestAttributes,
         token: str,
+        clock: Clock,
+        strictness: Callable[[], Strictness],
     ) -> None:
         self.spec = spec
         self.directory = directory
         self._home = home
         self._base_url = base_url
-        self._metadata = MetadataServer(spec, guest, token)
+        self._strictness = strictness
+        self._metadata = MetadataServer(spec, guest, token, clock=clock, strictness=strictness)
         self._init: subprocess.Popen[bytes] | None = None
 
     @property
@@ -61,11 +72,11 @@ class Host:
         return self.directory / "root"
 
     async def boot(self) -> None:
-        """Start the metadata server, then the startup script."""
+        """Start the metadata server, then the startup script, if the machine comes up at all."""
         await self._metadata.start()
         await asyncio.to_thread(self._prepare)
         script = self.spec.metadata.get("startup-script")
-        if script is not None:
+        if script is not None and comes_up(self.spec, self._strictness()):
             await asyncio.to_thread(self._launch, script)
 
     async def power_off(self, *, erase: bool) -> None:
@@ -95,7 +106,15 @@ class Host:
 
     def environment(self) -> dict[str, str]:
         """The only variables that processes on the host start with."""
+        strictness = self._strictness()
+        extra: dict[str, str] = {}
+        if strictness.guest_attributes.queries_per_minute is None:
+            # Where nothing is lost, the script may say more often what it is doing.
+            extra["TPUFLEX_REPORTS"] = "6000"
+        if strictness.registry != Registry():
+            extra[REGISTRY_VARIABLE] = f"{self._base_url()}/registry"
         return {
+            **extra,
             "PATH": ":".join(
                 (str(self.directory / "bin"), str(Path(sys.executable).parent), "/usr/bin", "/bin")
             ),
@@ -108,6 +127,7 @@ class Host:
             "GCE_METADATA_HOST": self._metadata.address,
             "STORAGE_EMULATOR_HOST": self._base_url(),
             "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{self._base_url()}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{self._base_url()}/",
         }
 
     def _exit_code(self) -> int | None:
@@ -124,14 +144,12 @@ class Host:
             # The startup script refuses directories that others may write to.
             (self.root / name).mkdir(mode=0o755, parents=True, exist_ok=True)
         binaries = self.directory / "bin"
-        binaries.mkdir(exist_ok=True)
-        commands = {
-            "docker": "-P -m embedded_cloud.docker",
-            "iptables": f'-I -S "{iptables.__file__}"',
-        }
-        for name, program in commands.items():
+        # Nothing of an earlier boot's: it may have installed what this one shall lack.
+        shutil.rmtree(binaries, ignore_errors=True)
+        binaries.mkdir()
+        for name, script in commands(self._strictness()).items():
             command = binaries / name
-            command.write_text(f'#!/bin/sh\nexec "{sys.executable}" {program} "$@"\n')
+            command.write_text(script)
             command.chmod(0o755)
         for device in ("vfio", *map(str, range(chips(self.spec.machine_type)))):
             # Only root could make a device; one that takes anything is a device all the same.
@@ -169,6 +187,11 @@ class Host:
             "node": self.spec.node_name,
         }
         _write_atomically(self.directory / "host.json", json.dumps(record))
+
+
+def comes_up(spec: HostSpec, strictness: Strictness) -> bool:
+    """Whether the machine gets as far as to run anything: one that does not says nothing."""
+    return strictness.hosts.secure_boot_boots or not spec.secure_boot
 
 
 def chips(machine_type: str) -> int:

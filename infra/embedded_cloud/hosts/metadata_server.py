@@ -8,13 +8,17 @@ attributes (https://cloud.google.com/compute/docs/metadata/overview).
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from aiohttp import web
 
+from embedded_cloud.clock import Clock
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.hosts.guest_rules import Queries, forbidden
 from embedded_cloud.hosts.metadata_tree import Tree, find, metadata_tree, render
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.peer import owners_door
+from embedded_cloud.strictness import Strictness
 
 _ROOT = "/computeMetadata/v1"
 _FLAVOR = {"Metadata-Flavor": "Google"}
@@ -32,11 +36,23 @@ class MetadataServer:
         spec: the host.
         guest: where guest attributes go.
         token: access token of the host's service account.
+        clock: the cloud's time.
+        strictness: which of Google's bounds are imitated now.
     """
 
-    def __init__(self, spec: HostSpec, guest: GuestAttributes, token: str) -> None:
+    def __init__(
+        self,
+        spec: HostSpec,
+        guest: GuestAttributes,
+        token: str,
+        *,
+        clock: Clock,
+        strictness: Callable[[], Strictness],
+    ) -> None:
         self._spec = spec
         self._guest = guest
+        self._queries = Queries(clock)
+        self._strictness = strictness
         self._tree = metadata_tree(spec, token)
         self._runner: web.AppRunner | None = None
         self.port = 0
@@ -80,6 +96,7 @@ class MetadataServer:
     async def _get_guest(self, request: web.Request) -> web.Response:
         if (refusal := self._guest_refusal(request)) is not None:
             return refusal
+        self._queries.is_too_many(self._strictness().guest_attributes)
         path = request.match_info["path"]
         tree: dict[str, Tree] = {}
         for namespace, key, value in self._guest.query(self._spec.node_name, self._spec.worker, ""):
@@ -94,6 +111,13 @@ class MetadataServer:
         value = await request.text()
         if len(value.encode()) > _MAX_GUEST_VALUE:
             return web.Response(status=400, text="guest attribute value is too large\n")
+        rules = self._strictness().guest_attributes
+        if not value and not rules.empty_values:
+            return web.Response(status=400, text="guest attribute value is empty\n")
+        if self._queries.is_too_many(rules):
+            # "Compute Engine might arbitrarily remove guest attributes that are in the process of
+            # being written": nothing tells who writes.
+            return web.Response(headers=_FLAVOR)
         self._guest.put(
             self._spec.node_name,
             self._spec.worker,
@@ -106,7 +130,8 @@ class MetadataServer:
     def _guest_refusal(self, request: web.Request) -> web.Response | None:
         if not _is_metadata_request(request):
             return _forbidden("Missing Metadata-Flavor:Google header.")
-        if self._spec.metadata.get("enable-guest-attributes", "").upper() in ("TRUE", "1"):
+        enabled = self._spec.metadata.get("enable-guest-attributes", "").upper() in ("TRUE", "1")
+        if enabled and not forbidden(self._strictness()):
             return None
         return _forbidden("Guest attributes endpoint access is disabled.")
 

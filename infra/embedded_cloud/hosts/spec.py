@@ -25,6 +25,7 @@ class HostSpec:
         scopes: OAuth scopes of its service account.
         metadata: the node's metadata.
         description: the node's description.
+        secure_boot: whether its Shielded VM options ask for Secure Boot.
         boot_id: changes when the node was stopped and started again: a new boot.
     """
 
@@ -46,3 +47,4 @@ class HostSpec:
     metadata: Mapping[str, str]
     description: str
     boot_id: str
+    secure_boot: bool = False

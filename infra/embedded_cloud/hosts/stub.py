@@ -8,14 +8,18 @@ served.
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 from embedded_cloud.clock import Clock
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.hosts.guest_rules import forbidden
+from embedded_cloud.hosts.host import comes_up
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.json_types import JsonObject
+from embedded_cloud.strictness import Strictness
 
-#: Namespace and keys in which the startup script reports (docs/architecture.md).
-_NAMESPACE = "tpuflex"
+#: Where the startup script reports.
+_NAMESPACE, _KEY = "tpuflex", "report"
 _DETAIL = "stub host: nothing was run"
 
 
@@ -26,19 +30,30 @@ class StubHost:
         spec: what the host would be.
         guest: where guest attributes go.
         clock: the cloud's time.
+        strictness: which of Google's refusals are imitated now.
     """
 
-    def __init__(self, spec: HostSpec, *, guest: GuestAttributes, clock: Clock) -> None:
+    def __init__(
+        self,
+        spec: HostSpec,
+        *,
+        guest: GuestAttributes,
+        clock: Clock,
+        strictness: Callable[[], Strictness],
+    ) -> None:
         self.spec = spec
         self._guest = guest
         self._clock = clock
+        self._strictness = strictness
 
     async def boot(self) -> None:
-        """Report READY."""
+        """Report READY, if the machine comes up at all."""
+        strictness = self._strictness()
+        if forbidden(strictness) or not comes_up(self.spec, strictness):
+            return
         timeline = json.dumps({"READY": self._clock.now()})
-        report = {"phase": "READY", "detail": _DETAIL, "error": "", "timeline": timeline}
-        for key, value in report.items():
-            self._guest.put(self.spec.node_name, self.spec.worker, _NAMESPACE, key, value)
+        report = json.dumps({"phase": "READY", "detail": _DETAIL, "timeline": timeline})
+        self._guest.put(self.spec.node_name, self.spec.worker, _NAMESPACE, _KEY, report)
 
     async def power_off(self, *, erase: bool) -> None:
         """Nothing runs, and there is no disk."""

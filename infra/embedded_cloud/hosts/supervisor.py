@@ -16,6 +16,7 @@ from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.hosts.stub import StubHost
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.store import Store
+from embedded_cloud.strictness import Strictness
 
 _log = logging.getLogger(__name__)
 
@@ -28,9 +29,11 @@ class HostSupervisor:
         store: the cloud's memory (for guest attributes).
         base_url: address of the emulator.
         token: access token of the service account of a host, by its key.
+        clock: the cloud's time.
+        strictness: which of Google's refusals are imitated now.
         enabled: whether hosts are launched at all.
-        stub_clock: the cloud's time, for hosts that run nothing and are READY at once (see
-            :mod:`embedded_cloud.hosts.stub`); None for real ones.
+        stubs: whether they run nothing and are READY at once (see
+            :mod:`embedded_cloud.hosts.stub`).
     """
 
     def __init__(
@@ -40,8 +43,10 @@ class HostSupervisor:
         *,
         base_url: Callable[[], str],
         token: Callable[[str], str],
+        clock: Clock,
+        strictness: Callable[[], Strictness],
         enabled: bool,
-        stub_clock: Clock | None = None,
+        stubs: bool = False,
     ) -> None:
         self._directory = state_dir.resolve() / "hosts"
         self._home = state_dir.resolve().parent
@@ -49,7 +54,9 @@ class HostSupervisor:
         self._token = token
         self._enabled = enabled
         self._guest = GuestAttributes(store)
-        self._stub_clock = stub_clock
+        self._clock = clock
+        self._strictness = strictness
+        self._stubs = stubs
         self._hosts: dict[str, Host | StubHost] = {}
         self._lock = asyncio.Lock()
         self._woken = asyncio.Event()
@@ -118,8 +125,8 @@ class HostSupervisor:
         self._hosts[spec.key] = host
 
     def _host(self, spec: HostSpec) -> Host | StubHost:
-        if self._stub_clock is not None:
-            return StubHost(spec, guest=self._guest, clock=self._stub_clock)
+        if self._stubs:
+            return StubHost(spec, guest=self._guest, clock=self._clock, strictness=self._strictness)
         directory = self._directory / spec.key
         directory.mkdir(parents=True, exist_ok=True)
         return Host(
@@ -129,6 +136,8 @@ class HostSupervisor:
             base_url=self._base_url,
             guest=self._guest,
             token=self._token(spec.key),
+            clock=self._clock,
+            strictness=self._strictness,
         )
 
     def _end_leftovers(self) -> None:

@@ -6,10 +6,12 @@ import hashlib
 from collections.abc import Callable
 
 from embedded_cloud.clock import Clock
-from embedded_cloud.errors import invalid_argument
+from embedded_cloud.errors import invalid_argument, not_found
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.hosts.guest_rules import POLICY, forbidden
 from embedded_cloud.json_types import JsonObject, JsonValue, text, texts
 from embedded_cloud.routing import Call, Reply
+from embedded_cloud.strictness import Strictness
 from embedded_cloud.tpu.records import Node, Operation
 from embedded_cloud.tpu.state import TpuState
 from embedded_cloud.tpu.wire import PAGING, ApiVersion, place_of
@@ -19,12 +21,18 @@ class TpuHandlers:
     """Handlers of one version of the API over the state that all versions share."""
 
     def __init__(
-        self, state: TpuState, version: ApiVersion, guest: GuestAttributes, clock: Clock
+        self,
+        state: TpuState,
+        version: ApiVersion,
+        guest: GuestAttributes,
+        clock: Clock,
+        strictness: Callable[[], Strictness],
     ) -> None:
         self._state = state
         self._version = version
         self._guest = guest
         self._clock = clock
+        self._strictness = strictness
 
     def create_queued_resource(self, call: Call) -> Reply:
         """``queuedResources.create``."""
@@ -125,21 +133,26 @@ class TpuHandlers:
     def get_guest_attributes(self, call: Call) -> Reply:
         """``nodes.getGuestAttributes``."""
         node = self._state.node(place_of(call), call.id)
+        strictness = self._strictness()
+        if forbidden(strictness):
+            # In the words of other policies: google/fully-homomorphic-encryption#103 on GitHub.
+            raise invalid_argument(
+                "Cloud TPU received a bad request."
+                f" Constraint constraints/{POLICY} violated for project {node.project}."
+            )
         body = call.body or {}
         workers = _workers(node, texts(body, "workerIds"))
         path = text(body, "queryPath")
-        answers: list[JsonValue] = [
-            {
-                "queryPath": path,
-                "queryValue": {
-                    "items": [
-                        {"namespace": namespace, "key": key, "value": value}
-                        for namespace, key, value in self._guest.query(node.name, worker, path)
-                    ]
-                },
-            }
-            for worker in workers
-        ]
+        answers: list[JsonValue] = []
+        for worker in workers:
+            items: list[JsonValue] = [
+                {"namespace": namespace, "key": key, "value": value}
+                for namespace, key, value in self._guest.query(node.name, worker, path)
+            ]
+            if not items and strictness.guest_attributes.unknown_answers_404:
+                # As Compute Engine answers for a virtual machine of one's own.
+                raise not_found(f"The resource '{path}' of type 'Guest Attribute' was not found.")
+            answers.append({"queryPath": path, "queryValue": {"items": items}})
         return Reply(body={"guestAttributes": answers})
 
     def get_operation(self, call: Call) -> Reply:

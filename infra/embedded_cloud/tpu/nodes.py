@@ -15,7 +15,7 @@ from embedded_cloud.errors import (
 )
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.json_types import JsonObject, child, string_map, text, texts
+from embedded_cloud.json_types import JsonObject, child, flag, string_map, text, texts
 from embedded_cloud.routing import Context
 from embedded_cloud.tpu import lifecycle, validation
 from embedded_cloud.tpu.capacity import CapacityBook
@@ -194,6 +194,7 @@ class Nodes:
                 metadata=string_map(node.spec, "metadata"),
                 description=text(node.spec, "description"),
                 boot_id=f"{node.created_at}/{node.since}",
+                secure_boot=flag(child(node.spec, "shieldedInstanceConfig"), "enableSecureBoot"),
             )
 
     def _free_addresses(self, count: int) -> list[str]:

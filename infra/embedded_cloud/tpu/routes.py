@@ -20,7 +20,8 @@ def services(context: Context, state: TpuState) -> tuple[Service, ...]:
         return ApiVersion(name, context.project_number, state.addresses)
 
     def handlers(name: str) -> dict[str, Handler]:
-        return _handlers(TpuHandlers(state, version(name), guest, context.clock), catalog)
+        tpu = TpuHandlers(state, version(name), guest, context.clock, context.strictness)
+        return _handlers(tpu, catalog)
 
     v1 = V1Handlers(state, catalog, version("v2alpha1"))
     return (

@@ -13,6 +13,9 @@ from tpuflex.operate.kv_cache import KvCacheReport, kv_cache_report
 #: Namespace of the guest attributes that the startup script writes.
 NAMESPACE = "tpuflex"
 
+#: The guest attribute that the startup script writes: a JSON object of texts.
+REPORT = "report"
+
 #: The phases of a boot, in order. READY: a real completion was served on the host.
 PHASES = (
     "config",
@@ -101,6 +104,7 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
     """
     if not attributes:
         return None
+    attributes = _fields(attributes)
     return HostReport(
         phase=printable(attributes.get("phase", "")),
         detail=printable(attributes.get("detail", "")),
@@ -111,6 +115,20 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         vllm_version=printable(attributes.get("vllm_version", "")),
         kv_cache=kv_cache_report(attributes.get("kv_cache", "")),
     )
+
+
+def _fields(attributes: Mapping[str, str]) -> Mapping[str, str]:
+    """The fields of the report, all of which are in one attribute. Older scripts wrote an attribute
+    per field; what they left beside it is out of date."""
+    if REPORT not in attributes:
+        return attributes
+    try:
+        document = json.loads(attributes[REPORT])
+    except (ValueError, RecursionError):
+        return {}
+    if not isinstance(document, dict):
+        return {}
+    return {name: text for name, text in document.items() if isinstance(text, str)}
 
 
 def _timeline(text: str) -> dict[str, float]:

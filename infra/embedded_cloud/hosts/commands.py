@@ -1,0 +1,56 @@
+"""The commands of an emulated host that are not the machine's own: scripts, as text. Pure.
+
+What is named here is never the machine's: a startup script may install packages, and must not do so
+on the machine of whoever runs the embedded cloud.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from embedded_cloud.hosts import iptables
+from embedded_cloud.strictness import Strictness
+
+_DOCKER = f'#!/bin/sh\nexec "{sys.executable}" -P -m embedded_cloud.docker "$@"\n'
+_IPTABLES = f'#!/bin/sh\nexec "{sys.executable}" -I -S "{iptables.__file__}" "$@"\n'
+
+#: 127, as a shell answers for a command that it does not find. The machine may have one.
+_NO_DOCKER = """#!/bin/sh
+echo 'docker: command not found' >&2
+exit 127
+"""
+
+_APT_GET = f"""#!/bin/sh
+case " $* " in
+*' update '*) ;;
+*' install '*' docker.io '*) cat >"$0.docker" <<'END_OF_DOCKER'
+{_DOCKER}END_OF_DOCKER
+    chmod 755 "$0.docker" && mv -f "$0.docker" "${{0%/*}}/docker" ;;
+*) echo "E: this stand-in can update, and install docker.io" >&2; exit 100 ;;
+esac
+"""
+
+#: As with a mirror that cannot be reached.
+_NO_MIRROR = """#!/bin/sh
+mirror=http://us-east5.gce.archive.ubuntu.com/ubuntu
+echo "E: Failed to fetch $mirror/dists/jammy/InRelease  Could not connect, connection timed out" >&2
+exit 100
+"""
+
+#: Of a file system in memory: what is in its directory is on the machine's disk.
+_DF = """#!/bin/sh
+for place; do :; done
+used=$(du --summarize --bytes "$place" | cut --fields=1)
+printf '   Avail\\n%s\\n' $((used < {size} ? {size} - used : 0))
+"""
+
+
+def commands(strictness: Strictness) -> dict[str, str]:
+    """The scripts by name."""
+    docker, size = strictness.docker, strictness.hosts.shm_bytes
+    scripts = {
+        "docker": _DOCKER if docker.preinstalled else _NO_DOCKER,
+        "apt-get": _APT_GET if docker.installable else _NO_MIRROR,
+        "iptables": _IPTABLES,
+    }
+    return scripts if size is None else {**scripts, "df": _DF.format(size=size)}

@@ -1,0 +1,99 @@
+"""A host whose image has no docker: it is installed, or the host says at once why it cannot be."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.startup.host import StartupHost
+
+
+def calls(host: StartupHost) -> list[str]:
+    """What apt-get was asked for."""
+    path = host.directory / "apt.calls"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def test_docker_that_is_there_is_left_alone(host: StartupHost) -> None:
+    """Nothing is installed on a host that has docker."""
+    assert host.run().status == 0
+    assert calls(host) == []
+
+
+def test_docker_is_installed(host: StartupHost) -> None:
+    """A host without docker installs its distribution's, within bounds, and serves."""
+    host.mark("no-docker")
+    run = host.run()
+    assert run.status == 0, run.output
+    update, install = calls(host)
+    assert update.endswith(" update")
+    assert install.endswith(" install --yes --no-install-recommends docker.io")
+    assert all("DPkg::Lock::Timeout" in call for call in (update, install))
+    assert "installing docker" in host.cloud.details()
+
+
+def test_docker_that_cannot_be_installed(host: StartupHost) -> None:
+    """apt-get's own complaint is reported after four tries."""
+    host.mark("no-docker")
+    host.mark("no-mirror")
+    assert host.run().status == 1
+    error = host.cloud.last("error")
+    assert error.startswith("docker: the image of this runtime version has no docker, and apt-get")
+    assert error.endswith("E: Unable to locate package docker.io")
+    assert len(calls(host)) == 4
+
+
+def test_a_host_that_reaches_only_google_fails_at_once(host: StartupHost) -> None:
+    """With `egress: google` there is no mirror to install from: nothing is tried, and the error
+    names the settings that help."""
+    host.mark("no-docker")
+    host.cloud.config = host.config(network={"egress": "google"})
+    assert host.run().status == 1
+    error = host.cloud.last("error")
+    assert error.startswith("docker: the image of this runtime version has no docker")
+    assert "`egress: internet` in tpuflex:network" in error
+    assert "tpuflex:slice.runtime_version" in error
+    assert calls(host) == []
+
+
+@pytest.mark.parametrize(
+    ("image", "problem", "said", "tries"),
+    [
+        (
+            "us-east5-docker.pkg.dev/my-project/mirror/vllm",
+            'denied: Permission "artifactregistry.repositories.downloadArtifacts" denied',
+            "the role Artifact Registry Reader in the project my-project",
+            8,
+        ),
+        (
+            "gcr.io/other/vllm",
+            "unauthorized: x",
+            "Artifact Registry Reader in the project other",
+            8,
+        ),
+        (
+            "private/vllm",
+            "pull access denied for private/vllm, repository does not exist or may require"
+            " 'docker login': denied: requested access to the resource is denied",
+            "logs in to registries of Google only",
+            8,
+        ),
+        (
+            "vllm/vllm-tpu",
+            "toomanyrequests: You have reached your unauthenticated pull rate limit.",
+            "All hosts behind one address share this limit: mirror the image in Artifact Registry",
+            5,
+        ),
+    ],
+)
+def test_a_pull_that_is_refused_names_the_remedy(
+    host: StartupHost, image: str, problem: str, said: str, tries: int
+) -> None:
+    """M8: the error says what the registry wants; a role that was just granted is waited for."""
+    host.mark("registry-down").write_text(problem)
+    container = host.config()["container"] | {"image": f"{image}@sha256:" + "ab" * 32}
+    host.cloud.config = host.config(container=container)
+    assert host.run().status == 1
+    error = host.cloud.last("error")
+    assert problem in error
+    assert said in error
+    assert len(host.docker_calls("pull")) == tries
