@@ -121,6 +121,22 @@ class TestPlan:
         assert grant(sections()) is None
         assert image_grant(stack) is None
 
+    def test_when_a_request_gives_up(
+        self, stack: OpenStack, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        """M7: the plan says after which time the request gives up; without one it has no line."""
+        slice_ = stack.settings.slice.model_copy(update={"give_up_after": timedelta(hours=6)})
+        settings = stack.settings.model_copy(update={"slice": slice_})
+        plan = StackPlan(
+            replace(stack, settings=settings), EnginePlan(()), RunCost(1, None, None, None)
+        )
+
+        plan.show(Output(json=False, verbose=False))
+
+        shown = capsys.readouterr().out
+        assert "  gives up   6h after it is requested, unless granted before\n" in shown
+        assert plan.to_json()["give_up_after"] == "6h"
+
     def test_unknown_price(self, stack: OpenStack) -> None:
         """A price that was not read is unknown, not zero."""
         plan = StackPlan(stack, EnginePlan(()), RunCost(1, None, None, None))
@@ -191,6 +207,41 @@ class TestStatus:
             "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
             "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
             "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
+        )
+
+    def test_a_request_that_will_be_given_up(
+        self,
+        invocation: Invocation,
+        stack: OpenStack,
+        capsys: pytest.CaptureFixture[str],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        """M7: while it waits, until when; the exit code is that of waiting."""
+        monkeypatch.setenv("TZ", "UTC")
+        waiting = status(
+            state="WAITING_FOR_RESOURCES",
+            lifecycle=Lifecycle.WAITING,
+            sentence="in the queue",
+            node_state="",
+            health="",
+            address="",
+            active_since=None,
+            expires=None,
+            host=None,
+            gives_up=NOON + timedelta(hours=5, minutes=30),
+        )
+
+        with pytest.raises(SystemExit) as ended:
+            show_status(invocation, stack, waiting)
+
+        assert ended.value.code == 3
+        assert capsys.readouterr().out == (
+            "Stack dev: waiting\n"
+            "  queued resource  tpuflex-dev-vllm-g1 in us-east5-a\n"
+            "  state            WAITING_FOR_RESOURCES: in the queue\n"
+            "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
+            "  gives up         2026-11-21 17:30 UTC (in 5 h 30 min)\n"
+            "  next             `tpuflex up` keeps waiting, `tpuflex down` gives up\n"
         )
 
     def test_a_slice_of_another_state(

@@ -132,6 +132,7 @@ ENTRY: dict[str, JsonValue] = {
         "phase": "health",
         "error": "container-died: the server died",
         "message": "one\ntwo\n\x1b[2Jthree",
+        "container": "x\ny\nz\n",
     },
 }
 ABSENT = NotFoundError("Stack dev has no queued resource in us-east5-a.", hint="Run up.")
@@ -171,7 +172,7 @@ def test_the_log_of_a_host_that_is_gone(
     assert kept.asked[1]["pageToken"] == "t"
     shown = capsys.readouterr()
     assert shown.out.splitlines()[0] == "two"
-    assert shown.out.endswith("three\n")
+    assert shown.out.endswith("three\ny\nz\n")
     assert "\x1b" not in shown.out
     assert (
         "The end of the boot log of n-g2 in us-east5-a, 2026-11-22T10:00:00Z, phase health:"

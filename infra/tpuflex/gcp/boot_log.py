@@ -33,6 +33,7 @@ class BootLog:
         phase: the phase that the boot had come to; READY if it served.
         error: why it failed, or empty.
         lines: the end of the log.
+        container: the end of what the server wrote.
     """
 
     node: str
@@ -41,6 +42,7 @@ class BootLog:
     phase: str
     error: str
     lines: tuple[str, ...]
+    container: tuple[str, ...] = ()
 
 
 def last_boot_log(logging: Api, project: str, names: Names) -> BootLog | None:
@@ -90,6 +92,7 @@ def _boot_log(entry: Mapping[str, JsonValue]) -> BootLog:
         phase=_text(payload.get("phase")),
         error=_text(payload.get("error")),
         lines=tuple(_text(payload.get("message")).splitlines()),
+        container=tuple(_text(payload.get("container")).splitlines()),
     )
 
 

@@ -98,8 +98,12 @@ def _show_kept(invocation: Invocation, cloud: Cloud, lines: int, absent: NotFoun
         f"The end of the boot log of {found.node} in {found.zone}, {found.time}, phase"
         f" {found.phase or 'unknown'}{why}"
     )
-    last = found.lines[-lines:]
+    last, server = found.lines[-lines:], found.container[-lines:]
     for line in last:
+        output.result(line)
+    if server:
+        output.progress("The end of what the server wrote:")
+    for line in server:
         output.result(line)
     output.document(
         {
@@ -110,6 +114,7 @@ def _show_kept(invocation: Invocation, cloud: Cloud, lines: int, absent: NotFoun
             "phase": found.phase,
             "error": found.error,
             "lines": list(last),
+            "container": list(server),
         }
     )
 

@@ -1,0 +1,60 @@
+"""Secure Boot and the time to give up under the real engine, against the embedded cloud."""
+
+from __future__ import annotations
+
+import pytest
+from pulumi.automation.errors import CommandError
+
+from tests.provider.deployment import Rig, outputs, until
+from tpuflex.codes import Code
+
+pytestmark = [
+    pytest.mark.engine,
+    pytest.mark.usefixtures("served"),
+    # Pulumi's SDK abandons the event loop of an inline program whose engine failed.
+    pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning"),
+    pytest.mark.filterwarnings("ignore::ResourceWarning"),
+]
+
+
+def test_m1_a_slice_that_runs_keeps_its_secure_boot(rig: Rig) -> None:
+    """M1: an earlier version made it with Secure Boot, which no program asked for: without a word
+    about it nothing changes; what replaces it for another reason is made without."""
+    rig.args["secure_boot"] = True
+    rig.up()
+    del rig.args["secure_boot"]
+
+    assert rig.preview() == {"same": 3}
+    rig.args["accelerator_type"] = "v6e-8"
+    rig.up()
+    assert outputs(rig)["lifecycle"] == "active"
+    assert (rig.resource() or {})["inputs"]["secureBoot"] is False
+    rig.destroy()
+    assert rig.tpu() == {}
+
+
+def test_m7_a_request_that_is_given_up_costs_nothing_later(rig: Rig) -> None:
+    """M7: Google fails it, `up` ends for want of capacity, and no grant comes when nobody is there;
+    the next `up` asks anew. What runs does not care for the time any more."""
+    rig.args["valid_until_duration"] = "3600s"
+    rig.capacity(never=True)
+    failed = rig.background(rig.up)
+    until(lambda: "gives up at" in "".join(rig.lines))
+    rig.cloud.advance(3601)
+
+    with pytest.raises(CommandError, match="cause: expired"):
+        failed.result(60)
+
+    assert Code.CAPACITY in {note.code for note in rig.notes if note.severity == "error"}
+    rig.capacity()
+    rig.cloud.advance(3600)
+    assert outputs(rig)["lifecycle"] == "failed"
+    rig.up()
+    assert outputs(rig)["lifecycle"] == "active"
+    rig.args["valid_until_duration"] = "7200s"
+    assert rig.preview() == {"same": 2, "update": 1}
+    rig.up()
+    assert rig.preview() == {"same": 3}
+    assert len(rig.calls("POST")) == 2
+    rig.destroy()
+    assert rig.tpu() == {}
