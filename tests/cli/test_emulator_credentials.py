@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import stat
+from collections.abc import Mapping
 from pathlib import Path
 from typing import get_args
 
@@ -27,9 +28,12 @@ def test_credentials_of_each_kind(type_in: TypeIn, project: Path) -> None:
     strictness, says; what there is not is refused."""
     stack = open_stack(open_project(project, {}), "dev")
 
-    def used(**shell: str) -> Kind:
+    def environ_of(**shell: str) -> Mapping[str, str]:
         shell = {"PATH": "/bin", "HOME": str(project), **shell}
-        return describe(connect_running(Invocation(environ=shell), stack).environ).kind
+        return connect_running(Invocation(environ=shell), stack).environ
+
+    def used(**shell: str) -> Kind:
+        return describe(environ_of(**shell)).kind
 
     assert type_in("emulator", "start", "--port", "0").code == 0
     try:
@@ -43,6 +47,8 @@ def test_credentials_of_each_kind(type_in: TypeIn, project: Path) -> None:
                 assert stat.S_IMODE(Path(file).stat().st_mode) == 0o600
             assert shown["TPUFLEX_EMULATOR_CREDENTIALS"] == kind
         assert used() is Kind.ACCESS_TOKEN
+        own = dict.fromkeys(("GOOGLE_CREDENTIALS", "GCLOUD_KEYFILE_JSON", "GCE_METADATA_IP"), "x")
+        assert not own.keys() & environ_of(**own).keys()
         assert used(TPUFLEX_EMULATOR_CREDENTIALS="external") is Kind.EXTERNAL_ACCOUNT
         assert type_in("emulator", "strictness", '{"tokens": {"credentials": "user"}}').code == 0
         assert used() is Kind.USER

@@ -250,6 +250,25 @@ def test_a_refused_log_in_says_what_to_do(running: EmbeddedCloud) -> None:
     assert refused.value.hint == "Run: gcloud auth application-default login"
 
 
+@pytest.mark.parametrize(("status", "error"), [(503, requests.ConnectionError), (403, AccessError)])
+def test_a_token_server_that_is_away_refuses_nobody(
+    running: EmbeddedCloud, status: int, error: type[Exception]
+) -> None:
+    """M4: 503 of the second of two steps is worth another try; 403 is a refusal."""
+    method = "iamcredentials.projects.serviceAccounts.generateAccessToken"
+    rule = {
+        "where": {"method_id": method},
+        "times": 0,
+        "effect": {"kind": "answer", "status": status},
+    }
+    with session(running, "token") as owner:
+        put = owner.post(f"{running.url}/_emulator/faults", json={"rules": [rule]})
+        assert put.status_code == 200, put.text
+
+    with pytest.raises(error):
+        session(running, "impersonated").credential()
+
+
 def test_no_secret_reaches_the_history(running: EmbeddedCloud) -> None:
     """Requests for tokens are recorded as calls, without what they carry."""
     session(running, "impersonated").credential()

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,7 +19,9 @@ from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import find_gcp_plugin, with_gcp_plugin
 from tpuflex.engine.own_provider import with_own_provider
+from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
 from tpuflex.errors import EmulatorError
+from tpuflex.gcp.credentials import describe
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
 from tpuflex.gcp.listing import Apis, apis
@@ -173,7 +175,12 @@ def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
     cloud = google_cloud(invocation, stack)
     # Checked here, before the engine fetches plugins and fails with a message of its own.
     require_credentials(Endpoints.from_environ(cloud.environ), cloud.environ)
-    return cloud
+    for variable in plugins_own(cloud.environ):
+        source = describe(cloud.environ).source
+        invocation.output.progress(
+            f"{variable} is read by Pulumi's gcp plugin only; tpuflex acts by {source}."
+        )
+    return replace(cloud, environ=with_quota_project(cloud.environ, stack.settings.project))
 
 
 def google_cloud(invocation: Invocation, stack: OpenStack) -> Cloud:
@@ -259,6 +266,7 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
     environ = _with_trusted_path(invocation, environ)
     if plugin is not None:
         environ = with_gcp_plugin(environ, plugin, stack.project.home)
+        environ = with_quota_project(environ, stack.settings.project)
         if start:
             invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
     return Cloud(stack, environ)
@@ -280,7 +288,7 @@ def _embedded_environment(
     kept = {
         key: value
         for key, value in environ.items()
-        if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_", "GCE_METADATA_"))
+        if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_", "GCLOUD_", "GCE_METADATA_"))
     }
     kind = environ.get(CREDENTIALS_VARIABLE, "")
     if kind and kind not in CREDENTIAL_KINDS:

@@ -54,6 +54,8 @@ _REMEDIES = {
     Kind.METADATA: "See whether this machine has a service account.",
 }
 
+#: What google-auth runs into where a file or an answer is not made as it should be.
+_UNFORESEEN = (ValueError, TypeError, KeyError, AttributeError)
 #: Kinds for which one token is exchanged for another.
 _IN_TWO_STEPS = frozenset({Kind.IMPERSONATED, Kind.EXTERNAL_ACCOUNT})
 
@@ -156,7 +158,7 @@ class _Loaded:
 
         try:
             self.google.refresh(self.requests)  # type: ignore[no-untyped-call]
-        except GoogleAuthError as error:
+        except (GoogleAuthError, *_UNFORESEEN) as error:
             if self.requests.passing:
                 # It said nothing about the credentials.
                 raise requests.ConnectionError("the token server is not available") from error
@@ -217,7 +219,7 @@ def _from_file(file: CredentialsFile, sender: TokenRequests) -> Credentials:
             found, _ = google.auth.load_credentials_from_dict(  # type: ignore[no-untyped-call]
                 dict(file.info), request=sender
             )
-    except (GoogleAuthError, ValueError, TypeError, KeyError, AttributeError) as error:
+    except (GoogleAuthError, *_UNFORESEEN) as error:
         # Without its text, which may repeat what is secret.
         raise AccessError(
             f"{file.path} cannot be used as credentials ({type(error).__name__})",

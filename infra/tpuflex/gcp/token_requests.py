@@ -74,9 +74,16 @@ class TokenRequests:
 
     @property
     def passing(self) -> bool:
-        """Whether the last request failed in a way that may pass: no answer, 5xx, too many."""
+        """Whether the last request failed in a way that may pass.
+
+        No answer, 5xx, too many requests, or an answer of 2xx that was of no use: a login page.
+        """
         status = self._status
-        return status == 0 or status >= HTTPStatus.INTERNAL_SERVER_ERROR or status in _PASSING
+        return (
+            status < HTTPStatus.MULTIPLE_CHOICES
+            or status >= HTTPStatus.INTERNAL_SERVER_ERROR
+            or status in _PASSING
+        )
 
     def _target(self, url: str) -> str:
         parts = urlsplit(url)
