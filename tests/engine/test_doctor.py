@@ -1,0 +1,79 @@
+"""`up` refuses what `tpuflex doctor` knows cannot succeed: with the real engine, before it makes
+anything, and goes on once that is mended."""
+
+from __future__ import annotations
+
+import pytest
+import requests
+
+from embedded_cloud.json_types import JsonObject
+from tests.engine.embedded import Embedded
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.up import run_up
+from tpuflex.errors import AccessError, InterruptedByUser, QuotaError, TpuflexError
+from tpuflex.project import open_project
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(180)]
+
+
+def up(embedded: Embedded, *skipped: str) -> None:
+    """`tpuflex up`, at a terminal where somebody does not agree."""
+    project = open_project(embedded.root, embedded.environ)
+    stack = OpenStack(project, "dev", project.stack_file("dev"), embedded.settings)
+    # The engine of this checkout, found as any other on PATH would be.
+    path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
+    invocation = Invocation(environ={**embedded.environ, "PATH": path})
+    run_up(invocation, Cloud(stack, embedded.environ), skipped_checks=skipped)
+
+
+def strict(embedded: Embedded, areas: JsonObject) -> None:
+    answer = requests.post(
+        f"{embedded.cloud.url}/_emulator/strictness",
+        json=areas,
+        headers={"Authorization": f"Bearer {embedded.cloud.token}"},
+        timeout=30,
+    )
+    assert answer.ok, answer.text
+
+
+def policy(value: bool | None) -> JsonObject:
+    return {
+        "organization_policies": {"constraints": {"compute.disableGuestAttributesAccess": value}}
+    }
+
+
+def test_up_refuses_before_it_makes_anything(
+    embedded: Embedded, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """M3: a policy that hides the hosts, and a quota of none, end `up` before its question, with
+    the doctor's words; nothing is made. Once mended, or skipped by name, the question comes."""
+
+    class Terminal:
+        def isatty(self) -> bool:
+            return True
+
+        def readline(self) -> str:
+            return "n\n"
+
+    monkeypatch.setattr("sys.stdin", Terminal())
+    monkeypatch.setattr("click.confirm", lambda *_, **__: False)
+    strict(embedded, policy(value=True))
+    with pytest.raises(AccessError) as refused:
+        up(embedded)
+    assert "compute.disableGuestAttributesAccess: in force" in refused.value.message
+    assert "disable-enforce compute.disableGuestAttributesAccess" in refused.value.hint
+    assert "--skip-check policies" in refused.value.hint
+    assert "Go ahead" not in capsys.readouterr().err
+
+    strict(embedded, policy(value=None))
+    embedded.set_capacity({"quota": {"*": 0}})
+    with pytest.raises(QuotaError) as none_left:
+        up(embedded)
+    assert "quota in us-east5-a: 1 wanted; preemptible 0" in none_left.value.message
+
+    with pytest.raises(TpuflexError) as asked:
+        up(embedded, "quota")
+    assert isinstance(asked.value, InterruptedByUser), asked.value
+    assert embedded.remaining() == []
