@@ -5,6 +5,7 @@
       CapacityError              exit 3   Google has no capacity yet: wait, or change the zone
       NotFoundError              exit 4   what was asked about does not exist
       AccessError                exit 6   a permission is missing: ask an administrator
+        UnauthenticatedError     exit 6   the credentials are refused: log in
         ServiceDisabledError     exit 6   an API is not enabled in the project
         QuotaError               exit 6   a quota is missing: ask for more, or clean up
       ApiError                   exit 1   the API answered with an error
@@ -110,6 +111,10 @@ class AccessError(TpuflexError):
     """A permission is missing."""
 
     exit_code = 6
+
+
+class UnauthenticatedError(AccessError):
+    """The credentials are refused, whatever they would allow."""
 
 
 class ServiceDisabledError(AccessError):

@@ -8,7 +8,9 @@ import pytest
 
 from tests.cli.typing import TypeIn
 from tpuflex.engine.find import Candidate, Engine, Search
+from tpuflex.engine.gcp_plugin import GcpPlugin
 
+ROOT = Path(__file__).parents[2]
 #: No server is asked for a credential then.
 TOKEN = {"GOOGLE_OAUTH_ACCESS_TOKEN": "ya29.of-a-test"}
 
@@ -21,6 +23,9 @@ def same_machine(monkeypatch: pytest.MonkeyPatch) -> None:
     module = "tpuflex.cli.steps.doctor_machine"
     monkeypatch.setattr(f"{module}.search", lambda _home, _environ: found)
     monkeypatch.setattr(f"{module}.shutil.which", lambda name, **_: f"/bin/{name}")
+    monkeypatch.setattr(
+        f"{module}.find_gcp_plugin", lambda _environ: GcpPlugin(Path("/bin/gcp"), named=False)
+    )
     monkeypatch.setattr(
         "tpuflex.operate.doctor.machine.gcloud_components",
         lambda _environ: frozenset({"core", "alpha"}),
@@ -44,7 +49,7 @@ Stack file
 This machine
   ok       engine          Pulumi 3.256.0, /opt/pulumi
   ok       plugin tpuflex  /bin/pulumi-resource-tpuflex
-  ok       plugin gcp      /bin/pulumi-resource-gcp
+  ok       plugin gcp      /bin/gcp (found on PATH)
   ok       gcloud          with the component alpha
 
 Credentials and project
@@ -77,6 +82,7 @@ def test_a_stack_on_an_embedded_cloud_that_is_stopped(type_in: TypeIn, project: 
         ("stack", "ok"),
         ("engine", "ok"),
         ("plugin tpuflex", "ok"),
+        ("plugin gcp", "ok"),
         ("embedded cloud", "warning"),
         ("backend", "ok"),
         ("lock", "ok"),
@@ -84,7 +90,7 @@ def test_a_stack_on_an_embedded_cloud_that_is_stopped(type_in: TypeIn, project: 
     ]
     assert typed.document["stack"] == "dev"
     assert typed.document["failed"] == 0
-    assert typed.document["summary"] == "None of 6 checks failed (1 warning)."
+    assert typed.document["summary"] == "None of 7 checks failed (1 warning)."
     assert not (project / ".tpuflex" / "emulator").exists()
 
 
@@ -132,3 +138,26 @@ def test_a_damaged_state(type_in: TypeIn, project: Path) -> None:
 
     assert typed.code == 8
     assert "tpuflex recover --take-over" in typed.out
+
+
+def test_google_without_a_credential(type_in: TypeIn, project: Path) -> None:
+    """Without a credential that can be used, nobody is asked, and nothing is taken for well."""
+    (project / "stacks" / "Pulumi.tpu.yaml").write_text(
+        (ROOT / "stacks" / "Pulumi.first-proof.yaml")
+        .read_text()
+        .replace("my-project-id", "acme-tpu-1")
+    )
+
+    typed = type_in("doctor", "-s", "tpu", GOOGLE_APPLICATION_CREDENTIALS="/nowhere/adc.json")
+
+    assert typed.code == 6
+    assert typed.out.partition("Credentials and project\n")[2] == (
+        """\
+  failed   credential  GOOGLE_APPLICATION_CREDENTIALS names /nowhere/adc.json, which cannot be read:
+                       No such file or directory
+                       -> Run: gcloud auth application-default login, or name another file.
+  skipped  project     nobody answers without a credential
+
+1 of 8 checks failed; mend first: credential.
+"""
+    )

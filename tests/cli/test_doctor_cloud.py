@@ -21,7 +21,7 @@ from tests.embedded_cloud.api import TOKEN
 from tests.loopback import overrides
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack, open_stack
-from tpuflex.cli.steps.doctor_cloud import cloud_examinations
+from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
 from tpuflex.cli.steps.ready import require_ready
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.apis import APIS, GoogleApi
@@ -41,6 +41,7 @@ class Doctor:
     running: EmbeddedCloud
     stack: OpenStack
     url: str
+    token: str = TOKEN
 
     def change(self, section: str, **values: Any) -> None:
         """Change settings of a section of the stack file."""
@@ -74,7 +75,7 @@ class Doctor:
         environ = {
             **overrides(self.url),
             "STORAGE_EMULATOR_HOST": self.url,
-            "GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN,
+            "GOOGLE_OAUTH_ACCESS_TOKEN": self.token,
         }
         return Cloud(self.stack, environ)
 
@@ -296,6 +297,29 @@ def test_a_new_project_with_every_api_off(doctor: Doctor) -> None:
     }
     assert found["project"].standing is Standing.UNKNOWN
     require_ready(doctor.cloud)
+
+
+def test_a_token_that_is_refused(doctor: Doctor) -> None:
+    """A token that was good once fails as a credential, and no API is taken to answer."""
+    doctor.token = f"{TOKEN}.old"
+
+    ((credential,),) = examine_all([credential_examination(doctor.cloud)])
+
+    assert (credential.standing, credential.kind.exit_code) == (Standing.FAILED, 6)
+    assert "emulator env" in credential.remedy
+    found = doctor.checks()
+    assert {found[api.service].standing for api in APIS} == {Standing.UNKNOWN}
+    assert not [check for check in found.values() if check.standing is Standing.FAILED]
+
+
+def test_the_credential(doctor: Doctor) -> None:
+    """The embedded cloud's own token is named as what it is."""
+    ((credential,),) = examine_all([credential_examination(doctor.cloud)])
+
+    assert (credential.standing, credential.text) == (
+        Standing.OK,
+        "the embedded cloud's own token",
+    )
 
 
 def test_every_unwell_check_has_a_remedy(doctor: Doctor) -> None:

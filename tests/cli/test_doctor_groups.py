@@ -73,6 +73,7 @@ def test_this_machine(shown: Shown) -> None:
         machine.plugin_check(machine.Plugin("tpuflex", "/bin/p", fetched=False, remedy="")),
         machine.plugin_check(machine.Plugin("tpuflex", "", fetched=False, remedy="pip install")),
         machine.plugin_check(machine.Plugin("gcp", "", fetched=True, remedy="pulumi plugin x")),
+        machine.plugin_error("gcp", AccessError("others may write there", hint="chmod go-w P")),
         machine.gcloud_check(frozenset()),
         machine.gcloud_check(frozenset({"core"})),
         machine.gcloud_check(frozenset({"core", "alpha"})),

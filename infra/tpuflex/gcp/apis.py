@@ -16,7 +16,14 @@ from typing import TYPE_CHECKING
 
 from tpuflex import gcloud_commands
 from tpuflex.codes import Code
-from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    NotFoundError,
+    ServiceDisabledError,
+    TpuflexError,
+    UnauthenticatedError,
+)
 from tpuflex.gcp.paging import objects, pages
 from tpuflex.gcp.settling import SETTLED_AFTER
 
@@ -220,6 +227,8 @@ def _serves(clients: Apis, project: str, api: GoogleApi) -> bool | None:
         _ask(clients, project, api.question)
     except ServiceDisabledError:
         return False
+    except UnauthenticatedError:
+        return None  # said before the API is looked for
     except ApiError as error:
         return None if error.passing else True
     except TpuflexError:

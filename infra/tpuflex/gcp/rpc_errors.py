@@ -17,6 +17,7 @@ from tpuflex.errors import (
     QuotaError,
     ServiceDisabledError,
     TpuflexError,
+    UnauthenticatedError,
 )
 from tpuflex.gcloud_commands import log_in, set_quota_project
 from tpuflex.gcp.endpoints import is_loopback
@@ -134,7 +135,7 @@ def as_exception(
         return NotFoundError(text)
     if error.http_status == 401:
         log_in = _LOG_IN_EMBEDDED if is_loopback(url) else _LOG_IN
-        return AccessError(text, hint=log_in, code=Code.PERMISSION)
+        return UnauthenticatedError(text, hint=log_in, code=Code.PERMISSION)
     if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.http_status == 403:

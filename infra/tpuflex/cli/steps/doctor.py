@@ -8,7 +8,11 @@ from textwrap import wrap
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import for_stack
-from tpuflex.cli.steps.doctor_cloud import stack_examinations
+from tpuflex.cli.steps.doctor_cloud import (
+    cloud_examinations,
+    credential_examination,
+    reached,
+)
 from tpuflex.cli.steps.doctor_machine import machine_examinations
 from tpuflex.errors import NotFoundError, TpuflexError
 from tpuflex.operate.doctor.check import (
@@ -28,16 +32,16 @@ if TYPE_CHECKING:
 
 #: Columns of a line of text, and the fewest that it gets; commands stay whole, to be copied.
 _WIDTH, _NARROWEST = 100, 40
+#: Seconds for this machine and the credential, and then for the cloud: below 30 together.
+_FIRST, _REST_OF_TIME = 12.0, 16.0
+_REST = Subject(Group.ACCOUNT, "project")
 _STACK = Subject(Group.STACK, "stack")
 
 
 def run_doctor(invocation: Invocation) -> int:
     """Examine the stack, or what there is without one, and show it; the exit code."""
     stack, stack_check = _open(invocation)
-    examinations = machine_examinations(invocation, stack)
-    if stack is not None:
-        examinations += stack_examinations(invocation, stack)
-    checks = in_groups((stack_check, *chain(*examine_all(examinations))))
+    checks = in_groups((stack_check, *_looked(invocation, stack)))
     invocation.output.document(
         {
             "stack": None if stack is None else stack.name,
@@ -49,6 +53,21 @@ def run_doctor(invocation: Invocation) -> int:
     )
     show(invocation, checks)
     return exit_code(checks)
+
+
+def _looked(invocation: Invocation, stack: OpenStack | None) -> list[Check]:
+    """Every check but that of the stack file. Without a credential, nobody in the cloud answers."""
+    examinations = machine_examinations(invocation, stack)
+    cloud = None if stack is None else reached(invocation, stack)
+    if cloud is None or isinstance(cloud, Check):
+        first = [*chain(*examine_all(examinations, patience=_FIRST))]
+        return first if cloud is None else [*first, cloud]
+    examinations.append(credential_examination(cloud))
+    *machine, credential = examine_all(examinations, patience=_FIRST)
+    first = [*chain(*machine), *credential]
+    if any(check.standing is Standing.FAILED for check in credential):
+        return [*first, _REST.skipped("nobody answers without a credential")]
+    return [*first, *chain(*examine_all(cloud_examinations(cloud), patience=_REST_OF_TIME))]
 
 
 def show(invocation: Invocation, checks: Sequence[Check]) -> None:

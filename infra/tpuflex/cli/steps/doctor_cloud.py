@@ -15,12 +15,13 @@ from tpuflex.errors import (
     EmulatorError,
     NotFoundError,
     TpuflexError,
+    UnauthenticatedError,
 )
 from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.gcp.apis import api_states
 from tpuflex.gcp.billing import project_billing
 from tpuflex.gcp.bucket_owner import require_own_bucket
-from tpuflex.gcp.credentials import describe
+from tpuflex.gcp.credentials import Kind
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
 from tpuflex.gcp.image_registry import image_state
@@ -29,7 +30,7 @@ from tpuflex.gcp.offers import zone_offer
 from tpuflex.gcp.org_policies import effective_policy
 from tpuflex.gcp.permissions import When
 from tpuflex.gcp.project_number import project_number
-from tpuflex.gcp.session import authorized_session, require_credentials
+from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.tpu_quota import tpu_quota
 from tpuflex.gcp.transport import Transport
 from tpuflex.gcp.tried_once import TriedOnce
@@ -45,7 +46,7 @@ from tpuflex.operate.doctor import (
     rights,
     weights,
 )
-from tpuflex.operate.doctor.check import Check, Group, Subject
+from tpuflex.operate.doctor.check import Check, Group, Standing, Subject
 from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
 from tpuflex.settings.image import registry_project
@@ -66,30 +67,29 @@ _MANAGER = "cloudresourcemanager.googleapis.com"
 _ACT_AS = "iam.serviceAccounts.actAs"
 
 
-def stack_examinations(invocation: Invocation, stack: OpenStack) -> list[Examination]:
-    """What to examine of the cloud of ``stack``; an embedded cloud that is stopped stays so."""
+def reached(invocation: Invocation, stack: OpenStack) -> Cloud | Check:
+    """The cloud of ``stack``, or why it cannot be asked; an embedded cloud that is stopped stays
+    so."""
     try:
-        cloud = (
-            connect_running(invocation, stack)
-            if stack.embedded
-            else google_cloud(invocation, stack)
-        )
+        if stack.embedded:
+            return connect_running(invocation, stack)
+        return google_cloud(invocation, stack)
     except EmulatorError as error:
-        return [_only(Subject(Group.ACCOUNT, "cloud").skipped(error.message))]
+        return Subject(Group.ACCOUNT, "cloud").skipped(error.message)
     except TpuflexError as error:
-        return [_only(machine.engine_check(error))]
-    return cloud_examinations(cloud)
+        return machine.engine_check(error)
+
+
+def credential_examination(cloud: Cloud) -> Examination:
+    """Whether the credential of ``cloud`` is good for anything: the other answers hang on that."""
+    reads = _Reads(cloud)
+    return Examination(Group.ACCOUNT, "credential", reads.credential)
 
 
 def cloud_examinations(cloud: Cloud) -> list[Examination]:
     """What to examine of ``cloud``."""
     reads = _Reads(cloud)
     return [
-        Examination(
-            Group.ACCOUNT,
-            "credential",
-            lambda: [credential_check(cloud.environ, cloud.stack.settings.project)],
-        ),
         Examination(Group.ACCOUNT, "project", reads.project),
         Examination(Group.ACCOUNT, "billing", reads.billing),
         Examination(Group.APIS, "APIs", reads.apis),
@@ -103,15 +103,19 @@ def cloud_examinations(cloud: Cloud) -> list[Examination]:
 
 
 def credential_check(environ: Mapping[str, str], project: str = "") -> Check:
-    """Which credential ``environ`` gives, if any; Google is not asked what it is worth."""
+    """Which credential ``environ`` gives, if any, after a token has been got."""
     try:
         endpoints = Endpoints.from_environ(environ)
-        require_credentials(endpoints, environ)
-        if endpoints.embedded:
-            return account.CREDENTIAL.ok("the embedded cloud's own token")
-        return account.credential_check(describe(environ), project)
+        with authorized_session(endpoints, environ, project) as session:
+            credential = session.credential()
     except TpuflexError as error:
         return account.credential_check(error, project)
+    except OSError as error:  # of which those of requests are
+        why = f"the token server cannot be reached ({type(error).__name__})"
+        return account.CREDENTIAL.unknown(Unread(why))
+    if endpoints.embedded and credential.kind is Kind.ACCESS_TOKEN:
+        return account.CREDENTIAL.ok("the embedded cloud's own token")
+    return account.credential_check(credential, project)
 
 
 class _Reads:
@@ -122,6 +126,18 @@ class _Reads:
         self._settings = cloud.stack.settings
         self._project = cloud.stack.settings.project
         self._endpoints = Endpoints.from_environ(cloud.environ)
+
+    def credential(self) -> list[Check]:
+        """Which credential is used, and whether it is accepted at all."""
+        found = credential_check(self._cloud.environ, self._project)
+        if found.standing is not Standing.FAILED:
+            try:
+                self._manager.call("GET", f"/v1/projects/{self._project}")
+            except UnauthenticatedError as error:
+                return [account.credential_check(error, self._project)]
+            except TpuflexError:
+                pass  # the project's own check says so
+        return [found]
 
     def project(self) -> list[Check]:
         """Whether the project is there."""
@@ -271,10 +287,6 @@ class _Reads:
         if isinstance(there, Unread):  # not made yet, mostly
             return found
         return Held(found.permissions | there.permissions, found.untold)
-
-
-def _only(check: Check) -> Examination:
-    return Examination(check.group, check.name, lambda: [check])
 
 
 def _error(look: Callable[[], None]) -> TpuflexError | None:

@@ -15,6 +15,7 @@ from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.steps.doctor_cloud import credential_check
 from tpuflex.engine.backend import asked_backend
 from tpuflex.engine.find import cached_engine, search
+from tpuflex.engine.gcp_plugin import find_gcp_plugin
 from tpuflex.engine.own_provider import PROVIDER, with_own_provider
 from tpuflex.engine.state_files import damage, file_backend
 from tpuflex.engine.state_lock import Owner, ThisMachine, locks, owner
@@ -90,20 +91,28 @@ def _plugin_checks(environ: Mapping[str, str], stack: OpenStack | None) -> Seque
         fetched=False,
         remedy="Install tpuflex again, which brings it: pip install --force-reinstall tpuflex",
     )
-    plugins = [own] if stack is not None and stack.embedded else [own, _gcp_plugin(environ)]
-    return [machine.plugin_check(plugin) for plugin in plugins]
+    return [machine.plugin_check(own), _gcp_plugin_check(environ, stack)]
 
 
-def _gcp_plugin(environ: Mapping[str, str]) -> machine.Plugin:
+def _gcp_plugin_check(environ: Mapping[str, str], stack: OpenStack | None) -> Check:
     version = importlib.metadata.version("pulumi-gcp")
-    executable = "pulumi-resource-gcp"
     folder = pulumi_home(environ) / "plugins" / f"resource-gcp-v{version}"
-    installed = str(folder) if (folder / executable).is_file() else ""
-    return machine.Plugin(
-        "gcp",
-        shutil.which(executable, path=environ.get("PATH", "")) or installed,
-        fetched="PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in environ,
-        remedy=f"pulumi plugin install resource gcp {version}",
+    found = _or_error(lambda: find_gcp_plugin(environ))
+    if isinstance(found, TpuflexError):
+        return machine.plugin_error("gcp", found)
+    if found is not None:
+        place = str(found)
+    elif stack is not None and stack.embedded:
+        place = "the embedded cloud's stand-in"
+    else:
+        place = str(folder) if folder.is_dir() else ""
+    return machine.plugin_check(
+        machine.Plugin(
+            "gcp",
+            place,
+            fetched="PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in environ,
+            remedy=f"pulumi plugin install resource gcp {version}",
+        )
     )
 
 

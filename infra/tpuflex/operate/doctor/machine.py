@@ -65,6 +65,12 @@ def plugin_check(plugin: Plugin) -> Check:
     return subject.failed(EngineError, "not found", plugin.remedy)
 
 
+def plugin_error(name: str, error: TpuflexError) -> Check:
+    """How a plugin stands that may not be run."""
+    subject = Subject(Group.MACHINE, f"plugin {name}")
+    return subject.failed(type(error), error.message, error.hint or "Unset what names it.")
+
+
 def gcloud_components(environ: Mapping[str, str]) -> frozenset[str] | Unread:
     """The components of the gcloud on PATH; empty if there is no gcloud."""
     program = shutil.which("gcloud", path=environ.get("PATH", ""))
