@@ -131,7 +131,7 @@ class Cloud:
             self.access,
             admission=(
                 QuotaProject(self.access, self.strictness.current),
-                *admission_of(context),
+                *admission_of(context, self.access),
             ),
         )
 

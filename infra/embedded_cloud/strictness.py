@@ -168,6 +168,23 @@ class OrganizationPolicies:
     )
 
 
+#: Such as ``tpu.nodes.create``.
+PermissionName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z]\w*(\.[a-zA-Z]\w*){2,}$")]
+
+
+@dataclass(frozen=True, slots=True)
+class Permissions:
+    """What the owner of the embedded cloud may do.
+
+    Attributes:
+        missing: the methods that need one of these refuse, and testIamPermissions leaves them out.
+    """
+
+    __pydantic_config__ = _EXACT
+
+    missing: frozenset[PermissionName] = frozenset()
+
+
 @dataclass(frozen=True, slots=True)
 class Registry:
     """Where images are pulled from.
@@ -235,6 +252,7 @@ class Strictness:
     hosts: Hosts = Hosts()
     network: Network = Network()
     organization_policies: OrganizationPolicies = OrganizationPolicies()
+    permissions: Permissions = Permissions()
     registry: Registry = Registry()
     service_accounts: ServiceAccounts = ServiceAccounts()
     tokens: Tokens = Tokens()

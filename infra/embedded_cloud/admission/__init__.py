@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from embedded_cloud.access import Access
 from embedded_cloud.admission.apis import EnabledApis
 from embedded_cloud.admission.consumer import Consumers
+from embedded_cloud.admission.permissions import Permissions
 from embedded_cloud.pipeline import Admission
 from embedded_cloud.routing import Context
 from embedded_cloud.serviceusage.state import ProjectServices
 
 
-def admission_of(context: Context) -> tuple[Admission, ...]:
+def admission_of(context: Context, access: Access) -> tuple[Admission, ...]:
     """The checks of the cloud of ``context``, in Google's order."""
     consumers = Consumers(context.store, context.project_number)
     services = ProjectServices(context.store, context.clock, context.strictness)
-    return (EnabledApis(services, consumers, context.strictness),)
+    return (
+        EnabledApis(services, consumers, context.strictness),
+        Permissions(access, context.strictness),
+    )

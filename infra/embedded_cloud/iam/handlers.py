@@ -6,7 +6,7 @@ from embedded_cloud.contract_schema import snake
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.iam.state import ServiceAccount, ServiceAccounts
-from embedded_cloud.json_types import JsonObject, JsonValue, child, items, text
+from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
 
@@ -104,16 +104,10 @@ class AccountHandlers:
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""
         self._account(call)
-        return Reply(body=granted(call))
+        return Reply(body=self._policies.granted(call))
 
     def _account(self, call: Call) -> ServiceAccount:
         return self._accounts.require(call.params["project"], call.id)
-
-
-def granted(call: Call) -> JsonObject:
-    """A testIamPermissions answer: the emulator's one user may do everything it asks about."""
-    permissions: list[JsonValue] = items(call.body or {}, "permissions")
-    return {"permissions": permissions} if permissions else {}
 
 
 def _resource(account: ServiceAccount) -> JsonObject:

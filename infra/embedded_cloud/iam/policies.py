@@ -22,6 +22,7 @@ from embedded_cloud.json_types import (
     text,
     texts,
 )
+from embedded_cloud.routing import Call
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import Strictness
 
@@ -83,6 +84,25 @@ class Policies:
             policy["bindings"] = list[JsonValue](bindings)
         self._store.put(COLLECTION, resource, policy)
         return policy
+
+    def granted(self, call: Call) -> JsonObject:
+        """The answer of testIamPermissions: those of the permissions asked for that are held."""
+        permissions = self.held(texts(call.body or {}, "permissions"))
+        return {"permissions": list[JsonValue](permissions)} if permissions else {}
+
+    def held(self, permissions: Sequence[str]) -> list[str]:
+        """Those of ``permissions`` that the cloud's one user holds: all that are not taken away.
+
+        Raises:
+            CloudError: 400 for a wildcard.
+        """
+        for name in permissions:
+            if "*" in name:
+                raise invalid_argument(
+                    f"Permission {name} is not valid: wildcards are not allowed."
+                )
+        missing = self._strictness().permissions.missing
+        return [name for name in permissions if name not in missing]
 
     def forget(self, resource: str) -> None:
         """Drop the policy together with its resource."""

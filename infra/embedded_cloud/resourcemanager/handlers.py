@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from embedded_cloud.errors import invalid_argument
-from embedded_cloud.iam.handlers import granted
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.json_types import child, text
 from embedded_cloud.orgpolicy.constraints import CONSTRAINTS, rule_v1
@@ -59,7 +58,7 @@ class ProjectHandlers:
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""
         require(call.id)
-        return Reply(body=granted(call))
+        return Reply(body=self._policies.granted(call))
 
     def effective_org_policy(self, call: Call) -> Reply:
         """POST …:getEffectiveOrgPolicy."""

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from embedded_cloud.clock import Clock, parse_duration, parse_rfc3339, rfc3339
 from embedded_cloud.contract_schema import snake
 from embedded_cloud.errors import failed_precondition, invalid_argument
-from embedded_cloud.iam.handlers import granted
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.paging import Paging
@@ -117,7 +116,7 @@ class SecretHandlers:
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""
         self.secret(call)
-        return Reply(body=granted(call))
+        return Reply(body=self._policies.granted(call))
 
     def secret(self, call: Call) -> Secret:
         """The secret that the path names. Raises CloudError 404."""

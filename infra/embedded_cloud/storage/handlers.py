@@ -112,10 +112,11 @@ class BucketHandlers:
         return Reply(body=self._policy(bucket))
 
     def test_permissions(self, call: Call) -> Reply:
-        """GET /b/{bucket}/iam/testPermissions: the emulator's one user owns everything."""
+        """GET /b/{bucket}/iam/testPermissions."""
         self._state.buckets.require(call.params["bucket"])
-        allowed: list[JsonValue] = [*call.request.query.getall("permissions", [])]
-        return Reply(body={"kind": "storage#testIamPermissionsResponse", "permissions": allowed})
+        asked = call.request.query.getall("permissions", [])
+        held = list[JsonValue](self._state.policies.held(asked))
+        return Reply(body={"kind": "storage#testIamPermissionsResponse", "permissions": held})
 
     def storage_layout(self, call: Call) -> Reply:
         """GET /b/{bucket}/storageLayout."""

@@ -1,0 +1,139 @@
+"""How each service words that a caller lacks a permission.
+
+Texts as they were seen in public issues until 2026-11; where none was seen, the common form.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from embedded_cloud.errors import CloudError
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.resourcemanager.state import OWNER
+
+_TYPE = "type.googleapis.com/google.rpc."
+_DENIED = "PERMISSION_DENIED"
+_CALLER = OWNER.partition(":")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class Denial:
+    """A call that is refused.
+
+    Attributes:
+        service: name of the API.
+        method_id: the API method.
+        resource: name of the resource, or of the collection that would hold it.
+        permissions: those that are missing.
+    """
+
+    service: str
+    method_id: str
+    resource: str
+    permissions: tuple[str, ...]
+
+
+def common(denial: Denial) -> CloudError:
+    """What most services answer: ErrorInfo names permission and resource."""
+    permission, where = denial.permissions[0], f"{denial.service}.googleapis.com"
+    message = (
+        f"Permission '{permission}' denied on resource '//{where}/{denial.resource}' "
+        "(or it may not exist)."
+    )
+    return _refusal(message, permission, domain=where, resource=denial.resource)
+
+
+def _iam(denial: Denial) -> CloudError:
+    """IAM and Logging (skypilot-org/skypilot#7113): ErrorInfo names the permission only."""
+    permission = denial.permissions[0]
+    message = f"Permission '{permission}' denied on resource (or it may not exist)."
+    return _refusal(message, permission, domain="iam.googleapis.com")
+
+
+def _secrets(denial: Denial) -> CloudError:
+    """Secret Manager (googleapis/python-secret-manager#389)."""
+    permission = denial.permissions[0]
+    message = (
+        f"Permission '{permission}' denied for resource '{denial.resource}' (or it may not exist)."
+    )
+    domain = "secretmanager.googleapis.com"
+    return _refusal(message, permission, domain=domain, resource=denial.resource)
+
+
+def _storage(denial: Denial) -> CloudError:
+    """Cloud Storage (ansible-collections/google.cloud#575): no status, no details."""
+    permission = denial.permissions[0]
+    kind = "object" if ".objects." in permission else "bucket"
+    message = (
+        f"{_CALLER} does not have {permission} access to the Google Cloud Storage {kind}."
+        f" Permission '{permission}' denied on resource (or it may not exist)."
+    )
+    return CloudError(403, _DENIED, message)
+
+
+def _compute(denial: Denial) -> CloudError:
+    """Compute Engine (hashicorp/terraform#18873): one entry per missing permission."""
+    messages = [
+        f"Required '{name}' permission for '{denial.resource}'" for name in denial.permissions
+    ]
+    entries: list[JsonObject] = [
+        {"message": message, "domain": "global", "reason": "forbidden"} for message in messages
+    ]
+    return CloudError(403, _DENIED, messages[0], legacy_errors=entries)
+
+
+def _projects(denial: Denial) -> CloudError:
+    """Resource Manager v1 and Cloud Billing (kubeflow/kubeflow#7140, tpg #10103)."""
+    write = denial.method_id.endswith(".setIamPolicy")
+    return CloudError(
+        403,
+        _DENIED,
+        "Policy update access denied." if write else "The caller does not have permission",
+    )
+
+
+def _service_usage(denial: Denial) -> CloudError:
+    """Service Usage (GoogleCloudPlatform/cloud-foundation-fabric#2985)."""
+    what, _, name = denial.resource.rpartition("/services")
+    doing = {
+        "serviceusage.services.list": f"to list services for consumer container [{what}]",
+        "serviceusage.services.get": f"to get service [{name.removeprefix('/')}]",
+        "serviceusage.services.enable": f"to enable service [{name.removeprefix('/')}]",
+        "serviceusage.services.disable": f"to disable service [{name.removeprefix('/')}]",
+        "serviceusage.services.batchEnable": "to enable services",
+        "serviceusage.services.batchGet": "to get services",
+    }.get(denial.method_id, f"on resource [{denial.resource}]")
+    failure: JsonObject = {
+        "@type": f"{_TYPE}PreconditionFailure",
+        "violations": [{"type": "googleapis.com", "subject": "110002"}],
+    }
+    info: JsonObject = {
+        "@type": f"{_TYPE}ErrorInfo",
+        "reason": "AUTH_PERMISSION_DENIED",
+        "domain": "serviceusage.googleapis.com",
+    }
+    return CloudError(403, _DENIED, f"Permission denied {doing}", (failure, info))
+
+
+def _refusal(message: str, permission: str, *, domain: str, **more: str) -> CloudError:
+    info: JsonObject = {
+        "@type": f"{_TYPE}ErrorInfo",
+        "reason": "IAM_PERMISSION_DENIED",
+        "domain": domain,
+        "metadata": {"permission": permission, **more},
+    }
+    return CloudError(403, _DENIED, message, (info,))
+
+
+#: Services that do not answer in the common form.
+BY_SERVICE: dict[str, Callable[[Denial], CloudError]] = {
+    "storage": _storage,
+    "secretmanager": _secrets,
+    "compute": _compute,
+    "iam": _iam,
+    "logging": _iam,
+    "cloudresourcemanager": _projects,
+    "cloudbilling": _projects,
+    "serviceusage": _service_usage,
+}
