@@ -136,3 +136,37 @@ def test_a_change_of_a_network_takes_time(api: Api, cloud: EmbeddedCloud) -> Non
     done = api.call("GET", operation).json()
     assert (done["status"], done["progress"]) == ("DONE", 100)
     assert done["endTime"] > done["insertTime"]
+
+
+def test_without_billing_charged_services_cannot_be_enabled(api: Api) -> None:
+    """All or nothing, in Google's words; what costs nothing can be enabled."""
+    _strict(api, billing={"enabled": False})
+    services = f"v1/projects/{PROJECT}/services"
+    ids = ["iam.googleapis.com", "tpu.googleapis.com", "compute.googleapis.com"]
+    number = project_number(PROJECT)
+    refused = api.call("POST", f"{services}:batchEnable", body={"serviceIds": ids})
+    assert error_of(refused) == (
+        400,
+        "FAILED_PRECONDITION",
+        f"Billing account for project '{number}' is not found. Billing must be enabled for "
+        "activation of service(s) 'tpu.googleapis.com,compute.googleapis.com' to proceed.",
+    )
+    assert refused.json()["error"]["details"][1]["reason"] == "UREQ_PROJECT_BILLING_NOT_FOUND"
+    assert error_of(api.call("POST", f"{services}/tpu.googleapis.com:enable", body={}))[0] == 400
+    assert api.call("GET", f"{services}/iam.googleapis.com").json()["state"] == "DISABLED"
+    assert api.call("POST", f"{services}/iam.googleapis.com:enable", body={}).status_code == 200
+
+
+def test_without_billing_charged_services_refuse(api: Api) -> None:
+    """BILLING_DISABLED; Cloud Storage in words of its own; accounts and projects answer."""
+    _strict(api, billing={"enabled": False})
+    refused = api.tpu("GET", "nodes")
+    assert error_of(refused)[2].startswith(
+        "This API method requires billing to be enabled. Please enable billing on project "
+        f"#{project_number(PROJECT)} by visiting https://console.developers.google.com/billing/"
+    )
+    assert refused.json()["error"]["details"][0]["reason"] == "BILLING_DISABLED"
+    bucket = api.call("POST", "storage/v1/b", body={"name": "bk-1"}, project=PROJECT)
+    message = "The billing account for the owning project is disabled in state absent"
+    assert error_of(bucket) == (403, "PERMISSION_DENIED", message)
+    assert api.call("GET", _ACCOUNTS).status_code == 200

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from embedded_cloud.access import Access
 from embedded_cloud.admission.apis import EnabledApis
+from embedded_cloud.admission.billing import OpenBilling
 from embedded_cloud.admission.consumer import Consumers
 from embedded_cloud.admission.permissions import Permissions
 from embedded_cloud.pipeline import Admission
@@ -17,5 +18,6 @@ def admission_of(context: Context, access: Access) -> tuple[Admission, ...]:
     services = ProjectServices(context.store, context.clock, context.strictness)
     return (
         EnabledApis(services, consumers, context.strictness),
+        OpenBilling(consumers, context.strictness),
         Permissions(access, context.strictness),
     )

@@ -76,6 +76,7 @@ class ServiceHandlers:
             raise invalid_argument(f"At most {_BATCH_LIMIT} services can be enabled at once.")
         for name in names:
             self._services.get(number, name)
+        self._services.check_billing(number, names)
         enabled = [self._services.set_enabled(number, name, True) for name in names]
         return self._done(
             enabled,
@@ -94,7 +95,11 @@ class ServiceHandlers:
         return Reply(body=operation)
 
     def _switch(self, call: Call, *, enabled: bool, answer: str) -> Reply:
-        service = self._services.set_enabled(self._number(call), call.params["service"], enabled)
+        number, name = self._number(call), call.params["service"]
+        self._services.get(number, name)
+        if enabled:
+            self._services.check_billing(number, [name])
+        service = self._services.set_enabled(number, name, enabled)
         return self._done([service], {"@type": f"{_TYPE}{answer}", "service": _resource(service)})
 
     def _done(self, touched: Sequence[ProjectService], response: JsonObject) -> Reply:

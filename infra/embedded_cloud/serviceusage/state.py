@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from embedded_cloud.clock import Clock
-from embedded_cloud.errors import cloud_error
-from embedded_cloud.json_types import flag, number
+from embedded_cloud.errors import CloudError, cloud_error
+from embedded_cloud.json_types import JsonObject, flag, number
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import Strictness
 
@@ -65,6 +65,20 @@ ENABLED_BY_DEFAULT = frozenset(
 )
 
 
+#: Enabled only in projects with billing: of those that tpuflex needs.
+CHARGED = frozenset(
+    {
+        "artifactregistry.googleapis.com",
+        "compute.googleapis.com",
+        "container.googleapis.com",
+        "dns.googleapis.com",
+        "run.googleapis.com",
+        "secretmanager.googleapis.com",
+        "tpu.googleapis.com",
+    }
+)
+
+
 @dataclass(frozen=True, slots=True)
 class ProjectService:
     """One API in one project, and when it was switched last."""
@@ -111,6 +125,12 @@ class ProjectServices:
         settling = service.since + self._strictness().apis.answers_after_s
         return service.enabled and self._clock.now() >= settling
 
+    def check_billing(self, project_number: str, names: Sequence[str]) -> None:
+        """Raises CloudError 400 when one of them costs money and the project cannot pay."""
+        charged = [name for name in names if name in CHARGED]
+        if charged and not self._strictness().billing.enabled:
+            raise _billing_not_found(project_number, charged)
+
     def set_enabled(self, project_number: str, name: str, enabled: bool) -> ProjectService:
         """Enable or disable one API, if it is not so already."""
         service = self.get(project_number, name)
@@ -123,3 +143,28 @@ class ProjectServices:
 
     def _enabled_at_first(self, name: str) -> bool:
         return name in ENABLED_BY_DEFAULT and not self._strictness().apis.bare_projects
+
+
+def _billing_not_found(project_number: str, names: Sequence[str]) -> CloudError:
+    """400, as gcloud has printed it for many; which of the services are charged, too."""
+    subject = f"?error_code=390001&project={project_number}"
+    subject += "".join(f"&services={name}" for name in names)
+    violation: JsonObject = {"type": "googleapis.com/billing-enabled", "subject": subject}
+    metadata: JsonObject = {"project": project_number, "services": ",".join(names)}
+    return cloud_error(
+        "FAILED_PRECONDITION",
+        f"Billing account for project '{project_number}' is not found. Billing must be enabled for"
+        f" activation of service(s) '{','.join(names)}' to proceed.",
+        [
+            {
+                "@type": "type.googleapis.com/google.rpc.PreconditionFailure",
+                "violations": [violation],
+            },
+            {
+                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
+                "reason": "UREQ_PROJECT_BILLING_NOT_FOUND",
+                "domain": "serviceusage.googleapis.com/billing-enabled",
+                "metadata": metadata,
+            },
+        ],
+    )
