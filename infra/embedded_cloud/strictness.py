@@ -11,22 +11,26 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cache
-from typing import Annotated, Literal, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Literal, TypeAlias
 
-from pydantic import AfterValidator, ConfigDict, Field, TypeAdapter, ValidationError
+from annotated_types import Interval
 
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.json_types import JsonObject, merge
 from embedded_cloud.orgpolicy.constraints import ConstraintValue, check_constraints
 
+if TYPE_CHECKING:
+    from pydantic import ConfigDict, TypeAdapter
+
 #: An area and all that is in it refuse keys and types that they do not know.
-_EXACT = ConfigDict(extra="forbid", strict=True)
+_EXACT: ConfigDict = {"extra": "forbid", "strict": True, "allow_inf_nan": False}
 
 #: Seconds on the cloud's clock; at most three hundred years, so that sums of them are still dates.
-Seconds: TypeAlias = Annotated[float, Field(ge=0, le=10_000_000_000, allow_inf_nan=False)]
+Seconds: TypeAlias = Annotated[float, Interval(ge=0, le=10_000_000_000)]
 
 #: Kinds of credentials: a token that does not expire, and those of `embedded_cloud.tokens`.
 CredentialKind: TypeAlias = Literal[
@@ -34,8 +38,8 @@ CredentialKind: TypeAlias = Literal[
 ]
 
 #: How many, and how large: as JSON and SQLite can hold it.
-Count: TypeAlias = Annotated[int, Field(ge=0, le=1_000_000)]
-Bytes: TypeAlias = Annotated[int, Field(ge=0, le=2**53)]
+Count: TypeAlias = Annotated[int, Interval(ge=0, le=1_000_000)]
+Bytes: TypeAlias = Annotated[int, Interval(ge=0, le=2**53)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,13 +167,14 @@ class OrganizationPolicies:
 
     __pydantic_config__ = _EXACT
 
-    constraints: Annotated[Mapping[str, ConstraintValue], AfterValidator(check_constraints)] = (
-        field(default_factory=dict)
-    )
+    constraints: Mapping[str, ConstraintValue] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        check_constraints(self.constraints)
 
 
 #: Such as ``tpu.nodes.create``.
-PermissionName: TypeAlias = Annotated[str, Field(pattern=r"^[a-z]\w*(\.[a-zA-Z]\w*){2,}$")]
+_PERMISSION = re.compile(r"[a-z]\w*(\.[a-zA-Z]\w*){2,}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,7 +187,12 @@ class Permissions:
 
     __pydantic_config__ = _EXACT
 
-    missing: frozenset[PermissionName] = frozenset()
+    missing: frozenset[str] = frozenset()
+
+    def __post_init__(self) -> None:
+        for name in self.missing:
+            if not _PERMISSION.fullmatch(name):
+                raise ValueError(f"missing: {name!r} is no permission, such as tpu.nodes.create")
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,6 +286,8 @@ class Strictness:
         Raises:
             CloudError: 400 naming every key and value that is not understood.
         """
+        from pydantic import ValidationError
+
         try:
             # As JSON, where a list may be read as a tuple although types are held strictly.
             return _adapter().validate_json(json.dumps(document))
@@ -322,4 +334,7 @@ PRESETS = {"lenient": LENIENT, "strict": STRICT}
 
 @cache
 def _adapter() -> TypeAdapter[Strictness]:
+    # Here: it takes longer to import than all else that the emulator's process needs.
+    from pydantic import TypeAdapter
+
     return TypeAdapter(Strictness)

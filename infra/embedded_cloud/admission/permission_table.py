@@ -247,6 +247,10 @@ _TABLE: dict[str, Needs] = dict(
             *(Source.DISCOVERY, {"getBillingInfo": "get"}),
         ),
         *_rows(
+            *("cloudresourcemanager.projects", "orgpolicy.policy"),
+            *(Source.ORGANIZATION_POLICY, {"getEffectiveOrgPolicy": "get"}),
+        ),
+        *_rows(
             *("orgpolicy.projects.policies", "orgpolicy.policy"),
             *(Source.ORGANIZATION_POLICY, {"get": "get", "getEffectivePolicy": "get"}),
         ),

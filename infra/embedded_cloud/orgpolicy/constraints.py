@@ -42,10 +42,8 @@ CONSTRAINTS: dict[str, Kind] = {
 }
 
 
-def check_constraints(
-    constraints: Mapping[str, ConstraintValue],
-) -> Mapping[str, ConstraintValue]:
-    """``constraints`` if all of them exist and their values are of their kinds.
+def check_constraints(constraints: Mapping[str, ConstraintValue]) -> None:
+    """Check that all ``constraints`` exist and their values are of their kinds.
 
     Raises:
         ValueError: says which is not.
@@ -56,7 +54,6 @@ def check_constraints(
             raise ValueError(f"{name} is not known; known: {', '.join(CONSTRAINTS)}")
         if isinstance(value, bool) != (kind is Kind.BOOLEAN):
             raise ValueError(f"{name} must be {kind.value}")
-    return constraints
 
 
 def rule(name: str, value: ConstraintValue | None) -> JsonObject:
