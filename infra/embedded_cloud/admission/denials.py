@@ -132,6 +132,7 @@ BY_SERVICE: dict[str, Callable[[Denial], CloudError]] = {
     "secretmanager": _secrets,
     "compute": _compute,
     "iam": _iam,
+    "iamcredentials": _iam,
     "logging": _iam,
     "cloudresourcemanager": _projects,
     "cloudbilling": _projects,

@@ -234,6 +234,10 @@ _TABLE: dict[str, Needs] = dict(
             *(Source.INFERRED, _ACCOUNTS_INFERRED),
         ),
         *_rows(
+            *("iamcredentials.projects.serviceAccounts", "iam.serviceAccounts"),
+            *(Source.IAM, {"generateAccessToken": "getAccessToken"}),
+        ),
+        *_rows(
             *("cloudresourcemanager.projects", "resourcemanager.projects"),
             *(Source.RESOURCE_MANAGER, _PROJECTS),
         ),
@@ -257,6 +261,11 @@ _TABLE: dict[str, Needs] = dict(
         *_rows(
             *("artifactregistry.projects.locations.repositories", "artifactregistry.repositories"),
             *(Source.ARTIFACT_REGISTRY, _REPOSITORIES),
+        ),
+        # Everybody may read and change the login that is their own.
+        *_rows(
+            *("oslogin.users", "oslogin", Source.INFERRED),
+            {"importSshPublicKey": "", "getLoginProfile": ""},
         ),
         *_rows(
             *("artifactregistry.projects.locations.operations", "artifactregistry"),

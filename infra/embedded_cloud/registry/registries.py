@@ -15,7 +15,7 @@ from embedded_cloud.clock import Clock
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.json_types import children, text, texts
 from embedded_cloud.registry.names import DOCKER_HUB, Repository, of_a_project, repository
-from embedded_cloud.strictness import Registry
+from embedded_cloud.strictness_areas import Registry
 
 _HOUR_S = 3600
 _DOWNLOAD = "artifactregistry.repositories.downloadArtifacts"
