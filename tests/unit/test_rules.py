@@ -236,6 +236,16 @@ def test_an_unknown_image_is_warned_about() -> None:
     assert "catalog.yaml" in warning.remedy
 
 
+def test_an_image_of_another_project_is_warned_about() -> None:
+    """M8: tpuflex grants the reader's role in the stack's own project only, and says so."""
+    image = f"us-east5-docker.pkg.dev/other-project/dockerhub/vllm/vllm-tpu@{TPU_DIGEST}"
+    found = warnings(parse(sections({"serving.image": image}), "test"))
+    (warning,) = (item for item in found if item.key == "tpuflex:serving.image")
+
+    assert "in the project other-project, where tpuflex grants nothing" in str(warning)
+    assert "roles/artifactregistry.reader" in warning.remedy
+
+
 def image_row(version: str, floor: str | None = None) -> dict[str, Any]:
     """A catalog with a row about the image of the test's stack."""
     row: dict[str, object] = {

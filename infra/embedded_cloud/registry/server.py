@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
+from embedded_cloud.access import Principal
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.errors import CloudError
 from embedded_cloud.iam.policies import Policies
@@ -83,15 +84,16 @@ def _caller(cloud: Cloud, authorization: str) -> Caller | None:
     """
     if not authorization:
         return None
-    token = _token(authorization)
     try:
-        cloud.access.check(f"Bearer {token}", "")
+        caller = cloud.access.caller(f"Bearer {_token(authorization)}")
     except CloudError as error:
-        if error.http_status == 401:
-            raise RegistryError(401, "UNAUTHORIZED", "authentication failed") from error
-    host = cloud.access.host_of(token)
-    specs = cloud.tpu.desired_hosts() if host else []
-    return Caller(next((spec.service_account for spec in specs if spec.key == host), ""))
+        raise RegistryError(401, "UNAUTHORIZED", "authentication failed") from error
+    if caller.kind is Principal.SERVICE_ACCOUNT:
+        return Caller(caller.account)
+    if caller.kind is not Principal.HOST:
+        return Caller()
+    specs = cloud.tpu.desired_hosts()
+    return Caller(next((each.service_account for each in specs if each.key == caller.account), ""))
 
 
 def _token(authorization: str) -> str:

@@ -52,7 +52,15 @@ def version_findings(draft: Draft, image: str) -> Iterator[Finding]:
 
 
 def image_warnings(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
-    """What nobody knows of the image before its host has asked the server."""
+    """What nobody knows of the image before its host has pulled it and asked the server."""
+    project = registry_project(serving.image)
+    if project is not None and draft.project is not None and project != draft.project:
+        yield Finding(
+            _KEY,
+            f"it is in the project {project}, where tpuflex grants nothing",
+            "Give the hosts' service account, which `up` makes, roles/artifactregistry.reader "
+            "there: a host that may not pull waits four minutes for it, then gives up.",
+        )
     digest = serving.image.partition("@")[2]
     row, read = draft.catalog.image(digest), vllm_interface().vllm_version
     if row is None:

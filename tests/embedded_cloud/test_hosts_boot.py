@@ -1,0 +1,80 @@
+"""The startup script itself on a strict host: real metadata server, docker, apt-get and logging."""
+
+from __future__ import annotations
+
+import base64
+import json
+import time
+from pathlib import Path
+
+from embedded_cloud.json_types import JsonObject
+from embedded_cloud.server import EmbeddedCloud
+from tests.embedded_cloud.api import TOKEN, Api, flex_start
+from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
+from tpuflex.operate.host import HostReport, host_report
+
+_CONFIG = Path(__file__).parents[1] / "goldens" / "stacks" / "dev.boot.json"
+_AT_ONCE: JsonObject = {
+    "admission_s": 0,
+    "grant_after_s": 0,
+    "provisioning_s": 0,
+    "suspending_s": 0,
+}
+_STRICT: JsonObject = {
+    "docker": {"preinstalled": False},
+    "guest_attributes": {
+        "empty_values": False,
+        "unknown_answers_404": True,
+        "queries_per_minute": 10,
+        "queries_per_second": 3,
+    },
+}
+
+
+def _add_secret(api: Api, version: str) -> None:
+    project, name = version.split("/")[1], version.split("/")[3]
+    secrets = f"v1/projects/{project}/secrets"
+    replication: JsonObject = {"replication": {"automatic": {}}}
+    assert api.call("POST", secrets, body=replication, secretId=name).ok
+    payload = {"payload": {"data": base64.b64encode(b"a-key-of-clients").decode()}}
+    assert api.call("POST", f"{secrets}/{name}:addVersion", body=payload).ok
+
+
+def _report(api: Api) -> HostReport | None:
+    """What the host says of itself, as `status` reads it."""
+    answer = api.tpu("POST", "nodes/n1:getGuestAttributes", body={"queryPath": "tpuflex/"})
+    if answer.status_code == 404:
+        return None
+    (worker,) = answer.json()["guestAttributes"]
+    return host_report({item["key"]: item["value"] for item in worker["queryValue"]["items"]})
+
+
+def test_a_strict_host_says_why_it_cannot_boot(tmp_path: Path) -> None:
+    """A host without docker that reaches only Google reports it within Google's bounds on guest
+    attributes, and its log is in Cloud Logging by then."""
+    config = json.loads(_CONFIG.read_text("utf-8"))
+    state = tmp_path / "emulator"
+    with EmbeddedCloud(
+        state, token=TOKEN, capacity=_AT_ONCE, launch_hosts=True, strictness=_STRICT
+    ) as cloud:
+        api = Api(cloud.url)
+        _add_secret(api, config["secrets"][0]["version"])
+        metadata = {**host_metadata(), CONFIG_KEY: json.dumps(config)}
+        assert api.create(body=flex_start(metadata=metadata)).ok
+        deadline = time.monotonic() + 120
+        report = None
+        while report is None or not report.error:
+            assert time.monotonic() < deadline, report
+            time.sleep(0.2)
+            report = _report(api)
+        entries = api.call(
+            "POST",
+            "v2/entries:list",
+            body={"resourceNames": [f"projects/{api.project}"], "filter": "severity=ERROR"},
+        ).json()["entries"]
+    assert report.error.startswith("docker: the image of this runtime version has no docker")
+    (entry,) = entries
+    assert entry["jsonPayload"]["error"] == report.error
+    assert entry["resource"]["labels"]["node_id"] == "n1"
+    assert "phase secrets" in entry["jsonPayload"]["message"]
+    assert "a-key-of-clients" not in json.dumps(entry)
