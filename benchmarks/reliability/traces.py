@@ -29,7 +29,11 @@ TYPES = {
 #: Kinds of resources that live and die with their parent.
 _PARTS = frozenset({"versions", "objects", "uploads", "operations", "services"})
 _NUMBER = re.compile(r"-\d+$")
-_READING = (".getIamPolicy", ".testIamPermissions", ".getGuestAttributes", ".access")
+#: Requests by POST that change nothing; the last three give tokens.
+_READING = (
+    *(".getIamPolicy", ".testIamPermissions", ".getGuestAttributes", ".access"),
+    *("oauth2.token", "sts.v1.token", ".generateAccessToken"),
+)
 
 
 @dataclass(frozen=True, slots=True)

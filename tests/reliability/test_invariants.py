@@ -302,6 +302,15 @@ def test_a_violated_invariant_is_named(
     assert said in " | ".join(item.text for item in found if item.invariant == invariant)
 
 
+@pytest.mark.parametrize("method_id", ["oauth2.token", "secretmanager.secrets.getIamPolicy"])
+def test_what_is_only_asked_for_is_no_change(method_id: str) -> None:
+    """A POST that gets a token, or reads a policy, mutates nothing."""
+    run = Run()
+    run.history[2] = call(3, "POST", "/token") | {"method_id": method_id}
+
+    assert violations(run.evidence()) == []
+
+
 def test_the_checker_changes_nothing_and_repeats_itself() -> None:
     """A pure function: the same evidence, the same judgement."""
     run = Run()
