@@ -118,4 +118,6 @@ def tunnel_environment(port: int, certificate: Path) -> dict[str, str]:
         "NO_PROXY": "",
         "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(certificate),
         "CLOUDSDK_CORE_ACCOUNT": ACCOUNT,
+        # gcloud makes an SSH key in ~/.ssh, and notes the hosts there: not among the user's own.
+        "HOME": str(certificate.parent),
     }

@@ -279,6 +279,16 @@ def _shown(answers: str) -> str:
     )
 
 
+def test_tls_goes_through_a_tunnel(google: OpenStack) -> None:
+    """With a certificate, the tunnel's end is asked by https; its fingerprint is what is checked
+    (tests/security/test_p5_tls.py), so that the name of the end does not matter."""
+    secrets = google.settings.secrets.model_copy(update={"tls_certificate_version": 2})
+    settings = google.settings.model_copy(update={"secrets": secrets})
+
+    assert settings.url("127.0.0.1", port=4711) == "https://127.0.0.1:4711/v1"
+    assert settings.url("10.0.0.2") == "https://10.0.0.2:8000/v1"
+
+
 def test_the_emulated_iap_is_told_to_gcloud_alone(
     tmp_path: Path,
     invocation: Invocation,

@@ -52,10 +52,9 @@ def private(tmp_path: Path, clock: ManualClock) -> Iterator[EmbeddedCloud]:
 
 @pytest.fixture
 def environ(private: EmbeddedCloud, tmp_path: Path) -> dict[str, str]:
-    """The environment of gcloud, with a home of its own for its SSH key."""
+    """The environment of gcloud."""
     return {
         "PATH": os.environ["PATH"],
-        "HOME": str(tmp_path),
         **private.environ(),
         **private.tunnel_environ(),
         "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
@@ -66,18 +65,16 @@ def words(port: int, address: str, to: int) -> Sequence[str]:
     return held_tunnel(NODE, local_port=port, address=address, port=to).words
 
 
-def left_over(home: Path) -> list[str]:
+def left_over(environ: dict[str, str]) -> list[str]:
     """Processes that have this home: gcloud, ssh, and the gcloud that ssh runs."""
     found = []
     for process in psutil.process_iter(["environ", "cmdline"]):
-        if (process.info["environ"] or {}).get("HOME") == str(home):
+        if (process.info["environ"] or {}).get("HOME") == environ["HOME"]:
             found.append(" ".join(process.info["cmdline"] or ()))
     return found
 
 
-def test_the_endpoint_through_gcloud(
-    private: EmbeddedCloud, environ: dict[str, str], tmp_path: Path
-) -> None:
+def test_the_endpoint_through_gcloud(private: EmbeddedCloud, environ: dict[str, str]) -> None:
     """Guest attributes, OS Login, IAP and SSH, all by gcloud; nothing of it is left after."""
     ready_node(private, Api(private.url))
     (spec,) = private.cloud.tpu.desired_hosts()
@@ -106,13 +103,13 @@ def test_the_endpoint_through_gcloud(
                 through="iap",
                 now=time.monotonic,
             )
-            assert len(left_over(tmp_path)) >= 3
+            assert len(left_over(environ)) >= 3
     finally:
         server.shutdown()
         server.server_close()
 
     assert health.answers, str(health)
-    while left := left_over(tmp_path):  # bounded by pytest-timeout
+    while left := left_over(environ):  # bounded by pytest-timeout
         assert left
         time.sleep(0.05)
     # gcloud leaves the key in the node's metadata, which a later change has to keep (facts, minor).

@@ -21,8 +21,8 @@ def status(invocation: Invocation, no_tunnel: bool) -> None:
     ended.
 
     A host that says READY is asked whether it answers now (/health, which needs no key): a private
-    endpoint through IAP, as by `tpuflex ask`. That takes some seconds, 30 at most, and changes no
-    exit code; --no-tunnel leaves it out.
+    endpoint through IAP, as by `tpuflex ask`. That takes some seconds, a minute at most, and
+    changes no exit code; --no-tunnel leaves it out.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.status import run_status
