@@ -45,23 +45,23 @@ def run_ask(
         TpuflexError: there is no API key, no way to the endpoint, or it did not answer.
     """
     if question.endpoint:
-        _ask(invocation, cloud, question, session(cloud, question.endpoint))
+        _ask(invocation, question, api_key(cloud), session(cloud, question.endpoint))
         return
-    status = serving_slice(cloud)
+    status, key = serving_slice(cloud), api_key(cloud)
     with reached(invocation, cloud, status, tunnel=tunnel) as found:
         question = replace(
             question, endpoint=found.url, reach=reach(cloud, status, through=found.through)
         )
-        _ask(invocation, cloud, question, session(cloud, found.url, through=found.through))
+        _ask(invocation, question, key, session(cloud, found.url, through=found.through))
 
 
 def _ask(
-    invocation: Invocation, cloud: Cloud, question: Question, connections: requests.Session
+    invocation: Invocation, question: Question, key: str, connections: requests.Session
 ) -> None:
     output = invocation.output
     answer = ask(
         question,
-        api_key(cloud),
+        key,
         show=output.piece,
         now=time.perf_counter,
         session=connections,
