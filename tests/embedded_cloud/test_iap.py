@@ -12,6 +12,7 @@ import aiohttp
 import pytest
 
 from embedded_cloud.clock import ManualClock
+from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, Api
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK, REGION, SUBNETWORK, insert
@@ -197,6 +198,16 @@ async def test_who_is_let_in(door: Mapping[str, str], token: str, origin: str, s
         async with relayed(door, target("x"), token=token, origin=origin):
             pytest.fail("it is open")
     assert refused.value.status == status
+
+
+async def test_without_the_role(private: EmbeddedCloud, api: Api, door: Mapping[str, str]) -> None:
+    """Number 3 and 7: who lacks roles/iap.tunnelResourceAccessor is told so by IAP's own code."""
+    name = ready_node(private, api)
+    missing: JsonObject = {"missing": ["iap.tunnelInstances.accessViaIAP"]}
+    private.cloud.strictness.change({"permissions": missing})
+    async with relayed(door, target(name)) as client:
+        message = await client.receive()
+    assert (client.close_code, message.extra) == (4033, "not authorized")
 
 
 async def test_a_host_may_not_tunnel(private: EmbeddedCloud, door: Mapping[str, str]) -> None:

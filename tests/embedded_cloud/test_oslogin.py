@@ -57,7 +57,7 @@ async def test_a_host_takes_the_keys_of_the_user_alone(cloud: EmbeddedCloud) -> 
     profiles.import_key(USER, PROJECT, key("a"))
     profiles.import_key("eve@example.com", PROJECT, key("e"))
     host = HostSsh.__new__(HostSsh)
-    host._profiles = profiles
+    host._profiles, host._missing = profiles, frozenset({"compute.instances.osLogin"})
 
     def takes(username: str, secret: str) -> bool:
         return host.validate_public_key(username, asyncssh.import_public_key(key(secret)))
@@ -66,3 +66,6 @@ async def test_a_host_takes_the_keys_of_the_user_alone(cloud: EmbeddedCloud) -> 
     assert not takes(posix_name(USER), "e")
     assert not takes("eve_example_com", "a")
     assert not takes("root", "a")
+    # Administrators may log in, too; without either permission nobody does.
+    host._missing |= {"compute.instances.osAdminLogin"}
+    assert not takes(posix_name(USER), "a")

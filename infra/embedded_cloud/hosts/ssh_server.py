@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import shlex
 import socket
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,10 @@ _PIECE = 16 * 1024
 _LOCAL = frozenset({"127.0.0.1", "localhost"})
 _ACCEPTED_WITHIN_S = 5.0
 _NO_COMMAND = b"this emulated host runs only `cat`, and `sudo tail` of the startup script's log\n"
+#: What OS Login wants of whoever logs in, and of whoever uses `sudo`
+#: (https://cloud.google.com/compute/docs/oslogin/set-up-oslogin#configure_users).
+_LOG_IN = "compute.instances.osLogin"
+_LOG_IN_AS_ADMINISTRATOR = "compute.instances.osAdminLogin"
 #: The exit code of a shell for what it cannot run.
 _NOT_RUN = 126
 _LOG = "/var/log/tpuflex/startup.log"
@@ -39,16 +44,25 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         root: its file system.
         profiles: whose keys it takes.
         key: the secret of its own key.
+        missing: the permissions that the caller lacks: OS Login asks for one of two.
     """
 
     def __init__(
-        self, spec: HostSpec, *, address: str, root: Path, profiles: LoginProfiles, key: str
+        self,
+        spec: HostSpec,
+        *,
+        address: str,
+        root: Path,
+        profiles: LoginProfiles,
+        key: str,
+        missing: Collection[str] = (),
     ) -> None:
         self._spec = spec
         self._names = _LOCAL | {address}
         self._root = root
         self._profiles = profiles
         self._key = host_key(key)
+        self._missing = missing
         self._tasks: set[asyncio.Task[Any]] = set()
 
     def serve(self, connection: socket.socket) -> None:
@@ -91,6 +105,8 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
 
     def validate_public_key(self, username: str, key: Any) -> bool:
         """Whether OS Login knows ``key`` as one of ``username``."""
+        if {_LOG_IN, _LOG_IN_AS_ADMINISTRATOR} <= set(self._missing):
+            return False
         known = (self._public_data(text) for text in self._profiles.keys_of(username))
         return key.public_data in known
 
@@ -130,6 +146,9 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
             case ["cat"]:
                 await _copy(process.stdin, process.stdout)
                 process.exit(0)
+            case ["sudo", *_] if _LOG_IN_AS_ADMINISTRATOR in self._missing:
+                process.stderr.write(b"sudo: a password is required\n")
+                process.exit(1)
             case ["sudo", "tail", "-n", lines, *follow, path] if (
                 lines.isdecimal() and follow in ([], ["-F"]) and path == _LOG
             ):

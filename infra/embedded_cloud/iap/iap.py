@@ -61,7 +61,11 @@ class Iap:
         self._guest = GuestAttributes(resources.store)
         profiles = LoginProfiles(resources.store)
         self._relay = Relay(
-            access, Targets(tpu, resources), profiles, state_dir.resolve() / "hosts"
+            access,
+            Targets(tpu, resources),
+            profiles,
+            state_dir.resolve() / "hosts",
+            lambda: resources.strictness().permissions.missing,
         )
         self._published: set[tuple[str, int, str]] = set()
         self._runner: web.AppRunner | None = None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import secrets
 import socket
+from collections.abc import Callable, Collection
 from pathlib import Path
 
 from aiohttp import web
@@ -38,15 +39,22 @@ class Relay:
         targets: the hosts that may be reached.
         profiles: whose SSH keys the hosts take.
         hosts: the directory of the hosts' directories.
+        missing: the permissions that the caller lacks.
     """
 
     def __init__(
-        self, access: Access, targets: Targets, profiles: LoginProfiles, hosts: Path
+        self,
+        access: Access,
+        targets: Targets,
+        profiles: LoginProfiles,
+        hosts: Path,
+        missing: Callable[[], Collection[str]],
     ) -> None:
         self._access = access
         self._targets = targets
         self._profiles = profiles
         self._hosts = hosts
+        self._missing = missing
         self._sessions: dict[str, Session] = {}
         self._ends: dict[str, asyncio.Task[None]] = {}
 
@@ -55,6 +63,9 @@ class Relay:
         if (refusal := self._refusal(request)) is not None:
             return refusal
         client = await _open(request)
+        if PERMISSION in self._missing():
+            await refuse(client, Close.NOT_AUTHORIZED)
+            return client
         target = Target.from_query(request.query)
         found = Close.LOOKUP_FAILED if target is None else self._targets.find(target)
         if target is None or isinstance(found, Close):
@@ -144,6 +155,7 @@ class Relay:
             root=self._hosts / spec.key / "root",
             profiles=self._profiles,
             key=self._access.host_token(f"ssh {spec.key}"),
+            missing=self._missing(),
         )
         server.serve(theirs)
         return await asyncio.open_connection(sock=ours)
