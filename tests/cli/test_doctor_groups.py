@@ -22,7 +22,7 @@ from tpuflex.gcp.held_permissions import Held
 from tpuflex.gcp.image_registry import ImageState
 from tpuflex.gcp.offers import Offer
 from tpuflex.gcp.org_policies import OrgPolicy
-from tpuflex.gcp.permissions import When
+from tpuflex.gcp.permissions import Command, When, needed
 from tpuflex.gcp.tpu_quota import TpuQuota
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.gcp.weights_report import WeightsCheck, WeightsProblem
@@ -155,6 +155,24 @@ def test_permissions(shown: Shown) -> None:
     assert {check.standing for check in rights.permission_checks("p", stacks, DENIED)} == {
         "unknown"
     }
+
+
+@pytest.mark.parametrize("when", [(When.PRIVATE, When.OWN_IMAGES), (When.NAT,)])
+@pytest.mark.parametrize("command", [*Command])
+def test_each_permission_that_is_missing_is_named(command: Command, when: tuple[When, ...]) -> None:
+    """With any one permission missing, each command that needs it names it and a role that has it;
+    for the others all is well."""
+    every = rights.all_needed(when)
+    for missing in every:
+        checks = rights.permission_checks("p", when, Held(every - {missing}))
+        check = checks[[*Command].index(command)]
+        roles = needed(command, when)
+        if missing in roles:
+            assert check.text == f"missing: {missing}"
+            assert f"--role={roles[missing]}\n" in check.remedy
+            assert check.standing == ("failed" if command in ("up", "preview") else "warning")
+        else:
+            assert check.standing == "ok"
 
 
 def test_many_missing_permissions_are_counted() -> None:
