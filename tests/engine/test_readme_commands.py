@@ -1,0 +1,120 @@
+"""README's section on plain Pulumi, typed as it is printed, on a fresh clone."""
+
+from __future__ import annotations
+
+import re
+import shutil
+import struct
+import subprocess
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+import yaml
+
+from embedded_cloud import daemon
+from tests.engine.embedded import ROOT, write_project
+from tests.engine.plain_pulumi import plain_pulumi
+from tpuflex.engine.find import Engine
+from tpuflex.program import main
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
+
+_ENTER = 'eval "$(tpuflex emulator env)"'
+#: What is answered to a question in a terminal, and is not typed on a command's line.
+_AGREED = {"pulumi up --stack dev": " --yes --skip-preview"}
+
+
+def commands() -> list[str]:
+    """The lines of the section's block, without their comments."""
+    text = (ROOT / "README.md").read_text().partition("## Plain Pulumi")[2]
+    block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
+    assert block is not None
+    return [line.partition(" #")[0].rstrip() for line in block[1].splitlines()]
+
+
+@dataclass
+class Shell:
+    """A shell in a fresh clone.
+
+    Attributes:
+        root: its directory.
+        environ: its variables.
+    """
+
+    root: Path
+    environ: dict[str, str]
+
+    def type(self, line: str) -> str:
+        """Type ``line``, which succeeds; returns what it prints on standard output."""
+        done = subprocess.run(
+            ["/bin/bash", "-c", line],
+            cwd=self.root,
+            env=self.environ,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            timeout=200,
+            check=False,
+        )
+        assert done.returncode == 0, f"{line}:\n{done.stdout}\n{done.stderr}"
+        return done.stdout
+
+    def enter(self) -> None:
+        """Take over the variables that the line prints."""
+        lines = self.type(f"{_ENTER}; env -0").split("\0")
+        self.environ = dict(line.split("=", 1) for line in lines if "=" in line)
+
+
+@pytest.fixture
+def clone(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Shell]:
+    """A fresh clone with small weights, beside an embedded cloud whose hosts run nothing."""
+    root = write_project(tmp_path / "clone")
+    (root / "weights").mkdir()
+    (root / "weights" / "config.json").write_text('{"model_type": "llama"}')
+    header = b"{}"
+    (root / "weights" / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    tools = tmp_path / "bin"
+    tools.mkdir(mode=0o700)
+    (tools / "pulumi").symlink_to(pulumi_engine.path)
+    path = f"{tools}:{ROOT / '.venv' / 'bin'}:/usr/bin:/bin"
+    state = root / ".tpuflex" / "emulator"
+    daemon.start(state, port=0, stub_hosts=True)
+    try:
+        yield Shell(root, {"PATH": path, "HOME": str(tmp_path)})
+    finally:
+        daemon.stop(state)
+        shutil.rmtree(root / ".tpuflex")
+
+
+def pin(root: Path, manifest: str | None) -> None:
+    """Write the weights' source, and the hash as the comment says, to the stack file."""
+    file = root / "stacks" / "Pulumi.dev.yaml"
+    document = yaml.safe_load(file.read_text())
+    weights = {"source": "./weights"} | ({"manifest_sha256": manifest} if manifest else {})
+    document["config"]["tpuflex:model"]["weights"] = weights
+    file.write_text(yaml.safe_dump(document))
+
+
+def test_the_commands_of_the_readme(clone: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Each succeeds, in this order and without any other; the stack is up, and goes again."""
+    pin(clone.root, None)
+    lines = commands()
+    before = lines.index(_ENTER)
+    for line in lines[:before]:
+        clone.type(line)
+    clone.enter()
+    for name, value in clone.environ.items():
+        if name.startswith(("CLOUDSDK_", "GOOGLE_", "PULUMI_", "STORAGE_")):
+            monkeypatch.setenv(name, value)  # the program runs in this process
+    engine = Path(clone.type("command -v pulumi").strip())
+    with plain_pulumi(engine, clone.root, clone.environ, main) as pulumi:
+        clone.environ = dict(pulumi.environ)
+        for line in lines[before + 1 :]:
+            printed = clone.type(line + _AGREED.get(line, ""))
+            if "weights hash" in line:
+                pin(clone.root, re.findall(r"[0-9a-f]{64}", printed)[0])
+
+        assert clone.type("pulumi stack output lifecycle --stack dev") == "active\n"
+        clone.type("pulumi destroy --stack dev --yes --skip-preview")
