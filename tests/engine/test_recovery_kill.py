@@ -99,19 +99,23 @@ def test_bucket_that_was_not_made_and_one_that_was(
     embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Killed before the create took effect, the operation is cleared; killed after, the bucket
-    is imported with what only the program knows of it, and the next `up` changes nothing of it."""
+    is imported with what only the program knows of it.
+
+    D11: but for its labels, which the gcp plugin cannot tell from others' in an import: the next
+    `up` sets them again, in place."""
     killed(embedded, "up", kill_at("POST", "/storage/v1/b$", stage=Stage.BEFORE_COMMIT))
     before = recovered(embedded, capsys)
     killed(embedded, "up", kill_at("POST", "/storage/v1/b$"))
     after = recovered(embedded, capsys)
     (bucket,) = (r for r in dev(embedded).resources() if r["type"].endswith(":Bucket"))
-    planned = {step.type for step in dev(embedded).preview().changes}
+    planned = {step.type: step.operation for step in dev(embedded).preview().changes}
     dev(embedded).destroy()
 
     assert before["Bucket"] == "cleared"
     assert after["Bucket"] == "adopted"
     assert bucket["inputs"]["forceDestroy"] is bucket["outputs"]["forceDestroy"] is True
-    assert "gcp:storage/bucket:Bucket" not in planned
+    assert bucket["outputs"]["labels"] == {}
+    assert planned["gcp:storage/bucket:Bucket"] == "update"
     assert embedded.remaining() == []
 
 

@@ -205,10 +205,7 @@ class TestTable:
 
     def test_the_components_use_no_other_type(self) -> None:
         """Each type that the components make has its row."""
-        environ = {
-            "GOOGLE_COMPUTE_CUSTOM_ENDPOINT": "http://127.0.0.1:1/",
-            **overrides("http://127.0.0.1:1"),
-        }
+        environ = {"PULUMI_DEBUG_PROVIDERS": "gcp:1", **overrides("http://127.0.0.1:1")}
         settings = parse(embedded(), "test")
 
         def program() -> None:

@@ -45,18 +45,14 @@ def outputs(managed: ManagedMap, on_resource: object, known: Properties) -> Prop
         managed: which map.
         on_resource: the map as the API returns it.
         known: the state so far; without the map's outputs the resource is being imported, and
-            all its keys but the attribution count as the program's.
+            nobody knows which of its keys are the program's: none is taken for one
+            (terraform-provider-google, ``tpgresource/labels.go``).
     """
     actual = _map(on_resource)
-    imported = managed.effective not in known
-    own = set(actual) - {ATTRIBUTION} if imported else set(_map(known.get(managed.name)))
-    result: Properties = {
-        managed.name: {key: actual[key] for key in actual if key in own},
-        managed.effective: actual,
-    }
-    if managed.combined:
-        both = set(actual) if imported else set(_map(known.get(managed.combined)))
-        result[managed.combined] = {key: actual[key] for key in actual if key in both}
+    result: Properties = {managed.effective: actual}
+    for name in filter(None, (managed.name, managed.combined)):
+        own = _map(known.get(name))
+        result[name] = {key: actual[key] for key in actual if key in own}
     return result
 
 
