@@ -20,6 +20,7 @@ from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Note, Progress
 from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
+from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
@@ -68,12 +69,11 @@ class StackRun:
         """The engine's executable, and the stack that it works on."""
         project = self._stack.project
         output = self._invocation.output
-        return Target(
-            root=project.root,
-            stack=self._stack.name,
-            engine=ensure(project.home, self._invocation.environ, output.progress),
-            environ=self._cloud.environ,
-        )
+        engine = ensure(project.home, self._invocation.environ, output.progress)
+        environ = self._cloud.environ
+        if not self._stack.embedded:
+            require_pinned_plugin(project.root, project.home, engine.path, environ, output.progress)
+        return Target(root=project.root, stack=self._stack.name, engine=engine, environ=environ)
 
     @cached_property
     def engine(self) -> EngineRun:
