@@ -10,6 +10,8 @@ from embedded_cloud.cloud import project_number
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, ZONE, Api, error_of, flex_start
 from tests.embedded_cloud.compute_api import GLOBAL, NETWORK
+from tpuflex.errors import AccessError
+from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error
 
 _ACCOUNTS = f"v1/projects/{PROJECT}/serviceAccounts"
 _EMAIL = f"host-sa@{PROJECT}.iam.gserviceaccount.com"
@@ -89,6 +91,31 @@ def test_a_policy_forbids_external_addresses(api: Api) -> None:
         "the constraint to use external IP with it.",
     )
     assert api.create().status_code == 200
+
+
+def test_m1_a_policy_may_demand_secure_boot(api: Api) -> None:
+    """M1: compute.requireShieldedVm refuses a node without Secure Boot, in the words that were
+    seen, and no other; tpuflex says that a policy is in the way, and which setting does it."""
+    _strict(api, organization_policies={"constraints": {"compute.requireShieldedVm": True}})
+
+    without, with_ = (
+        api.create(body=flex_start(shieldedInstanceConfig={"enableSecureBoot": on}))
+        for on in (False, True)
+    )
+
+    assert error_of(without) == (
+        400,
+        "INVALID_ARGUMENT",
+        "Cloud TPU received a bad request. Constraint constraints/compute.requireShieldedVm"
+        " violated. Please create TPUs with Secure Boot enabled or remove the Organization Policy"
+        " Constraint.",
+    )
+    assert with_.status_code == 200
+    refused = read_rpc_error(without.status_code, without.content)
+    told = as_exception(refused, method="POST", url="https://tpu.googleapis.com/v2alpha1/x")
+    assert isinstance(told, AccessError)
+    assert told.hint.startswith("An organization policy forbids it:")
+    assert "tpuflex:slice.secure_boot" in told.hint
 
 
 def test_a_policy_forbids_service_accounts(api: Api) -> None:

@@ -19,8 +19,10 @@ class ProjectRules:
         """Check a node, alone or inside a node spec.
 
         Raises:
-            CloudError: 400, its service account is not known or a policy forbids its address.
+            CloudError: 400, its service account is not known, or a policy forbids its address or
+                that it has no Secure Boot.
         """
+        self._check_secure_boot(node)
         self._check_service_account(text(child(node, "serviceAccount"), "email"))
         if flag(child(node, "networkConfig"), "enableExternalIps"):
             self._check_external_address(place, node_id)
@@ -33,6 +35,17 @@ class ProjectRules:
         if not exists(self._context.store, email, made_by=self._context.clock.now() - delay):
             raise invalid_argument(
                 f"Cloud TPU received a bad request. Service account {email} does not exist."
+            )
+
+    def _check_secure_boot(self, node: JsonObject) -> None:
+        """The text was seen: google/fully-homomorphic-encryption#103 on GitHub."""
+        policies = self._context.strictness().organization_policies.constraints
+        wanted = policies.get("compute.requireShieldedVm") is True
+        if wanted and not flag(child(node, "shieldedInstanceConfig"), "enableSecureBoot"):
+            raise invalid_argument(
+                "Cloud TPU received a bad request. Constraint"
+                " constraints/compute.requireShieldedVm violated. Please create TPUs with Secure"
+                " Boot enabled or remove the Organization Policy Constraint."
             )
 
     def _check_external_address(self, place: Place, node_id: str) -> None:

@@ -139,8 +139,11 @@ def as_exception(
     if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.http_status == 403:
+        cause = Cause.POLICY if cause is Cause.POLICY else Cause.PERMISSION
         missing = ServiceDisabledError if error.service_disabled else AccessError
-        return missing(text, hint=remedy(Cause.PERMISSION), code=Code.PERMISSION)
+        return missing(text, hint=remedy(cause), code=Code.PERMISSION)
+    if cause is Cause.POLICY and error.http_status in (400, 412):
+        return AccessError(text, hint=remedy(cause), code=Code.PERMISSION)
     kind: type[ApiError] = ApiError
     if error.status == "ALREADY_EXISTS" or (error.http_status == 409 and not error.status):
         kind = AlreadyExistsError

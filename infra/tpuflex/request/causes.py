@@ -15,6 +15,7 @@ class Cause(StrEnum):
     STOCKOUT = "stock-out"
     QUOTA = "quota"
     PERMISSION = "permission"
+    POLICY = "organization policy"
     UNSUPPORTED = "unsupported"
     EXPIRED = "expired"
     INTERNAL = "internal"
@@ -23,6 +24,7 @@ class Cause(StrEnum):
 # In this order: a message names its cause more surely than its code does (code 8 is both
 # stock-out and quota, code 3 is both a bad request and an unsupported zone).
 _CAUSES = (
+    (Cause.POLICY, re.compile(r"\bconstraints/[a-z]+\.[A-Za-z]+")),
     (Cause.EXPIRED, re.compile(r"not fulfilled while it was valid|valid.?until", re.IGNORECASE)),
     (Cause.QUOTA, re.compile(r"quota|IN_USE_ADDRESSES", re.IGNORECASE)),
     (
@@ -57,6 +59,11 @@ _HINTS = {
         " up too: delete leftovers, or ask for more quota."
     ),
     Cause.PERMISSION: "Ask an administrator for the permission or service named above.",
+    Cause.POLICY: (
+        "An organization policy forbids it: have the constraint above lifted for the project, or do"
+        " what it demands (compute.requireShieldedVm demands Secure Boot: secureBoot, in a stack"
+        " file tpuflex:slice.secure_boot)."
+    ),
     Cause.UNSUPPORTED: "Choose another zone, accelerator type or runtime version.",
     Cause.EXPIRED: "It was not granted while it was valid: let it wait longer, or in more zones.",
     Cause.INTERNAL: "Google took the capacity back: try again, or try a smaller slice.",
@@ -69,6 +76,7 @@ FAILURE_CODES: Mapping[Cause, Code] = {
     Cause.EXPIRED: Code.CAPACITY,
     Cause.QUOTA: Code.QUOTA,
     Cause.PERMISSION: Code.PERMISSION,
+    Cause.POLICY: Code.PERMISSION,
 }
 
 
