@@ -161,6 +161,12 @@ MISSING = {
         "deny_all",
         network={"egress": "internet"},
     ),
+    "permission": Lack(
+        "tpuflex up",
+        6,
+        "--role=roles/tpu.admin",
+        {"permissions": {"missing": ["tpu.nodes.create"]}},
+    ),
     "quota": Lack(
         "quota in us-east5-a",
         6,
@@ -252,6 +258,19 @@ def test_a_check_that_the_user_goes_on_without(doctor: Doctor) -> None:
     with pytest.raises(TpuflexError, match="billing") as refused:
         require_ready(doctor.cloud)
     assert "--skip-check billing --skip-check quota" in refused.value.hint
+
+
+def test_what_may_not_be_read_is_unknown(doctor: Doctor) -> None:
+    """Rights that only the doctor needs, missing, leave it in the dark; they fail nothing."""
+    names: list[JsonValue] = ["orgpolicy.policy.get", "serviceusage.quotas.get"]
+    doctor.strict(permissions={"missing": names})
+
+    found = doctor.checks()
+
+    assert found["quota in us-east5-a"].standing is Standing.UNKNOWN
+    assert found["gcp.resourceLocations"].standing is Standing.UNKNOWN
+    assert not [check for check in found.values() if check.standing is Standing.FAILED]
+    require_ready(doctor.cloud)
 
 
 def test_one_pool_is_enough(doctor: Doctor) -> None:
