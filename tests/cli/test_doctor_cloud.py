@@ -24,7 +24,7 @@ from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
 from tpuflex.cli.steps.ready import require_ready
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.apis import APIS, GoogleApi
+from tpuflex.gcp.required_apis import APIS, GoogleApi
 from tpuflex.operate.doctor.check import Check, Standing
 from tpuflex.operate.doctor.side_by_side import DECISIVE, examine_all
 from tpuflex.project import open_project

@@ -15,7 +15,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
 from tpuflex.cli.steps.doctor import show
 from tpuflex.errors import AccessError, EngineError, SettingsError
-from tpuflex.gcp.apis import ApiState, GoogleApi
+from tpuflex.gcp.apis import ApiState
 from tpuflex.gcp.billing import Billing
 from tpuflex.gcp.credentials import Credential, Kind
 from tpuflex.gcp.held_permissions import Held
@@ -23,6 +23,7 @@ from tpuflex.gcp.image_registry import ImageState
 from tpuflex.gcp.offers import Offer
 from tpuflex.gcp.org_policies import OrgPolicy
 from tpuflex.gcp.permissions import Command, When, needed
+from tpuflex.gcp.required_apis import GoogleApi
 from tpuflex.gcp.tpu_quota import TpuQuota
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.gcp.weights_report import WeightsCheck, WeightsProblem

@@ -17,9 +17,10 @@ from tpuflex.errors import (
     InterruptedByUser,
     ServiceDisabledError,
 )
-from tpuflex.gcp.apis import APIS, ApiState, GoogleApi, api_states, ensure_apis
+from tpuflex.gcp.apis import ApiState, api_states, ensure_apis
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.listing import apis
+from tpuflex.gcp.required_apis import APIS, GoogleApi
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.transport import Transport
 

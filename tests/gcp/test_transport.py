@@ -238,7 +238,8 @@ def test_the_clock_for_deadlines_goes_on_while_the_machine_sleeps() -> None:
 
 
 def _disabled() -> tuple[int, Any]:
-    details = [{"reason": "SERVICE_DISABLED", "domain": "googleapis.com"}]
+    service = {"service": "tpu.googleapis.com", "consumer": "projects/1"}
+    details = [{"reason": "SERVICE_DISABLED", "domain": "googleapis.com", "metadata": service}]
     text = "Cloud TPU API has not been used in project 1 before or it is disabled."
     return refusal(403, "PERMISSION_DENIED", text, details=details)
 
@@ -247,10 +248,11 @@ def test_b2_an_api_that_is_off_is_refused_at_once() -> None:
     """B2: where nobody has enabled an API, SERVICE_DISABLED is final."""
     sender, session = transport(_disabled())
 
-    with pytest.raises(ServiceDisabledError):
-        sender.call("GET", PATH)
+    with pytest.raises(ServiceDisabledError) as refused:
+        sender.call("GET", "/v2alpha1/projects/my-project/locations")
 
     assert len(session.sent) == 1
+    assert "gcloud services enable tpu.googleapis.com --project=my-project" in refused.value.hint
 
 
 def test_b2_an_api_that_was_just_enabled_is_asked_again() -> None:

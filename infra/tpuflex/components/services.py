@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects
 
-from tpuflex.gcp.apis import APIS
+from tpuflex.gcp.required_apis import APIS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING
 
@@ -25,6 +24,7 @@ from tpuflex.errors import (
     UnauthenticatedError,
 )
 from tpuflex.gcp.paging import objects, pages
+from tpuflex.gcp.required_apis import APIS, GoogleApi, Question
 from tpuflex.gcp.settling import SETTLED_AFTER
 
 if TYPE_CHECKING:
@@ -39,67 +39,6 @@ _BUDGET = 15.0
 _AT_ONCE = 8
 #: The role that may enable APIs: https://cloud.google.com/service-usage/docs/access-control.
 _ENABLING_ROLE = "roles/serviceusage.serviceUsageAdmin"
-
-
-@dataclass(frozen=True, slots=True)
-class Question:
-    """A harmless GET of an API. Every answer but SERVICE_DISABLED says that the API serves.
-
-    Attributes:
-        client: the client to ask, a field of :class:`~tpuflex.gcp.listing.Apis`.
-        path: what to read, with ``{project}``.
-        query: query parameters, with ``{project}``.
-    """
-
-    client: str
-    path: str
-    query: tuple[tuple[str, str], ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class GoogleApi:
-    """An API that an endpoint needs.
-
-    Attributes:
-        name: its name without ``.googleapis.com``.
-        question: what to ask it; None for one that only the hosts call, which come up minutes
-            after it was enabled.
-    """
-
-    name: str
-    question: Question | None = None
-
-    @property
-    def service(self) -> str:
-        """Its name in Service Usage."""
-        return f"{self.name}.googleapis.com"
-
-
-_ONE_ITEM = (("pageSize", "1"),)
-_ONE_RESULT = (("maxResults", "1"),)
-#: Resource Manager tells the number of the project and holds its policy, and pulumi-gcp reads it
-#: before it enables an API. Paths: Google's discovery documents. What may not be read answers all
-#: the same: forbidden.
-APIS = (
-    GoogleApi("artifactregistry"),
-    GoogleApi("cloudresourcemanager", Question("resourcemanager", "/v1/projects/{project}")),
-    GoogleApi("compute", Question("compute", "/compute/v1/projects/{project}")),
-    GoogleApi("dns", Question("dns", "/dns/v1/projects/{project}/managedZones", _ONE_RESULT)),
-    GoogleApi("iam", Question("iam", "/v1/projects/{project}/serviceAccounts", _ONE_ITEM)),
-    GoogleApi("iap"),
-    GoogleApi("logging"),
-    GoogleApi("monitoring"),
-    GoogleApi(
-        "secretmanager", Question("secretmanager", "/v1/projects/{project}/secrets", _ONE_ITEM)
-    ),
-    GoogleApi(
-        "serviceusage", Question("serviceusage", "/v1/projects/{project}/services", _ONE_ITEM)
-    ),
-    GoogleApi(
-        "storage", Question("storage", "/storage/v1/b", (("project", "{project}"), *_ONE_RESULT))
-    ),
-    GoogleApi("tpu", Question("tpu", "/v2alpha1/projects/{project}/locations", _ONE_ITEM)),
-)
 
 
 class ApiState(Enum):

@@ -19,7 +19,7 @@ from tpuflex.errors import (
     TpuflexError,
     UnauthenticatedError,
 )
-from tpuflex.gcloud_commands import log_in, set_quota_project
+from tpuflex.gcloud_commands import enable_services, log_in, set_quota_project
 from tpuflex.gcp.endpoints import is_loopback
 from tpuflex.request.causes import Cause, classify, remedy
 
@@ -55,12 +55,14 @@ class RpcError:
         status: canonical code such as ``FAILED_PRECONDITION``; empty if none was given.
         message: Google's text, printable: it goes into errors, the state and logs.
         reasons: machine-readable reasons from ``errors`` and ``details``.
+        service: the API that refused, such as ``tpu.googleapis.com``; empty if none is named.
     """
 
     http_status: int
     status: str
     message: str
     reasons: frozenset[str]
+    service: str = ""
 
     @property
     def rate_limited(self) -> bool:
@@ -108,6 +110,7 @@ def read_rpc_error(http_status: int, body: bytes) -> RpcError:
         status=printable(str(error.get("status", ""))),
         message=printable(str(error.get("message", "")), lines=True) or "no error text",
         reasons=frozenset(str(item["reason"]) for item in listed if "reason" in item),
+        service=next((name for item in listed if (name := _service(item))), ""),
     )
 
 
@@ -138,10 +141,11 @@ def as_exception(
         return UnauthenticatedError(text, hint=log_in, code=Code.PERMISSION)
     if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
+    if error.service_disabled:
+        return ServiceDisabledError(text, hint=_enable_hint(error, url), code=Code.PERMISSION)
     if error.http_status == 403:
         cause = Cause.POLICY if cause is Cause.POLICY else Cause.PERMISSION
-        missing = ServiceDisabledError if error.service_disabled else AccessError
-        return missing(text, hint=remedy(cause), code=Code.PERMISSION)
+        return AccessError(text, hint=remedy(cause), code=Code.PERMISSION)
     if cause is Cause.POLICY and error.http_status in (400, 412):
         return AccessError(text, hint=remedy(cause), code=Code.PERMISSION)
     kind: type[ApiError] = ApiError
@@ -158,6 +162,22 @@ def as_exception(
         url=url,
         hint=hint,
         retry_after=retry_after,
+    )
+
+
+def _service(detail: dict[str, object]) -> str:
+    """The API that a ``google.rpc.ErrorInfo`` names."""
+    metadata = detail.get("metadata")
+    return printable(str(metadata.get("service", ""))) if isinstance(metadata, dict) else ""
+
+
+def _enable_hint(error: RpcError, url: str) -> str:
+    project = _PROJECT.search(url)
+    if not error.service or project is None:
+        return remedy(Cause.PERMISSION)
+    return (
+        f"`tpuflex up` enables it, and waits until it answers. Or run:"
+        f" {enable_services(project[1], error.service)}\nand try again in a few minutes."
     )
 
 

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.gcp.apis import GoogleApi
+    from tpuflex.gcp.required_apis import GoogleApi
 
 
 def run_preflight(invocation: Invocation, cloud: Cloud) -> None:
