@@ -18,6 +18,7 @@ from tpuflex.errors import (
     ServiceDisabledError,
 )
 from tpuflex.gcp.apis import ApiState, api_states, ensure_apis
+from tpuflex.gcp.bucket_owner import require_own_bucket
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.listing import apis
 from tpuflex.gcp.required_apis import APIS, GoogleApi
@@ -229,3 +230,11 @@ def test_the_embedded_cloud_answers_every_question(tmp_path: Path) -> None:
         assert APIS[0] in agreed
         after = api_states(clients, PROJECT)
         assert {after[api] for api in APIS if api.question} == {ApiState.ANSWERS}
+
+
+def test_b2_a_storage_api_that_is_off_says_nothing_of_the_bucket() -> None:
+    """B2: SERVICE_DISABLED is no sign that somebody else has the bucket's name."""
+    project = Project(enabled={})
+
+    with pytest.raises(ServiceDisabledError):
+        require_own_bucket(project.clients().storage, "b", PROJECT, lambda: "1")

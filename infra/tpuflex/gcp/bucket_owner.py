@@ -10,7 +10,7 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError
+from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError, ServiceDisabledError
 
 if TYPE_CHECKING:
     from tpuflex.gcp.transport import Api
@@ -36,6 +36,8 @@ def require_own_bucket(storage: Api, name: str, project: str, number: Callable[[
         bucket = storage.call("GET", f"/storage/v1/b/{name}")
     except NotFoundError:
         return False
+    except ServiceDisabledError:
+        raise  # of the bucket nothing is known
     except AccessError as error:
         raise _elsewhere(name, project, f"and you may not read it ({error.message})") from error
     if str(bucket.get("projectNumber") or "") != number():
