@@ -15,7 +15,7 @@ SHELL_FILES = $(wildcard startup/*.sh) .ci/run infra/plugin/pulumi-resource-tpuf
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test quick lint types format docs reliability mutation clean setup lock audit
+.PHONY: demo test quick lint types format docs reliability prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -50,11 +50,27 @@ format: $(STAMP)
 
 docs: $(STAMP)
 	@$(BIN)/python -P -m tpuflex.cli.generated
+	@PYTHONPATH=benchmarks $(BIN)/python -P -m proof.claims
 
 # Measures reliability figures and their rows of docs/reliability.md: ARGS="--budget 6m --figures 1,3"
 reliability: $(STAMP)
 	@$(BIN)/tpuflex engine --install
 	@PYTHONPATH=benchmarks $(BIN)/python -P -m reliability.run $(ARGS)
+
+# A first run on Google that proves what only Google can, and takes everything down whatever happens:
+# make prove-on-google PROJECT=my-project-id ZONE=us-east5-a CAP_USD=2 [WEIGHTS=DIRECTORY]
+# TIER=free makes calls only that need no quota and cost nothing. See docs/proved.md.
+TIER ?= run
+PROOF = --project "$(PROJECT)" --zone "$(ZONE)" --tier "$(TIER)" $(if $(CAP_USD),--cap-usd "$(CAP_USD)") \
+	$(if $(WEIGHTS),--weights "$(WEIGHTS)") $(if $(GIVE_UP_AFTER),--give-up-after "$(GIVE_UP_AFTER)") $(ARGS)
+prove-on-google: $(STAMP)
+	@if [ "$(TIER)" = run ]; then $(BIN)/tpuflex engine --install; fi
+	@PYTHONPATH=benchmarks $(BIN)/python -P -m proof.run $(PROOF)
+
+# Holds the embedded cloud to what was recorded of Google and of Google's provider.
+contract: $(STAMP)
+	@$(PYTEST) tests/embedded_cloud/test_contract.py tests/embedded_cloud/test_published_plugin.py \
+		tests/proof/test_contract.py $(ARGS)
 
 # Measures how many small changes of the provider its tests notice, and writes docs/mutation.md:
 # ARGS="--sample 0.1 --seed 1" for a tenth. Its tool is no part of the set-up.

@@ -158,6 +158,11 @@ def host_log(node: str, *, lines: int, follow: bool = False) -> GcloudCommand:
     return GcloudCommand((*ssh(node).words, "--command", reader, *options))
 
 
+def on_host(node: str, command: str) -> GcloudCommand:
+    """Run a command on the first host of ``node``."""
+    return GcloudCommand((*ssh(node).words, "--command", command))
+
+
 def enable_services(project: str, *services: str) -> GcloudCommand:
     """Enable APIs (``tpu.googleapis.com``) in a project."""
     return GcloudCommand(("gcloud", "services", "enable", *services, f"--project={project}"))

@@ -79,6 +79,28 @@ def test_second_ctrl_c_ends_it(tmp_path: Path) -> None:
     assert time.monotonic() - began < 20
 
 
+class Struck(threading.Event):
+    """Is struck by another signal while it is being set, and holds its lock."""
+
+    def set(self) -> None:
+        with self._cond:  # type: ignore[attr-defined]
+            os.kill(os.getpid(), signal.SIGTERM)
+        super().set()
+
+
+@pytest.mark.timeout(30)
+def test_a_signal_that_comes_while_one_is_obeyed(tmp_path: Path) -> None:
+    """SIGINT and SIGTERM at once, as when a terminal and a supervisor end a command together, end
+    the engine; neither waits for the other."""
+    process = engine(tmp_path, DEAF)
+    process.cancelled = Struck()
+
+    error, said = press_once_started(process, times=1)
+
+    assert "code: -9" in str(error)
+    assert said[-1] == "Ending the engine now."
+
+
 def test_handlers_are_put_back(tmp_path: Path) -> None:
     """After the operation, Ctrl-C means what it meant before."""
     before = signal.getsignal(signal.SIGINT)

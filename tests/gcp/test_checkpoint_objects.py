@@ -73,7 +73,7 @@ def test_a_bucket_gives_the_row_and_the_exact_bytes(clients: Clients, checkpoint
     )
     assert found.weight_bytes == 2 * found.model.text_params
     assert found.model.source.where == "gs://bucket-1/models/tiny/1"
-    assert found.model.name == "1"
+    assert found.model.name == "tiny"
 
 
 def test_only_headers_are_fetched(

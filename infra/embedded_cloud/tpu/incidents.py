@@ -1,7 +1,7 @@
 """Failures the real service never produces on demand, for tests and trials.
 
-A node is preempted or lost while its queued resource is still ACTIVE, or a queued resource
-disappears and leaves its nodes, which are still billed.
+A node is preempted, lost or restarted while its queued resource is still ACTIVE, or a queued
+resource disappears and leaves its nodes, which are still billed.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ _NAME = re.compile(
     r"/(?P<kind>nodes|queuedResources)/(?P<id>[^/]+)"
 )
 _EXPECTED = (
-    'expected {"name": "projects/P/locations/Z/nodes/N", "mishap": "preempted" or "lost"}, or the'
-    ' name of a queued resource with "lost", which leaves its nodes'
+    'expected {"name": "projects/P/locations/Z/nodes/N", "mishap": "preempted", "lost" or'
+    ' "rebooted"}, or the name of a queued resource with "lost", which leaves its nodes'
 )
 
 
@@ -28,7 +28,7 @@ def inflict(state: TpuState, incident: JsonObject) -> JsonObject:
 
     Args:
         state: the TPU service.
-        incident: ``{"name": full name, "mishap": "preempted" or "lost"}``.
+        incident: ``{"name": full name, "mishap": "preempted", "lost" or "rebooted"}``.
 
     Raises:
         CloudError: 400 for anything else, 404 if the resource does not exist.
@@ -46,6 +46,11 @@ def inflict(state: TpuState, incident: JsonObject) -> JsonObject:
     elif match["kind"] == "nodes" and mishap == "preempted":
         node = state.nodes.get(place, id_)
         entered = state.nodes.enter(node, NodeState.PREEMPTED, state.now())
+        return {"name": entered.name, "state": entered.state.value}
+    elif match["kind"] == "nodes" and mishap == "rebooted":
+        # As somebody's `sudo reboot`, which the API does not see: the same state, another boot.
+        node = state.nodes.get(place, id_)
+        entered = state.nodes.enter(node, node.state, state.now())
         return {"name": entered.name, "state": entered.state.value}
     else:
         raise invalid_argument(_EXPECTED)

@@ -14,6 +14,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from queue import SimpleQueue
 from types import FrameType
 from typing import Any
 
@@ -84,16 +85,17 @@ class EngineProcess(PulumiCommand):
             yield  # signals belong to the main thread
             return
 
+        asked: SimpleQueue[bool] = SimpleQueue()
+
         def handle(_signal: int, _frame: FrameType | None) -> None:
-            if self.cancelled.is_set():
-                say("Ending the engine now.")
-                self.kill()
-                return
-            self.cancelled.set()
-            say("Stopping after the calls in flight (Ctrl-C again ends at once) …")
-            self.interrupt()
+            # Nothing else: a second signal may come while this runs, and whatever takes a lock or
+            # prints would wait for itself. `put` is made for that:
+            # https://docs.python.org/3/library/queue.html#queue.SimpleQueue.put
+            asked.put(True)
 
         previous = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+        obeying = threading.Thread(target=self._obey, args=(asked, say), daemon=True)
+        obeying.start()
         for number in previous:
             signal.signal(number, handle)
         try:
@@ -101,6 +103,19 @@ class EngineProcess(PulumiCommand):
         finally:
             for number, handler in previous.items():
                 signal.signal(number, handler)
+            asked.put(False)
+            obeying.join()
+
+    def _obey(self, asked: SimpleQueue[bool], say: Callable[[str], None]) -> None:
+        """Cancel the engine when asked, and end it when asked again; until nobody asks any more."""
+        while asked.get():
+            if self.cancelled.is_set():
+                say("Ending the engine now.")
+                self.kill()
+            else:
+                self.cancelled.set()
+                say("Stopping after the calls in flight (Ctrl-C again ends at once) …")
+                self.interrupt()
 
     def interrupt(self) -> None:
         """Ask the engine to stop after the calls in flight."""

@@ -25,6 +25,7 @@ from tpuflex.gcp.credentials import (
 from tpuflex.gcp.default_credentials import DefaultCredentials
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
 from tpuflex.gcp.owners_adapter import OwnersAdapter
+from tpuflex.gcp.recording import Recording
 from tpuflex.gcp.rpc_errors import read_rpc_error
 from tpuflex.gcp.token_sources import EMBEDDED_TOKEN, EmbeddedToken, StaticToken, TokenSource
 
@@ -46,16 +47,24 @@ class AuthorizedSession(requests.Session):
         embedded: whether they are the embedded cloud's.
         project: project that quota is taken from where an API demands one and the credential
             names none; empty for none.
+        recording: where requests and answers are written, if anywhere.
         renews: whether a request that is answered with 401 is sent again with a new token; a
             :class:`~tpuflex.gcp.transport.Transport` does so itself.
     """
 
     def __init__(
-        self, tokens: TokenSource, *, embedded: bool, project: str = "", renews: bool = False
+        self,
+        tokens: TokenSource,
+        *,
+        embedded: bool,
+        project: str = "",
+        recording: Recording | None = None,
+        renews: bool = False,
     ) -> None:
         super().__init__()
         self._tokens = tokens
         self._project = project
+        self._recording = recording
         self._renews = renews
         # Proxies from the environment must not stand between us and loopback.
         self.trust_env = not embedded
@@ -80,6 +89,8 @@ class AuthorizedSession(requests.Session):
             response = super().send(request, stream=True, **how)
         if not stream:
             read_whole(response)
+        if self._recording is not None:
+            self._recording.add(request, response, whole=not stream)
         return response
 
     def refresh_token(self) -> None:
@@ -132,7 +143,13 @@ def authorized_session(
             first request, not here: making a session does no I/O.
     """
     source = _token_source(endpoints, environ)
-    return AuthorizedSession(source, embedded=endpoints.embedded, project=project, renews=renews)
+    return AuthorizedSession(
+        source,
+        embedded=endpoints.embedded,
+        project=project,
+        recording=Recording.of(environ),
+        renews=renews,
+    )
 
 
 def require_credentials(endpoints: Endpoints, environ: Mapping[str, str]) -> None:

@@ -171,6 +171,7 @@ class SliceStatus:
             "sentence": self.sentence,
             "error": self.error,
             "created": _iso(self.created),
+            "node": self.node if self.node_state else None,
             "node_state": self.node_state,
             "health": self.health,
             "address": self.address,

@@ -1,0 +1,82 @@
+"""What was asked of Google's APIs, and what they answered, in a file.
+
+The variable ``TPUFLEX_RECORD`` names the file; command and provider, which share the environment,
+append to it. It is evidence of a run (`make prove-on-google`), and what the embedded cloud is held
+to. Credentials are headers, and no header is written; payloads of secrets are left out.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import requests
+
+VARIABLE = "TPUFLEX_RECORD"
+#: Longer bodies are not written: objects of Cloud Storage.
+_LONGEST = 1 << 20
+#: Methods whose request or answer holds a secret: Secret Manager's versions, and tokens.
+_SECRET = re.compile(r":(access|addVersion|generateAccessToken|generateIdToken|signBlob|signJwt)\b")
+
+
+class Recording:
+    """A file of requests and answers, one JSON object on each line.
+
+    Args:
+        file: where it is; made for its owner alone where it does not exist.
+    """
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+
+    @classmethod
+    def of(cls, environ: Mapping[str, str]) -> Recording | None:
+        """The recording that ``environ`` asks for."""
+        name = environ.get(VARIABLE, "")
+        return cls(Path(name)) if name else None
+
+    def add(
+        self, request: requests.PreparedRequest, response: requests.Response, *, whole: bool
+    ) -> None:
+        """Write ``request`` and the answer to it.
+
+        Args:
+            request: what was sent.
+            response: what came back.
+            whole: whether the answer's body was read; that of a download is not.
+        """
+        url = request.url or ""
+        withheld = bool(_SECRET.search(url))
+        entry = {
+            "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
+            "seconds": round(response.elapsed.total_seconds(), 3),
+            "method": request.method,
+            "url": url,
+            "body": _readable(request.body, withheld=withheld),
+            "status": response.status_code,
+            "answer": _readable(response.content if whole else None, withheld=withheld),
+        }
+        line = json.dumps(entry, ensure_ascii=False) + "\n"
+        # One write to a file that is only appended to: lines of several processes do not mix.
+        descriptor = os.open(
+            self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
+        )
+        with os.fdopen(descriptor, "ab", buffering=0) as file:
+            file.write(line.encode())
+
+
+def _readable(body: Any, *, withheld: bool) -> Any:
+    """The JSON value of ``body``; how long it is where it is none, or must not be written."""
+    if not isinstance(body, bytes | str) or not body:
+        return None
+    if not withheld and len(body) <= _LONGEST:
+        try:
+            return json.loads(body)
+        except ValueError:
+            pass
+    return f"({len(body)} bytes)"

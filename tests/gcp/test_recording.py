@@ -1,0 +1,98 @@
+"""A run can be recorded: what was asked, what was answered, and no secret."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.recording import VARIABLE
+from tpuflex.gcp.session import AuthorizedSession, authorized_session
+from tpuflex.gcp.token_sources import EMBEDDED_TOKEN
+
+TOKEN = f"{EMBEDDED_TOKEN}.canary-of-a-token"
+PAYLOAD = "Y2FuYXJ5LW9mLWEtc2VjcmV0"
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers every request with a payload."""
+
+    def do_POST(self) -> None:
+        self.rfile.read(int(self.headers.get("Content-Length", "0")))
+        body = json.dumps({"payload": {"data": PAYLOAD}, "name": "x"}).encode()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    do_GET = do_POST  # noqa: N815 - the name that the server looks for
+
+    def log_message(self, format: str, *args: object) -> None:
+        del format, args
+
+
+@pytest.fixture
+def url() -> Iterator[str]:
+    """A server on loopback."""
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    yield f"http://127.0.0.1:{server.server_port}"
+    server.shutdown()
+    server.server_close()
+
+
+def session(url: str, environ: dict[str, str]) -> AuthorizedSession:
+    """A session for a cloud at ``url``."""
+    return authorized_session(
+        Endpoints(*[url] * len(Endpoints.__slots__)),
+        {"GOOGLE_OAUTH_ACCESS_TOKEN": TOKEN, **environ},
+    )
+
+
+def test_requests_and_answers_are_written_and_no_secret(url: str, tmp_path: Path) -> None:
+    """A line has method, URL, bodies and status; tokens are in headers, which are not written, and
+    the bodies of methods that carry a secret are counted only."""
+    file = tmp_path / "wire.jsonl"
+    client = session(url, {VARIABLE: str(file)})
+
+    client.post(f"{url}/v2/things?alt=json", json={"labels": {"a": "b"}})
+    for name in ("secrets/s:addVersion", "secrets/s/versions/1:access"):
+        client.post(f"{url}/v1/projects/p/{name}", json={"payload": {"data": PAYLOAD}})
+    with client.get(f"{url}/download", stream=True) as download:
+        assert PAYLOAD in download.text
+
+    text = file.read_text()
+    first, added, accessed, streamed = map(json.loads, text.splitlines())
+    assert TOKEN not in text
+    assert (first["method"], first["url"], first["status"], first["body"], first["answer"]) == (
+        "POST",
+        f"{url}/v2/things?alt=json",
+        200,
+        {"labels": {"a": "b"}},
+        {"payload": {"data": PAYLOAD}, "name": "x"},
+    )
+    assert PAYLOAD not in json.dumps([added, accessed, streamed])
+    assert streamed["answer"] is None
+    assert file.stat().st_mode & 0o777 == 0o600
+
+
+def test_nothing_is_written_unasked(url: str, tmp_path: Path) -> None:
+    """Without the variable there is no file."""
+    session(url, {}).post(f"{url}/v2/things")
+
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_link_in_the_place_of_the_file_is_not_followed(url: str, tmp_path: Path) -> None:
+    """What somebody else put there is not written to."""
+    (tmp_path / "wire.jsonl").symlink_to(tmp_path / "elsewhere")
+
+    with pytest.raises(OSError, match="symbolic links"):
+        session(url, {VARIABLE: str(tmp_path / "wire.jsonl")}).post(f"{url}/v2/things")
+    assert not (tmp_path / "elsewhere").exists()
