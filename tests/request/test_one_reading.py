@@ -177,9 +177,10 @@ def test_all_read_the_same_slice(held: tuple[Held, ...]) -> None:
     told = question(zones)
     assert address in told if best.node else f"slice-g1 is {best.request or NOT_FOUND}" in told
 
-    spent = shown.cost(Decimal(1), NOW)
-    since = shown.active_since
-    assert spent == Decimal(0 if since is None else max(0, (NOW - since) // timedelta(hours=1)))
+    # Whatever has a node is billed since it was made, whichever request is the slice.
+    made = [datetime(2027, 1, day, 8, tzinfo=UTC) for day, each in enumerate(held, 1) if each.node]
+    hours = [max(0, (NOW - since) // timedelta(hours=1)) for since in made]
+    assert shown.cost(Decimal(1), NOW) == Decimal(sum(hours))
 
     name = str(found.seen.name)
     taken, *known = recovered(zones)
