@@ -108,6 +108,9 @@ JUDGEMENTS: Mapping[str, Callable[[Steps], bool]] = {
 
 def record(shown: Iterable[str], *, evidence: str) -> None:
     """Write down that a run on Google has shown claims, and render the page."""
+    shown = set(shown)
+    if not shown:
+        return
     proved = _proved()
     commit = subprocess.run(
         ["git", "rev-parse", "--short=10", "HEAD"],

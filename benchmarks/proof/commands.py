@@ -14,6 +14,7 @@ from typing import Any, TextIO
 
 from proof.bundle import Bundle
 from proof.options import ROOT, Options
+from pulumi_plugin.printable import printable
 
 
 class StepError(Exception):
@@ -163,5 +164,4 @@ class Commands:
     def _show(self, stream: TextIO, said: list[str]) -> None:
         for line in stream:
             said.append(line)
-            self._terminal.write(f"  {line}")
-            self._terminal.flush()
+            self.say(f"  {printable(line.rstrip())}")

@@ -36,8 +36,8 @@ class Stopped(BaseException):
 def main(arguments: Sequence[str], environ: Mapping[str, str], terminal: TextIO) -> int:
     """Run; return the exit code: 0 if every step did what it has to."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
-    home = Path(environ.get("TPUFLEX_HOME", ROOT / ".tpuflex"))
-    given = options(arguments, home / "proof" / stamp)
+    # Not below the checkout, whose project would be taken for the run's own.
+    given = options(arguments, Path.home() / "tpuflex-proof" / stamp)
     return prove(given, environ, terminal)
 
 

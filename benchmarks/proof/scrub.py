@@ -11,15 +11,34 @@ from functools import partial
 
 #: Replaced wherever they occur, in this order. Documentation ranges and loopback tell nothing.
 _PATTERNS: tuple[tuple[str, re.Pattern[str]], ...] = (
-    ("TOKEN", re.compile(r"\bya29\.[\w.-]{8,}|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*")),
-    ("KEY", re.compile(r"\b(?:sk-|hf_|AIza)[\w-]{16,}")),
+    ("PEM", re.compile(r"-----BEGIN [A-Z ]+-----.*?-----END [A-Z ]+-----", re.DOTALL)),
+    (
+        "TOKEN",
+        re.compile(r"\bya29\.[\w.-]{8,}|\beyJ[\w-]{10,}\.[\w-]{10,}\.[\w-]*|\b1//[\w-]{16,}"),
+    ),
+    ("KEY", re.compile(r"\b(?:sk-|hf_|AIza|GOCSPX-)[\w-]{16,}")),
     ("SSH-KEY", re.compile(r"\b(?:ssh-(?:rsa|ed25519)|ecdsa-sha2-\S+) [A-Za-z0-9+/=]{40,}")),
-    ("EMAIL", re.compile(r"\b[\w.+-]+@(?:[\w-]+\.)+[a-z]{2,}\b")),
+    # A session of an upload lets whoever knows it write.
+    ("UPLOAD", re.compile(r"(?<=upload_id=)[\w%.~-]+")),
+    ("EMAIL", re.compile(r"\b[\w.+-]+(?:@|%40)(?:[\w-]+\.)+[a-z]{2,}\b", re.IGNORECASE)),
+    ("BILLING", re.compile(r"\b[0-9A-F]{6}-[0-9A-F]{6}-[0-9A-F]{6}\b", re.IGNORECASE)),
     (
         "ADDRESS",
         re.compile(r"(?<![\d.])(?!127\.|169\.254\.169\.254)(?:\d{1,3}\.){3}\d{1,3}(?![\d.])"),
     ),
-    ("NUMBER", re.compile(r"(?<=projects/)\d{6,}|(?<=service-)\d{6,}")),
+    (
+        "ADDRESS",
+        re.compile(
+            r"(?<![\w:])(?:[0-9a-f]{1,4}:){3,7}(?::?[0-9a-f]{1,4})+(?![\w:])", re.IGNORECASE
+        ),
+    ),
+    (
+        "NUMBER",
+        re.compile(
+            r"(?<=projects/)\d{6,}|(?<=service-)\d{6,}|(?<=organizations/)\d+|(?<=folders/)\d+"
+            r"|(?<=projectNumber\": \")\d+|(?<=projectNumber\":\")\d+"
+        ),
+    ),
 )
 
 

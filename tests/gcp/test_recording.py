@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, HTTPServer
@@ -10,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.recording import VARIABLE
 from tpuflex.gcp.session import AuthorizedSession, authorized_session
@@ -62,7 +64,7 @@ def test_requests_and_answers_are_written_and_no_secret(url: str, tmp_path: Path
     client = session(url, {VARIABLE: str(file)})
 
     client.post(f"{url}/v2/things?alt=json", json={"labels": {"a": "b"}})
-    for name in ("secrets/s:addVersion", "secrets/s/versions/1:access"):
+    for name in ("secrets/s:addVersion", "secrets/s/versions/1%3Aaccess"):
         client.post(f"{url}/v1/projects/p/{name}", json={"payload": {"data": PAYLOAD}})
     with client.get(f"{url}/download", stream=True) as download:
         assert PAYLOAD in download.text
@@ -93,6 +95,32 @@ def test_a_link_in_the_place_of_the_file_is_not_followed(url: str, tmp_path: Pat
     """What somebody else put there is not written to."""
     (tmp_path / "wire.jsonl").symlink_to(tmp_path / "elsewhere")
 
-    with pytest.raises(OSError, match="symbolic links"):
-        session(url, {VARIABLE: str(tmp_path / "wire.jsonl")}).post(f"{url}/v2/things")
+    with pytest.raises(AccessError, match="symbolic links"):
+        session(url, {VARIABLE: str(tmp_path / "wire.jsonl")})
     assert not (tmp_path / "elsewhere").exists()
+
+
+@pytest.mark.parametrize("kind", ["pipe", "readable by others", "missing directory"])
+def test_a_file_that_is_not_ours_alone_is_refused(url: str, tmp_path: Path, kind: str) -> None:
+    """It is refused before anything is asked for, and not waited for."""
+    file = tmp_path / "wire.jsonl"
+    if kind == "pipe":
+        os.mkfifo(file)
+    elif kind == "missing directory":
+        file = tmp_path / "nowhere" / "wire.jsonl"
+    else:
+        file.touch(0o644)
+        file.chmod(0o644)
+
+    with pytest.raises(AccessError, match="cannot be written"):
+        session(url, {VARIABLE: str(file)})
+
+
+def test_an_answer_arrives_although_its_record_cannot_be_written(url: str, tmp_path: Path) -> None:
+    """What was asked for is done: losing its answer would lose what was made."""
+    file = tmp_path / "wire.jsonl"
+    client = session(url, {VARIABLE: str(file)})
+    file.unlink()
+    file.mkdir()
+
+    assert client.post(f"{url}/v2/things").status_code == 200

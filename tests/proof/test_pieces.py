@@ -78,6 +78,33 @@ def test_what_names_somebody_is_replaced() -> None:
     assert Scrubber({})(clean) == clean
 
 
+@pytest.mark.parametrize(
+    "private",
+    [
+        "jane%40example.com",
+        "JANE.DOE@EXAMPLE.COM",
+        "2600:1900:4000:1234:8000:0:0:1",
+        "2600:1900:4000:1234::1",
+        "organizations/123456",
+        "folders/99",
+        '"projectNumber": "123456789012"',
+        "billingAccounts/01A2B3-44C5D6-77E8F9",
+        "https://storage.googleapis.com/upload/x?uploadType=resumable&upload_id=ADPycdu-secret_1",
+        "GOCSPX-abcdefghijklmnopqrst",
+        "1//0gabcdefghijklmnopqrstuv",
+        "-----BEGIN PRIVATE KEY-----\nMIIEvQ\n-----END PRIVATE KEY-----",
+    ],
+)
+def test_what_else_names_somebody_or_lets_somebody_in(private: str) -> None:
+    """Whatever identifies or authorizes is not in the copy, in each of its spellings."""
+    clean = Scrubber({})(f"x {private} y")
+
+    secret = private.split("=")[-1].split("/")[-1].split(": ")[-1].strip('"')
+    assert secret not in clean
+    assert clean.startswith("x ")
+    assert clean.endswith(" y")
+
+
 def test_when_states_and_operations_changed() -> None:
     """A state is listed when it is first seen; an operation with what began it and its end."""
     operation = "projects/p/locations/z/operations/1"
@@ -171,6 +198,18 @@ def test_wrong_usage_says_what_to_write(
     assert ended.value.code == 2
     assert said in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
+
+
+def test_a_run_that_shows_nothing_changes_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """No file is written, and the page stays as it is."""
+    monkeypatch.setattr(claims, "PROVED", tmp_path / "proved.json")
+    monkeypatch.setattr(claims, "PAGE", tmp_path / "proved.md")
+
+    claims.record(set(), evidence="x")
+
+    assert list(tmp_path.iterdir()) == []
 
 
 def _rows(page: str) -> list[str]:

@@ -7,15 +7,21 @@ to. Credentials are headers, and no header is written; payloads of secrets are l
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import re
+import stat
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote
 
 import requests
+
+from tpuflex.errors import AccessError
 
 VARIABLE = "TPUFLEX_RECORD"
 #: Longer bodies are not written: objects of Cloud Storage.
@@ -29,14 +35,28 @@ class Recording:
 
     Args:
         file: where it is; made for its owner alone where it does not exist.
+
+    Raises:
+        AccessError: it cannot be written, or belongs to somebody else.
     """
 
     def __init__(self, file: Path) -> None:
         self._file = file
+        try:
+            os.close(self._open())
+        except OSError as error:
+            raise AccessError(
+                f"{VARIABLE}={file} cannot be written: {error.strerror}",
+                hint=f"Name a file in a directory of yours, or unset {VARIABLE}.",
+            ) from error
 
     @classmethod
     def of(cls, environ: Mapping[str, str]) -> Recording | None:
-        """The recording that ``environ`` asks for."""
+        """The recording that ``environ`` asks for.
+
+        Raises:
+            AccessError: as the constructor.
+        """
         name = environ.get(VARIABLE, "")
         return cls(Path(name)) if name else None
 
@@ -51,7 +71,7 @@ class Recording:
             whole: whether the answer's body was read; that of a download is not.
         """
         url = request.url or ""
-        withheld = bool(_SECRET.search(url))
+        withheld = bool(_SECRET.search(unquote(url)))
         entry = {
             "at": datetime.now(UTC).isoformat(timespec="milliseconds"),
             "seconds": round(response.elapsed.total_seconds(), 3),
@@ -62,12 +82,25 @@ class Recording:
             "answer": _readable(response.content if whole else None, withheld=withheld),
         }
         line = json.dumps(entry, ensure_ascii=False) + "\n"
-        # One write to a file that is only appended to: lines of several processes do not mix.
-        descriptor = os.open(
-            self._file, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, 0o600
-        )
-        with os.fdopen(descriptor, "ab", buffering=0) as file:
+        # The request was sent: whatever becomes of its record, its answer has to arrive. One write
+        # to a file that is only appended to: lines of several processes do not mix.
+        with contextlib.suppress(OSError), os.fdopen(self._open(), "ab", buffering=0) as file:
             file.write(line.encode())
+
+    def _open(self) -> int:
+        """Open the file, which has to be a regular one, ours and nobody else's.
+
+        Raises:
+            OSError: it is not, or cannot be opened.
+        """
+        # Without NONBLOCK, a pipe in its place would be waited for.
+        flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK
+        descriptor = os.open(self._file, flags, 0o600)
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+            os.close(descriptor)
+            raise OSError(errno.EPERM, "it is no file of ours alone")
+        return descriptor
 
 
 def _readable(body: Any, *, withheld: bool) -> Any:

@@ -7,6 +7,7 @@ Whoever is root on the host writes the log: all of it is printed through `Output
 from __future__ import annotations
 
 import subprocess
+import threading
 from collections import deque
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -53,19 +54,28 @@ def run_logs(invocation: Invocation, cloud: Cloud, lines: int, *, follow: bool) 
     invocation.output.progress(f"$ {command}")
     kept: list[str] = []
 
+    def show_progress(stream: TextIO) -> None:
+        # The host speaks there, too: its banner, and what sshd says.
+        for line in stream:
+            invocation.output.progress(line.rstrip("\n"))
+
     def read() -> int:
         with subprocess.Popen(
             words,
             env=way_in_environment(cloud),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
             text=True,
             errors="replace",
         ) as process:
+            said = threading.Thread(target=show_progress, args=(process.stderr,), daemon=True)
+            said.start()
             for line in process.stdout or ():
                 invocation.output.result(line.rstrip("\n"))
                 if invocation.json:
                     kept.append(line.rstrip("\n"))
+            said.join()
         return process.returncode
 
     code = kept_up(read, cloud, invocation) if follow else read()
