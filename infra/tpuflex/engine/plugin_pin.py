@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 import platform
 import re
 import subprocess
@@ -74,8 +75,10 @@ def require_pinned_plugin(
         AccessError: others may write the pin, or another plugin would be run than that one.
         EngineError: it cannot be fetched, or is not what is pinned.
     """
-    if not (root / PIN_FILE).exists():
+    if not os.path.lexists(root / PIN_FILE):  # a link that leads nowhere is a pin that is wrong
         return
+    if not (root / PIN_FILE).exists():
+        raise _wrong("is a link that leads to no file", "Mend the link, or remove it.")
     require_trusted(root / PIN_FILE, "the gcp plugin that is pinned by", environ)
     pinned = _pinned(root / PIN_FILE)
     if (other := find_gcp_plugin(environ)) is not None:
