@@ -48,6 +48,7 @@ class Project:
     time: FakeTime = field(default_factory=FakeTime)
     answers_after: float = 60.0
     enabled: dict[str, float] = field(default_factory=lambda: dict.fromkeys(DEFAULT, 0.0))
+    unlisted: frozenset[str] = frozenset()
     unreadable: TpuflexError | None = None
     refusal: TpuflexError | None = None
     failure: JsonObject | None = None
@@ -91,7 +92,8 @@ class Project:
             return {**done, "error": self.failure} if self.failure else done
         if self.unreadable is not None:
             raise self.unreadable
-        return {"services": [{"name": f"projects/1/services/{one}"} for one in self.enabled]}
+        listed = [one for one in self.enabled if one not in self.unlisted]
+        return {"services": [{"name": f"projects/1/services/{one}"} for one in listed]}
 
     def posts(self) -> list[str]:
         return [path for method, path in self.calls if method == "POST"]

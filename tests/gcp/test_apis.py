@@ -90,6 +90,16 @@ def test_b2_the_wait_has_an_end() -> None:
     assert "gcloud services list --enabled --project=new-project" in e.value.hint
 
 
+def test_service_usage_is_not_off_where_it_answers() -> None:
+    """Service Usage that lists the others is not counted as off, whether it lists itself or not."""
+    listed = frozenset({"serviceusage.googleapis.com", "tpu.googleapis.com"})
+    project = Project(enabled=dict.fromkeys(NAMES, 0.0), unlisted=listed)
+
+    project.ensure()
+
+    assert project.agreed == ["tpu"]
+
+
 def test_b2_nothing_is_enabled_without_consent() -> None:
     """Enabling an API changes a project that others may use: a refusal comes first, and ends it."""
 

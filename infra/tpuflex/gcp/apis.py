@@ -37,6 +37,7 @@ _SHORTEST, _LONGEST = 2.0, 10.0
 #: Retries of one question, in seconds: the question is asked again anyway.
 _BUDGET = 15.0
 _AT_ONCE = 8
+_SERVICE_USAGE = "serviceusage.googleapis.com"
 #: The role that may enable APIs: https://cloud.google.com/service-usage/docs/access-control.
 _ENABLING_ROLE = "roles/serviceusage.serviceUsageAdmin"
 
@@ -141,6 +142,8 @@ def _missing(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[G
         # Who may not read what is enabled can still see which APIs refuse.
         serving = _serving(clients, project, apis)
         return [api for api in apis if serving[api] is False]
+    # It has just answered, listed or not: it is asked in the project that quota is taken from.
+    enabled |= {_SERVICE_USAGE}
     return [api for api in apis if api.service not in enabled]
 
 
@@ -272,7 +275,7 @@ def _refused(
 
 def _not_even_service_usage(project: str, error: TpuflexError) -> ServiceDisabledError:
     """The error for a project in which no API can be enabled through the API."""
-    services = ("serviceusage.googleapis.com", "cloudresourcemanager.googleapis.com")
+    services = (_SERVICE_USAGE, "cloudresourcemanager.googleapis.com")
     return ServiceDisabledError(
         f"Service Usage, which enables the other APIs, is not enabled itself: {error.message}",
         code=Code.PERMISSION,
