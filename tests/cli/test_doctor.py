@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,29 @@ def same_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         "tpuflex.operate.doctor.machine.gcloud_components",
         lambda _environ: frozenset({"core", "alpha"}),
     )
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_the_gcp_plugin_is_installed_by_the_engine_that_is_there(
+    type_in: TypeIn, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, *, there: bool
+) -> None:
+    """The remedy has the engine's own path, as an engine that was built here is not on PATH."""
+    module = "tpuflex.cli.steps.doctor_machine"
+    monkeypatch.setattr(f"{module}.find_gcp_plugin", lambda _environ: None)
+    if not there:
+        monkeypatch.setattr(f"{module}.search", lambda _home, _environ: Search(None, ()))
+    for file in ("Pulumi.yaml", "stacks/Pulumi.dev.yaml"):
+        (project / file).unlink()
+
+    typed = type_in("doctor", "--json", PULUMI_HOME=str(tmp_path), **TOKEN)
+
+    checks = {each["name"]: each for each in json.loads(typed.out)["checks"]}
+    remedy = checks["plugin gcp"]["remedy"]
+    if there:
+        assert remedy.startswith("/opt/pulumi plugin install resource gcp ")
+    else:
+        assert remedy.startswith("tpuflex engine --install\n/")
+        assert "/pulumi plugin install resource gcp " in remedy
 
 
 def test_without_a_project(type_in: TypeIn, project: Path) -> None:

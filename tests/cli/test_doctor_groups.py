@@ -107,6 +107,7 @@ def test_credential_and_project(shown: Shown) -> None:
     checks = [
         account.credential_check(Credential(Kind.USER, adc, quota_project="p"), "p"),
         account.credential_check(Credential(Kind.USER, adc), "p"),
+        account.credential_check(Credential(Kind.USER, "/f.json"), "p", named=True),
         account.credential_check(Credential(Kind.IMPERSONATED, adc, "a@p.iam"), "p"),
         account.credential_check(AccessError("no credentials", hint="Run: log in"), ""),
         account.project_check("p", account.ProjectState("12", "ACTIVE")),
@@ -213,7 +214,7 @@ def test_policies(shown: Shown, settings: StackSettings) -> None:
         (OrgPolicy(denied=("in:eu-locations",)), "ok"),
         (OrgPolicy(denied=("in:us-locations",)), "warning"),
         (OrgPolicy(allowed=("in:us-west1-locations",)), "warning"),
-        (OrgPolicy(all_denied=True), "warning"),
+        (OrgPolicy(all_denied=True), "failed"),
     ],
 )
 def test_allowed_locations(settings: StackSettings, policy: OrgPolicy, standing: str) -> None:
@@ -222,6 +223,7 @@ def test_allowed_locations(settings: StackSettings, policy: OrgPolicy, standing:
     *_, location = policies.policy_checks(settings, {**fine, "gcp.resourceLocations": policy})
 
     assert location.standing == standing
+    assert ("no location is allowed" in location.text) == policy.all_denied
 
 
 WANTED = capacity.Wanted("p", "v6e-4", "v6e", 4, "v2-alpha-tpuv6e", ("us-east5-a", "us-east5-b"))

@@ -140,9 +140,33 @@ def test_a_quota_project_is_no_quota(message: str, reason: str, hint: str) -> No
 
     assert type(raised.value) is AccessError
     assert raised.value.hint == (
-        f"{hint}gcloud auth application-default set-quota-project my-project"
+        f"{hint}gcloud auth application-default set-quota-project my-project\n"
+        "If GOOGLE_APPLICATION_CREDENTIALS names a file, gcloud does not edit it: set"
+        " GOOGLE_CLOUD_QUOTA_PROJECT=my-project instead."
     )
     assert len(session.at) == 1
+
+
+@pytest.mark.parametrize(
+    ("message", "reason"),
+    [
+        ("This API method requires billing to be enabled. Please enable", "BILLING_DISABLED"),
+        ("The billing account for the owning project is disabled", "accountDisabled"),
+        ("Billing must be enabled for activation of service(s)", ""),
+    ],
+)
+def test_missing_billing_names_the_command_that_links_an_account(message: str, reason: str) -> None:
+    """A refusal for want of billing is no missing permission: the remedy links an account."""
+    info = {"@type": "type.googleapis.com/google.rpc.ErrorInfo", "reason": reason}
+    sender, _ = transport(refusal(403, "PERMISSION_DENIED", message, details=[info]))
+
+    with pytest.raises(AccessError) as raised:
+        sender.call("GET", "/v1/projects/my-project/secrets")
+
+    assert raised.value.hint == (
+        "Give the project a billing account: gcloud billing projects link my-project"
+        " --billing-account=ACCOUNT_ID\nYours are listed by: gcloud billing accounts list"
+    )
 
 
 def test_budget_bounds_all_retries() -> None:

@@ -19,13 +19,22 @@ from tpuflex.errors import (
     TpuflexError,
     UnauthenticatedError,
 )
-from tpuflex.gcloud_commands import enable_services, log_in, set_quota_project
+from tpuflex.gcloud_commands import (
+    billing_accounts,
+    enable_services,
+    link_billing,
+    log_in,
+    set_quota_project,
+)
 from tpuflex.gcp.endpoints import is_loopback
 from tpuflex.request.causes import Cause, classify, remedy
 
 _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 #: https://cloud.google.com/apis/design/errors#error_info; the second is the older spelling.
 _NOT_ENABLED = frozenset({"SERVICE_DISABLED", "accessNotConfigured"})
+#: https://cloud.google.com/storage/docs/json_api/v1/status-codes#403-forbidden for the second.
+_UNPAID = frozenset({"BILLING_DISABLED", "accountDisabled"})
+_UNPAID_TEXT = re.compile(r"billing (to|must) be enabled|requires billing", re.IGNORECASE)
 #: Google's words for a user's credential without a quota project, those of today and those before
 #: (https://github.com/pulumi/pulumi-gcp/issues/2896, https://github.com/cloudquery/cloudquery/pull/5031).
 #: The reason is SERVICE_DISABLED there, too: not enabled in the project of gcloud's OAuth client.
@@ -87,6 +96,12 @@ class RpcError:
         return refused and not self.quota_project_missing
 
     @property
+    def billing_disabled(self) -> bool:
+        """Whether the project has no open billing account."""
+        refused = self.http_status in (400, 403)
+        return refused and bool(self.reasons & _UNPAID or _UNPAID_TEXT.search(self.message))
+
+    @property
     def retryable(self) -> bool:
         """Whether the same request may succeed later without anyone changing anything."""
         if self.http_status in (403, 429):
@@ -143,6 +158,8 @@ def as_exception(
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.service_disabled:
         return ServiceDisabledError(text, hint=_enable_hint(error, url), code=Code.PERMISSION)
+    if error.billing_disabled:
+        return AccessError(text, hint=_billing_hint(url), code=Code.PERMISSION)
     if error.http_status == 403:
         cause = Cause.POLICY if cause is Cause.POLICY else Cause.PERMISSION
         return AccessError(text, hint=remedy(cause), code=Code.PERMISSION)
@@ -181,9 +198,23 @@ def _enable_hint(error: RpcError, url: str) -> str:
     )
 
 
+def _billing_hint(url: str) -> str:
+    project = _PROJECT.search(url)
+    return (
+        "Give the project a billing account:"
+        f" {link_billing(project[1] if project else 'PROJECT', 'ACCOUNT_ID')}\n"
+        f"Yours are listed by: {billing_accounts()}"
+    )
+
+
 def _quota_project_hint(error: RpcError, url: str) -> str:
     project = _PROJECT.search(url)
-    command = f"{set_quota_project(project[1] if project else 'PROJECT')}"
+    name = project[1] if project else "PROJECT"
+    command = (
+        f"{set_quota_project(name)}\n"
+        f"If GOOGLE_APPLICATION_CREDENTIALS names a file, gcloud does not edit it: set"
+        f" GOOGLE_CLOUD_QUOTA_PROJECT={name} instead."
+    )
     if error.quota_project_missing:
         return f"Run: {command}"
     return (

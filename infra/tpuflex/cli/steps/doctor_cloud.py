@@ -21,7 +21,7 @@ from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.gcp.apis import api_states
 from tpuflex.gcp.billing import project_billing
 from tpuflex.gcp.bucket_owner import require_own_bucket
-from tpuflex.gcp.credentials import Kind
+from tpuflex.gcp.credentials import FILE_VARIABLE, Kind
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
 from tpuflex.gcp.image_registry import image_state
@@ -115,7 +115,8 @@ def credential_check(environ: Mapping[str, str], project: str = "") -> Check:
         return account.CREDENTIAL.unknown(Unread(why))
     if endpoints.embedded and credential.kind is Kind.ACCESS_TOKEN:
         return account.CREDENTIAL.ok("the embedded cloud's own token")
-    return account.credential_check(credential, project)
+    named = bool(environ.get(FILE_VARIABLE))
+    return account.credential_check(credential, project, named=named)
 
 
 class _Reads:

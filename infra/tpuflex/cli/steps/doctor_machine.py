@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 import importlib.util
 import os
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -48,7 +49,7 @@ def machine_examinations(invocation: Invocation, stack: OpenStack | None) -> lis
     environ = invocation.environ
     found = [
         Examination(Group.MACHINE, "engine", lambda: [_engine_check(invocation)]),
-        Examination(Group.MACHINE, "plugins", lambda: _plugin_checks(environ, stack)),
+        Examination(Group.MACHINE, "plugins", lambda: _plugin_checks(invocation, stack)),
     ]
     if stack is None or not stack.embedded:
         found.append(Examination(Group.MACHINE, "gcloud", lambda: [_gcloud_check(environ)]))
@@ -83,18 +84,19 @@ def _engine_check(invocation: Invocation) -> Check:
     return machine.engine_check("" if engine is None else f"Pulumi {engine.version}, {engine.path}")
 
 
-def _plugin_checks(environ: Mapping[str, str], stack: OpenStack | None) -> Sequence[Check]:
-    path = with_own_provider(environ).get("PATH", "")
+def _plugin_checks(invocation: Invocation, stack: OpenStack | None) -> Sequence[Check]:
+    path = with_own_provider(invocation.environ).get("PATH", "")
     own = machine.Plugin(
         "tpuflex",
         shutil.which(PROVIDER, path=path) or "",
         fetched=False,
         remedy="Install tpuflex again, which brings it: pip install --force-reinstall tpuflex",
     )
-    return [machine.plugin_check(own), _gcp_plugin_check(environ, stack)]
+    return [machine.plugin_check(own), _gcp_plugin_check(invocation, stack)]
 
 
-def _gcp_plugin_check(environ: Mapping[str, str], stack: OpenStack | None) -> Check:
+def _gcp_plugin_check(invocation: Invocation, stack: OpenStack | None) -> Check:
+    environ = invocation.environ
     version = importlib.metadata.version("pulumi-gcp")
     folder = pulumi_home(environ) / "plugins" / f"resource-gcp-v{version}"
     found = _or_error(lambda: find_gcp_plugin(environ))
@@ -111,9 +113,19 @@ def _gcp_plugin_check(environ: Mapping[str, str], stack: OpenStack | None) -> Ch
             "gcp",
             place,
             fetched="PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in environ,
-            remedy=f"pulumi plugin install resource gcp {version}",
+            remedy=_install_gcp(invocation, version),
         )
     )
+
+
+def _install_gcp(invocation: Invocation, version: str) -> str:
+    """The command with the engine's own path: one that was built here is not on PATH."""
+    engine = _or_error(lambda: _engine(invocation))
+    words = f"plugin install resource gcp {version}"
+    if isinstance(engine, TpuflexError) or engine is None:
+        built = shlex.quote(str(cached_engine(invocation.home)))
+        return f"tpuflex engine --install\n{built} {words}"
+    return f"{shlex.quote(str(engine.path))} {words}"
 
 
 def _gcloud_check(environ: Mapping[str, str]) -> Check:

@@ -11,7 +11,7 @@ from tpuflex.gcloud_commands import (
     undelete_project,
 )
 from tpuflex.gcp.billing import Billing
-from tpuflex.gcp.credentials import Credential, Kind
+from tpuflex.gcp.credentials import QUOTA_PROJECT_VARIABLE, Credential, Kind
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
 
@@ -42,21 +42,27 @@ class ProjectState:
     lifecycle: str
 
 
-def credential_check(credential: Credential | TpuflexError, project: str) -> Check:
+def credential_check(
+    credential: Credential | TpuflexError, project: str, *, named: bool = False
+) -> Check:
     """With which credential Google is asked.
 
     Args:
         credential: the credential; or why there is none that can be used.
         project: a project to take quota from; empty if none is known.
+        named: whether a variable names its file, which gcloud does not edit: it edits its own.
     """
     if isinstance(credential, TpuflexError):
         return CREDENTIAL.failed(type(credential), credential.message, credential.hint)
     account = f" of {credential.account}" if credential.account else ""
     text = f"{_KINDS[credential.kind]}{account}, from {credential.source}"
     if credential.lacks_quota_project:
+        wanted = project or "PROJECT"
         return CREDENTIAL.warning(
             f"{text}; without a quota project, which some APIs demand",
-            str(set_quota_project(project or "PROJECT")),
+            f"export {QUOTA_PROJECT_VARIABLE}={wanted}\nor add quota_project_id to the file"
+            if named
+            else str(set_quota_project(wanted)),
         )
     if credential.quota_project:
         return CREDENTIAL.ok(f"{text}; quota project {credential.quota_project}")

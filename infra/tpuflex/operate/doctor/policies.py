@@ -123,12 +123,15 @@ def _location_check(subject: Subject, settings: StackSettings, policy: OrgPolicy
     if not policy.allowed and not policy.denied and not policy.all_denied:
         return subject.ok("not in force")
     groups = {region, f"in:{region}-locations", f"in:{region.split('-')[0]}-locations"}
+    if policy.all_denied:
+        return subject.failed(
+            AccessError,
+            "no location is allowed: nothing can be made in the project",
+            f"{show_policy(subject.name, settings.project)}\n"
+            "(shows it; have a region allowed: needs roles/orgpolicy.policyAdmin)",
+        )
     denied = groups & set(policy.denied)
-    if (
-        not denied
-        and not policy.all_denied
-        and (not policy.allowed or groups & set(policy.allowed))
-    ):
+    if not denied and (not policy.allowed or groups & set(policy.allowed)):
         return subject.ok(f"{region} is allowed")
     listed = ", ".join((*policy.allowed, *(f"not {value}" for value in policy.denied)))
     return subject.warning(
