@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from tpuflex.cli.cloud import Cloud
-from tpuflex.cli.recorded import recorded_zones
+from tpuflex.cli.recorded import recorded_requests, recorded_zones
 from tpuflex.naming import QUEUED_RESOURCE
 
 ZONE = "projects/acme-serving/locations/us-west1-c"
@@ -61,10 +61,14 @@ def test_d2_the_zones_of_all_requests(tmp_path: Path) -> None:
         "outputs": {"requests": [f"{ZONE.replace('-c', '-a')}/queuedResources/g1"]},
     }
 
-    assert recorded_zones(cloud(tmp_path, checkpoint(request))) == ("us-west1-a", "us-west1-c")
+    stored = cloud(tmp_path, checkpoint(request))
+    assert recorded_zones(stored) == ("us-west1-a", "us-west1-c")
+    assert recorded_requests(stored) == ("g1 in us-west1-a", "g1 in us-west1-c")
 
 
 @pytest.mark.parametrize("state", ["", "[]", "{}", '{"checkpoint": {"latest": null}}'])
 def test_d2_a_state_that_cannot_be_read_names_no_zone(tmp_path: Path, state: str) -> None:
     """D2: it is no reason for `status` to fail: the zones of the stack file are left."""
-    assert recorded_zones(cloud(tmp_path, state)) == ()
+    stored = cloud(tmp_path, state)
+    assert recorded_zones(stored) == ()
+    assert recorded_requests(stored) == ()

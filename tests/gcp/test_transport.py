@@ -269,7 +269,8 @@ def _disabled() -> tuple[int, Any]:
 
 
 def test_b2_an_api_that_is_off_is_refused_at_once() -> None:
-    """B2: where nobody has enabled an API, SERVICE_DISABLED is final."""
+    """B2: where nobody has enabled an API, SERVICE_DISABLED is final; the hint, which `down` and
+    `status` show too, advises no `up`, which would change the slice."""
     sender, session = transport(_disabled())
 
     with pytest.raises(ServiceDisabledError) as refused:
@@ -277,6 +278,7 @@ def test_b2_an_api_that_is_off_is_refused_at_once() -> None:
 
     assert len(session.sent) == 1
     assert "gcloud services enable tpu.googleapis.com --project=my-project" in refused.value.hint
+    assert "tpuflex up" not in refused.value.hint
 
 
 def test_b2_an_api_that_was_just_enabled_is_asked_again() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.state import Stored, known_ids
@@ -12,6 +13,19 @@ from tpuflex.gcp.places import zones_in
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
+
+_REQUEST = re.compile(r"/locations/([^/]+)/queuedResources/([^/]+)$")
+
+
+def recorded_requests(cloud: Cloud) -> tuple[str, ...]:
+    """Each request for a slice that the state has, or has begun, as ``ID in ZONE``; empty where
+    there is no state, or none that can be read now."""
+    try:
+        ids = known_ids(_deployment(cloud))
+    except TpuflexError:
+        return ()
+    found = (match for id_ in ids if (match := _REQUEST.search(id_)))
+    return tuple(sorted({f"{match[2]} in {match[1]}" for match in found}))
 
 
 def recorded_zones(cloud: Cloud) -> tuple[str, ...]:

@@ -192,10 +192,9 @@ def _enable_hint(error: RpcError, url: str) -> str:
     project = _PROJECT.search(url)
     if not error.service or project is None:
         return remedy(Cause.PERMISSION)
-    return (
-        f"`tpuflex up` enables it, and waits until it answers. Or run:"
-        f" {enable_services(project[1], error.service)}\nand try again in a few minutes."
-    )
+    # `tpuflex up` would enable it, too, and change more than whoever asks or tears down wants.
+    command = enable_services(project[1], error.service)
+    return f"Enable it, and try again in a few minutes: {command}"
 
 
 def _billing_hint(url: str) -> str:

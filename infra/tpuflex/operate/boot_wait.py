@@ -27,6 +27,9 @@ AGAIN = (
     " up`.\nUntil then this one goes on being billed: `tpuflex down` ends it."
 )
 
+#: The last line of :data:`SILENT`.
+WAITS_AGAIN = "`tpuflex up` waits again, `tpuflex down` ends it."
+
 #: What keeps a host silent. gcloud's own help on guest attributes names the policy; that Secure
 #: Boot can fail a boot: https://cloud.google.com/compute/shielded-vm/docs/shielded-vm#secure-boot.
 SILENT = (
@@ -36,7 +39,7 @@ SILENT = (
     "  - Secure Boot, which lets nothing unsigned boot: remove tpuflex:slice.secure_boot\n"
     "  - the startup script is missing, changed by somebody, or stuck, or the host has no way to\n"
     "    Google's APIs (firewall rules and routes that are not ours)\n"
-    "`tpuflex up` waits again, `tpuflex down` ends it."
+    f"{WAITS_AGAIN}"
 )
 
 #: Seconds between two looks at the slice itself while its host says nothing new.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.output import for_stack
 from tpuflex.errors import FailedBootError, NotFoundError, TpuflexError
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.operate.boot_wait import WAITS_AGAIN
 from tpuflex.operate.status import slice_status
 from tpuflex.request.outcomes import BOOT_FAILED_DELETED, BOOT_FAILED_KEPT
 
@@ -61,9 +62,20 @@ def after_failed_boot(
         )
         stack_run.destroy_slice()
     except TpuflexError as error:
-        return _kept(failure, f", because that failed: {error}")
+        return _not_deleted(failure, error)
     hint = f"{BOOT_FAILED_DELETED.text}\n`tpuflex logs` shows the end of its log, if it wrote one."
     return FailedBootError(failure.message, hint=for_stack(hint, stack.name))
+
+
+def _not_deleted(failure: FailedBootError, error: TpuflexError) -> FailedBootError:
+    """The error where deleting it failed. Its own hint speaks of a `down`, which nobody ran, and
+    that of ``failure`` of an `up` that waits; neither says who deletes it now."""
+    hint = (
+        f"{BOOT_FAILED_KEPT.text}, because that failed: {error.message}\n"
+        f"{failure.hint.removesuffix(WAITS_AGAIN).rstrip()}\n"
+        "`tpuflex down` deletes it; a later `tpuflex up` does not: it ran before that."
+    )
+    return FailedBootError(failure.message, hint=hint)
 
 
 def _kept(failure: FailedBootError, why: str) -> FailedBootError:

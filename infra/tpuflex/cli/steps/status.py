@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, planned_memory
+from tpuflex.cli.recorded import recorded_requests
 from tpuflex.cli.steps.ask import session
 from tpuflex.cli.steps.reach import reached
-from tpuflex.errors import TpuflexError
+from tpuflex.cli.steps.status_advice import advice_text, with_last_known, zone_text
+from tpuflex.errors import AccessError, TpuflexError
 from tpuflex.operate.health import Health, ask_health
 from tpuflex.operate.route import Route, route
 from tpuflex.operate.status import slice_status
@@ -42,11 +44,6 @@ _NOT_ENDED_HERE = (
     "whoever has that state ends it with `tpuflex down`; here that leaves it alone, until its state"
     " is shared or taken over"
 )
-#: Said of a slice that was requested before the stack file was changed.
-_OTHER_ZONE = (
-    "{} is none of tpuflex:slice.zones any more: `tpuflex up` replaces the slice,\n"
-    "`tpuflex down` deletes it there"
-)
 
 
 def run_status(invocation: Invocation, cloud: Cloud, *, tunnel: bool = True) -> None:
@@ -59,12 +56,20 @@ def run_status(invocation: Invocation, cloud: Cloud, *, tunnel: bool = True) -> 
 
     Raises:
         NotFoundError: the stack has no request for a slice.
+        AccessError: reading is refused; says where the state last knew of a slice.
         SystemExit: with the exit code of the slice's state.
     """
     stack = cloud.stack
-    status = slice_status(
-        stack.settings, stack.names, cloud.tpu, now=invocation.now(), recorded=cloud.recorded_zones
-    )
+    try:
+        status = slice_status(
+            stack.settings,
+            stack.names,
+            cloud.tpu,
+            now=invocation.now(),
+            recorded=cloud.recorded_zones,
+        )
+    except AccessError as error:
+        raise with_last_known(error, recorded_requests(cloud)) from error
     seen = cloud.seen_states.of(stack.name)
     foreign = status.state_id not in {"", *seen}
     answers = health(invocation, cloud, status, tunnel=tunnel) if status.ready else None
@@ -116,7 +121,7 @@ def show_status(
     zones = stack.settings.slice.zones
     version = status.host.vllm_version if status.host else ""
     insecure = too_old(version, stack)
-    advice = _NOT_ENDED_HERE if foreign else status.advice
+    advice = _NOT_ENDED_HERE if foreign else advice_text(status, stack)
     output.document(
         {
             "stack": stack.name,
@@ -137,7 +142,7 @@ def show_status(
     output.facts(
         (
             ("queued resource", f"{status.queued_resource} in {status.zone}"),
-            ("zone", "" if status.zone in zones else _OTHER_ZONE.format(status.zone)),
+            ("zone", zone_text(status, zones)),
             ("state", f"{status.state}: {status.sentence}"),
             ("reason", status.error),
             ("also", "\n".join(status.others)),
