@@ -65,7 +65,6 @@ TEXT = {
         "manifest": r"[^\x00-\x1f/]+",
         "manifest_sha256": r"[0-9a-f]{64}",
     },
-    "network": {"egress": r"google|internet"},
     "commands": {"weights": r"[^\x00-\x1f]*", "secrets": r"[^\x00-\x1f]*"},
 }
 NUMBERS = {

@@ -19,17 +19,18 @@ has_docker() {
 # install_docker: the distribution's own package. Its mirrors are not Google's: Ubuntu's for Compute
 # Engine, REGION.gce.archive.ubuntu.com, has public addresses.
 install_docker() {
-    local delay
-    [[ $(setting network.egress) != google ]] || fail docker "the image of this runtime version has \
-no docker, and the host reaches nothing but Google, which has no mirror to install it from: write \
-\`egress: internet\` in tpuflex:network, or a runtime version with docker at \
-tpuflex:slice.runtime_version, such as v2-alpha-tpuv6e"
+    local delay unreached=0
     detail 'installing docker, which the image of this runtime version lacks'
     for delay in 10 20 40 0; do
         if apt_get update && apt_get install --yes --no-install-recommends docker.io; then
             has_docker || fail docker 'docker.io was installed, and there is still no docker'
             return 0
         fi
+        # Twice, because the network may come up late; what is closed stays closed, and is billed.
+        no_mirror_reached && ((++unreached > 1)) && fail docker "the image of this runtime version \
+has no docker, and the host reaches no mirror to install it from; Google has none: write \
+\`egress: internet\` in tpuflex:network, or a runtime version with docker at \
+tpuflex:slice.runtime_version, such as v2-alpha-tpuv6e: $(apt_problem 300)"
         detail "docker could not be installed: $(apt_problem 300)"
         pause "$delay"
     done
@@ -43,8 +44,14 @@ apt_get() {
     (
         umask 022
         DEBIAN_FRONTEND=noninteractive timeout --kill-after=10 300 apt-get --quiet \
-            -o DPkg::Lock::Timeout=120 -o Acquire::Retries=2 -o Acquire::http::Timeout=20 "$@"
+            -o DPkg::Lock::Timeout=120 -o APT::Update::Error-Mode=any -o Acquire::Retries=2 -o Acquire::http::Timeout=20 "$@"
     ) </dev/null >"$STATE_DIR/apt.problem" 2>&1
+}
+
+# In apt's own words: methods/connect.cc of its source.
+no_mirror_reached() {
+    grep -Eq 'Could not connect|Unable to connect|Could not resolve|Temporary failure resolving|timed out' \
+        "$STATE_DIR/apt.problem"
 }
 
 # apt_problem BYTES: what apt complained of last.

@@ -59,6 +59,10 @@ esac
 _APT_GET = r"""#!/bin/bash
 here=${0%/*}/..
 printf '%s\n' "$*" >>"$here/apt.calls"
+if [[ -s $here/no-mirror ]]; then
+    cat "$here/no-mirror" >&2
+    exit 100
+fi
 if [[ -e $here/no-mirror ]]; then
     printf 'Reading\nE: Unable to locate package docker.io\n' >&2
     exit 100
@@ -172,7 +176,6 @@ class StartupHost:
                 "parallelism": 3,
             },
             "secrets": [{"role": "api-key", "version": VERSION}],
-            "network": {"egress": "internet"},
             "timeouts": {"ready_s": 30, "secret_s": 20},
             "commands": {
                 "weights": "tpuflex weights push --stack dev",

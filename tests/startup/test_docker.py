@@ -42,17 +42,21 @@ def test_docker_that_cannot_be_installed(host: StartupHost) -> None:
     assert len(calls(host)) == 4
 
 
-def test_a_host_that_reaches_only_google_fails_at_once(host: StartupHost) -> None:
-    """With `egress: google` there is no mirror to install from: nothing is tried, and the error
-    names the settings that help."""
+def test_a_host_that_reaches_only_google_does_not_try_for_long(host: StartupHost) -> None:
+    """With `egress: google` there is no mirror to install from: the second refusal is the last, and
+    the error names the settings that help."""
     host.mark("no-docker")
-    host.cloud.config = host.config(network={"egress": "google"})
+    host.mark("no-mirror").write_text(
+        "E: Failed to fetch http://us-east5.gce.archive.ubuntu.com/ubuntu/dists/jammy/InRelease"
+        "  Could not connect to us-east5.gce.archive.ubuntu.com:80, connection timed out\n"
+    )
     assert host.run().status == 1
     error = host.cloud.last("error")
     assert error.startswith("docker: the image of this runtime version has no docker")
     assert "`egress: internet` in tpuflex:network" in error
     assert "tpuflex:slice.runtime_version" in error
-    assert calls(host) == []
+    assert "connection timed out" in error
+    assert len(calls(host)) == 2
 
 
 @pytest.mark.parametrize(

@@ -118,13 +118,6 @@ class SecretConfig(_Frozen):
     """Resource name of its pinned version."""
 
 
-class BootNetwork(_Frozen):
-    """The network of the hosts."""
-
-    egress: Literal["google", "internet"]
-    """Where they may connect to: one that lacks docker can install it only from the internet."""
-
-
 class BootTimeouts(_Frozen):
     """How long the phases may take, in seconds."""
 
@@ -153,7 +146,6 @@ class BootConfig(_Frozen):
     serving: ServingConfig
     weights: WeightsConfig
     secrets: tuple[SecretConfig, ...]
-    network: BootNetwork
     timeouts: BootTimeouts
     commands: BootCommands
 
@@ -218,7 +210,6 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             SecretConfig(role=role, version=names.secret_version(settings.project, role, number))
             for role, number in versions.items()
         ),
-        network=BootNetwork(egress=settings.network.egress),
         timeouts=BootTimeouts(
             ready_s=int(settings.slice.timeouts.ready.total_seconds()), secret_s=SECRET_SECONDS
         ),
