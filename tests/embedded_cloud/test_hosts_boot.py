@@ -21,7 +21,7 @@ _AT_ONCE: JsonObject = {
     "suspending_s": 0,
 }
 _STRICT: JsonObject = {
-    "docker": {"preinstalled": False},
+    "docker": {"preinstalled": False, "installable": False},
     "guest_attributes": {
         "empty_values": False,
         "unknown_answers_404": True,
@@ -50,7 +50,7 @@ def _report(api: Api) -> HostReport | None:
 
 
 def test_a_strict_host_says_why_it_cannot_boot(tmp_path: Path) -> None:
-    """A host without docker that reaches only Google reports it within Google's bounds on guest
+    """A host without docker that reaches no mirror reports it within Google's bounds on guest
     attributes, and its log is in Cloud Logging by then."""
     config = json.loads(_CONFIG.read_text("utf-8"))
     state = tmp_path / "emulator"

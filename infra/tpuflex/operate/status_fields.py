@@ -14,6 +14,7 @@ STATUS_FIELDS: Mapping[str, str] = {
     "sentence": "the state in plain words",
     "error": "why it failed, in Google's words; or empty",
     "created": "when it was requested (RFC 3339); or null",
+    "node": "full name of its node; null where there is none",
     "node_state": "Google's word for its node's state; empty where there is none",
     "health": "its node's health; or empty",
     "address": "the first host's internal address; or empty",
