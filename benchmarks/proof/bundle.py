@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import shutil
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from tpuflex.trusted_files import write_private
 
 
 class Bundle:
@@ -47,9 +48,7 @@ class Bundle:
     def write(self, name: str, document: object) -> None:
         """Add a JSON document."""
         text = json.dumps(document, indent=1, ensure_ascii=False, default=str) + "\n"
-        descriptor = os.open(self.raw / name, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            file.write(text)
+        write_private(self.raw / name, text)
 
     def scrubbed(self, scrub: Callable[[str], str]) -> Path:
         """Write the copies that can be handed on, and an archive of them; the archive."""

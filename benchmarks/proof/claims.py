@@ -93,7 +93,7 @@ def _egress(steps: Steps) -> bool:
 
 #: Judgements by name: whether a run has shown what a claim says.
 JUDGEMENTS: Mapping[str, Callable[[Steps], bool]] = {
-    "ready": lambda steps: _passed("up", "status")(steps) and _host(steps)["phase"] == "READY",
+    "ready": lambda steps: _passed("up", "status")(steps) and _host(steps).get("phase") == "READY",
     "answers": _passed("ask", *(f"request-{number:02}" for number in range(1, 11))),
     "ssh": _passed("host"),
     "reboot": _passed("status-after-reboot", "ask-after-reboot"),

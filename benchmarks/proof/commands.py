@@ -90,19 +90,9 @@ class Commands:
         Raises:
             StepError: it ended with another exit code.
         """
-        command = [sys.executable, "-P", "-m", "tpuflex", *words]
         self.say(f"\n$ tpuflex {' '.join(words)}")
-        done = self._run(command, within)
-        self._bundle.step(
-            name,
-            {
-                "command": ["tpuflex", *words],
-                "exit_code": done.code,
-                "seconds": round(done.seconds, 1),
-                "out": done.document or done.out,
-                "err": done.err,
-            },
-        )
+        done = self._run(_tpuflex(words), within)
+        self._keep(name, ("tpuflex", *words), done)
         if accepted and done.code not in accepted:
             raise StepError(f"tpuflex {words[0]} ended with exit code {done.code}")
         return done
@@ -111,22 +101,26 @@ class Commands:
         """Run another command, and keep what it says."""
         self.say(f"\n$ {' '.join(command[:1])} … ({name})")
         done = self._run(command, within)
-        record = {
-            "command": list(command),
-            "exit_code": done.code,
-            "out": done.out,
-            "err": done.err,
-        }
-        self._bundle.step(name, record)
+        self._keep(name, command, done)
         return done
 
     def hold(self, *words: str) -> subprocess.Popen[bytes]:
         """Begin `tpuflex WORDS`, which goes on until it is ended."""
         self.say(f"\n$ tpuflex {' '.join(words)} &")
-        command = [sys.executable, "-P", "-m", "tpuflex", *words]
         return subprocess.Popen(
-            command, cwd=self.project, env=self._environ, stdin=subprocess.DEVNULL
+            _tpuflex(words), cwd=self.project, env=self._environ, stdin=subprocess.DEVNULL
         )
+
+    def _keep(self, name: str, command: Sequence[str], done: Done) -> None:
+        """Add to the evidence what a command did."""
+        record = {
+            "command": list(command),
+            "exit_code": done.code,
+            "seconds": round(done.seconds, 1),
+            "out": done.document or done.out,
+            "err": done.err,
+        }
+        self._bundle.step(name, record)
 
     def _run(self, command: Sequence[str], within: float) -> Done:
         began = time.monotonic()
@@ -165,3 +159,8 @@ class Commands:
         for line in stream:
             said.append(line)
             self.say(f"  {printable(line.rstrip())}")
+
+
+def _tpuflex(words: Sequence[str]) -> list[str]:
+    """The command line of `tpuflex WORDS` of this checkout."""
+    return [sys.executable, "-P", "-m", "tpuflex", *words]

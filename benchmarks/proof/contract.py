@@ -6,18 +6,17 @@ import json
 import secrets
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from proof.bundle import Bundle
 from proof.cases import CASES, Call, Case
 from proof.commands import StepError
-from proof.options import Options
+from proof.options import ROOT, Options
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.session import AuthorizedSession, authorized_session
 
 #: Where a recording is put that the embedded cloud is to be held to (`make contract`).
-RECORDINGS = Path(__file__).resolve().parents[2] / "tests" / "embedded_cloud" / "data" / "google"
+RECORDINGS = ROOT / "tests" / "embedded_cloud" / "data" / "google"
 _TIMEOUT = (10.0, 60.0)
 _AGAIN_S, _ATTEMPTS = 5.0, 12
 
@@ -49,10 +48,11 @@ class Caller:
     def record(self, case: Case) -> Iterator[dict[str, Json]]:
         """Make the calls of ``case``, and clean up; each call with its answer."""
         try:
-            for call in case.calls:
+            for number, call in enumerate(case.calls):
                 status, answer = self._repeated(call)
                 yield {
                     "case": case.name,
+                    "number": number,
                     "method": call.method,
                     "path": call.path,
                     "status": status,
@@ -160,22 +160,16 @@ def differences(
     """What is answered otherwise ``here`` than ``recorded``, a line for each call; a call that one
     of both does not have is one."""
     theirs, ours = (
-        {_key(calls, n): call for n, call in enumerate(calls)} for calls in (recorded, here)
+        {(call["case"], call["number"], call["method"], call["path"]): call for call in calls}
+        for calls in (recorded, here)
     )
     return [
         f"{' '.join(map(str, key))}: {name} {theirs.get(key, {}).get(name)} is recorded, "
         f"{ours.get(key, {}).get(name)} is answered"
-        for key in (*theirs, *(key for key in ours if key not in theirs))
+        for key in theirs | ours
         for name in ("status", "reason", "shape")
         if theirs.get(key, {}).get(name) != ours.get(key, {}).get(name)
     ]
-
-
-def _key(calls: Sequence[Mapping[str, Json]], number: int) -> tuple[Json, ...]:
-    """Names a call: which one of its case it is."""
-    call = calls[number]
-    nth = sum(earlier["case"] == call["case"] for earlier in calls[:number])
-    return (call["case"], nth, call["method"], call["path"])
 
 
 def recordings() -> Iterator[list[dict[str, Json]]]:

@@ -1,6 +1,6 @@
 #!/bin/sh
-# Run on the host: what the first-run report wants to know of it. Prints one section after another,
-# and never a secret: environment and arguments of the container are read by name only.
+# Run on the host: what the evidence of a run says of it, one section after another. No secret is
+# among it: of the container, neither environment nor arguments are asked for.
 section() { printf '\n== %s ==\n' "$1"; }
 section kernel; uname -a; cat /etc/os-release
 section versions; for tool in bash curl python3 docker; do printf '%s: ' "$tool"; "$tool" --version 2>&1 | head -n 1; done

@@ -10,6 +10,8 @@ from decimal import Decimal, InvalidOperation
 from pathlib import Path
 from typing import Literal
 
+from tpuflex.scaffold.shipped_stacks import shipped_names
+
 ROOT = Path(__file__).resolve().parents[2]
 _PROJECT = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
 _ZONE = re.compile(r"[a-z]+-[a-z]+[0-9]+-[a-z]")
@@ -25,7 +27,8 @@ class Options:
         zone: zone of the slice.
         cap_usd: what all of it may cost, in US dollars.
         template: the stack that it begins with, of those that come with tpuflex.
-        weights: directory of the model's files; empty for what the template says.
+        weights: directory of the model's files; empty for the one that the template names, below
+            the checkout.
         tier: ``run`` for the slice, ``free`` for the calls that need no quota and cost nothing.
         give_up_after: how long to wait for capacity, as a duration.
         directory: where project and evidence are written; new for each run.
@@ -55,7 +58,7 @@ def options(arguments: Sequence[str], directory: Path) -> Options:
     parser.add_argument("--project", type=_project, required=True, help="PROJECT=… of make")
     parser.add_argument("--zone", type=_zone, required=True, help="ZONE=… of make")
     parser.add_argument("--cap-usd", type=_dollars, default=None, help="CAP_USD=… of make")
-    parser.add_argument("--template", default="first-proof", help="a stack that comes with tpuflex")
+    parser.add_argument("--template", choices=shipped_names(), default="first-proof")
     parser.add_argument("--weights", default="", help="directory of the model's files")
     parser.add_argument("--tier", choices=("run", "free"), default="run")
     parser.add_argument("--cloud", choices=("google", "embedded"), default="google")

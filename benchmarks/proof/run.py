@@ -53,7 +53,7 @@ def prove(given: Options, environ: Mapping[str, str], terminal: TextIO) -> int:
             if given.tier == "free":
                 run_cases(given, bundle, recorded, commands.say)
             else:
-                _run(Steps(given, commands, bundle))
+                _run(Steps(given, commands))
         except StepError as error:
             problem = str(error)
         except Stopped as stopped:

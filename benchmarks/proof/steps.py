@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from proof.budget import WANTED, affordable_run
-from proof.bundle import Bundle
-from proof.commands import Commands, StepError
-from proof.options import Options
+from proof.commands import Commands, Done, StepError
+from proof.options import ROOT, Options
 from tpuflex.gcloud_commands import on_host
 from tpuflex.planning.cost import run_cost
+from tpuflex.scaffold.shipped_stacks import shipped_stack
 from tpuflex.settings.load import load_stack_file
 
 #: Ten questions; the first has one right answer.
@@ -35,16 +35,12 @@ class Steps:
     Args:
         given: what was asked for.
         commands: runs commands.
-        bundle: where evidence goes.
         poll_s: seconds between two looks at a host that boots.
     """
 
-    def __init__(
-        self, given: Options, commands: Commands, bundle: Bundle, *, poll_s: float = 15.0
-    ) -> None:
+    def __init__(self, given: Options, commands: Commands, *, poll_s: float = 15.0) -> None:
         self._given = given
         self._commands = commands
-        self._bundle = bundle
         self._poll_s = poll_s
         self.stack = "proof"
         self.project = commands.project
@@ -100,9 +96,7 @@ class Steps:
             # A host that is a stand-in has none.
             self._commands.tpuflex("logs", "logs", *self._stack, within=120, accepted=())
             return
-        gcloud = shutil.which("gcloud") or "gcloud"
-        command = on_host(self._node(), _HOST_FACTS.read_text("utf-8"))
-        facts = self._commands.run("host", (gcloud, *command.words[1:]), within=600)
+        facts = self._on_host("host", _HOST_FACTS.read_text("utf-8"), within=600)
         if facts.code != 0:
             raise StepError(f"the host cannot be looked at: gcloud ended with {facts.code}")
 
@@ -117,10 +111,8 @@ class Steps:
         if self._given.cloud == "embedded":
             self._reboot_emulated()
         else:
-            gcloud = shutil.which("gcloud") or "gcloud"
-            command = on_host(self._node(), "sudo systemctl reboot")
             # The connection ends with the host: gcloud's exit code says nothing.
-            self._commands.run("reboot", (gcloud, *command.words[1:]), within=300)
+            self._on_host("reboot", "sudo systemctl reboot", within=300)
         give_up = time.monotonic() + _READY_S
         while self._ready_since() <= before:
             if time.monotonic() > give_up:
@@ -154,8 +146,8 @@ class Steps:
         words += ["--template", given.template, "--zone", given.zone, "--project", given.project]
         words += ["--run", f"{int(longest.total_seconds()) // 60}m"]
         words += ["--set", f"slice.give_up_after={given.give_up_after}"]
-        if given.weights:
-            words += ["--weights", given.weights]
+        if weights := given.weights or _weights_in_checkout(given.template):
+            words += ["--weights", weights]
         self._commands.tpuflex("init", *words, within=120)
 
     def _status(self, name: str) -> dict[str, Any]:
@@ -180,6 +172,12 @@ class Steps:
         if not node:
             raise StepError("the slice has no node")
         return str(node)
+
+    def _on_host(self, name: str, command: str, *, within: float) -> Done:
+        """Run a command on the slice's first host."""
+        words = on_host(self._node(), command).words
+        gcloud = shutil.which(words[0]) or words[0]
+        return self._commands.run(name, (gcloud, *words[1:]), within=within)
 
     def _ask(self, name: str, question: str, *more: str) -> dict[str, Any]:
         words = ("ask", *self._stack, *more, "--max-tokens", "32", "--json", question)
@@ -210,3 +208,10 @@ class Steps:
 
         body = {"name": self._node(), "mishap": "rebooted"}
         Daemon(self._commands.home).call("POST", "mishap", body)
+
+
+def _weights_in_checkout(template: str) -> str:
+    """The directory that ``template`` takes weights from, below this checkout, where README has
+    them put; empty if it takes them from elsewhere."""
+    source = shipped_stack(template).sections["model"].get("weights", {}).get("source", "")
+    return str(ROOT / source) if source and "://" not in source else ""

@@ -77,8 +77,9 @@ def test_what_differs_from_a_recording_is_named(answered: list[dict[str, Any]]) 
 
 
 def test_the_embedded_cloud_answers_as_google_did(answered: list[dict[str, Any]]) -> None:
-    """Status, reason and names in every answer are those of each recording in data/google; until
-    somebody has made one there is none."""
-    assert [differences(recorded, answered) for recorded in recordings()] == [
-        [] for _ in recordings()
-    ]
+    """Status, reason and names in every answer are those of each recording in data/google."""
+    recorded = list(recordings())
+    if not recorded:
+        pytest.skip("nobody has recorded Google yet: make prove-on-google TIER=free")
+
+    assert [line for calls in recorded for line in differences(calls, answered)] == []

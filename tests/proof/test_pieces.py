@@ -186,6 +186,7 @@ def test_a_run_that_fails_shows_only_what_it_showed(tmp_path: Path) -> None:
         (("--project", "my-project", "--zone", "east", "--cap-usd", "2"), "ZONE=us-east5-a"),
         (("--project", "my-project", "--zone", "us-east5-a", "--cap-usd", "much"), "CAP_USD=2"),
         (("--project", "my-project", "--zone", "us-east5-a", "--cap-usd", "-1"), "CAP_USD=2"),
+        (("--project", "my-project", "--zone", "us-east5-a", "--template", "x"), "first-proof"),
     ],
 )
 def test_wrong_usage_says_what_to_write(
