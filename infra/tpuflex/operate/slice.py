@@ -138,6 +138,11 @@ class SliceStatus:
         return self.outcome.text
 
     @property
+    def advice_sentence(self) -> str:
+        """What to do about it, to stand by itself."""
+        return f"{self.advice[:1].upper()}{self.advice[1:]}."
+
+    @property
     def ready(self) -> bool:
         """Whether it serves."""
         return self.lifecycle is Lifecycle.ACTIVE and self.host is not None and self.host.ready

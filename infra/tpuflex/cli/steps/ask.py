@@ -83,7 +83,7 @@ def serving_slice(cloud: Cloud) -> SliceStatus:
         raise NotFoundError(
             f"Stack {stack.name} has no endpoint: {status.queued_resource} is {status.state}, "
             f"{status.sentence}.",
-            hint=f"{status.advice[:1].upper()}{status.advice[1:]}.",
+            hint=status.advice_sentence,
         )
     return status
 

@@ -93,11 +93,10 @@ def require_active(status: SliceStatus) -> None:
         BootError: there are no hosts, and somebody has to act.
     """
     text = f"{status.queued_resource} in {status.zone} is {status.state}: {status.sentence}."
-    advice = f"{status.advice[:1].upper()}{status.advice[1:]}."
     if status.lifecycle in (Lifecycle.WAITING, Lifecycle.PROVISIONING):
-        raise CapacityError(text, hint=advice)
+        raise CapacityError(text, hint=status.advice_sentence)
     if status.lifecycle is not Lifecycle.ACTIVE:
-        raise BootError(text, hint=advice)
+        raise BootError(text, hint=status.advice_sentence)
 
 
 def host_log(cloud: Cloud, status: SliceStatus) -> str:

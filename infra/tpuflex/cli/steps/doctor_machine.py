@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import os
 import shlex
 import shutil
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from tpuflex.engine.state_lock import Lock
 
 T = TypeVar("T")
-#: Import packages of the extra ``embedded``, by the distribution that has them.
-_EXTRA = {"aiohttp": "aiohttp", "google-api-python-client": "googleapiclient"}
 _HOLDERS = {
     Owner.DEAD: state.Holder.GONE,
     Owner.HEADLESS: state.Holder.GONE,
@@ -133,8 +130,9 @@ def _gcloud_check(environ: Mapping[str, str]) -> Check:
 
 
 def _embedded_check(stack: OpenStack) -> Check:
-    missing = [name for name, module in _EXTRA.items() if importlib.util.find_spec(module) is None]
-    if missing:
+    from embedded_cloud.daemon import missing_packages
+
+    if missing := missing_packages():
         return machine.embedded_check(missing, "", "")
     from embedded_cloud.images import installed_image
 

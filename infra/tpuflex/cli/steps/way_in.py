@@ -185,9 +185,8 @@ def kept_up(run: Callable[[], int], cloud: Cloud, invocation: Invocation) -> int
 
 
 def _no_host(cloud: Cloud, status: SliceStatus, lacking: str) -> NotFoundError:
-    advice = f"{status.advice[:1].upper()}{status.advice[1:]}."
     return NotFoundError(
         f"Stack {cloud.stack.name} has {lacking}: {status.queued_resource} is {status.state}, "
         f"{status.sentence}.",
-        hint=for_stack(advice, cloud.stack.name),
+        hint=for_stack(status.advice_sentence, cloud.stack.name),
     )
