@@ -1,40 +1,22 @@
-"""Which permissions each emulated method asks of its caller, with where that was read.
+"""Which permissions each emulated method asks of its caller.
 
 Only what every call of a method needs. What some calls need besides (a label, a condition, a live
-object that is replaced, the projection ``full``) is not here. Gathered 2026-11-21 from public
-material; nothing was tried on Google Cloud.
+object that is replaced, the projection ``full``) is not here. Gathered 2026-11-21 from the public
+material that is named beside each section; nothing was tried on Google Cloud.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-
-from embedded_cloud.admission.permission_sources import Source
+from collections.abc import Mapping
 
 
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What a method asks of its caller.
+def needs_of(method_id: str) -> tuple[str, ...] | None:
+    """The permissions that the method asks for, in the order in which they are checked.
 
-    Attributes:
-        permissions: all of them, in the order in which they are checked; none: anyone who may
-            call the API.
-        source: where it was read.
+    None of them where anyone may call it who may call the API; None for a method that is not in the
+    table.
     """
-
-    permissions: tuple[str, ...]
-    source: Source
-
-
-def needs_of(method_id: str) -> Needs | None:
-    """What the method asks for; None for one that is not in the table."""
     return _TABLE.get(method_id)
-
-
-def known_permissions() -> frozenset[str]:
-    """Every permission that any method asks for."""
-    return frozenset(name for needs in _TABLE.values() for name in needs.permissions)
 
 
 #: Method below the prefix -> permissions below their prefix, separated by spaces. A full name is
@@ -43,6 +25,7 @@ _Rows = Mapping[str, str]
 
 _ACT_AS = ":iam.serviceAccounts.actAs"
 
+# https://github.com/iann0036/iam-dataset gcp/map.json, commit 2073fa5
 _TPU: _Rows = {
     # Queued resources have no permissions of their own.
     "queuedResources.create": f"nodes.create {_ACT_AS}",
@@ -69,14 +52,13 @@ _TPU: _Rows = {
     "tensorflowVersions.get": "tensorflowversions.get",
     "list": "locations.list",
     "get": "locations.get",
-}
-#: No role holds a permission that would fit.
-_TPU_UNKNOWN: _Rows = {
+    # Unknown: no role holds a permission that would fit, so nobody is refused.
     "operations.delete": "",
     "operations.cancel": "",
     "generateServiceIdentity": "",
 }
 
+# https://docs.cloud.google.com/storage/docs/access-control/iam-json
 _STORAGE: _Rows = {
     "buckets.insert": "buckets.create",
     "buckets.list": "buckets.list",
@@ -98,9 +80,11 @@ _STORAGE: _Rows = {
     "objects.compose": "objects.get objects.create",
     "objects.rewrite": "objects.get objects.create",
     "objects.copy": "objects.get objects.create",
+    # Inferred from the methods beside it.
+    "buckets.getStorageLayout": "objects.list",
 }
-_STORAGE_INFERRED: _Rows = {"buckets.getStorageLayout": "objects.list"}
 
+# https://docs.cloud.google.com/secret-manager/docs/audit-logging
 _SECRETS: _Rows = {
     "create": "secrets.create",
     "list": "secrets.list",
@@ -119,6 +103,7 @@ _SECRETS: _Rows = {
     "versions.destroy": "versions.destroy",
 }
 
+# https://docs.cloud.google.com/iam/docs/audit-logging
 _ACCOUNTS: _Rows = {
     "create": "create",
     "list": "list",
@@ -130,9 +115,12 @@ _ACCOUNTS: _Rows = {
     "disable": "disable",
     "getIamPolicy": "getIamPolicy",
     "setIamPolicy": "setIamPolicy",
+    # Inferred from the methods beside it.
+    "testIamPermissions": "",
 }
-_ACCOUNTS_INFERRED: _Rows = {"testIamPermissions": ""}
+_TOKENS: _Rows = {"generateAccessToken": "getAccessToken"}
 
+# https://docs.cloud.google.com/resource-manager/reference/rest/v1/projects
 _PROJECTS: _Rows = {
     "get": "get",
     "getIamPolicy": "getIamPolicy",
@@ -140,6 +128,7 @@ _PROJECTS: _Rows = {
     "testIamPermissions": "",
 }
 
+# https://docs.cloud.google.com/service-usage/docs/audit-logging
 _SERVICES: _Rows = {
     "services.enable": "services.enable",
     "services.batchEnable": "services.enable",
@@ -152,6 +141,7 @@ _SERVICES: _Rows = {
     "services.consumerQuotaMetrics.get": "quotas.get",
 }
 
+# https://docs.cloud.google.com/dns/docs/access-control
 _DNS: _Rows = {
     "managedZones.create": "managedZones.create",
     "managedZones.list": "managedZones.list",
@@ -170,6 +160,8 @@ _DNS: _Rows = {
     "changes.get": "changes.get",
 }
 
+# https://docs.cloud.google.com/vpc/docs/audit-logging and
+# https://docs.cloud.google.com/nat/docs/audit-logging
 _POLICY = "networks.updatePolicy"
 _COMPUTE: _Rows = {
     "networks.insert": "networks.create",
@@ -207,69 +199,55 @@ _COMPUTE: _Rows = {
     },
 }
 
+# https://docs.cloud.google.com/logging/docs/access-control
+_LOG_ENTRIES: _Rows = {"write": "create", "list": "list"}
+
+# The description of the method in Google's discovery document.
+_BILLING: _Rows = {"getBillingInfo": "get"}
+
+# https://docs.cloud.google.com/iam/docs/roles-permissions/orgpolicy
+_PROJECT_POLICIES: _Rows = {"getEffectiveOrgPolicy": "get"}
+_POLICIES: _Rows = {"get": "get", "getEffectivePolicy": "get"}
+
+# https://docs.cloud.google.com/artifact-registry/docs/access-control
 _REPOSITORIES: _Rows = {name: name for name in ("create", "get", "list", "delete")}
+# Unknown: nobody is refused.
+_REPOSITORY_OPERATIONS: _Rows = {"get": ""}
 
+# Inferred: everybody may read and change the login that is their own.
+_LOGINS: _Rows = {"importSshPublicKey": "", "getLoginProfile": ""}
 
-def _rows(
-    methods: str, permissions: str, source: Source, rows: _Rows
-) -> Iterator[tuple[str, Needs]]:
-    for method, names in rows.items():
-        full = (
-            name.removeprefix(":") if name.startswith(":") else f"{permissions}.{name}"
-            for name in names.split()
-        )
-        yield f"{methods}.{method}", Needs(tuple(full), source)
-
-
-_TABLE: dict[str, Needs] = dict(
+#: Prefix of methods, prefix of permissions, rows.
+_SECTIONS: tuple[tuple[str, str, _Rows], ...] = (
+    ("tpu.projects.locations", "tpu", _TPU),
+    ("storage", "storage", _STORAGE),
+    ("secretmanager.projects.secrets", "secretmanager", _SECRETS),
+    ("iam.projects.serviceAccounts", "iam.serviceAccounts", _ACCOUNTS),
+    ("iamcredentials.projects.serviceAccounts", "iam.serviceAccounts", _TOKENS),
+    ("cloudresourcemanager.projects", "resourcemanager.projects", _PROJECTS),
+    ("cloudresourcemanager.projects", "orgpolicy.policy", _PROJECT_POLICIES),
+    ("orgpolicy.projects.policies", "orgpolicy.policy", _POLICIES),
+    ("cloudbilling.projects", "resourcemanager.projects", _BILLING),
+    ("serviceusage", "serviceusage", _SERVICES),
+    ("dns", "dns", _DNS),
+    ("compute", "compute", _COMPUTE),
+    ("logging.entries", "logging.logEntries", _LOG_ENTRIES),
     (
-        *_rows("tpu.projects.locations", "tpu", Source.DATA_SET, _TPU),
-        *_rows("tpu.projects.locations", "tpu", Source.UNKNOWN, _TPU_UNKNOWN),
-        *_rows("storage", "storage", Source.STORAGE, _STORAGE),
-        *_rows("storage", "storage", Source.INFERRED, _STORAGE_INFERRED),
-        *_rows("secretmanager.projects.secrets", "secretmanager", Source.SECRETS, _SECRETS),
-        *_rows("iam.projects.serviceAccounts", "iam.serviceAccounts", Source.IAM, _ACCOUNTS),
-        *_rows(
-            *("iam.projects.serviceAccounts", "iam.serviceAccounts"),
-            *(Source.INFERRED, _ACCOUNTS_INFERRED),
-        ),
-        *_rows(
-            *("iamcredentials.projects.serviceAccounts", "iam.serviceAccounts"),
-            *(Source.IAM, {"generateAccessToken": "getAccessToken"}),
-        ),
-        *_rows(
-            *("cloudresourcemanager.projects", "resourcemanager.projects"),
-            *(Source.RESOURCE_MANAGER, _PROJECTS),
-        ),
-        *_rows("serviceusage", "serviceusage", Source.SERVICE_USAGE, _SERVICES),
-        *_rows("dns", "dns", Source.DNS, _DNS),
-        *_rows("compute", "compute", Source.COMPUTE, _COMPUTE),
-        *_rows("logging.entries", "logging.logEntries", Source.LOGGING, {"write": "create"}),
-        *_rows("logging.entries", "logging.logEntries", Source.LOGGING, {"list": "list"}),
-        *_rows(
-            *("cloudbilling.projects", "resourcemanager.projects"),
-            *(Source.DISCOVERY, {"getBillingInfo": "get"}),
-        ),
-        *_rows(
-            *("cloudresourcemanager.projects", "orgpolicy.policy"),
-            *(Source.ORGANIZATION_POLICY, {"getEffectiveOrgPolicy": "get"}),
-        ),
-        *_rows(
-            *("orgpolicy.projects.policies", "orgpolicy.policy"),
-            *(Source.ORGANIZATION_POLICY, {"get": "get", "getEffectivePolicy": "get"}),
-        ),
-        *_rows(
-            *("artifactregistry.projects.locations.repositories", "artifactregistry.repositories"),
-            *(Source.ARTIFACT_REGISTRY, _REPOSITORIES),
-        ),
-        # Everybody may read and change the login that is their own.
-        *_rows(
-            *("oslogin.users", "oslogin", Source.INFERRED),
-            {"importSshPublicKey": "", "getLoginProfile": ""},
-        ),
-        *_rows(
-            *("artifactregistry.projects.locations.operations", "artifactregistry"),
-            *(Source.UNKNOWN, {"get": ""}),
-        ),
-    )
+        "artifactregistry.projects.locations.repositories",
+        "artifactregistry.repositories",
+        _REPOSITORIES,
+    ),
+    ("artifactregistry.projects.locations.operations", "", _REPOSITORY_OPERATIONS),
+    ("oslogin.users", "", _LOGINS),
 )
+
+
+def _full(prefix: str, name: str) -> str:
+    return name.removeprefix(":") if name.startswith(":") else f"{prefix}.{name}"
+
+
+_TABLE: dict[str, tuple[str, ...]] = {
+    f"{methods}.{method}": tuple(_full(permissions, name) for name in names.split())
+    for methods, permissions, rows in _SECTIONS
+    for method, names in rows.items()
+}

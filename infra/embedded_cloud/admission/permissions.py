@@ -44,7 +44,7 @@ class Permissions:
         needs = needs_of(match.route.method_id) if missing else None
         if needs is None or self._of_host(inbound):
             return
-        lacking = tuple(name for name in needs.permissions if name in missing)
+        lacking = tuple(name for name in needs if name in missing)
         if lacking:
             raise denied(match, inbound, lacking)
 
