@@ -31,6 +31,9 @@ CODES: dict[str, tuple[int, int, str]] = {
 }
 
 
+_TYPE = "type.googleapis.com/google.rpc."
+
+
 class CloudError(Exception):
     """An error answer of an emulated API.
 
@@ -97,6 +100,30 @@ class CloudError(Exception):
 def cloud_error(reason: str, message: str, details: Sequence[JsonObject] = ()) -> CloudError:
     """An error of canonical code ``reason`` with the HTTP status that belongs to it."""
     return CloudError(CODES[reason][1], reason, message, details)
+
+
+def error_info(reason: str, domain: str, **metadata: str) -> JsonObject:
+    """The detail by which clients tell errors of one canonical code apart."""
+    info: JsonObject = {"@type": f"{_TYPE}ErrorInfo", "reason": reason, "domain": domain}
+    return {**info, "metadata": dict[str, JsonValue](metadata)} if metadata else info
+
+
+def help_link(description: str, url: str) -> JsonObject:
+    """The detail that leads to a page on which the error can be mended."""
+    return {"@type": f"{_TYPE}Help", "links": [{"description": description, "url": url}]}
+
+
+def localized_message(message: str) -> JsonObject:
+    """The detail with what a client shows."""
+    return {"@type": f"{_TYPE}LocalizedMessage", "locale": "en-US", "message": message}
+
+
+def precondition_failure(**violation: str) -> JsonObject:
+    """The detail that names the condition that does not hold."""
+    return {
+        "@type": f"{_TYPE}PreconditionFailure",
+        "violations": [dict[str, JsonValue](violation)],
+    }
 
 
 def not_found(message: str) -> CloudError:

@@ -6,14 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedded_cloud.admission.consumer import Consumers
-from embedded_cloud.errors import CloudError
+from embedded_cloud.errors import CloudError, error_info, help_link, localized_message
 from embedded_cloud.inbound_request import InboundRequest
-from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.json_types import JsonObject
 from embedded_cloud.routing import Match
 from embedded_cloud.serviceusage.state import KNOWN, ProjectServices
 from embedded_cloud.strictness import Strictness
-
-_TYPE = "type.googleapis.com/google.rpc."
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,25 +53,18 @@ def service_disabled(number: str, service: str) -> CloudError:
         f" it by visiting {url} then retry. If you enabled this API recently, wait a few minutes"
         " for the action to propagate to our systems and retry."
     )
-    metadata: JsonObject = {
-        "service": service,
-        "serviceTitle": KNOWN[service],
-        "consumer": f"projects/{number}",
-        "containerInfo": number,
-        "activationUrl": url,
-    }
-    links: list[JsonValue] = [
-        {"description": "Google developers console API activation", "url": url}
-    ]
-    details: tuple[JsonObject, ...] = (
-        {
-            "@type": f"{_TYPE}ErrorInfo",
-            "reason": "SERVICE_DISABLED",
-            "domain": "googleapis.com",
-            "metadata": metadata,
-        },
-        {"@type": f"{_TYPE}LocalizedMessage", "locale": "en-US", "message": message},
-        {"@type": f"{_TYPE}Help", "links": links},
+    details = (
+        error_info(
+            "SERVICE_DISABLED",
+            "googleapis.com",
+            service=service,
+            serviceTitle=KNOWN[service],
+            consumer=f"projects/{number}",
+            containerInfo=number,
+            activationUrl=url,
+        ),
+        localized_message(message),
+        help_link("Google developers console API activation", url),
     )
     legacy: JsonObject = {
         "message": message,

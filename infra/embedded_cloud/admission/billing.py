@@ -6,16 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from embedded_cloud.admission.consumer import Consumers
-from embedded_cloud.errors import CloudError
+from embedded_cloud.errors import CloudError, error_info, help_link
 from embedded_cloud.inbound_request import InboundRequest
-from embedded_cloud.json_types import JsonObject, JsonValue
 from embedded_cloud.routing import Match
+from embedded_cloud.serviceusage.state import CHARGED
 from embedded_cloud.strictness import Strictness
 
-_TYPE = "type.googleapis.com/google.rpc."
-
-#: Services whose every method wants billing.
-CHARGED = frozenset({"artifactregistry", "compute", "dns", "secretmanager", "tpu"})
 #: Methods of Cloud Storage: it checks the bucket's project, in words of its own.
 _STORAGE = "storage.objects.", "storage.buckets.insert"
 
@@ -47,11 +43,10 @@ class OpenBilling:
                 "The billing account for the owning project is disabled in state absent",
                 legacy_reason="accountDisabled",
             )
-        if match.service.name in CHARGED:
+        service = f"{match.service.name}.googleapis.com"
+        if service in CHARGED:
             project = self.consumers.resource_project(match, inbound)
-            raise billing_disabled(
-                self.consumers.number_of_project(project), f"{match.service.name}.googleapis.com"
-            )
+            raise billing_disabled(self.consumers.number_of_project(project), service)
 
 
 def billing_disabled(number: str, service: str) -> CloudError:
@@ -62,23 +57,14 @@ def billing_disabled(number: str, service: str) -> CloudError:
         f" #{number} by visiting {url} then retry. If you enabled billing for this project"
         " recently, wait a few minutes for the action to propagate to our systems and retry."
     )
-    links: list[JsonValue] = [{"description": "Google developers console billing", "url": url}]
-    metadata: JsonObject = {
-        "service": service,
-        "consumer": f"projects/{number}",
-        "containerInfo": number,
-    }
-    return CloudError(
-        403,
-        "PERMISSION_DENIED",
-        message,
-        (
-            {
-                "@type": f"{_TYPE}ErrorInfo",
-                "reason": "BILLING_DISABLED",
-                "domain": "googleapis.com",
-                "metadata": metadata,
-            },
-            {"@type": f"{_TYPE}Help", "links": links},
+    details = (
+        error_info(
+            "BILLING_DISABLED",
+            "googleapis.com",
+            service=service,
+            consumer=f"projects/{number}",
+            containerInfo=number,
         ),
+        help_link("Google developers console billing", url),
     )
+    return CloudError(403, "PERMISSION_DENIED", message, details)

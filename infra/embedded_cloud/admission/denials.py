@@ -8,11 +8,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from embedded_cloud.errors import CloudError
+from embedded_cloud.errors import CloudError, error_info, precondition_failure
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.resourcemanager.state import OWNER
 
-_TYPE = "type.googleapis.com/google.rpc."
 _DENIED = "PERMISSION_DENIED"
 _CALLER = OWNER.partition(":")[2]
 
@@ -104,25 +103,15 @@ def _service_usage(denial: Denial) -> CloudError:
         "serviceusage.services.batchEnable": "to enable services",
         "serviceusage.services.batchGet": "to get services",
     }.get(denial.method_id, f"on resource [{denial.resource}]")
-    failure: JsonObject = {
-        "@type": f"{_TYPE}PreconditionFailure",
-        "violations": [{"type": "googleapis.com", "subject": "110002"}],
-    }
-    info: JsonObject = {
-        "@type": f"{_TYPE}ErrorInfo",
-        "reason": "AUTH_PERMISSION_DENIED",
-        "domain": "serviceusage.googleapis.com",
-    }
-    return CloudError(403, _DENIED, f"Permission denied {doing}", (failure, info))
+    details = (
+        precondition_failure(type="googleapis.com", subject="110002"),
+        error_info("AUTH_PERMISSION_DENIED", "serviceusage.googleapis.com"),
+    )
+    return CloudError(403, _DENIED, f"Permission denied {doing}", details)
 
 
 def _refusal(message: str, permission: str, *, domain: str, **more: str) -> CloudError:
-    info: JsonObject = {
-        "@type": f"{_TYPE}ErrorInfo",
-        "reason": "IAM_PERMISSION_DENIED",
-        "domain": domain,
-        "metadata": {"permission": permission, **more},
-    }
+    info = error_info("IAM_PERMISSION_DENIED", domain, permission=permission, **more)
     return CloudError(403, _DENIED, message, (info,))
 
 

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 from embedded_cloud.access import Access, Principal
 from embedded_cloud.admission.consumer import QUOTA_PROJECT_HEADER
-from embedded_cloud.errors import CloudError
+from embedded_cloud.errors import CloudError, error_info, localized_message
 from embedded_cloud.inbound_request import InboundRequest
-from embedded_cloud.json_types import JsonObject
 from embedded_cloud.routing import Match
 from embedded_cloud.strictness import Strictness
 from embedded_cloud.tokens.identities import CLIENT_PROJECT_NUMBER
 
-_TYPE = "type.googleapis.com/google.rpc."
 #: Google has no list of them (https://cloud.google.com/docs/quotas/quota-project). gcloud names a
 #: quota project for secrets; Organization Policy: terraform-provider-google's documentation of
 #: `user_project_override`.
@@ -59,13 +57,13 @@ def quota_project_missing(service: str) -> CloudError:
         " your quota project, see https://cloud.google.com/docs/authentication/adc-troubleshooting/"
         "user-creds ."
     )
-    details: tuple[JsonObject, ...] = (
-        {
-            "@type": f"{_TYPE}ErrorInfo",
-            "reason": "SERVICE_DISABLED",
-            "domain": "googleapis.com",
-            "metadata": {"consumer": f"projects/{CLIENT_PROJECT_NUMBER}", "service": service},
-        },
-        {"@type": f"{_TYPE}LocalizedMessage", "locale": "en-US", "message": message},
+    details = (
+        error_info(
+            "SERVICE_DISABLED",
+            "googleapis.com",
+            consumer=f"projects/{CLIENT_PROJECT_NUMBER}",
+            service=service,
+        ),
+        localized_message(message),
     )
     return CloudError(403, "PERMISSION_DENIED", message, details)

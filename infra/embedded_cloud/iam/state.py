@@ -16,6 +16,7 @@ from embedded_cloud.errors import (
     failed_precondition,
     invalid_argument,
     not_found,
+    precondition_failure,
 )
 from embedded_cloud.json_types import JsonObject, flag, number, text
 from embedded_cloud.store import Store
@@ -195,21 +196,12 @@ def check_texts(display_name: str, description: str) -> None:
 def _creation_forbidden(project: str) -> CloudError:
     """https://cloud.google.com/iam/docs/troubleshoot-org-policies, with the body of the answer."""
     message = "Service account creation is not allowed on this project."
-    violation: JsonObject = {
-        "type": "constraints/iam.disableServiceAccountCreation",
-        "subject": f"projects/{project}/serviceAccounts/?configvalue=",
-        "description": message,
-    }
-    return cloud_error(
-        "FAILED_PRECONDITION",
-        message,
-        [
-            {
-                "@type": "type.googleapis.com/google.rpc.PreconditionFailure",
-                "violations": [violation],
-            }
-        ],
+    violation = precondition_failure(
+        type="constraints/iam.disableServiceAccountCreation",
+        subject=f"projects/{project}/serviceAccounts/?configvalue=",
+        description=message,
     )
+    return cloud_error("FAILED_PRECONDITION", message, [violation])
 
 
 def _to_json(account: ServiceAccount) -> JsonObject:

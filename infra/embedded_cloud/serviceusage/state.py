@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from embedded_cloud.clock import Clock
-from embedded_cloud.errors import CloudError, cloud_error
-from embedded_cloud.json_types import JsonObject, flag, number
+from embedded_cloud.errors import CloudError, cloud_error, error_info, precondition_failure
+from embedded_cloud.json_types import flag, number
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import Strictness
 
@@ -65,7 +65,7 @@ ENABLED_BY_DEFAULT = frozenset(
 )
 
 
-#: Enabled only in projects with billing: of those that tpuflex needs.
+#: APIs that are enabled, and answer, only in projects with billing: of those that tpuflex needs.
 CHARGED = frozenset(
     {
         "artifactregistry.googleapis.com",
@@ -149,22 +149,17 @@ def _billing_not_found(project_number: str, names: Sequence[str]) -> CloudError:
     """400, as gcloud has printed it for many; which of the services are charged, too."""
     subject = f"?error_code=390001&project={project_number}"
     subject += "".join(f"&services={name}" for name in names)
-    violation: JsonObject = {"type": "googleapis.com/billing-enabled", "subject": subject}
-    metadata: JsonObject = {"project": project_number, "services": ",".join(names)}
     return cloud_error(
         "FAILED_PRECONDITION",
         f"Billing account for project '{project_number}' is not found. Billing must be enabled for"
         f" activation of service(s) '{','.join(names)}' to proceed.",
-        [
-            {
-                "@type": "type.googleapis.com/google.rpc.PreconditionFailure",
-                "violations": [violation],
-            },
-            {
-                "@type": "type.googleapis.com/google.rpc.ErrorInfo",
-                "reason": "UREQ_PROJECT_BILLING_NOT_FOUND",
-                "domain": "serviceusage.googleapis.com/billing-enabled",
-                "metadata": metadata,
-            },
-        ],
+        (
+            precondition_failure(type="googleapis.com/billing-enabled", subject=subject),
+            error_info(
+                "UREQ_PROJECT_BILLING_NOT_FOUND",
+                "serviceusage.googleapis.com/billing-enabled",
+                project=project_number,
+                services=",".join(names),
+            ),
+        ),
     )
