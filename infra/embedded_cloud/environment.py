@@ -11,12 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from embedded_cloud.access import TOKEN_FILE, read_token
+from embedded_cloud.tokens.identities import USER_ACCOUNT
 
 #: The project that is used when none is named.
 DEFAULT_PROJECT = "tpuflex-embedded"
-
-#: Whom OS Login knows the caller as.
-ACCOUNT = "developer@example.com"
 
 #: The port of the daemon by default.
 DEFAULT_PORT = 8470
@@ -117,7 +115,7 @@ def tunnel_environment(port: int, certificate: Path) -> dict[str, str]:
         "no_proxy": "",
         "NO_PROXY": "",
         "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE": str(certificate),
-        "CLOUDSDK_CORE_ACCOUNT": ACCOUNT,
+        "CLOUDSDK_CORE_ACCOUNT": USER_ACCOUNT,
         # gcloud makes an SSH key in ~/.ssh, and notes the hosts there: not among the user's own.
         "HOME": str(certificate.parent),
     }

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from embedded_cloud.access import Access
 
-#: The user who has logged in.
+#: The user who has logged in: whose credentials are handed out, and whom OS Login knows.
 USER_ACCOUNT = "developer@example.com"
 #: gcloud's own OAuth client is of this project, to which calls are charged that name no other
 #: (``_cloud_sdk.CLOUD_SDK_CLIENT_ID`` of google-auth).
