@@ -130,8 +130,7 @@ class MetadataServer:
     def _guest_refusal(self, request: web.Request) -> web.Response | None:
         if not _is_metadata_request(request):
             return _forbidden("Missing Metadata-Flavor:Google header.")
-        enabled = self._spec.metadata.get("enable-guest-attributes", "").upper() in ("TRUE", "1")
-        if enabled and not forbidden(self._strictness()):
+        if self._spec.has_guest_attributes and not forbidden(self._strictness()):
             return None
         return _forbidden("Guest attributes endpoint access is disabled.")
 

@@ -48,3 +48,8 @@ class HostSpec:
     description: str
     boot_id: str
     secure_boot: bool = False
+
+    @property
+    def has_guest_attributes(self) -> bool:
+        """Whether its metadata enables guest attributes."""
+        return self.metadata.get("enable-guest-attributes", "").upper() in ("TRUE", "1")

@@ -7,6 +7,13 @@ import hashlib
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from embedded_cloud.hosts.spec import HostSpec
+
+
+def key_purpose(spec: HostSpec) -> str:
+    """What the secret of a host's key is for, as `Access.secret` takes it."""
+    return f"ssh:{spec.key}"
+
 
 def host_key(secret: str) -> Ed25519PrivateKey:
     """A host's key, the same for the same secret."""

@@ -16,9 +16,9 @@ from typing import Any
 
 import asyncssh
 from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.hosts.ssh_key import host_key
 from embedded_cloud.oslogin.state import LoginProfiles
 from pulumi_plugin.peer import require_owner
 
@@ -43,7 +43,7 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         address: the address that clients know it by.
         root: its file system.
         profiles: whose keys it takes.
-        key: the secret of its own key.
+        key: its own key.
         missing: the permissions that the caller lacks: OS Login asks for one of two.
     """
 
@@ -54,14 +54,14 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         address: str,
         root: Path,
         profiles: LoginProfiles,
-        key: str,
+        key: Ed25519PrivateKey,
         missing: Collection[str] = (),
     ) -> None:
         self._spec = spec
         self._names = _LOCAL | {address}
         self._root = root
         self._profiles = profiles
-        self._key = host_key(key)
+        self._key = key
         self._missing = missing
         self._tasks: set[asyncio.Task[Any]] = set()
 

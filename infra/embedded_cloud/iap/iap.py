@@ -14,7 +14,7 @@ from embedded_cloud.compute.state import Resources
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_tree import hostname
 from embedded_cloud.hosts.spec import HostSpec
-from embedded_cloud.hosts.ssh_key import host_key, public_text
+from embedded_cloud.hosts.ssh_key import host_key, key_purpose, public_text
 from embedded_cloud.iap.certificate import CERTIFICATE, server_context
 from embedded_cloud.iap.door import RELAY, Door
 from embedded_cloud.iap.relay import Relay
@@ -84,11 +84,10 @@ class Iap:
         """Have each new host publish its name and the key of its SSH server, as guest agents do."""
         for spec in specs:
             identity = (spec.node_name, spec.worker, spec.boot_id)
-            enabled = spec.metadata.get("enable-guest-attributes", "").upper() in ("TRUE", "1")
-            if identity in self._published or not enabled:
+            if identity in self._published or not spec.has_guest_attributes:
                 continue
             self._published.add(identity)
-            key = host_key(self._access.host_token(f"ssh {spec.key}"))
+            key = host_key(self._access.secret(key_purpose(spec)))
             for name, value in (("hostname", hostname(spec)), ("ssh-ed25519", public_text(key))):
                 self._guest.put(spec.node_name, spec.worker, _NAMESPACE, name, value)
 

@@ -13,6 +13,7 @@ from aiohttp import web
 from embedded_cloud.access import Access
 from embedded_cloud.errors import CloudError
 from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.hosts.ssh_key import host_key, key_purpose
 from embedded_cloud.iap.frames import MOST_DATA, SUBPROTOCOL, Close, connected, reconnected
 from embedded_cloud.iap.session import Session, refuse
 from embedded_cloud.iap.targets import SSH_PORT, Target, Targets
@@ -154,7 +155,7 @@ class Relay:
             address=self._targets.private_address(spec),
             root=self._hosts / spec.key / "root",
             profiles=self._profiles,
-            key=self._access.host_token(f"ssh {spec.key}"),
+            key=host_key(self._access.secret(key_purpose(spec))),
             missing=self._missing(),
         )
         server.serve(theirs)
