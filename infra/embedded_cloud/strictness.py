@@ -119,7 +119,8 @@ class Strictness:
 #: Nothing but what a service enforces anyway.
 LENIENT = Strictness()
 
-#: As Google was seen to be, or says that it is, in every area.
+#: As Google was seen to be, or says that it is, in every area. Those that are not named take away
+#: what a usual project has, so they stay as they are: billing, permissions, policies, docker.
 STRICT = Strictness(
     apis=Apis(enforced=True, bare_projects=True, answers_after_s=60),
     compute=Compute(operation_s=4),

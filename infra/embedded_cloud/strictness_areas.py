@@ -153,7 +153,9 @@ class OrganizationPolicies:
     """Policies that the organization has set for every project.
 
     Attributes:
-        constraints: by name without ``constraints/``, such as ``compute.vmExternalIpAccess``.
+        constraints: by name without ``constraints/``, such as ``compute.vmExternalIpAccess``. All
+            can be read through the APIs; guest attributes, Secure Boot, external addresses, NAT and
+            new service accounts are refused where one forbids them.
     """
 
     __pydantic_config__ = EXACT
@@ -162,6 +164,14 @@ class OrganizationPolicies:
 
     def __post_init__(self) -> None:
         check_constraints(self.constraints)
+
+    def enforces(self, name: str) -> bool:
+        """Whether the boolean constraint ``name`` is enforced."""
+        return self.constraints.get(name) is True
+
+    def restricts(self, name: str) -> bool:
+        """Whether the list constraint ``name`` forbids anything."""
+        return self.constraints.get(name, "allow_all") != "allow_all"
 
 
 #: Such as ``tpu.nodes.create``.

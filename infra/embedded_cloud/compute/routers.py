@@ -46,8 +46,8 @@ def router_users(_target: Target) -> Iterable[str]:
 
 
 def _check_policy(target: Target) -> None:
-    policies = target.resources.strictness().organization_policies.constraints
-    if policies.get("compute.restrictCloudNATUsage", "allow_all") != "allow_all":
+    policies = target.resources.strictness().organization_policies
+    if policies.restricts("compute.restrictCloudNATUsage"):
         raise violated("compute.restrictCloudNATUsage", f"projects/{target.scope.project}")
 
 

@@ -7,15 +7,15 @@ from collections import deque
 from embedded_cloud.clock import Clock
 from embedded_cloud.strictness import GuestAttributes, Strictness
 
-#: Policy with which an organisation forbids guest attributes.
+#: Policy with which an organization forbids guest attributes.
 POLICY = "compute.disableGuestAttributesAccess"
 
 _MINUTE_S = 60.0
 
 
 def forbidden(strictness: Strictness) -> bool:
-    """Whether the organisation forbids guest attributes, to the host and to whoever reads them."""
-    return strictness.organization_policies.constraints.get(POLICY) is True
+    """Whether the organization forbids guest attributes, to the host and to whoever reads them."""
+    return strictness.organization_policies.enforces(POLICY)
 
 
 class Queries:

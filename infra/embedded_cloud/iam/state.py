@@ -114,8 +114,8 @@ class ServiceAccounts:
             CloudError: 400, the id or a text is not allowed, or no account is (code 9); 409, the
                 id is taken.
         """
-        policies = self._strictness().organization_policies.constraints
-        if policies.get("iam.disableServiceAccountCreation"):
+        policies = self._strictness().organization_policies
+        if policies.enforces("iam.disableServiceAccountCreation"):
             raise _creation_forbidden(project)
         if not 6 <= len(account_id) <= 30:
             raise invalid_argument(

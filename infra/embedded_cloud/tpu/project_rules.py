@@ -6,6 +6,7 @@ from embedded_cloud.errors import CloudError, failed_precondition, invalid_argum
 from embedded_cloud.iam.state import exists
 from embedded_cloud.json_types import JsonObject, child, flag, text
 from embedded_cloud.routing import Context
+from embedded_cloud.strictness import OrganizationPolicies
 from embedded_cloud.tpu.records import Place
 
 
@@ -27,8 +28,12 @@ class ProjectRules:
         if flag(child(node, "networkConfig"), "enableExternalIps"):
             self._check_external_address(place, node_id)
 
+    @property
+    def _policies(self) -> OrganizationPolicies:
+        return self._context.strictness().organization_policies
+
     def _check_service_account(self, email: str) -> None:
-        """The text is inferred: no public log shows what Cloud TPU answers (M5)."""
+        """The text is inferred: no public log shows what Cloud TPU answers."""
         delay = self._context.strictness().service_accounts.nodes_know_after_s
         if delay is None or not email:
             return
@@ -39,9 +44,8 @@ class ProjectRules:
 
     def _check_secure_boot(self, node: JsonObject) -> None:
         """The text was seen: google/fully-homomorphic-encryption#103 on GitHub."""
-        policies = self._context.strictness().organization_policies.constraints
-        wanted = policies.get("compute.requireShieldedVm") is True
-        if wanted and not flag(child(node, "shieldedInstanceConfig"), "enableSecureBoot"):
+        required = self._policies.enforces("compute.requireShieldedVm")
+        if required and not flag(child(node, "shieldedInstanceConfig"), "enableSecureBoot"):
             raise invalid_argument(
                 "Cloud TPU received a bad request. Constraint"
                 " constraints/compute.requireShieldedVm violated. Please create TPUs with Secure"
@@ -49,8 +53,7 @@ class ProjectRules:
             )
 
     def _check_external_address(self, place: Place, node_id: str) -> None:
-        policies = self._context.strictness().organization_policies.constraints
-        if policies.get("compute.vmExternalIpAccess", "allow_all") != "allow_all":
+        if self._policies.restricts("compute.vmExternalIpAccess"):
             raise external_address_forbidden(
                 self._context.project_number(place.project), f"{place.parent}/nodes/{node_id}"
             )
