@@ -106,7 +106,7 @@ class Access:
         """The token of one host; the same for as long as :attr:`token` is."""
         return f"{_HOST_PREFIX}{host_key}.{self.secret(f'host:{host_key}')}"
 
-    def host_of(self, token: str) -> str | None:
+    def _host_of(self, token: str) -> str | None:
         """The key of the host that ``token`` was issued to; None for any other token."""
         key = token.removeprefix(_HOST_PREFIX).rpartition(".")[0]
         return key if _same(token, self.host_token(key)) else None
@@ -146,7 +146,7 @@ class Access:
             raise _refused("Request is missing required authentication credential.")
         if _same(token, self.token):
             return Caller(Principal.OWNER)
-        if (key := self.host_of(token)) is not None:
+        if (key := self._host_of(token)) is not None:
             return Caller(Principal.HOST, key)
         if (found := self._session(token)) is not None:
             return found

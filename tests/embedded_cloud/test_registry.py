@@ -173,3 +173,10 @@ def test_a_repository_that_is_deleted_is_gone(mirrored: Api) -> None:
     operation = mirrored.call("DELETE", f"{REPOSITORIES}/dockerhub").json()
     assert mirrored.call("GET", f"v1/{operation['name']}").json() == operation
     assert mirrored.call("GET", f"{REPOSITORIES}/dockerhub").status_code == 404
+
+
+def test_a_host_that_is_gone_reads_nothing(cloud: EmbeddedCloud, mirrored: Api) -> None:
+    """Its token has outlived it, and stands for no account that has the role."""
+    strict(mirrored, token_required=True)
+    token = cloud.cloud.access.host_token("gone")
+    assert ask(cloud, authorization=f"Bearer {token}").status_code == 403

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from embedded_cloud.access import Access
+from embedded_cloud.access import Access, Principal
 from embedded_cloud.admission import denials
 from embedded_cloud.admission.permission_table import needs_of
 from embedded_cloud.errors import CloudError
@@ -49,8 +49,8 @@ class Permissions:
             raise denied(match, inbound, lacking)
 
     def _of_host(self, inbound: InboundRequest) -> bool:
-        token = inbound.headers.get("Authorization", "").partition(" ")[2].strip()
-        return self.access.host_of(token) is not None
+        authorization = inbound.headers.get("Authorization", "")
+        return bool(authorization) and self.access.caller(authorization).kind is Principal.HOST
 
 
 def denied(match: Match, inbound: InboundRequest, lacking: tuple[str, ...]) -> CloudError:

@@ -8,8 +8,8 @@ Google's, its repository has to be there, too.
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
+from embedded_cloud.access import Caller, Principal
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.clock import Clock
 from embedded_cloud.iam.policies import Policies
@@ -31,17 +31,6 @@ _READERS = frozenset(
         "roles/owner",
     }
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Caller:
-    """Who asks with a valid token.
-
-    Attributes:
-        service_account: email of a host's service account; empty for the owner of everything.
-    """
-
-    service_account: str = ""
 
 
 class RegistryError(Exception):
@@ -111,7 +100,8 @@ class Registries:
                 "Unauthenticated request. Unauthenticated requests do not have permission"
                 f' "{_DOWNLOAD}" on resource "{within.name}" (or it may not exist)',
             )
-        if caller.service_account and not self._may_read(within.project, caller.service_account):
+        of_account = caller.kind is Principal.SERVICE_ACCOUNT
+        if of_account and not self._may_read(within.project, caller.account):
             raise RegistryError(
                 403,
                 "DENIED",

@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 
 from aiohttp import web
 
-from embedded_cloud.access import Principal
+from embedded_cloud.access import Caller, Principal
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.errors import CloudError
 from embedded_cloud.iam.policies import Policies
-from embedded_cloud.registry.registries import Caller, Registries, RegistryError
+from embedded_cloud.registry.registries import Registries, RegistryError
 
 if TYPE_CHECKING:
     from embedded_cloud.cloud import Cloud
@@ -77,7 +77,7 @@ def _answer(cloud: Cloud, registries: Registries, request: web.Request) -> web.R
 
 
 def _caller(cloud: Cloud, authorization: str) -> Caller | None:
-    """Whose credentials these are; None for none.
+    """Whose credentials these are, of a host its service account's; None for none.
 
     Raises:
         RegistryError: they are nobody's.
@@ -88,12 +88,11 @@ def _caller(cloud: Cloud, authorization: str) -> Caller | None:
         caller = cloud.access.caller(f"Bearer {_token(authorization)}")
     except CloudError as error:
         raise RegistryError(401, "UNAUTHORIZED", "authentication failed") from error
-    if caller.kind is Principal.SERVICE_ACCOUNT:
-        return Caller(caller.account)
     if caller.kind is not Principal.HOST:
-        return Caller()
+        return caller
     specs = cloud.tpu.desired_hosts()
-    return Caller(next((each.service_account for each in specs if each.key == caller.account), ""))
+    account = next((each.service_account for each in specs if each.key == caller.account), "")
+    return Caller(Principal.SERVICE_ACCOUNT, account)
 
 
 def _token(authorization: str) -> str:
