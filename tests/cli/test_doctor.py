@@ -10,6 +10,7 @@ import pytest
 from tests.cli.typing import TypeIn
 from tpuflex.engine.find import Candidate, Engine, Search
 from tpuflex.engine.gcp_plugin import GcpPlugin
+from tpuflex.operate.gcloud import Gcloud
 
 ROOT = Path(__file__).parents[2]
 #: No server is asked for a credential then.
@@ -28,8 +29,8 @@ def same_machine(monkeypatch: pytest.MonkeyPatch) -> None:
         f"{module}.find_gcp_plugin", lambda _environ: GcpPlugin(Path("/bin/gcp"), named=False)
     )
     monkeypatch.setattr(
-        "tpuflex.operate.doctor.machine.gcloud_components",
-        lambda _environ: frozenset({"core", "alpha"}),
+        f"{module}.find_gcloud",
+        lambda _environ, **_: Gcloud("/bin/gcloud", frozenset({"core", "alpha"})),
     )
 
 

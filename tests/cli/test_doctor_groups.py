@@ -40,6 +40,7 @@ from tpuflex.operate.doctor import (
 )
 from tpuflex.operate.doctor.check import Check
 from tpuflex.operate.doctor.reading import Unread
+from tpuflex.operate.gcloud import Gcloud
 from tpuflex.project import open_project
 from tpuflex.settings.model import StackSettings
 
@@ -75,9 +76,9 @@ def test_this_machine(shown: Shown) -> None:
         machine.plugin_check(machine.Plugin("tpuflex", "", fetched=False, remedy="pip install")),
         machine.plugin_check(machine.Plugin("gcp", "", fetched=True, remedy="pulumi plugin x")),
         machine.plugin_error("gcp", AccessError("others may write there", hint="chmod go-w P")),
-        machine.gcloud_check(frozenset()),
-        machine.gcloud_check(frozenset({"core"})),
-        machine.gcloud_check(frozenset({"core", "alpha"})),
+        machine.gcloud_check(None),
+        machine.gcloud_check(Gcloud("gcloud", frozenset({"core"}))),
+        machine.gcloud_check(Gcloud("gcloud", frozenset({"core", "alpha"}))),
         machine.gcloud_check(Unread("does not work", "Try: gcloud version")),
         machine.embedded_check(["aiohttp"], "", ""),
         machine.embedded_check([], "", "its vLLM is not installed yet"),

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ipaddress
-import json
-import shutil
 import subprocess
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
@@ -13,6 +11,7 @@ from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.output import for_stack
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcloud_commands import GcloudCommand, held_tunnel, install, ssh
+from tpuflex.operate.gcloud import INSTALL_PAGE, find_gcloud
 from tpuflex.operate.status import slice_status
 
 if TYPE_CHECKING:
@@ -23,9 +22,6 @@ if TYPE_CHECKING:
 #: Seconds that a connection must have held to be opened again, and the pause before.
 _HELD_S = 60.0
 _PAUSE_S = 5.0
-#: Seconds for gcloud to say its version; a cold start on a slow disk takes ten.
-_VERSION_WITHIN_S = 30.0
-_INSTALL = "https://cloud.google.com/sdk/docs/install"
 
 
 def way_in_environment(cloud: Cloud) -> dict[str, str]:
@@ -113,43 +109,19 @@ def require_gcloud(command: GcloudCommand, environ: Mapping[str, str]) -> tuple[
     Raises:
         TpuflexError: there is no gcloud on PATH, it does not work, or lacks the component.
     """
-    program = shutil.which("gcloud", path=environ.get("PATH", ""))
-    if program is None:
+    gcloud = find_gcloud(environ)
+    if gcloud is None:
         raise TpuflexError(
-            "gcloud is not on PATH.", hint=f"Install it ({_INSTALL}), or type there: {command}"
+            "gcloud is not on PATH.", hint=f"Install it ({INSTALL_PAGE}), or type there: {command}"
         )
     # Without the component, gcloud would offer to install it, or wait for an answer.
-    try:
-        asked = subprocess.run(
-            [program, "version", "--format=json"],
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-            timeout=_VERSION_WITHIN_S,
-        )
-    except subprocess.TimeoutExpired as error:
+    if command.component and command.component not in gcloud.components:
         raise TpuflexError(
-            f"{program} does not say its version within {_VERSION_WITHIN_S:.0f} s.",
-            hint="Try: gcloud version",
-        ) from error
-    try:
-        components = json.loads(asked.stdout)
-    except ValueError:
-        components = None
-    if asked.returncode or not isinstance(components, dict):
-        raise TpuflexError(
-            f"{program} does not work: {asked.stderr.strip()[-300:] or 'it gave no version'}",
-            hint="Try: gcloud version",
-        )
-    if command.component and command.component not in components:
-        raise TpuflexError(
-            f"{program} lacks the component {command.component}, which alone can go through IAP to "
-            "a TPU VM.",
+            f"{gcloud.program} lacks the component {command.component}, which alone can go through "
+            "IAP to a TPU VM.",
             hint=f"Run: {install(command.component)}",
         )
-    return (program, *command.words[1:])
+    return (gcloud.program, *command.words[1:])
 
 
 def _run(invocation: Invocation, cloud: Cloud, command: GcloudCommand) -> None:

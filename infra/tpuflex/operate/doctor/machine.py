@@ -2,24 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import shutil
-import subprocess
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from tpuflex.errors import EmulatorError, EngineError, TpuflexError
 from tpuflex.gcloud_commands import install
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
+from tpuflex.operate.gcloud import INSTALL_PAGE, Gcloud
 
 ENGINE = Subject(Group.MACHINE, "engine")
 GCLOUD = Subject(Group.MACHINE, "gcloud")
 EMBEDDED = Subject(Group.MACHINE, "embedded cloud")
-
-_SDK = "https://cloud.google.com/sdk/docs/install"
-#: Seconds for `gcloud version`, which starts a Python of its own.
-_GCLOUD_PATIENCE = 15
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,38 +65,15 @@ def plugin_error(name: str, error: TpuflexError) -> Check:
     return subject.failed(type(error), error.message, error.hint or "Unset what names it.")
 
 
-def gcloud_components(environ: Mapping[str, str]) -> frozenset[str] | Unread:
-    """The components of the gcloud on PATH; empty if there is no gcloud."""
-    program = shutil.which("gcloud", path=environ.get("PATH", ""))
-    if program is None:
-        return frozenset()
-    try:
-        asked = subprocess.run(
-            [program, "version", "--format=json"],
-            env=dict(environ),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=True,
-            timeout=_GCLOUD_PATIENCE,
-        )
-        components = json.loads(asked.stdout)
-    except (OSError, ValueError, subprocess.SubprocessError) as error:
-        return Unread(f"{program} does not work ({type(error).__name__})", "Try: gcloud version")
-    if not isinstance(components, dict):
-        return Unread(f"{program} gave no version", "Try: gcloud version")
-    return frozenset({"core", *map(str, components)})
-
-
-def gcloud_check(components: frozenset[str] | Unread) -> Check:
+def gcloud_check(gcloud: Gcloud | Unread | None) -> Check:
     """Whether gcloud can go through IAP to a host, which only its alpha component can."""
-    if isinstance(components, Unread):
-        return GCLOUD.unknown(components)
-    if not components:
+    if isinstance(gcloud, Unread):
+        return GCLOUD.unknown(gcloud)
+    if gcloud is None:
         return GCLOUD.warning(
-            "not on PATH: `tpuflex logs`, `ssh` and `tunnel` run it", f"Install it: {_SDK}"
+            "not on PATH: `tpuflex logs`, `ssh` and `tunnel` run it", f"Install it: {INSTALL_PAGE}"
         )
-    if "alpha" not in components:
+    if "alpha" not in gcloud.components:
         return GCLOUD.warning(
             "without the component alpha, with which alone `tpuflex logs`, `ssh` and `tunnel` go "
             "through IAP",
