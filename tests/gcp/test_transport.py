@@ -181,6 +181,17 @@ def test_budget_bounds_all_retries() -> None:
     assert len(session.at) > 4
 
 
+def test_without_retries_each_call_is_tried_once() -> None:
+    """Whatever budget a caller gives: a reading that is worth no wait."""
+    time = FakeTime()
+    session = FakeSession([refusal(503, "UNAVAILABLE", "still down"), OK], time)
+
+    with pytest.raises(ApiError, match="still down"):
+        Transport(session, BASE, time.timing(), retries=False).call("GET", PATH, budget=60)
+
+    assert len(session.at) == 1
+
+
 def test_expired_token_is_renewed_once() -> None:
     """401 renews the token and asks again; a second 401 is the user's to solve."""
     sender, session = transport(refusal(401, "UNAUTHENTICATED"), OK)

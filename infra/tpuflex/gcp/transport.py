@@ -73,6 +73,7 @@ class Transport:
         settling: until when an API that was just enabled may go on refusing; it then is asked
             again. By default a refusal is final: nobody has enabled anything.
         timeout: connect and read timeouts of one attempt, in seconds.
+        retries: whether a call may be tried more than once; otherwise each has a budget of 0.
     """
 
     def __init__(
@@ -82,12 +83,15 @@ class Transport:
         timing: Timing,
         settling: Settling | None = None,
         timeout: tuple[float, float] = _TIMEOUT,
+        *,
+        retries: bool = True,
     ) -> None:
         self._session = session
         self._base_url = base_url
         self._timing = timing
         self._settling = settling or Settling()
         self._timeout = timeout
+        self._retries = retries
 
     def call(
         self,
@@ -115,7 +119,7 @@ class Transport:
                 the budget is spent.
             InterruptedByUser: the process is shutting down.
         """
-        give_up = self._timing.monotonic() + budget
+        give_up = self._timing.monotonic() + (budget if self._retries else 0.0)
         attempt = 0
         refreshed = False
         while True:

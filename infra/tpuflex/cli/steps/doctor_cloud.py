@@ -33,7 +33,6 @@ from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.tpu_quota import tpu_quota
 from tpuflex.gcp.transport import Transport
-from tpuflex.gcp.tried_once import TriedOnce
 from tpuflex.gcp.weights import weights_bucket
 from tpuflex.naming import account_email
 from tpuflex.operate.doctor import (
@@ -250,7 +249,8 @@ class _Reads:
     def _api(self, base_url: str) -> Api:
         """A client that keeps nobody waiting, also for an API that was just enabled."""
         session = authorized_session(self._endpoints, self._cloud.environ, self._project)
-        return TriedOnce(Transport(session, base_url, self._cloud.timing, timeout=_TIMEOUT))
+        timing = self._cloud.timing
+        return Transport(session, base_url, timing, timeout=_TIMEOUT, retries=False)
 
     @property
     def _manager(self) -> Api:
