@@ -23,12 +23,10 @@ _GOOGLE = {
     "resourcemanager": "https://cloudresourcemanager.googleapis.com",
     "serviceusage": "https://serviceusage.googleapis.com",
     "cloudbilling": "https://cloudbilling.googleapis.com",
-    "orgpolicy": "https://orgpolicy.googleapis.com",
     "dns": "https://dns.googleapis.com",
     "logging": "https://logging.googleapis.com",
     "artifactregistry": "https://artifactregistry.googleapis.com",
 }
-#: gcloud's variable for each field of :class:`Endpoints`.
 #: gcloud's variable for each field of :class:`Endpoints`.
 OVERRIDES = {name: _PREFIX + name.upper() for name in _GOOGLE} | {
     "resourcemanager": _PREFIX + "CLOUDRESOURCEMANAGER"
@@ -50,7 +48,6 @@ class Endpoints:
         resourcemanager: project policies.
         serviceusage: API enablement, and quotas.
         cloudbilling: billing accounts of projects.
-        orgpolicy: organization policies.
         dns: Cloud DNS; `/dns/v1` comes after it.
         logging: Cloud Logging.
         artifactregistry: Artifact Registry.
@@ -64,7 +61,6 @@ class Endpoints:
     resourcemanager: str = _GOOGLE["resourcemanager"]
     serviceusage: str = _GOOGLE["serviceusage"]
     cloudbilling: str = _GOOGLE["cloudbilling"]
-    orgpolicy: str = _GOOGLE["orgpolicy"]
     dns: str = _GOOGLE["dns"]
     logging: str = _GOOGLE["logging"]
     artifactregistry: str = _GOOGLE["artifactregistry"]
