@@ -15,7 +15,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
 from tpuflex.cli.steps.doctor import show
 from tpuflex.errors import AccessError, EngineError, SettingsError
-from tpuflex.gcp.apis import ApiState
+from tpuflex.gcp.api_states import ApiState
 from tpuflex.gcp.billing import Billing
 from tpuflex.gcp.credentials import Credential, Kind
 from tpuflex.gcp.held_permissions import Held

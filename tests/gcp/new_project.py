@@ -11,7 +11,7 @@ from pydantic import JsonValue
 
 from tests.provider.fakes import FakeTime
 from tpuflex.errors import TpuflexError
-from tpuflex.gcp.apis import ensure_apis
+from tpuflex.gcp.enabling import ensure_apis
 from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.required_apis import APIS
 from tpuflex.gcp.rpc_errors import as_exception, read_rpc_error

@@ -17,8 +17,9 @@ from tpuflex.errors import (
     InterruptedByUser,
     ServiceDisabledError,
 )
-from tpuflex.gcp.apis import ApiState, api_states, ensure_apis
+from tpuflex.gcp.api_states import ApiState, api_states
 from tpuflex.gcp.bucket_owner import require_own_bucket
+from tpuflex.gcp.enabling import ensure_apis
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.listing import apis
 from tpuflex.gcp.required_apis import APIS, GoogleApi

@@ -3,7 +3,7 @@
 An engine that creates everything in one go outruns Google: a service account is known everywhere
 about a minute after it was made ("Service account creation is eventually consistent … wait 60
 seconds or more", https://cloud.google.com/iam/docs/service-accounts-create), and an API answers
-one to five minutes after it was enabled (:mod:`tpuflex.gcp.apis`).
+one to five minutes after it was enabled (:mod:`tpuflex.gcp.enabling`).
 """
 
 from __future__ import annotations

@@ -18,7 +18,7 @@ from tpuflex.errors import (
     UnauthenticatedError,
 )
 from tpuflex.gcloud_commands import describe_project, show_policy
-from tpuflex.gcp.apis import api_states
+from tpuflex.gcp.api_states import api_states
 from tpuflex.gcp.billing import project_billing
 from tpuflex.gcp.bucket_owner import require_own_bucket
 from tpuflex.gcp.credentials import FILE_VARIABLE, Kind

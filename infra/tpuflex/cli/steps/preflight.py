@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.gcp.apis import ensure_apis
+from tpuflex.gcp.enabling import ensure_apis
 
 if TYPE_CHECKING:
     from collections.abc import Collection

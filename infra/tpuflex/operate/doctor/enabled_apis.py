@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcloud_commands import enable_services
-from tpuflex.gcp.apis import ApiState
+from tpuflex.gcp.api_states import ApiState
 from tpuflex.gcp.required_apis import GoogleApi
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread

@@ -1,4 +1,4 @@
-"""The APIs of Google that an endpoint needs: are they enabled in its project, and do they answer?
+"""Enabling the APIs of Google that an endpoint needs, and waiting until they answer.
 
 An API that was enabled a moment ago goes on refusing with 403 SERVICE_DISABLED for one to five
 minutes ("If you enabled this API recently, wait a few minutes for the action to propagate to our
@@ -9,8 +9,6 @@ harmless until it answers: https://cloud.google.com/service-usage/docs/enable-di
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from concurrent.futures import ThreadPoolExecutor
-from enum import Enum
 from typing import TYPE_CHECKING
 
 from tpuflex import gcloud_commands
@@ -18,13 +16,11 @@ from tpuflex.codes import Code
 from tpuflex.errors import (
     AccessError,
     ApiError,
-    NotFoundError,
     ServiceDisabledError,
     TpuflexError,
-    UnauthenticatedError,
 )
-from tpuflex.gcp.paging import objects, pages
-from tpuflex.gcp.required_apis import APIS, GoogleApi, Question
+from tpuflex.gcp.api_states import ask_api, enabled_services, serving_apis
+from tpuflex.gcp.required_apis import APIS, GoogleApi
 from tpuflex.gcp.settling import SETTLED_AFTER
 
 if TYPE_CHECKING:
@@ -34,38 +30,9 @@ if TYPE_CHECKING:
 
 #: Pauses between two questions to an API that does not answer yet, in seconds.
 _SHORTEST, _LONGEST = 2.0, 10.0
-#: Retries of one question, in seconds: the question is asked again anyway.
-_BUDGET = 15.0
-_AT_ONCE = 8
 _SERVICE_USAGE = "serviceusage.googleapis.com"
 #: The role that may enable APIs: https://cloud.google.com/service-usage/docs/access-control.
 _ENABLING_ROLE = "roles/serviceusage.serviceUsageAdmin"
-
-
-class ApiState(Enum):
-    """How an API stands in a project."""
-
-    ANSWERS = "answers"
-    ENABLED = "enabled"  # as Service Usage says; nothing to ask it
-    SETTLING = "enabled, and does not answer yet"
-    DISABLED = "not enabled"
-    UNKNOWN = "unknown"
-
-
-def api_states(
-    clients: Apis, project: str, apis: Iterable[GoogleApi] = APIS
-) -> dict[GoogleApi, ApiState]:
-    """How each of ``apis`` stands in ``project``; changes nothing.
-
-    What may not be read, or does not answer at all, is UNKNOWN.
-    """
-    listed = [*apis]
-    try:
-        enabled = _enabled(clients, project)
-    except (AccessError, ApiError, NotFoundError):
-        enabled = None
-    serving = _serving(clients, project, listed)
-    return {api: _state(api, serving[api], enabled) for api in listed}
 
 
 def ensure_apis(
@@ -108,26 +75,6 @@ def ensure_apis(
     return bool(missing) or waited
 
 
-def _state(api: GoogleApi, serves: bool | None, enabled: Collection[str] | None) -> ApiState:
-    if serves:
-        return ApiState.ANSWERS
-    if enabled is None:
-        return ApiState.DISABLED if serves is False else ApiState.UNKNOWN
-    if api.service not in enabled:
-        return ApiState.DISABLED
-    if serves is False:
-        return ApiState.SETTLING
-    return ApiState.UNKNOWN if api.question else ApiState.ENABLED
-
-
-def _enabled(clients: Apis, project: str) -> frozenset[str]:
-    """Names of the services that are enabled in ``project``."""
-    query = {"filter": "state:ENABLED", "pageSize": "200"}
-    listed = pages(clients.serviceusage, f"/v1/projects/{project}/services", query)
-    found = (item for page in listed for item in objects(page, "services"))
-    return frozenset(str(item.get("name")).rpartition("/")[2] for item in found)
-
-
 def _missing(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[GoogleApi]:
     """Those that are not enabled.
 
@@ -135,47 +82,16 @@ def _missing(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[G
         ServiceDisabledError: Service Usage, which enables the others, is not.
     """
     try:
-        enabled = _enabled(clients, project)
+        enabled = enabled_services(clients, project)
     except ServiceDisabledError as error:
         raise _not_even_service_usage(project, error) from error
     except AccessError:
         # Who may not read what is enabled can still see which APIs refuse.
-        serving = _serving(clients, project, apis)
+        serving = serving_apis(clients, project, apis)
         return [api for api in apis if serving[api] is False]
     # It has just answered, listed or not: it is asked in the project that quota is taken from.
     enabled |= {_SERVICE_USAGE}
     return [api for api in apis if api.service not in enabled]
-
-
-def _serving(
-    clients: Apis, project: str, apis: Collection[GoogleApi]
-) -> dict[GoogleApi, bool | None]:
-    """Whether each of ``apis`` serves; None for one that has no question, or gives no answer."""
-    with ThreadPoolExecutor(_AT_ONCE) as pool:
-        answers = pool.map(lambda api: _serves(clients, project, api), apis)
-        return dict(zip(apis, answers, strict=True))
-
-
-def _ask(clients: Apis, project: str, question: Question) -> None:
-    path = question.path.format(project=project)
-    query = {key: text.format(project=project) for key, text in question.query}
-    getattr(clients, question.client).call("GET", path, query=query, budget=_BUDGET)
-
-
-def _serves(clients: Apis, project: str, api: GoogleApi) -> bool | None:
-    if api.question is None:
-        return None
-    try:
-        _ask(clients, project, api.question)
-    except ServiceDisabledError:
-        return False
-    except UnauthenticatedError:
-        return None  # said before the API is looked for
-    except ApiError as error:
-        return None if error.passing else True
-    except TpuflexError:
-        return True  # forbidden, or not found: said by an API that serves
-    return True
 
 
 def _enable(
@@ -237,14 +153,14 @@ def _refusal(clients: Apis, project: str, api: GoogleApi) -> str:
     """What an API refuses with: it names the project that is charged, which need not be ours."""
     try:
         if api.question is not None:
-            _ask(clients, project, api.question)
+            ask_api(clients, project, api.question)
     except TpuflexError as error:
         return error.message
     return f"{api.name} answers now"
 
 
 def _silent(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[GoogleApi]:
-    serving = _serving(clients, project, apis)
+    serving = serving_apis(clients, project, apis)
     return [api for api in apis if serving[api] is False]
 
 
