@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -46,16 +45,9 @@ class Google(BaseAdapter):
         self.sent: list[tuple[str, str]] = []
 
     def send(
-        self,
-        request: requests.PreparedRequest,
-        stream: bool = False,
-        timeout: Any = None,
-        verify: bool | str = True,
-        cert: Any = None,
-        proxies: Mapping[str, str] | None = None,
+        self, request: requests.PreparedRequest, *_how: Any, **_named: Any
     ) -> requests.Response:
         """Answer one request."""
-        del stream, timeout, verify, cert, proxies
         project = request.headers.get("X-Goog-User-Project", "-")
         self.sent.append((request.headers["Authorization"].removeprefix("Bearer "), project))
         status, body = self.answers.pop(0)

@@ -25,7 +25,13 @@ from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import open_file
 from tpuflex.gcp.storage_client import storage_bucket
-from tpuflex.gcp.weights_files import WatchedFile, local_manifest, translated_errors
+from tpuflex.gcp.weights_files import (
+    Progress,
+    Tally,
+    WatchedFile,
+    local_manifest,
+    translated_errors,
+)
 from tpuflex.gcp.weights_report import (
     FoundManifest,
     PushReport,
@@ -44,7 +50,6 @@ PARALLELISM = 8
 CHUNK_BYTES = 16 * 1024 * 1024
 _TIMEOUT = (10.0, 120.0)
 
-Progress = Callable[[int, int], None]
 Check = Callable[[Manifest, FoundManifest | None], None]
 
 
@@ -111,7 +116,7 @@ class WeightsBucket:
                 check(wanted, old)
                 kept = {} if again else present
                 send = [file for file in wanted.files if not _same(file, kept.get(file.path))]
-                tally = _Tally(wanted.total_bytes, progress)
+                tally = Tally(wanted.total_bytes, progress)
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
                 if send or old is None or old.sha256 != wanted.sha256:
                     if MANIFEST_NAME in present:
@@ -227,7 +232,7 @@ class WeightsBucket:
         prefix: str,
         files: Iterable[WeightsFile],
         present: Mapping[str, Blob],
-        tally: _Tally,
+        tally: Tally,
     ) -> None:
         jobs = [
             pool.submit(self._send, directory, prefix, file, present.get(file.path), tally)
@@ -242,7 +247,7 @@ class WeightsBucket:
             raise
 
     def _send(
-        self, directory: Path, prefix: str, file: WeightsFile, old: Blob | None, tally: _Tally
+        self, directory: Path, prefix: str, file: WeightsFile, old: Blob | None, tally: Tally
     ) -> None:
         with translated_errors(self._name):
             blob = self._bucket.blob(f"{prefix}/{file.path}", chunk_size=CHUNK_BYTES)
@@ -279,24 +284,6 @@ def weights_bucket(name: str, *, project: str, environ: Mapping[str, str]) -> We
         AccessError: the credentials do not belong to the endpoints.
     """
     return WeightsBucket(storage_bucket(name, project=project, environ=environ))
-
-
-class _Tally:
-    """Adds up bytes from several threads and reports the sum."""
-
-    def __init__(self, total: int, progress: Progress) -> None:
-        from threading import Lock
-
-        self._total = total
-        self._progress = progress
-        self._done = 0
-        self._lock = Lock()
-
-    def add(self, count: int) -> None:
-        """Count ``count`` more bytes; negative when some must be sent again."""
-        with self._lock:
-            self._done += count
-            self._progress(self._done, self._total)
 
 
 def _same(file: WeightsFile, blob: Blob | None) -> bool:

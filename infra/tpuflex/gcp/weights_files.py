@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
 from contextlib import contextmanager
 from pathlib import Path
+from threading import Lock
 from typing import BinaryIO
 
 import google_crc32c
@@ -21,6 +22,8 @@ from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, 
 from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
 
 _BLOCK = 4 * 1024 * 1024
+
+Progress = Callable[[int, int], None]
 
 
 def local_manifest(
@@ -124,6 +127,27 @@ class WatchedFile(io.RawIOBase):
         """Close the file."""
         self._file.close()
         super().close()
+
+
+class Tally:
+    """Adds up bytes from several threads and reports the sum.
+
+    Args:
+        total: the bytes that there will be.
+        progress: called with the sum and the total, by one thread at a time.
+    """
+
+    def __init__(self, total: int, progress: Progress) -> None:
+        self._total = total
+        self._progress = progress
+        self._done = 0
+        self._lock = Lock()
+
+    def add(self, count: int) -> None:
+        """Count ``count`` more bytes; negative when some must be sent again."""
+        with self._lock:
+            self._done += count
+            self._progress(self._done, self._total)
 
 
 @contextmanager
