@@ -17,7 +17,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
-from tpuflex.engine.gcp_plugin import find_gcp_plugin, with_gcp_plugin
+from tpuflex.engine.gcp_plugin import find_gcp_plugin, pulumi_home, with_gcp_plugin
 from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
 from tpuflex.errors import EmulatorError
@@ -240,12 +240,6 @@ def _logged_in(environ: Mapping[str, str]) -> bool:
     if "PULUMI_ACCESS_TOKEN" in environ:
         return True
     return (pulumi_home(environ) / "credentials.json").is_file()
-
-
-def pulumi_home(environ: Mapping[str, str]) -> Path:
-    """Where Pulumi keeps its login, and the plugins that it runs."""
-    default = Path(environ.get("HOME", "/")) / ".pulumi"
-    return Path(environ.get("PULUMI_HOME", default))
 
 
 def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) -> Cloud:

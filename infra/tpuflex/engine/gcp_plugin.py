@@ -1,4 +1,5 @@
-"""The published gcp plugin, where the user has one at hand: named, or on PATH.
+"""The published gcp plugin: where the user has one at hand, named or on PATH, and where the engine
+keeps the one that it fetches.
 
 The engine runs a plugin that it finds on PATH before any that it has downloaded. On the embedded
 cloud such a plugin takes the place of the stand-in.
@@ -10,6 +11,7 @@ import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 
 from tpuflex.errors import Finding, SettingsError
@@ -40,6 +42,22 @@ class GcpPlugin:
 
     def __str__(self) -> str:
         return f"{self.path} ({f'named by {VARIABLE}' if self.named else 'found on PATH'})"
+
+
+def pulumi_home(environ: Mapping[str, str]) -> Path:
+    """Where Pulumi keeps its login, and the plugins that it runs."""
+    return Path(environ.get("PULUMI_HOME") or Path(environ.get("HOME", "/")) / ".pulumi")
+
+
+def gcp_plugin_release() -> str:
+    """The version of the plugin that the engine runs: that of the Python package."""
+    return version("pulumi-gcp")
+
+
+def fetched_gcp_plugin(environ: Mapping[str, str]) -> Path:
+    """The executable of that version where the engine keeps it once it was fetched."""
+    directory = f"resource-gcp-v{gcp_plugin_release()}"
+    return pulumi_home(environ) / "plugins" / directory / _EXECUTABLE
 
 
 def find_gcp_plugin(environ: Mapping[str, str]) -> GcpPlugin | None:

@@ -11,7 +11,6 @@ here, the engine installs that file, and what it made is compared before each ru
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import platform
@@ -19,11 +18,16 @@ import re
 import subprocess
 import sys
 from collections.abc import Callable, Mapping
-from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tpuflex.engine.gcp_plugin import VARIABLE, find_gcp_plugin
+from tpuflex.engine.gcp_plugin import (
+    VARIABLE,
+    fetched_gcp_plugin,
+    find_gcp_plugin,
+    gcp_plugin_release,
+)
+from tpuflex.engine.seal import file_sha256
 from tpuflex.errors import AccessError, EngineError, Finding, SettingsError
 from tpuflex.trusted_files import (
     child_environment,
@@ -47,8 +51,7 @@ SOURCE = "https://get.pulumi.com/releases/plugins"
 def archive_name() -> str:
     """The file of a release with the plugin for this machine, in the version of `pulumi-gcp`."""
     processor = _PROCESSORS.get(platform.machine().lower(), platform.machine())
-    release = version("pulumi-gcp")
-    return f"pulumi-resource-gcp-v{release}-{sys.platform}-{processor}.tar.gz"
+    return f"pulumi-resource-gcp-v{gcp_plugin_release()}-{sys.platform}-{processor}.tar.gz"
 
 
 def require_pinned_plugin(
@@ -86,17 +89,15 @@ def require_pinned_plugin(
             f"{PIN_FILE} pins the gcp plugin, but {other} would be run instead.",
             hint=f"Unset {VARIABLE}, take it off PATH, or remove {PIN_FILE}.",
         )
-    release = version("pulumi-gcp")
-    plugins = Path(environ.get("PULUMI_HOME") or f"{environ.get('HOME', '/')}/.pulumi") / "plugins"
-    executable = plugins / f"resource-gcp-v{release}" / "pulumi-resource-gcp"
+    release, executable = gcp_plugin_release(), fetched_gcp_plugin(environ)
     record = home / "gcp-plugin-pin.json"
-    if executable.is_file() and _recorded(record) == [pinned, _sha256(executable)]:
+    if executable.is_file() and _recorded(record) == [pinned, file_sha256(executable)]:
         return
     progress(f"Installing the gcp plugin {release} by the checksum of {PIN_FILE} …")
     with TemporaryDirectory() as directory:
         archive = Path(directory) / archive_name()
         _fetch(f"{source}/{archive.name}", archive)
-        if (found := _sha256(archive)) != pinned:
+        if (found := file_sha256(archive)) != pinned:
             raise EngineError(
                 f"{source}/{archive.name} is not what {PIN_FILE} pins: its SHA-256 is {found}, not"
                 f" {pinned}. Nothing was installed.",
@@ -104,7 +105,7 @@ def require_pinned_plugin(
             )
         _install(engine, release, archive, environ)
     own_directory(home)
-    write_private(record, json.dumps([pinned, _sha256(executable)]))
+    write_private(record, json.dumps([pinned, file_sha256(executable)]))
 
 
 def _pinned(file: Path) -> str:
@@ -168,8 +169,3 @@ def _recorded(record: Path) -> object:
         return json.loads(record.read_text("utf-8"))
     except (OSError, ValueError):
         return None
-
-
-def _sha256(file: Path) -> str:
-    with file.open("rb") as opened:
-        return hashlib.file_digest(opened, "sha256").hexdigest()

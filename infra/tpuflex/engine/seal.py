@@ -20,7 +20,7 @@ _Stamp = list[int]
 
 def seal(executable: Path) -> None:
     """Record what ``executable`` is now."""
-    _write(executable, _sha256(executable), _stamp(executable))
+    _write(executable, file_sha256(executable), _stamp(executable))
 
 
 def broken_seal(executable: Path) -> str | None:
@@ -40,7 +40,7 @@ def broken_seal(executable: Path) -> str | None:
             return f"{record} is not a record of its SHA-256"
         if stamp == _stamp(executable):
             return None
-        found = _sha256(executable)
+        found = file_sha256(executable)
         if found != sealed:
             return f"its SHA-256 is {found[:12]}…, not {sealed[:12]}… as when it was installed"
         _write(executable, sealed, _stamp(executable))
@@ -58,9 +58,10 @@ def _stamp(executable: Path) -> _Stamp:
     return [found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns]
 
 
-def _sha256(executable: Path) -> str:
-    with executable.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()
+def file_sha256(file: Path) -> str:
+    """The SHA-256 of what ``file`` holds, in hexadecimal digits."""
+    with file.open("rb") as opened:
+        return hashlib.file_digest(opened, "sha256").hexdigest()
 
 
 def _write(executable: Path, sha256: str, stamp: _Stamp) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import os
 import shlex
 import shutil
@@ -10,12 +9,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tpuflex.cli.cloud import google_environment, pulumi_home
+from tpuflex.cli.cloud import google_environment
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.steps.doctor_cloud import credential_check
 from tpuflex.engine.backend import asked_backend
 from tpuflex.engine.find import cached_engine, search
-from tpuflex.engine.gcp_plugin import find_gcp_plugin
+from tpuflex.engine.gcp_plugin import fetched_gcp_plugin, find_gcp_plugin, gcp_plugin_release
 from tpuflex.engine.own_provider import PROVIDER, with_own_provider
 from tpuflex.engine.state_files import damage, file_backend
 from tpuflex.engine.state_lock import Owner, ThisMachine, locks, owner
@@ -97,8 +96,6 @@ def _plugin_checks(invocation: Invocation, stack: OpenStack | None) -> Sequence[
 
 def _gcp_plugin_check(invocation: Invocation, stack: OpenStack | None) -> Check:
     environ = invocation.environ
-    version = importlib.metadata.version("pulumi-gcp")
-    folder = pulumi_home(environ) / "plugins" / f"resource-gcp-v{version}"
     found = _or_error(lambda: find_gcp_plugin(environ))
     if isinstance(found, TpuflexError):
         return machine.plugin_error("gcp", found)
@@ -107,21 +104,22 @@ def _gcp_plugin_check(invocation: Invocation, stack: OpenStack | None) -> Check:
     elif stack is not None and stack.embedded:
         place = "the embedded cloud's stand-in"
     else:
+        folder = fetched_gcp_plugin(environ).parent
         place = str(folder) if folder.is_dir() else ""
     return machine.plugin_check(
         machine.Plugin(
             "gcp",
             place,
             fetched="PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION" not in environ,
-            remedy=_install_gcp(invocation, version),
+            remedy=_install_gcp(invocation),
         )
     )
 
 
-def _install_gcp(invocation: Invocation, version: str) -> str:
+def _install_gcp(invocation: Invocation) -> str:
     """The command with the engine's own path: one that was built here is not on PATH."""
     engine = _or_error(lambda: _engine(invocation))
-    words = f"plugin install resource gcp {version}"
+    words = f"plugin install resource gcp {gcp_plugin_release()}"
     if isinstance(engine, TpuflexError) or engine is None:
         built = shlex.quote(str(cached_engine(invocation.home)))
         return f"tpuflex engine --install\n{built} {words}"
