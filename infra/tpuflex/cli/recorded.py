@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.state import Stored, known_ids
-from tpuflex.engine.state_files import file_backend
+from tpuflex.engine.state_files import file_backend, state_in_file
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.places import zones_in
 
@@ -18,26 +17,25 @@ _REQUEST = re.compile(r"/locations/([^/]+)/queuedResources/([^/]+)$")
 
 
 def recorded_requests(cloud: Cloud) -> tuple[str, ...]:
-    """Each request for a slice that the state has, or has begun, as ``ID in ZONE``; empty where
-    there is no state, or none that can be read now."""
-    try:
-        ids = known_ids(_deployment(cloud))
-    except TpuflexError:
-        return ()
-    found = (match for id_ in ids if (match := _REQUEST.search(id_)))
+    """Each request for a slice that the state has, or has begun, as ``ID in ZONE``."""
+    found = (match for id_ in _known_ids(cloud) if (match := _REQUEST.search(id_)))
     return tuple(sorted({f"{match[2]} in {match[1]}" for match in found}))
 
 
 def recorded_zones(cloud: Cloud) -> tuple[str, ...]:
-    """The zones where the state of the stack has its slice, or has begun to ask for it; empty where
-    there is no state, or none that can be read now."""
+    """The zones where the state of the stack has its slice, or has begun to ask for it."""
+    return zones_in(_known_ids(cloud))
+
+
+def _known_ids(cloud: Cloud) -> frozenset[str]:
+    """The ids in the state; none where there is no state, or none that can be read now."""
     try:
-        return zones_in(known_ids(_deployment(cloud)))
+        return known_ids(_state(cloud))
     except TpuflexError:
-        return ()
+        return frozenset()
 
 
-def _deployment(cloud: Cloud) -> Stored:
+def _state(cloud: Cloud) -> Stored:
     """The state, read from its file without the engine where it is in one.
 
     Raises:
@@ -46,18 +44,12 @@ def _deployment(cloud: Cloud) -> Stored:
     project, stack = cloud.stack.project, cloud.stack.name
     backend = file_backend(cloud.environ.get("PULUMI_BACKEND_URL", ""))
     if backend is not None:
-        file = backend / ".pulumi" / "stacks" / project.name / f"{stack}.json"
-        try:
-            return dict(json.loads(file.read_bytes())["checkpoint"]["latest"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return {}
+        return state_in_file(backend, project.name, stack)
+    from tpuflex.engine.backend import stored_state
     from tpuflex.engine.commands import Target
-    from tpuflex.engine.failure import ProgramFailures
     from tpuflex.engine.find import search
-    from tpuflex.engine.run import EngineRun
 
     engine = search(project.home, cloud.environ).engine
     if engine is None:
         return {}  # to build one would take minutes
-    target = Target(project.root, stack, engine, cloud.environ)
-    return EngineRun(target, lambda: None, failures=ProgramFailures()).deployment()
+    return stored_state(Target(project.root, stack, engine, cloud.environ), stack)

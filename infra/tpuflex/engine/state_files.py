@@ -6,6 +6,7 @@ import json
 import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 from tpuflex.errors import EngineError
@@ -42,6 +43,16 @@ def mend_files(backend: Path, project: str, stack: str) -> tuple[Path, ...]:
     for file in to_delete:
         file.unlink(missing_ok=True)
     return tuple(to_delete)
+
+
+def state_in_file(backend: Path, project: str, stack: str) -> dict[str, Any]:
+    """The state of a stack as the file backend stores it, secrets encrypted; empty where there is
+    none, or none that can be read."""
+    file = backend / ".pulumi" / "stacks" / project / f"{stack}.json"
+    try:
+        return dict(json.loads(file.read_bytes())["checkpoint"]["latest"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
 
 
 def damage(environ: Mapping[str, str]) -> EngineError | None:
