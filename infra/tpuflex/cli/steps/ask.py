@@ -13,7 +13,7 @@ from tpuflex import gcloud_commands
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.reach import reached
-from tpuflex.errors import NotFoundError
+from tpuflex.cli.steps.way_in import not_there
 from tpuflex.gcp.owners_adapter import OwnersAdapter
 from tpuflex.naming import API_KEY, TLS_CERTIFICATE
 from tpuflex.operate.ask import Answer, Question, ask, direct_session
@@ -80,11 +80,7 @@ def serving_slice(cloud: Cloud) -> SliceStatus:
     stack = cloud.stack
     status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
     if not status.address:
-        raise NotFoundError(
-            f"Stack {stack.name} has no endpoint: {status.queued_resource} is {status.state}, "
-            f"{status.sentence}.",
-            hint=status.advice_sentence,
-        )
+        raise not_there(cloud, status, "no endpoint")
     return status
 
 

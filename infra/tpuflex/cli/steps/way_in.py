@@ -64,7 +64,7 @@ def run_tunnel(invocation: Invocation, cloud: Cloud, local_port: int | None) -> 
     settings, name = cloud.stack.settings, cloud.stack.name
     status = host_status(cloud)
     if not status.address:
-        raise _no_host(cloud, status, "no address")
+        raise not_there(cloud, status, "no address")
     if ipaddress.ip_address(status.address).is_loopback:
         raise ConflictError(
             "The endpoint is on this machine: it needs no tunnel.",
@@ -72,7 +72,7 @@ def run_tunnel(invocation: Invocation, cloud: Cloud, local_port: int | None) -> 
         )
     port = settings.serving.port
     local = local_port or port
-    url = settings.url("127.0.0.1").replace(f":{port}", f":{local}")
+    url = settings.url("127.0.0.1", port=local)
     ask = for_stack("tpuflex ask", name)
     invocation.output.progress(f"Until Ctrl-C: {ask} --endpoint {url} …")
     command = held_tunnel(status.node, local_port=local, address=status.address, port=port)
@@ -99,7 +99,7 @@ def host_status(cloud: Cloud) -> SliceStatus:
     stack = cloud.stack
     status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
     if not status.node_state:
-        raise _no_host(cloud, status, "no host")
+        raise not_there(cloud, status, "no host")
     return status
 
 
@@ -156,7 +156,8 @@ def kept_up(run: Callable[[], int], cloud: Cloud, invocation: Invocation) -> int
         cloud.sleep(_PAUSE_S)
 
 
-def _no_host(cloud: Cloud, status: SliceStatus, lacking: str) -> NotFoundError:
+def not_there(cloud: Cloud, status: SliceStatus, lacking: str) -> NotFoundError:
+    """The error for a stack whose slice is not as far as to have what is ``lacking``."""
     return NotFoundError(
         f"Stack {cloud.stack.name} has {lacking}: {status.queued_resource} is {status.state}, "
         f"{status.sentence}.",
