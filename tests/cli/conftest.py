@@ -12,6 +12,8 @@ import pytest
 from tests.cli.typing import NOON, Typed, TypeIn
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
+from tpuflex.cli.stack import OpenStack, open_stack
+from tpuflex.project import open_project
 
 ROOT = Path(__file__).parents[2]
 
@@ -25,6 +27,12 @@ def project(tmp_path: Path) -> Path:
     stack = (ROOT / "stacks" / "Pulumi.dev.yaml").read_bytes()
     (root / "stacks" / "Pulumi.dev.yaml").write_bytes(stack)
     return root
+
+
+@pytest.fixture
+def stack(project: Path) -> OpenStack:
+    """The stack of that project."""
+    return open_stack(open_project(project, {}), "dev")
 
 
 @pytest.fixture

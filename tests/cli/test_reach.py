@@ -16,7 +16,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from tests.cli.test_shown import status
+from tests.cli.samples import status
 from tests.cli.typing import NOON
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.daemon import Daemon

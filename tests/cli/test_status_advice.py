@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from tests.cli.test_shown import status
+from tests.cli.samples import status
 from tests.unit.stack_sections import sections
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pydantic import JsonValue
 
-from tests.cli.test_shown import status
+from tests.cli.samples import status
 from tests.cli.typing import NOON, TypeIn
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.daemon import Daemon

@@ -1,0 +1,133 @@
+"""The whole plan, and what it says of a request."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import timedelta
+from decimal import Decimal
+
+import pytest
+
+from tests.cli.samples import step
+from tests.unit.stack_sections import sections
+from tpuflex.cli.output import Output
+from tpuflex.cli.plan import StackPlan, egress_text, image_grant
+from tpuflex.cli.stack import OpenStack
+from tpuflex.engine.events import EnginePlan, Step
+from tpuflex.planning.cost import RunCost
+from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition, PreviewAction
+from tpuflex.settings.load import parse
+
+
+def test_on_google(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """A plan shows model, zone, slice, duration, price with its limits, and the changes."""
+    cost = RunCost(4, Decimal("5.40"), Decimal("21.60"), None)
+    steps = (step("create"), step("create", name="b"), step("update", name="c"))
+
+    StackPlan(stack, EnginePlan(steps), cost).show(Output(json=False, verbose=True))
+
+    assert capsys.readouterr().out == (
+        "Stack dev on the embedded cloud\n"
+        "  model      HuggingFaceTB/SmolLM2-135M-Instruct\n"
+        "  zone       us-east5-a\n"
+        "  slice      v6e-1 (4 chips), Flex-start\n"
+        "  runs       at most 4h from the moment it is granted, then it is deleted\n"
+        "  price      $5.40 per hour, at most $21.60 for the whole run (chips only: "
+        "storage, DNS zones or NAT, and traffic come on top)\n"
+        "  memory     0.25 GiB weights, 1.00 GiB KV cache;\n"
+        "             46,592 tokens cached, 91.0 sequences of 512\n"
+        "  egress     Google's APIs only\n"
+        "  resources  2 to create, 1 to change\n"
+        "        TYPE                       NAME\n"
+        "create  gcp:storage/bucket:Bucket  weights\n"
+        "create  gcp:storage/bucket:Bucket  b\n"
+        "update  gcp:storage/bucket:Bucket  c\n"
+        "\n"
+    )
+
+
+def test_a_way_out_that_goes_or_comes_is_told(stack: OpenStack) -> None:
+    """A stack of an earlier version loses its NAT, and the plan says so before it does."""
+    nat = EnginePlan((step("delete", "gcp:compute/routerNat:RouterNat", "nat"),))
+    zone = EnginePlan((step("delete", "gcp:dns/managedZone:ManagedZone", "zone"),))
+
+    assert "NAT, by which the hosts reached the internet" in egress_text("google", nat)
+    assert "may reach the internet, through NAT; until now" in egress_text("internet", zone)
+    assert StackPlan(stack, nat, RunCost(1, None, None, None)).to_json()["egress"] == "google"
+
+
+def test_a_role_that_somebody_else_grants_is_told(stack: OpenStack) -> None:
+    """An image in another project: which role, there, to whom; none for one of ours."""
+    theirs = sections({"serving.image": f"gcr.io/others/vllm@sha256:{'ab' * 32}"})
+
+    def grant(mapping: dict[str, object]) -> dict[str, str] | None:
+        return image_grant(replace(stack, settings=parse(mapping, "test")))
+
+    assert grant(theirs) == {
+        "project": "others",
+        "role": "roles/artifactregistry.reader",
+        "member": "serviceAccount:tpuflex-dev-vllm-host@acme-serving.iam.gserviceaccount.com",
+    }
+    assert grant(sections()) is None
+    assert image_grant(stack) is None
+
+
+def test_when_a_request_gives_up(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """M7: the plan says after which time the request gives up; without one it has no line."""
+    slice_ = stack.settings.slice.model_copy(update={"give_up_after": timedelta(hours=6)})
+    settings = stack.settings.model_copy(update={"slice": slice_})
+    plan = StackPlan(
+        replace(stack, settings=settings), EnginePlan(()), RunCost(1, None, None, None)
+    )
+
+    plan.show(Output(json=False, verbose=False))
+
+    shown = capsys.readouterr().out
+    assert "  gives up   6h after it is requested, unless granted before\n" in shown
+    assert plan.to_json()["give_up_after"] == "6h"
+
+
+def test_unknown_price(stack: OpenStack) -> None:
+    """A price that was not read is unknown, not zero."""
+    plan = StackPlan(stack, EnginePlan(()), RunCost(1, None, None, None))
+
+    assert plan.to_json()["usd_per_hour"] is None
+    assert plan.changes == "none"
+
+
+def test_of_a_run_that_is_over(stack: OpenStack) -> None:
+    """An update that requests nothing is shown as that, not as an update."""
+    update = step("update", "tpuflex:tpu:QueuedResource", "vllm")
+    cost = RunCost(1, None, None, None)
+
+    over = StackPlan(stack, EnginePlan((update,)), cost, run_over=True)
+
+    assert over.to_json()["request"] == TABLE[Condition.ENDED].preview.text
+    assert StackPlan(stack, EnginePlan((update,)), cost).request == PREVIEWS[PreviewAction.UPDATE]
+
+
+def test_why_a_slice_is_replaced(stack: OpenStack) -> None:
+    """A plan that takes a slice away names the inputs for which it does."""
+    replaced = Step(
+        "replace",
+        "tpuflex:tpu:QueuedResource",
+        "vllm",
+        "urn:vllm",
+        changed=("zones", "queuedResourceId", "description"),
+        replaced_for=("queuedResourceId", "zones"),
+    )
+
+    plan = StackPlan(stack, EnginePlan((replaced,)), RunCost(1, None, None, None))
+
+    assert plan.request == f"{PREVIEWS[PreviewAction.REPLACE]} (changed: zones)"
+
+
+def test_components_and_providers_do_not_count(stack: OpenStack) -> None:
+    """Only resources in the cloud are counted."""
+    component = Step("create", "tpuflex:index:Network", "n", "urn:n", custom=False)
+    provider = step("create", "pulumi:providers:gcp", "p")
+
+    plan = StackPlan(stack, EnginePlan((component, provider)), RunCost(1, None, None, None))
+
+    assert plan.changes == "none"
+    assert len(plan.plan.changes) == 2
