@@ -8,6 +8,9 @@ from typing import Any
 
 import yaml
 
+from tpuflex.errors import Finding, SettingsError
+from tpuflex.settings.load import parse
+
 #: Digests of images that the catalog knows.
 CPU_DIGEST = "sha256:82fe761a6afadfcfa20344c2fcd3f20004a0eb1ab2e51f6a009dfac30e07231f"
 TPU_DIGEST = "sha256:19a1a0526476f902eb83e1057f3d8938f35b457dd7716a30e9ab4f7bee90d507"
@@ -60,3 +63,12 @@ def embedded(changes: Mapping[str, object] | None = None) -> dict[str, Any]:
         "serving.image": CPU_IMAGE,
     }
     return sections({**basis, **(changes or {})})
+
+
+def findings(mapping: dict[str, object]) -> tuple[Finding, ...]:
+    """The findings about ``mapping``; none when it is valid."""
+    try:
+        parse(mapping, "test")
+    except SettingsError as error:
+        return error.findings
+    return ()

@@ -4,22 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.stack_sections import embedded, sections
+from tests.unit.stack_sections import embedded, findings, sections
 from tpuflex.catalog.flags import flag_rules, vllm_interface
-from tpuflex.errors import Finding, SettingsError
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings
 from tpuflex.settings.serving import ServingFlags
-
-
-def findings(mapping: dict[str, object]) -> tuple[Finding, ...]:
-    """The findings about ``mapping``; none when it is valid."""
-    try:
-        parse(mapping, "test")
-    except SettingsError as error:
-        return error.findings
-    return ()
-
 
 REFUSED: list[tuple[dict[str, object], str, str]] = [
     (

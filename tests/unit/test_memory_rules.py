@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.stack_sections import embedded, sections
-from tests.unit.test_rules import findings
+from tests.unit.stack_sections import embedded, findings, sections
 from tpuflex.settings.load import parse
 from tpuflex.settings.rules import warnings
 
