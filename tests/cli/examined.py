@@ -1,0 +1,106 @@
+"""The dev stack on an embedded cloud, as `tpuflex doctor` examines it, to take things away from."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+import requests
+
+from embedded_cloud.json_types import JsonObject, JsonValue
+from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.tpu.capacity import Capacity
+from tests.embedded_cloud.api import TOKEN
+from tests.loopback import overrides
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.stack import OpenStack, open_stack
+from tpuflex.cli.steps.doctor_cloud import cloud_examinations
+from tpuflex.gcp.required_apis import APIS
+from tpuflex.operate.doctor.check import Check
+from tpuflex.operate.doctor.side_by_side import examine_all
+from tpuflex.project import open_project
+
+DIGEST = f"sha256:{'1' * 64}"
+PROJECT = "v1/projects/tpuflex-dev"
+MIRROR = "us-east5-docker.pkg.dev/tpuflex-dev/dockerhub"
+
+
+@dataclass
+class Doctor:
+    """An embedded cloud, and the dev stack on it with some settings changed."""
+
+    running: EmbeddedCloud
+    stack: OpenStack
+    url: str
+    token: str = TOKEN
+
+    def change(self, section: str, **values: Any) -> None:
+        """Change settings of a section of the stack file."""
+        settings = self.stack.settings
+        changed = getattr(settings, section).model_copy(update=values)
+        self.stack = replace(self.stack, settings=settings.model_copy(update={section: changed}))
+
+    def strict(self, **areas: JsonValue) -> None:
+        """Put areas of strictness in force."""
+        self.call("POST", "_emulator/strictness", areas)
+
+    def capacity(self, **rule: Any) -> None:
+        """Put a capacity rule in force."""
+        self.running.cloud.capacity.set(Capacity.from_json(rule))
+
+    def call(self, method: str, path: str, body: Any = None) -> Any:
+        """A call on the cloud, which must succeed."""
+        answer = requests.request(
+            method,
+            f"{self.url}/{path}",
+            json=body,
+            headers={"Authorization": f"Bearer {TOKEN}"},
+            timeout=30,
+        )
+        assert answer.ok, answer.text
+        return answer.json()
+
+    @property
+    def cloud(self) -> Cloud:
+        """The cloud as a command has it."""
+        environ = {
+            **overrides(self.url),
+            "STORAGE_EMULATOR_HOST": self.url,
+            "GOOGLE_OAUTH_ACCESS_TOKEN": self.token,
+        }
+        return Cloud(self.stack, environ)
+
+    def checks(self) -> dict[str, Check]:
+        """All checks of the cloud, by name."""
+        found = chain(*examine_all(cloud_examinations(self.cloud)))
+        return {check.name: check for check in found}
+
+
+@contextmanager
+def healthy(project: Path, tmp_path: Path) -> Iterator[Doctor]:
+    """The dev stack with an image in the project's registry, on a cloud where all is well.
+
+    Args:
+        project: directory of the project.
+        tmp_path: an empty directory.
+    """
+    with EmbeddedCloud(tmp_path / "emulator", token=TOKEN) as running:
+        found = Doctor(running, open_stack(open_project(project, {}), "dev"), running.url)
+        found.change("serving", image=f"{MIRROR}/vllm/vllm-tpu@{DIGEST}")
+        services: list[JsonValue] = [api.service for api in APIS]
+        found.call("POST", f"{PROJECT}/services:batchEnable", {"serviceIds": services})
+        found.call(
+            "POST",
+            f"{PROJECT}/locations/us-east5/repositories?repositoryId=dockerhub",
+            {"format": "DOCKER"},
+        )
+        yield found
+
+
+def quota(preemptible: int, on_demand: int) -> JsonObject:
+    """Quota of both pools in every zone."""
+    return {"*": {"preemptible": preemptible, "on_demand": on_demand}}
