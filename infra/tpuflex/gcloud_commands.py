@@ -134,6 +134,11 @@ def ssh(node: str) -> GcloudCommand:
     )
 
 
+def on_host(node: str, command: str) -> GcloudCommand:
+    """Run a command on the first host of ``node``."""
+    return GcloudCommand((*ssh(node).words, "--command", command))
+
+
 def tunnel(node: str, *, local_port: int, address: str, port: int) -> GcloudCommand:
     """Forward ``local_port`` of this machine to ``port`` of the host of ``node`` at ``address``."""
     forward = f"127.0.0.1:{local_port}:{address}:{port}"
@@ -148,19 +153,14 @@ def held_tunnel(node: str, *, local_port: int, address: str, port: int) -> Gclou
     """
     forward = f"127.0.0.1:{local_port}:{address}:{port}"
     options = ("--", *_ONE_TUNNEL, *_NOTICES_A_DROP, "-L", forward)
-    return GcloudCommand((*ssh(node).words, "--command", "cat", *options))
+    return GcloudCommand((*on_host(node, "cat").words, *options))
 
 
 def host_log(node: str, *, lines: int, follow: bool = False) -> GcloudCommand:
     """Show the last ``lines`` of the log of the host of ``node``; ``follow``: and what comes."""
     reader = f"sudo tail -n {lines}{' -F' if follow else ''} {HOST_LOG}"
     options = ("--", *_NOTICES_A_DROP) if follow else ()
-    return GcloudCommand((*ssh(node).words, "--command", reader, *options))
-
-
-def on_host(node: str, command: str) -> GcloudCommand:
-    """Run a command on the first host of ``node``."""
-    return GcloudCommand((*ssh(node).words, "--command", command))
+    return GcloudCommand((*on_host(node, reader).words, *options))
 
 
 def enable_services(project: str, *services: str) -> GcloudCommand:

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from tpuflex.engine.events import EnginePlan
     from tpuflex.settings.model import StackSettings
 
-
+#: URN patterns of what every part of a stack depends on.
 _BEFORE_ALL = (
     "**VllmEndpoint::*",
     "**pulumi:providers:gcp::*",
@@ -45,8 +45,6 @@ _BEFORE_ALL = (
 #: nothing while it is empty.
 SECRETS = (*_BEFORE_ALL, "**ServingSecrets::*", "**gcp:secretmanager/secret:Secret::*")
 WEIGHTS = (*_BEFORE_ALL, "**WeightsBucket::*", f"**{BUCKET}::*")
-
-
 #: URN pattern of the slice, on which nothing else depends.
 SLICE = (f"**{QUEUED_RESOURCE}::*",)
 

@@ -124,12 +124,12 @@ class EngineRun:
             )
 
     def destroy(self, *, keep_protected: bool = False, targets: tuple[str, ...] = ()) -> None:
-        """Delete every resource of the stack.
+        """Delete every resource of the stack, or a part of them.
 
         Args:
-            targets: URNs, ``*`` and ``**`` allowed, of what alone is deleted.
             keep_protected: leave out protected resources and what they need; otherwise the
                 engine refuses to delete anything.
+            targets: URNs, ``*`` and ``**`` allowed, of what alone is deleted; empty: everything.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.doctor_cloud import (
     cloud_examinations,
+    cloud_to_examine,
     credential_examination,
-    reached,
 )
 from tpuflex.cli.steps.doctor_machine import machine_examinations
 from tpuflex.errors import NotFoundError, TpuflexError
@@ -58,7 +58,7 @@ def run_doctor(invocation: Invocation) -> int:
 def _looked(invocation: Invocation, stack: OpenStack | None) -> list[Check]:
     """Every check but that of the stack file. Without a credential, nobody in the cloud answers."""
     examinations = machine_examinations(invocation, stack)
-    cloud = None if stack is None else reached(invocation, stack)
+    cloud = None if stack is None else cloud_to_examine(invocation, stack)
     if cloud is None or isinstance(cloud, Check):
         first = [*chain(*examine_all(examinations, patience=_FIRST))]
         return first if cloud is None else [*first, cloud]

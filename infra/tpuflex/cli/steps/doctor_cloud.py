@@ -66,7 +66,7 @@ _MANAGER = "cloudresourcemanager.googleapis.com"
 _ACT_AS = "iam.serviceAccounts.actAs"
 
 
-def reached(invocation: Invocation, stack: OpenStack) -> Cloud | Check:
+def cloud_to_examine(invocation: Invocation, stack: OpenStack) -> Cloud | Check:
     """The cloud of ``stack``, or why it cannot be asked; an embedded cloud that is stopped stays
     so."""
     try:
