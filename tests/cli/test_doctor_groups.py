@@ -22,7 +22,6 @@ from tpuflex.gcp.held_permissions import Held
 from tpuflex.gcp.image_registry import ImageState
 from tpuflex.gcp.offers import Offer
 from tpuflex.gcp.org_policies import OrgPolicy
-from tpuflex.gcp.permissions import Command, When, needed
 from tpuflex.gcp.required_apis import GoogleApi
 from tpuflex.gcp.tpu_quota import TpuQuota
 from tpuflex.gcp.transport import JsonObject
@@ -42,6 +41,7 @@ from tpuflex.operate.doctor.check import Check
 from tpuflex.operate.doctor.reading import Unread
 from tpuflex.operate.gcloud import Gcloud
 from tpuflex.project import open_project
+from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.model import StackSettings
 
 DENIED = Unread("403 PERMISSION_DENIED: not you", "Ask for the role.")
@@ -161,18 +161,18 @@ def test_permissions(shown: Shown) -> None:
 
 
 @pytest.mark.parametrize("when", [(When.PRIVATE, When.OWN_IMAGES), (When.NAT,)])
-@pytest.mark.parametrize("command", [*Command])
+@pytest.mark.parametrize("command", rights.COMMANDS)
 def test_each_permission_that_is_missing_is_named(command: Command, when: tuple[When, ...]) -> None:
     """With any one permission missing, each command that needs it names it and a role that has it;
     for the others all is well."""
     every = rights.all_needed(when)
     for missing in every:
         checks = rights.permission_checks("p", when, Held(every - {missing}))
-        check = checks[[*Command].index(command)]
-        roles = needed(command, when)
-        if missing in roles:
+        check = checks[rights.COMMANDS.index(command)]
+        needed = roles().needed(command, when)
+        if missing in needed:
             assert check.text == f"missing: {missing}"
-            assert f"--role={roles[missing]}\n" in check.remedy
+            assert f"--role={needed[missing]}\n" in check.remedy
             assert check.standing == ("failed" if command in ("up", "preview") else "warning")
         else:
             assert check.standing == "ok"
@@ -182,7 +182,7 @@ def test_many_missing_permissions_are_counted() -> None:
     """Somebody without any right reads six names and a number, and every role."""
     _, _, up, *_ = rights.permission_checks("p", (When.NAT,), Held(frozenset()))
 
-    assert up.text.startswith("missing: tpu.nodes.get, tpu.nodes.list, tpu.nodes.create, tpu.op")
+    assert up.text.startswith("missing: compute.firewalls.create, compute.firewalls.get, compute.")
     assert up.text.endswith(" more")
     assert "--role=roles/storage.admin" in up.remedy
     assert "--role=roles/dns.admin" not in up.remedy

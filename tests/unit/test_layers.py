@@ -47,6 +47,7 @@ RANKS: dict[str, int] = {
     "errors": 1,
     "gcloud_commands": 1,
     "request": 1,
+    "roles": 1,
     # Pulumi's plugin protocol knows nothing of tpuflex.
     "pulumi_plugin": 0,
     # The top level only names the version and loads public names on first use.

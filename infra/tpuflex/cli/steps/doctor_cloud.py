@@ -28,7 +28,6 @@ from tpuflex.gcp.image_registry import image_state
 from tpuflex.gcp.listing import apis
 from tpuflex.gcp.offers import zone_offer
 from tpuflex.gcp.org_policies import effective_policy
-from tpuflex.gcp.permissions import When
 from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.tpu_quota import tpu_quota
@@ -48,6 +47,7 @@ from tpuflex.operate.doctor import (
 from tpuflex.operate.doctor.check import Check, Group, Standing, Subject
 from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
+from tpuflex.roles.roles import When
 from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
@@ -273,6 +273,8 @@ class _Reads:
         yield When.PRIVATE if self._settings.network.egress == "google" else When.NAT
         if registry_project(self._settings.serving.image) == self._project:
             yield When.OWN_IMAGES
+        if self._settings.secrets.tls_certificate_version is not None:
+            yield When.TLS
 
     def _held(self, permissions: Collection[str]) -> Held:
         """What the caller may do in the project, and as the hosts' account, which can be granted

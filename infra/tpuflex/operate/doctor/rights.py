@@ -7,19 +7,21 @@ from collections.abc import Collection
 from tpuflex.errors import AccessError
 from tpuflex.gcloud_commands import grant
 from tpuflex.gcp.held_permissions import Held
-from tpuflex.gcp.permissions import Command, When, needed
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
+from tpuflex.roles.roles import Command, When, roles
 
 #: Whose place the member has in an advised command.
 _MEMBER = "MEMBER"
 #: Permissions that are named; the rest is counted.
 _NAMED = 6
+#: Commands that are examined: the others need no more than these.
+COMMANDS = (Command.STATUS, Command.PREVIEW, Command.UP, Command.DOWN, Command.WAY_IN)
 
 
 def all_needed(stacks: Collection[When]) -> frozenset[str]:
-    """Every permission that some command needs."""
-    return frozenset(name for command in Command for name in needed(command, stacks))
+    """Every permission that some of :data:`COMMANDS` needs."""
+    return frozenset(name for command in COMMANDS for name in roles().needed(command, stacks))
 
 
 def permission_checks(
@@ -35,28 +37,31 @@ def permission_checks(
         stacks: what holds of the stack.
         held: what the project says.
     """
-    return tuple(_check(project, command, needed(command, stacks), held) for command in Command)
+    found = roles()
+    return tuple(
+        _check(project, command, found.needed(command, stacks), held) for command in COMMANDS
+    )
 
 
-def _check(project: str, command: Command, roles: dict[str, str], held: Held | Unread) -> Check:
+def _check(project: str, command: Command, needed: dict[str, str], held: Held | Unread) -> Check:
     subject = Subject(Group.PERMISSIONS, f"tpuflex {command}")
     if isinstance(held, Unread):
         return subject.unknown(held)
-    missing = [name for name in roles if name not in held.permissions | held.untold]
+    missing = [name for name in needed if name not in held.permissions | held.untold]
     if missing:
         text = f"missing: {_named(missing)}"
-        wanted = tuple(dict.fromkeys(roles[name] for name in missing))
+        wanted = tuple(dict.fromkeys(needed[name] for name in missing))
         commands = "\n".join(str(grant(project, role, _MEMBER)) for role in wanted)
         remedy = f"{commands}\nwhere {_MEMBER} is you, such as user:you@example.com"
         if command in (Command.UP, Command.PREVIEW):
             return subject.failed(AccessError, text, remedy)
         return subject.warning(text, remedy)
-    untold = [name for name in roles if name in held.untold]
+    untold = [name for name in needed if name in held.untold]
     if untold:
         return subject.unknown(
             Unread(f"the API does not tell of {_named(untold)}", "Try it: the call itself tells.")
         )
-    return subject.ok(f"all {len(roles)}")
+    return subject.ok(f"all {len(needed)}")
 
 
 def _named(names: list[str]) -> str:

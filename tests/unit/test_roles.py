@@ -1,0 +1,77 @@
+"""The rows of roles.yaml, and the roles that follow from them."""
+
+from __future__ import annotations
+
+import pytest
+from pydantic import ValidationError
+
+from embedded_cloud.admission.permission_table import needs_of
+from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
+from tpuflex.roles.roles import Command, Roles, When, roles
+
+#: Verbs of permissions that read.
+READS = {"get", "list", "getIamPolicy", "downloadArtifacts"}
+
+
+def test_each_row_names_methods_that_ask_for_its_permission() -> None:
+    """A row whose methods ask for something else is wrong, or says that it is unproved."""
+    wrong = {
+        (need.permission, method)
+        for need in roles().permissions
+        for method in need.methods
+        if not need.unproved and need.permission not in (needs_of(method) or ())
+    }
+    assert wrong == {
+        # A registry is no API of Google's discovery documents.
+        ("artifactregistry.repositories.downloadArtifacts", "registry.manifests.get")
+    }
+
+
+def test_no_row_is_written_twice() -> None:
+    """A permission has one row per kind of stack."""
+    rows = [(need.permission, need.when) for need in roles().permissions]
+    assert len(rows) == len({*rows})
+
+
+def test_the_preview_role_reads_only() -> None:
+    """Not one of its permissions changes anything, gives a secret's value, or passes as another."""
+    held = roles().permissions_of("tpuflexPreview")
+    assert {name.rpartition(".")[2] for name in held} <= READS
+    assert "secretmanager.versions.access" not in held
+
+
+def test_the_deploy_identity_may_do_what_each_command_needs() -> None:
+    """Its roles together hold all of it, on any stack; the project's policy by the condition."""
+    found = roles()
+    held = {name for id_ in found.identities["deploy"] for name in found.permissions_of(id_)}
+    commands = [*{*Command} - {Command.ASK, Command.WAY_IN}]
+    assert found.permissions_for(*commands) <= held
+    assert "resourcemanager.projects.setIamPolicy" not in found.permissions_of("tpuflexDeploy")
+    assert found.permissions_of("tpuflexHostGrants") == ("resourcemanager.projects.setIamPolicy",)
+
+
+def test_the_condition_names_the_roles_that_hosts_get() -> None:
+    """The components grant exactly these on the project."""
+    role = roles().roles["tpuflexHostGrants"]
+    assert {*role.grants_only} == {*PROJECT_ROLES.values(), *IMAGES_ROLE.values()}
+    assert role.condition is not None
+    assert role.condition["expression"].endswith(
+        ".hasOnly(['roles/logging.logWriter', 'roles/monitoring.metricWriter',"
+        " 'roles/artifactregistry.reader'])"
+    )
+    assert roles().roles["tpuflexDeploy"].condition is None
+
+
+@pytest.mark.parametrize("when", [When.PRIVATE, When.NAT])
+def test_a_command_needs_what_its_stack_needs(when: When) -> None:
+    """NAT needs routers, private zones need DNS, and neither needs the other's."""
+    needed = roles().needed(Command.UP, [when])
+    assert ("dns.managedZones.create" in needed) == (when is When.PRIVATE)
+    assert ("compute.routers.create" in needed) == (when is When.NAT)
+
+
+def test_an_identity_cannot_name_a_role_that_is_not_there() -> None:
+    """A mistake in the file is found when it is read."""
+    document = roles().model_dump(by_alias=True, mode="json")
+    with pytest.raises(ValidationError, match=r"roles that are not there: \['none'\]"):
+        Roles.model_validate({**document, "identities": {"x": ["none"]}})
