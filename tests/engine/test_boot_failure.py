@@ -118,7 +118,11 @@ def test_what_may_have_served_or_is_not_ours_is_kept(
     refuse = Answer(status=403, message="Permission 'tpu.queuedResources.delete' denied")
     where = Where(method="DELETE", path="/queuedResources/")
     home.cloud.cloud.faults.book.add(Rule(id="refuse", where=where, effect=refuse, times=9))
-    assert hint().startswith(f"{kept}, because that failed: ")
+    failed = hint()
+    assert failed.startswith(f"{kept}, because that failed: ")
+    assert failed.endswith(
+        "`tpuflex down` deletes it; a later `tpuflex up` does not: it ran before that."
+    )
     home.cloud.cloud.faults.book.remove()
     for file in (home.root / ".tpuflex" / "state-ids").iterdir():
         file.unlink()

@@ -68,12 +68,13 @@ def after_failed_boot(
 
 
 def _not_deleted(failure: FailedBootError, error: TpuflexError) -> FailedBootError:
-    """The error where deleting it failed. Its own hint speaks of a `down`, which nobody ran, and
-    that of ``failure`` of an `up` that waits; neither says who deletes it now."""
+    """The error where deleting it failed: that it is billed and what ends that come first, then the
+    place of the host's log. The hint of ``error`` speaks of a `down`, which nobody ran, and that of
+    ``failure`` of an `up` that waits; neither says who deletes it now."""
     hint = (
         f"{BOOT_FAILED_KEPT.text}, because that failed: {error.message}\n"
-        f"{failure.hint.removesuffix(WAITS_AGAIN).rstrip()}\n"
-        "`tpuflex down` deletes it; a later `tpuflex up` does not: it ran before that."
+        "`tpuflex down` deletes it; a later `tpuflex up` does not: it ran before that.\n"
+        f"{failure.hint.removesuffix(WAITS_AGAIN).rstrip()}"
     )
     return FailedBootError(failure.message, hint=hint)
 
