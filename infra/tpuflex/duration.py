@@ -44,6 +44,12 @@ def format_duration(value: timedelta) -> str:
     return "".join(parts) or "0s"
 
 
+def format_age(age: timedelta) -> str:
+    """An age as people say it: to the minute, below a minute to the second."""
+    seconds = max(0, int(age.total_seconds()))
+    return format_duration(timedelta(seconds=seconds - seconds % (60 if seconds >= 60 else 1)))
+
+
 def google_duration(value: timedelta) -> str:
     """The JSON form of ``google.protobuf.Duration``: whole seconds with the suffix ``s``."""
     return f"{int(value.total_seconds())}s"

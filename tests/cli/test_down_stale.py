@@ -7,12 +7,18 @@ from typing import cast
 import pytest
 
 from tpuflex.cli.stack_run import StackRun
-from tpuflex.cli.steps.down import _destroyed
+from tpuflex.cli.steps.ours import Ours
+from tpuflex.cli.steps.teardown import Planned, destroyed
 from tpuflex.engine.events import EnginePlan, Note
 from tpuflex.engine.failure import failure
 from tpuflex.errors import EngineError, TpuflexError
+from tpuflex.gcp.inventory import Inventory
 
 GONE = "googleapi: Error 404: The specified bucket does not exist., notFound"
+
+
+#: Nothing in particular, of which nothing is kept.
+PLANNED = Planned(Ours({}, {}, frozenset()), True, EnginePlan(()), Inventory(()), ())
 
 
 class Run:
@@ -39,7 +45,7 @@ def test_the_state_is_read_again_and_the_rest_deleted() -> None:
     """D3: a bucket whose delete answer was lost does not stop `down` for good."""
     run, said = Run(gone()), list[str]()
 
-    assert _destroyed(cast("StackRun", run), EnginePlan(()), (), said.append)
+    assert destroyed(cast("StackRun", run), PLANNED, said.append)
 
     assert run.steps == ["destroy", "refresh", "destroy"]
     assert said == [f"vllm-weights: {GONE}\nIt is gone already: reading the state again."]
@@ -50,7 +56,7 @@ def test_a_second_failure_points_to_recover() -> None:
     run = Run(gone(), gone())
 
     with pytest.raises(EngineError) as caught:
-        _destroyed(cast("StackRun", run), EnginePlan(()), (), lambda _: None)
+        destroyed(cast("StackRun", run), PLANNED, lambda _: None)
 
     assert run.steps == ["destroy", "refresh", "destroy"]
     assert "`tpuflex recover`, then `tpuflex down` again" in caught.value.hint
@@ -61,6 +67,6 @@ def test_another_failure_is_not_repeated() -> None:
     run = Run(EngineError("boom"))
 
     with pytest.raises(EngineError, match="boom"):
-        _destroyed(cast("StackRun", run), EnginePlan(()), (), lambda _: None)
+        destroyed(cast("StackRun", run), PLANNED, lambda _: None)
 
     assert run.steps == ["destroy"]

@@ -4,18 +4,21 @@ from __future__ import annotations
 
 import json
 import shutil
+from typing import Any
 
 import pytest
 import requests
 
 from embedded_cloud.faults.effect import Answer
 from embedded_cloud.faults.rule import Rule, Where
+from tests.engine.downs import connect
 from tests.engine.embedded import Embedded
 from tests.engine.killed import stack_run
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.sweep import run_sweep
+from tpuflex.cli.steps.sweep_all import run_sweep_all
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.operate.sweep import Chosen
@@ -45,6 +48,18 @@ def sweep(
     return document
 
 
+def sweep_all(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> Any:
+    """`tpuflex sweep --all --exit-code --json`."""
+    path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
+    environ = {**embedded.environ, "PATH": path}
+    invocation = Invocation(environ=environ, directory=embedded.root, json=True)
+    capsys.readouterr()
+    code = run_sweep_all(invocation, Chosen(), connect, exit_code=True)
+    document = json.loads(capsys.readouterr().out)
+    assert code == document["exit_code"]
+    return document
+
+
 def found(document: dict[str, object]) -> list[str]:
     leftovers = document["leftovers"]
     assert isinstance(leftovers, list)
@@ -53,8 +68,9 @@ def found(document: dict[str, object]) -> list[str]:
 
 def test_orphans(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None:
     """While the state stands nothing is left over; once it is lost everything of the stack is,
-    is only listed without --yes, and is gone with it once the slice that runs is named. What is not
-    ours stays. A zone that does not answer makes the list incomplete."""
+    is only listed without --yes, is an error with --exit-code, and is gone with --yes once the
+    slice that runs is named. What is not ours stays. A zone that does not answer makes the list
+    incomplete."""
     stack_run(embedded.root, embedded.engine, embedded.environ).up()
     token = embedded.environ["GOOGLE_OAUTH_ACCESS_TOKEN"]
     requests.post(
@@ -70,6 +86,7 @@ def test_orphans(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None
     listed = sweep(embedded, capsys)
     with pytest.raises(IncompleteTeardownError, match=f"--slice {FIRST}"):
         sweep(embedded, capsys, yes=True)
+    everywhere = sweep_all(embedded, capsys)
     kept = set(embedded.remaining())
     refusal = Answer(status=403, message="The caller does not have permission")
     rule = Rule(id="refuse", where=Where(path="/us-east5-b/nodes"), times=0, effect=refusal)
@@ -81,6 +98,9 @@ def test_orphans(embedded: Embedded, capsys: pytest.CaptureFixture[str]) -> None
     again = sweep(embedded, capsys, yes=True)
 
     assert found(standing) == []
+    assert everywhere["exit_code"] == 10
+    assert [found(each) for each in everywhere["projects"]] == [found(listed)]
+    assert "No state knows this in tpuflex-dev" in everywhere["errors"][0]["message"]
     assert found(listed) == found(swept)
     assert {"queued resource", "bucket", "secret", "network", "project role"} <= set(found(listed))
     assert "node" not in found(listed)

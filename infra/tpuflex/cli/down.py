@@ -1,30 +1,110 @@
-"""`tpuflex down`: destroy everything of a stack and prove that nothing is left."""
+"""`tpuflex down`: destroy everything of a stack, or of many, and prove that nothing is left."""
 
 from __future__ import annotations
+
+from datetime import timedelta
 
 import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
+from tpuflex.duration import parse_duration
+
+
+def _duration(
+    _ctx: click.Context, _parameter: click.Parameter, text: str | None
+) -> timedelta | None:
+    if text is None:
+        return None
+    try:
+        duration = parse_duration(text)
+    except ValueError as error:
+        raise click.BadParameter(f"{error}.") from error
+    if not duration:
+        raise click.BadParameter("write how long: 30m, 12h, 2d.")
+    return duration
+
+
+def _labels(
+    _ctx: click.Context, _parameter: click.Parameter, texts: tuple[str, ...]
+) -> dict[str, str]:
+    labels: dict[str, str] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not key or not equals:
+            raise click.BadParameter(f"{text!r} is no label: write KEY=VALUE.")
+        if labels.setdefault(key, value) != value:
+            raise click.BadParameter(f"{key} cannot have two values.")
+    return labels
 
 
 @click.command()
+@click.option("--all", "every", is_flag=True, help="All stacks of the project that have a state.")
+@click.option(
+    "--label",
+    "labels",
+    multiple=True,
+    metavar="KEY=VALUE",
+    callback=_labels,
+    help="Only stacks of which a resource carries this label. Repeatable: all of them.",
+)
+@click.option(
+    "--older-than",
+    metavar="DURATION",
+    callback=_duration,
+    help="Only stacks whose slice was made so long ago, such as 12h.",
+)
+@click.option(
+    "--idle-for",
+    metavar="DURATION",
+    callback=_duration,
+    help="Only stacks whose server is known to have been asked nothing for so long.",
+)
 @click.option("--dry-run", is_flag=True, help="List what would be destroyed, and stop.")
 @stack_name
 @as_json
 @assume_yes
 @verbose
 @pass_invocation
-def down(invocation: Invocation, dry_run: bool) -> None:
+def down(
+    invocation: Invocation,
+    every: bool,
+    labels: dict[str, str],
+    older_than: timedelta | None,
+    idle_for: timedelta | None,
+    dry_run: bool,
+) -> int:
     """Destroy everything of the stack and prove that nothing is left.
 
     Lists what will be destroyed and asks for the stack's name. Afterwards asks every service
     what it still holds of the stack: anything left is listed and the exit code is 10. The stack
     file is kept. While tpuflex:slice has `deletion_protection: true` and the slice serves,
     nothing is deleted (exit code 1): set it to false and run `tpuflex up` first.
+
+    With --all, or a condition without --stack, it works on every stack of the project that has a
+    state: lists them with their cost, asks once, tears them down one after the other, and ends
+    with a table. All conditions must hold. One that fails does not stop the others; the exit code
+    is the highest of them. vLLM does not say when it was last asked: --idle-for compares its
+    counters with those that this machine saw before, and keeps a stack of which it does not know.
+
+    \b
+    tpuflex down --all --dry-run             what there is, and what it costs per hour
+    tpuflex down --older-than 12h --yes      every slice that was made 12 hours ago, or earlier
+    tpuflex down --idle-for 2h --yes         every server that nobody has asked for 2 hours
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.steps.down import run_down
+    from tpuflex.operate.selection import Selection
 
-    stack = invocation.open_stack(deploying=False)
-    run_down(invocation, connect(invocation, stack), dry_run=dry_run)
+    selection = Selection(labels, older_than, idle_for)
+    if every and invocation.chosen_stack:
+        raise click.UsageError("--all and --stack contradict each other: give one of them.")
+    if not every and selection.everything:
+        from tpuflex.cli.steps.down import run_down
+
+        stack = invocation.open_stack(deploying=False)
+        run_down(invocation, connect(invocation, stack), dry_run=dry_run)
+        return 0
+    from tpuflex.cli.steps.down_many import Many, run_down_many
+
+    many = Many(selection, not invocation.chosen_stack, dry_run=dry_run)
+    return run_down_many(invocation, many, connect)

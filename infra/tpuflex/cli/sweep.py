@@ -41,11 +41,28 @@ def _state_ids(
     help="Treat what this state has left behind as ours; `none`: what carries no state id. "
     "Repeatable.",
 )
+@click.option(
+    "--all",
+    "every",
+    is_flag=True,
+    help="Look at every cloud project that a stack file of this project names.",
+)
+@click.option(
+    "--exit-code",
+    is_flag=True,
+    help="End with exit code 10 if something is there that no state knows, for a schedule.",
+)
 @stack_name
 @as_json
 @assume_yes
 @pass_invocation
-def sweep(invocation: Invocation, slices: tuple[str, ...], take_over: frozenset[str]) -> None:
+def sweep(
+    invocation: Invocation,
+    slices: tuple[str, ...],
+    take_over: frozenset[str],
+    every: bool,
+    exit_code: bool,
+) -> int:
     """List what stacks have left behind in the cloud, and delete it.
 
     Asks every service, in every zone of the catalog, for resources with a marker or a name of
@@ -56,15 +73,25 @@ def sweep(invocation: Invocation, slices: tuple[str, ...], take_over: frozenset[
     What runs is only deleted if --slice names it. What another state has made, or a version that
     gave no state ids, is listed as foreign with the reason, and only deleted with --take-over.
     Exit code 10: after --yes something is left, or a slice runs that was spared; or a zone or
-    service could not be listed, so that the list is incomplete.
+    service could not be listed, so that the list is incomplete; with --exit-code, whenever there
+    is something that no state knows.
 
     \b
-    tpuflex sweep            what is left of this project's stacks
-    tpuflex sweep --yes      delete what is ours
+    tpuflex sweep                           what is left of this project's stacks
+    tpuflex sweep --yes                     delete what is ours
+    tpuflex sweep --all --exit-code --json  every cloud project, as a schedule wants it
     """
-    from tpuflex.cli.cloud import connect
+    from tpuflex.cli.cloud import connect, connect_running
     from tpuflex.cli.steps.sweep import run_sweep
     from tpuflex.operate.sweep import Chosen
 
+    chosen = Chosen(frozenset(slices), take_over)
+    if every:
+        from tpuflex.cli.steps.sweep_all import run_sweep_all
+
+        if invocation.chosen_stack:
+            raise click.UsageError("--all and --stack contradict each other: give one of them.")
+        return run_sweep_all(invocation, chosen, connect_running, exit_code=exit_code)
     stack = invocation.open_stack(deploying=False)
-    run_sweep(invocation, connect(invocation, stack), Chosen(frozenset(slices), take_over))
+    run_sweep(invocation, connect(invocation, stack), chosen, exit_code=exit_code)
+    return 0

@@ -55,6 +55,12 @@ def state_in_file(backend: Path, project: str, stack: str) -> dict[str, Any]:
         return {}
 
 
+def stacks_in_files(backend: Path, project: str) -> tuple[str, ...]:
+    """The stacks of ``project`` that the file backend has a state of, sorted."""
+    files = (backend / ".pulumi" / "stacks" / project).glob("*.json")
+    return tuple(sorted(file.stem for file in files))
+
+
 def damage(environ: Mapping[str, str]) -> EngineError | None:
     """The error for a state file that was cut short or damaged, with what restores it; None if all
     are whole, or not in files.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.steps.sweep_report import show, sweep_command
+from tpuflex.cli.steps.sweep_report import document, show, sweep_command
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.commands import Target
 from tpuflex.engine.find import ensure
@@ -20,41 +21,115 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
 
 
-def run_sweep(invocation: Invocation, cloud: Cloud, chosen: Chosen) -> None:
+@dataclass(frozen=True, slots=True)
+class Swept:
+    """What was left behind in one cloud project, and what became of it.
+
+    Attributes:
+        cloud: the cloud of one of its stacks.
+        here: what is known here.
+        listing: what the cloud project has.
+        left: what of that is left behind.
+        deleted: what of that had to be deleted.
+    """
+
+    cloud: Cloud
+    here: Here
+    listing: Listing
+    left: tuple[Leftover, ...]
+    deleted: tuple[Deleted, ...] = ()
+
+    @property
+    def orphans(self) -> list[Leftover]:
+        """What may be deleted."""
+        return [each for each in self.left if each.disposition is Disposition.ORPHAN]
+
+    @property
+    def unknown(self) -> list[Leftover]:
+        """What no state knows, and is still there."""
+        gone = {id(each.leftover) for each in self.deleted if not each.problem}
+        left = (each for each in self.left if each.disposition is not Disposition.QUOTA_ONLY)
+        return [each for each in left if id(each) not in gone]
+
+    def document(self) -> dict[str, object]:
+        """The document of ``--json``."""
+        return document(self.here, self.left, self.deleted, self.listing)
+
+
+def run_sweep(
+    invocation: Invocation, cloud: Cloud, chosen: Chosen, *, exit_code: bool = False
+) -> None:
     """List the resources that are in no stack's state, and with ``--yes`` delete what is ours.
+
+    Args:
+        invocation: the command.
+        cloud: the cloud of the stack.
+        chosen: what the user has named.
+        exit_code: whether it is an error that something is there that no state knows.
 
     Raises:
         NotFoundError: a slice was named that is not left behind.
         IncompleteTeardownError: something could not be deleted, or could not be listed.
         TpuflexError: a state could not be read; nothing was deleted.
     """
-    output, settings = invocation.output, cloud.stack.settings
-    here = known_here(invocation, cloud)
-    zones = tuple(
-        dict.fromkeys((*settings.slice.zones, *(zone for zone, _ in settings.catalog.zones)))
-    )
-    output.progress(f"Asking every service of {settings.project} in {len(zones)} zones …")
-    listing = list_all(cloud.apis(), settings.project, zones, here.accounts)
-    here, listing = _numbered(here, listing, cloud)
-    left = leftovers(listing, here, chosen)
-    _require_slices(chosen, left)
-    to_delete = [each for each in left if each.disposition is Disposition.ORPHAN]
-    deleted: tuple[Deleted, ...] = ()
-    if to_delete and invocation.yes:
-        deleted = delete(
-            to_delete,
-            cloud.apis(),
-            say=output.progress,
-            now=cloud.timing.monotonic,
-            sleep=cloud.sleep,
-        )
-    show(output, here, left, deleted, listing)
-    if to_delete and not invocation.yes:
+    output = invocation.output
+    swept = look(invocation, cloud, chosen, cloud.stack.settings.slice.zones)
+    require_slices(chosen, swept.left)
+    if invocation.yes:
+        swept = delete_orphans(invocation, swept)
+    output.document(swept.document())
+    show(output, swept.here, swept.left, swept.deleted, swept.listing)
+    if swept.orphans and not invocation.yes:
         output.result()
         output.result("Nothing was deleted. To delete the orphans: tpuflex sweep --yes")
-    require_complete(listing, deleted)
+    require_none_left(invocation, swept, exit_code=exit_code)
+
+
+def look(invocation: Invocation, cloud: Cloud, chosen: Chosen, zones: Iterable[str]) -> Swept:
+    """List what is left behind in the project of ``cloud``, in ``zones`` and in the catalog's.
+
+    Raises:
+        TpuflexError: a state could not be read.
+    """
+    settings = cloud.stack.settings
+    here = known_here(invocation, cloud)
+    where = tuple(dict.fromkeys((*zones, *(zone for zone, _ in settings.catalog.zones))))
+    project = settings.project
+    invocation.output.progress(f"Asking every service of {project} in {len(where)} zones …")
+    listing = list_all(cloud.apis(), project, where, here.accounts)
+    here, listing = _numbered(here, listing, cloud)
+    return Swept(cloud, here, listing, leftovers(listing, here, chosen))
+
+
+def delete_orphans(invocation: Invocation, swept: Swept) -> Swept:
+    """Delete what is ours and in no state; one that cannot be deleted does not stop the others."""
+    cloud = swept.cloud
+    deleted = delete(
+        swept.orphans,
+        cloud.apis(),
+        say=invocation.output.progress,
+        now=cloud.timing.monotonic,
+        sleep=cloud.sleep,
+    )
+    return replace(swept, deleted=deleted)
+
+
+def require_none_left(invocation: Invocation, swept: Swept, *, exit_code: bool) -> None:
+    """Check that the list is complete, and that what had to go is gone.
+
+    Raises:
+        IncompleteTeardownError: names the exceptions; with ``exit_code``, everything that no state
+            knows.
+    """
+    require_complete(swept.listing, swept.deleted)
     if invocation.yes:
-        _require_no_slice(left, deleted)
+        _require_no_slice(swept.left, swept.deleted)
+    if exit_code and swept.unknown:
+        lines = (f"  left: {each.resource.title}: {each.reason}" for each in swept.unknown)
+        raise IncompleteTeardownError(
+            "\n".join((f"No state knows this in {swept.here.cloud_project}:", *lines)),
+            hint="To delete it: " + sweep_command(swept.unknown),
+        )
 
 
 def known_here(invocation: Invocation, cloud: Cloud) -> Here:
@@ -87,7 +162,7 @@ def _numbered(here: Here, listing: Listing, cloud: Cloud) -> tuple[Here, Listing
         return here, Listing(listing.resources, (*listing.unseen, error.message))
 
 
-def _require_slices(chosen: Chosen, left: tuple[Leftover, ...]) -> None:
+def require_slices(chosen: Chosen, left: tuple[Leftover, ...]) -> None:
     """Check that every named slice is among what is left, so that a slip is not overlooked."""
     unknown = sorted(chosen.slices - {each.resource.name for each in left})
     if unknown:

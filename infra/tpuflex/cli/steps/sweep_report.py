@@ -13,6 +13,23 @@ if TYPE_CHECKING:
     from tpuflex.operate.sweep_deletion import Deleted
 
 
+def document(
+    here: Here,
+    left: tuple[Leftover, ...],
+    deleted: tuple[Deleted, ...],
+    listing: Listing,
+) -> dict[str, object]:
+    """The leftovers of one cloud project as JSON, and what became of each."""
+    problems = {id(item.leftover): item.problem for item in deleted}
+    return {
+        "project": here.cloud_project,
+        "complete": not listing.unseen,
+        "unseen": list(listing.unseen),
+        "state_ids": {stack: sorted(ids) for stack, ids in here.states.items()},
+        "leftovers": [_entry(each, problems.get(id(each))) for each in left],
+    }
+
+
 def show(
     output: Output,
     here: Here,
@@ -22,15 +39,6 @@ def show(
 ) -> None:
     """Print the leftovers, and what became of each."""
     problems = {id(item.leftover): item.problem for item in deleted}
-    output.document(
-        {
-            "project": here.cloud_project,
-            "complete": not listing.unseen,
-            "unseen": list(listing.unseen),
-            "state_ids": {stack: sorted(ids) for stack, ids in here.states.items()},
-            "leftovers": [_entry(each, problems.get(id(each))) for each in left],
-        }
-    )
     if left:
         output.table(
             ("KIND", "NAME", "LOCATION", "STATE", "STACK", "WHY"),

@@ -1,0 +1,188 @@
+"""What `tpuflex down` prints about many stacks: the inventory before, and what became of each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from enum import StrEnum
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.plan import number
+from tpuflex.duration import format_age
+from tpuflex.errors import TpuflexError
+
+if TYPE_CHECKING:
+    from tpuflex.cli.output import Output
+    from tpuflex.cli.steps.examine import Examined
+    from tpuflex.gcp.inventory import Inventory
+    from tpuflex.operate.selection import Selection
+
+
+class Outcome(StrEnum):
+    """What became of a stack."""
+
+    GONE = "gone"
+    TO_BE_DESTROYED = "to be destroyed"
+    KEPT = "kept"
+    PROTECTED = "protected"
+    INCOMPLETE = "incomplete"
+    FAILED = "failed"
+    NOT_BEGUN = "not begun"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """What became of one stack.
+
+    Attributes:
+        found: the stack as it was before.
+        outcome: what became of it.
+        error: what went wrong; None if nothing did.
+        left: the inventory afterwards, if it was torn down.
+    """
+
+    found: Examined
+    outcome: Outcome
+    error: TpuflexError | None = None
+    left: Inventory | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The exit code that this stack alone would give."""
+        return 0 if self.error is None else self.error.exit_code
+
+    @property
+    def what(self) -> str:
+        """The rest of it on one line: what is left, or why."""
+        if self.error is not None:
+            return " ".join(self.error.message.split())
+        if self.outcome is Outcome.KEPT:
+            return self.found.refusal
+        return "nothing is left: every service was asked" if self.outcome is Outcome.GONE else ""
+
+
+def show_found(
+    output: Output,
+    found: Sequence[Examined],
+    without_state: Sequence[str],
+    selection: Selection,
+) -> None:
+    """List what there is of each stack, with its cost per hour."""
+    if not found:
+        output.result("No stack of this project has a state: there is nothing to tear down.")
+        return
+    header = ("STACK", "PROJECT", "SLICE", "AGE", "RESOURCES", "$/HOUR", "SO FAR", "TEARDOWN")
+    output.table(header, [_row(each, selection) for each in found])
+    total = [each.per_hour for each in found]
+    known = sum((each for each in total if each is not None), Decimal("0.00"))
+    more = ", and what is not known" if None in total else ""
+    output.facts(
+        (
+            ("together", f"${known} per hour{more}"),
+            ("not up", ", ".join(without_state)),
+        )
+    )
+    for each in found:
+        for line in each.planned.kept_lines() if each.planned is not None else ():
+            output.result(f"  {each.name}: {line}")
+    output.result()
+
+
+def show_results(output: Output, results: Sequence[Result], *, dry_run: bool) -> None:
+    """One table at the end: what became of each stack, and what it has cost."""
+    if dry_run:
+        output.result("Nothing was changed (--dry-run).")
+    elif results:
+        output.table(
+            ("STACK", "OUTCOME", "COST", "LEFT"),
+            [
+                (each.found.name, each.outcome.value, _dollars(each.found.spent), each.what)
+                for each in results
+            ],
+        )
+        output.result("What no state knows is not in this list: tpuflex sweep --all")
+
+
+def document(
+    found: Sequence[Examined],
+    results: Sequence[Result],
+    without_state: Sequence[str],
+    *,
+    dry_run: bool,
+    exit_code: int,
+) -> dict[str, object]:
+    """The document of ``--json``."""
+    by_name = {each.found.name: each for each in results}
+    return {
+        "dry_run": dry_run,
+        "exit_code": exit_code,
+        "not_up": list(without_state),
+        "stacks": [_entry(each, by_name[each.name]) for each in found],
+    }
+
+
+def _entry(found: Examined, result: Result) -> dict[str, object]:
+    planned, status, error = found.planned, found.status, result.error
+    settings = found.stack.settings if found.stack is not None else None
+    before = planned.before.items if planned is not None else ()
+    items = result.left.items if result.left is not None else before
+    return {
+        "stack": found.name,
+        "cloud": settings.cloud if settings is not None else None,
+        "project": settings.project if settings is not None else None,
+        "chosen": found.chosen,
+        "outcome": result.outcome.value,
+        "why": result.what,
+        "exit_code": result.exit_code,
+        "error": None
+        if error is None
+        else {"kind": type(error).__name__, "message": error.message, "hint": error.hint},
+        "slice": None if status is None else status.state,
+        "created": found.created,
+        "idle_since": found.idle.since if found.idle is not None else None,
+        "usd_per_hour": number(found.per_hour),
+        "usd_so_far": number(found.spent),
+        "inventory": [
+            {
+                "kind": item.kind,
+                "name": item.name,
+                "location": item.location,
+                "detail": item.detail,
+                "foreign": item.foreign or None,
+            }
+            for item in items
+        ],
+        "not_deleted": [
+            {"keeper": each.keeper.value, "id": each.id, "remedy": each.remedy}
+            for each in (planned.not_deleted if planned is not None else ())
+        ],
+    }
+
+
+def _row(found: Examined, selection: Selection) -> tuple[str, ...]:
+    settings = found.stack.settings if found.stack is not None else None
+    ours = len(found.planned.before.ours) if found.planned is not None else None
+    at, created = found.at, found.created
+    age = None if at is None or created is None else at - created
+    verdict = "yes"
+    if found.error is not None:
+        verdict = f"no: {' '.join(found.error.message.split())}"
+    elif found.refusal:
+        verdict = f"no: {found.refusal}"
+    elif selection.idle_for is not None and found.idle is not None:
+        verdict = f"yes: {found.idle.why}"
+    return (
+        found.name,
+        settings.project if settings is not None else "?",
+        found.status.state if found.status is not None else "none" if found.planned else "?",
+        "" if age is None else format_age(age),
+        "?" if ours is None else str(ours),
+        _dollars(found.per_hour),
+        _dollars(found.spent),
+        verdict,
+    )
+
+
+def _dollars(amount: Decimal | None) -> str:
+    return "?" if amount is None else f"{amount}"

@@ -1,0 +1,162 @@
+"""What is there of one of many stacks, and whether a teardown is for it."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from tpuflex.cli.seen_activity import SeenActivity
+from tpuflex.cli.steps.ask import api_key, session
+from tpuflex.cli.steps.down import protected
+from tpuflex.cli.steps.reach import reached
+from tpuflex.cli.steps.teardown import Planned, StackTeardown
+from tpuflex.engine.state import resources
+from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.operate.activity import Idleness, idleness, read_counters
+from tpuflex.operate.host import READY
+from tpuflex.operate.metrics import ask_metrics
+from tpuflex.operate.selection import Selection, Traits, refusal
+from tpuflex.operate.status import slice_status
+from tpuflex.planning.cost import run_cost
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.stack import OpenStack
+    from tpuflex.cli.steps.known_stacks import Connect, KnownStack
+    from tpuflex.engine.state import Stored
+    from tpuflex.operate.slice import SliceStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Examined:
+    """One stack as it was found.
+
+    Attributes:
+        name: its name.
+        invocation: the command, for this stack alone.
+        stack: its stack file; None if that cannot be used.
+        teardown: its teardown; None if it could not be looked at.
+        planned: what that would do.
+        status: its slice; None if it has none.
+        idle: since when its server was asked nothing; None if that was not asked.
+        refusal: why the teardown is not for it; empty if it is.
+        error: why it cannot be torn down.
+        at: when it was looked at, on its cloud's clock.
+    """
+
+    name: str
+    invocation: Invocation
+    stack: OpenStack | None = None
+    teardown: StackTeardown | None = None
+    planned: Planned | None = None
+    status: SliceStatus | None = None
+    idle: Idleness | None = None
+    refusal: str = ""
+    error: TpuflexError | None = None
+    at: datetime | None = None
+
+    @property
+    def chosen(self) -> bool:
+        """Whether it is to be torn down."""
+        return self.error is None and not self.refusal
+
+    @property
+    def created(self) -> datetime | None:
+        """When the hosts were made, which are what is billed; when they were requested, before
+        that; None without a slice."""
+        if self.status is None:
+            return None
+        return self.status.active_since if self.status.node_state else self.status.created
+
+    @property
+    def per_hour(self) -> Decimal | None:
+        """US dollars an hour that its slice costs now; None if that is not known."""
+        if self.stack is None:
+            return None
+        billed = self.status is not None and (self.status.node_state or self.status.others_since)
+        return run_cost(self.stack.settings).per_hour if billed else Decimal("0.00")
+
+    @property
+    def spent(self) -> Decimal | None:
+        """US dollars that its slice has cost; None if that is not known."""
+        if self.stack is None or self.at is None:
+            return None
+        if self.status is None:
+            return Decimal("0.00")
+        return self.status.cost(run_cost(self.stack.settings).per_hour, self.at)
+
+
+def examine(
+    invocation: Invocation, known: KnownStack, selection: Selection, connect: Connect
+) -> Examined:
+    """Look at one stack; what goes wrong with it is in the result."""
+    own = replace(invocation, chosen_stack=known.name)
+    found = Examined(known.name, own, known.stack, error=known.error)
+    if known.stack is None:
+        return found
+    try:
+        cloud = connect(own, known.stack)
+        teardown = StackTeardown(own, cloud)
+        planned = teardown.look()
+        status = _slice(own, cloud)
+        idle = None
+        if selection.idle_for is not None:
+            idle = _idleness(own, cloud, status)
+        at = own.now()
+        found = replace(found, teardown=teardown, planned=planned, status=status, idle=idle, at=at)
+        traits = Traits(_labels(planned.mine.deployment), found.created, idle)
+        found = replace(found, refusal=refusal(selection, traits, at))
+    except TpuflexError as error:
+        return replace(found, error=error)
+    if planned.serving is not None and not found.refusal:
+        return replace(found, error=protected(planned.serving))
+    return found
+
+
+def _slice(invocation: Invocation, cloud: Cloud) -> SliceStatus | None:
+    settings, names = cloud.stack.settings, cloud.stack.names
+    with suppress(NotFoundError):
+        return slice_status(
+            settings, names, cloud.tpu, now=invocation.now(), recorded=cloud.recorded_zones
+        )
+    return None
+
+
+def _labels(deployment: Stored) -> tuple[dict[str, str], ...]:
+    return tuple(filter(None, map(_labels_of, resources(deployment))))
+
+
+def _labels_of(resource: dict[str, Any]) -> dict[str, str]:
+    """The labels that a resource carries, as the state has read them last."""
+    found: dict[str, str] = {}
+    for part in ("inputs", "outputs"):
+        values = resource.get(part)
+        labels = values.get("labels") if isinstance(values, dict) else None
+        if isinstance(labels, dict):
+            found |= {str(key): str(value) for key, value in labels.items()}
+    return found
+
+
+def _idleness(invocation: Invocation, cloud: Cloud, status: SliceStatus | None) -> Idleness:
+    """Since when the server was asked nothing; what cannot be asked is not known."""
+    if status is None or not status.ready or not status.address:
+        return Idleness(None, "no server of it is READY")
+    stack, host = cloud.stack, status.host
+    try:
+        with reached(invocation, cloud, status, tunnel=True) as found:
+            connections = session(cloud, found.url, through=found.through)
+            text = ask_metrics(found.url, api_key(cloud), connections)
+    except TpuflexError as error:
+        return Idleness(None, error.message)
+    look = read_counters(text, invocation.now())
+    if look is None:
+        return Idleness(None, "its metrics do not say how often it was asked")
+    seen = SeenActivity(stack.project.home, stack.project.name, cloud.environ)
+    earlier = seen.of(stack.name)
+    seen.remember(stack.name, look)
+    ready = (host.timeline if host is not None else {}).get(READY)
+    return idleness(look, earlier, None if ready is None else datetime.fromtimestamp(ready, UTC))

@@ -1,0 +1,131 @@
+"""The steps of `tpuflex sweep --all`: every cloud project that the project's stacks are in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.steps.known_stacks import opened_stacks
+from tpuflex.cli.steps.sweep import (
+    Swept,
+    delete_orphans,
+    look,
+    require_none_left,
+    require_slices,
+)
+from tpuflex.cli.steps.sweep_report import show
+from tpuflex.errors import EmulatorError, TpuflexError
+
+if TYPE_CHECKING:
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.output import Output
+    from tpuflex.cli.stack import OpenStack
+    from tpuflex.cli.steps.known_stacks import Connect
+    from tpuflex.operate.sweep import Chosen
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """One cloud project, and the stacks in it."""
+
+    cloud: str
+    project: str
+    stacks: tuple[OpenStack, ...]
+
+    @property
+    def zones(self) -> tuple[str, ...]:
+        """The zones in which its stacks ask for capacity."""
+        return tuple(dict.fromkeys(z for each in self.stacks for z in each.settings.slice.zones))
+
+
+def run_sweep_all(
+    invocation: Invocation, chosen: Chosen, connect: Connect, *, exit_code: bool
+) -> int:
+    """List what no state knows in every cloud project of the stack files; with ``--yes`` delete
+    what is ours. A project that cannot be looked at does not stop the others. Gives the exit code:
+    the highest of the projects.
+
+    Args:
+        invocation: the command.
+        chosen: what the user has named.
+        connect: connects to a stack's cloud, and starts nothing.
+        exit_code: whether it is an error that something is there that no state knows.
+
+    Raises:
+        NotFoundError: a slice was named that is not left behind; nothing was deleted.
+    """
+    places, errors = _places(invocation)
+    found = list(_looked(invocation, places, chosen, connect, errors))
+    require_slices(chosen, tuple(each for swept in found for each in swept.left))
+    if invocation.yes:
+        found = [delete_orphans(invocation, each) for each in found]
+    for swept in found:
+        try:
+            require_none_left(invocation, swept, exit_code=exit_code)
+        except TpuflexError as error:
+            errors.append((swept.here.cloud_project, error))
+    return _show(invocation.output, found, errors)
+
+
+def _looked(
+    invocation: Invocation,
+    places: Iterable[Place],
+    chosen: Chosen,
+    connect: Connect,
+    errors: list[tuple[str, TpuflexError]],
+) -> Iterator[Swept]:
+    """What is left behind in each of ``places``; adds to ``errors`` where it cannot be told."""
+    for place in places:
+        try:
+            cloud = connect(invocation, place.stacks[0])
+            yield look(invocation, cloud, chosen, place.zones)
+        except EmulatorError as error:
+            # Nothing of a cloud that is not running runs, and nothing of it is ever billed.
+            invocation.output.progress(f"Not looked at: the embedded cloud: {error.message}")
+        except TpuflexError as error:
+            errors.append((place.project, error))
+
+
+def _show(output: Output, found: list[Swept], errors: list[tuple[str, TpuflexError]]) -> int:
+    """Print everything, and give the exit code."""
+    for swept in found:
+        output.heading(f"Project {swept.here.cloud_project}")
+        show(output, swept.here, swept.left, swept.deleted, swept.listing)
+        output.result()
+    code = max((error.exit_code for _, error in errors), default=0)
+    output.document(
+        {
+            "exit_code": code,
+            "projects": [swept.document() for swept in found],
+            "errors": [
+                {"where": where, "message": error.message, "hint": error.hint}
+                for where, error in errors
+            ],
+        }
+    )
+    for where, error in errors:
+        output.progress(f"Error: {where}: {error.message}")
+        if error.hint:
+            output.progress(error.hint)
+    if not found and not errors:
+        output.result("No stack of this project is in a cloud that can be looked at.")
+    return code
+
+
+def _places(
+    invocation: Invocation,
+) -> tuple[tuple[Place, ...], list[tuple[str, TpuflexError]]]:
+    """The cloud projects, and the stack files that cannot be read: what is in theirs stays
+    unseen."""
+    by_place: dict[tuple[str, str], list[OpenStack]] = {}
+    broken: list[tuple[str, TpuflexError]] = []
+    for known in opened_stacks(invocation):
+        if known.stack is None:
+            if known.error is not None:
+                broken.append((known.name, known.error))
+            continue
+        settings = known.stack.settings
+        by_place.setdefault((settings.cloud, settings.project), []).append(known.stack)
+    places = (Place(*key, tuple(stacks)) for key, stacks in sorted(by_place.items()))
+    return tuple(places), broken

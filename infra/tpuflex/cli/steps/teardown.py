@@ -1,0 +1,153 @@
+"""One stack's teardown in two steps: look at what is there, then destroy it and prove it gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.ours import what_is_ours
+from tpuflex.engine.events import EnginePlan
+from tpuflex.engine.state import known_ids
+from tpuflex.errors import EngineError, NotFoundError
+from tpuflex.operate.teardown import (
+    Keeper,
+    Kept,
+    kept,
+    prove_empty,
+    refuse_foreign,
+    refuse_unknown,
+)
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.steps.ours import Ours
+    from tpuflex.gcp.inventory import Inventory
+
+
+@dataclass(frozen=True, slots=True)
+class Planned:
+    """What a teardown would do.
+
+    Attributes:
+        mine: what of the state, and of the cloud, is ours.
+        has_state: whether the backend knows the stack.
+        plan: what the engine would delete.
+        before: everything in the cloud that has the stack's names.
+        not_deleted: what will be kept, on request.
+    """
+
+    mine: Ours
+    has_state: bool
+    plan: EnginePlan
+    before: Inventory
+    not_deleted: tuple[Kept, ...]
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there is nothing to destroy."""
+        return not self.plan.changes and not self.before.ours
+
+    @property
+    def protected(self) -> bool:
+        """Whether Pulumi's ``protect`` keeps something."""
+        return any(each.keeper is Keeper.PROTECT for each in self.not_deleted)
+
+    @property
+    def serving(self) -> Kept | None:
+        """The slice that serves, and that ``deletion_protection`` keeps with all it needs."""
+        keepers = (each for each in self.not_deleted if each.keeper is Keeper.DELETION_PROTECTION)
+        return next(keepers, None)
+
+    def kept_lines(self) -> list[str]:
+        """A line for each thing in the state that will not be deleted, with the reason."""
+        return [
+            *self.mine.foreign_lines(),
+            *(f"Not deleted: {each}" for each in self.not_deleted),
+        ]
+
+
+class StackTeardown:
+    """The teardown of the stack of ``cloud``."""
+
+    def __init__(self, invocation: Invocation, cloud: Cloud) -> None:
+        self._output = invocation.output
+        self._cloud = cloud
+        self._run = StackRun(invocation, cloud)
+
+    def look(self) -> Planned:
+        """What it would do.
+
+        Raises:
+            IncompleteTeardownError: the slice is there and ours, and not in the state.
+            TpuflexError: the state, or the cloud, cannot be read.
+        """
+        engine = self._run.engine
+        has_state = engine.exists()
+        mine = what_is_ours(self._cloud, engine.deployment() if has_state else {})
+        not_deleted = kept(mine.deployment.get("resources") or ())
+        plan = EnginePlan(())
+        if has_state:
+            protected = any(each.keeper is Keeper.PROTECT for each in not_deleted)
+            plan = engine.preview_destroy(keep_protected=protected)
+            plan = EnginePlan(tuple(step for step in plan.steps if step.urn not in mine.foreign))
+        before = mine.inventory(self._cloud)
+        refuse_unknown(before, known_ids(mine.deployment))
+        return Planned(mine, has_state, plan, before, not_deleted)
+
+    def carry_out(self, planned: Planned) -> Inventory:
+        """Destroy what is ``planned``, prove that nothing is left, and give the last inventory.
+
+        Raises:
+            IncompleteTeardownError: something is left, or could not be listed.
+            TpuflexError: the engine failed.
+        """
+        has_state, mine = planned.has_state, planned.mine
+        if not planned.nothing:
+            if mine.foreign:
+                self._run.engine.replace(mine.deployment)
+            if has_state:
+                has_state = destroyed(self._run, planned, self._output.progress)
+        left = prove_empty(
+            lambda: mine.inventory(self._cloud),
+            now=self._cloud.timing.monotonic,
+            sleep=self._cloud.sleep,
+            project=self._cloud.stack.settings.project,
+            kept=planned.not_deleted,
+        )
+        if has_state and not planned.protected:
+            with suppress(NotFoundError):
+                self._run.engine.remove()
+        refuse_foreign(left)
+        return left
+
+
+def destroyed(stack_run: StackRun, planned: Planned, say: Callable[[str], None]) -> bool:
+    """Destroy; False if another run has removed the stack in the meantime.
+
+    Raises:
+        TpuflexError: the engine failed, and nothing is kept that explains it. (A network that a
+            kept slice uses cannot be deleted either; both are listed as left.)
+    """
+    plan, protected = planned.plan, planned.protected
+    try:
+        try:
+            stack_run.destroy(plan, keep_protected=protected)
+        except EngineError as error:
+            if not error.stale:
+                raise
+            # pulumi-gcp does not take a bucket that is gone for deleted.
+            say(f"{error.message}\nIt is gone already: reading the state again.")
+            stack_run.refresh()
+            stack_run.destroy(plan, keep_protected=protected)
+    except NotFoundError:
+        say("Another `tpuflex down` has removed the stack in the meantime.")
+        return False
+    except EngineError as error:
+        if not planned.not_deleted:
+            raise
+        say(error.message)
+    return True
