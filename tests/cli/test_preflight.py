@@ -9,11 +9,11 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.gcp.new_project import PROJECT, Project
+from tests.gcp.new_project import NAMES, PROJECT, Project
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
-from tpuflex.cli.steps.preflight import run_preflight
+from tpuflex.cli.steps.preflight import await_apis, run_preflight
 from tpuflex.errors import InterruptedByUser
 from tpuflex.project import open_project
 
@@ -69,3 +69,17 @@ def test_the_embedded_clouds_projects_are_nobody_elses(project: Path) -> None:
     run_preflight(Invocation({}), cloud_of(project, apis, "embedded"))
 
     assert len(apis.posts()) == 1
+
+
+def test_a_recovery_waits_for_what_the_killed_run_enabled(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """APIs that settle are waited for and may refuse once more; none is enabled, nobody asked."""
+    apis = Project(enabled={**dict.fromkeys(NAMES, 0.0), "tpu.googleapis.com": 990.0})
+    cloud = cloud_of(project, apis)
+
+    await_apis(Invocation({}), cloud)
+
+    assert apis.posts() == []
+    assert 1050 <= apis.time.now < cloud.settling.until
+    assert "Waiting for 1 API to answer" in capsys.readouterr().err

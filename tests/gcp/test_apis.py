@@ -19,7 +19,7 @@ from tpuflex.errors import (
 )
 from tpuflex.gcp.api_states import ApiState, api_states
 from tpuflex.gcp.bucket_owner import require_own_bucket
-from tpuflex.gcp.enabling import ensure_apis
+from tpuflex.gcp.enabling import await_settled, ensure_apis
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.listing import apis
 from tpuflex.gcp.required_apis import APIS, GoogleApi
@@ -187,6 +187,31 @@ def test_b2_who_may_not_list_services_sees_which_refuse() -> None:
 
     assert changed
     assert said[0] == "Enabling 1 API in project new-project …"
+
+
+def test_settling_apis_are_waited_for_and_none_is_enabled() -> None:
+    """After a kill: an API that is enabled and refuses is waited for; one that is off is not, nor
+    is any where it cannot be read which are enabled."""
+    enabled = {**dict.fromkeys(NAMES - {"dns.googleapis.com"}, 0.0), "tpu.googleapis.com": 990.0}
+    project, unreadable = (
+        Project(enabled=enabled),
+        Project(enabled=enabled, unreadable=AccessError("Permission denied to list services")),
+    )
+    said: list[str] = []
+
+    def waited(project: Project) -> bool:
+        return await_settled(project.clients(), PROJECT, project.time.timing(), said.append)
+
+    assert waited(project)
+    assert not waited(unreadable)
+
+    assert 1050 <= project.time.now <= 1060
+    assert unreadable.time.pauses == []
+    assert said[0] == (
+        "Waiting for 1 API to answer, as it takes a few minutes after they were enabled: tpu."
+    )
+    assert project.posts() == unreadable.posts() == []
+    assert not waited(project)
 
 
 def states(project: Project) -> dict[str, ApiState]:

@@ -75,6 +75,45 @@ def ensure_apis(
     return bool(missing) or waited
 
 
+def await_settled(
+    clients: Apis,
+    project: str,
+    timing: Timing,
+    say: Callable[[str], None],
+    *,
+    apis: Iterable[GoogleApi] = APIS,
+    within: float = SETTLED_AFTER,
+) -> bool:
+    """Wait until those of ``apis`` that are enabled in ``project`` answer; enables none.
+
+    For commands that come after one that was killed: it may have enabled them a moment before.
+    Nothing is waited for where it cannot be read what is enabled.
+
+    Args:
+        clients: clients of the APIs.
+        project: Google Cloud project id.
+        timing: clock and pauses.
+        say: takes a line of progress.
+        apis: what is needed.
+        within: seconds that the wait may take.
+
+    Returns:
+        Whether any of them did not answer at first.
+
+    Raises:
+        ServiceDisabledError: an API does not answer in time.
+    """
+    silent = _silent(clients, project, [*apis])
+    if not silent:
+        return False
+    try:
+        enabled = enabled_services(clients, project)
+    except (AccessError, ApiError):
+        return False
+    settling = [api for api in silent if api.service in enabled]
+    return _await_answers(clients, project, settling, timing, say, within)
+
+
 def _missing(clients: Apis, project: str, apis: Collection[GoogleApi]) -> list[GoogleApi]:
     """Those that are not enabled.
 

@@ -1,10 +1,10 @@
-"""Before a command makes anything: do the APIs that it needs answer?"""
+"""Before a command makes or looks for anything: do the APIs that it needs answer?"""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from tpuflex.gcp.enabling import ensure_apis
+from tpuflex.gcp.enabling import await_settled, ensure_apis
 
 if TYPE_CHECKING:
     from collections.abc import Collection
@@ -35,4 +35,15 @@ def run_preflight(invocation: Invocation, cloud: Cloud) -> None:
             output.confirm("Enable them? They stay enabled; an API that is not used costs nothing.")
 
     if ensure_apis(cloud.apis(), project, timing, output.progress, agree):
+        cloud.settling.begin(timing.monotonic())
+
+
+def await_apis(invocation: Invocation, cloud: Cloud) -> None:
+    """Wait for the APIs that a killed command may have enabled a moment ago; enable none.
+
+    Raises:
+        ServiceDisabledError: one that is enabled does not answer in time.
+    """
+    timing, project = cloud.timing, cloud.stack.settings.project
+    if await_settled(cloud.apis(), project, timing, invocation.output.progress):
         cloud.settling.begin(timing.monotonic())

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.first_up import refusal
+from tpuflex.cli.steps.preflight import await_apis
 from tpuflex.engine.backend import backend_url
 from tpuflex.engine.recovery.lock import sole_recovery
 from tpuflex.engine.recovery.look import CloudLook
@@ -68,6 +69,7 @@ def _recover_alone(
 ) -> None:
     output, stack = invocation.output, cloud.stack
     cleared = clear_state(stack_run, stack, output)
+    await_apis(invocation, cloud)
     if not stack_run.engine.exists():
         if cloud.inventory().empty:
             show(output, stack, cleared, Recovery())
