@@ -35,6 +35,7 @@ class Rig(ABC):
     Attributes:
         home: the project's directory; TPUFLEX_HOME is ``.tpuflex`` in it.
         speed: how many times faster than real time the cloud's clock and the provider's run.
+        strict: whether the cloud is as strict as Google.
         control: the embedded cloud's control API.
         commands: the commands run since the last :meth:`reset`.
         said: how each of them ended.
@@ -45,9 +46,10 @@ class Rig(ABC):
     project = "shop"
     stack = "dev"
 
-    def __init__(self, home: Path, *, speed: float = 1.0) -> None:
+    def __init__(self, home: Path, *, speed: float = 1.0, strict: bool = False) -> None:
         self.home = home
         self.speed = speed
+        self.strict = strict
         self.mark = f"rig-{uuid.uuid4().hex[:12]}"
         self.control = Control("", "")
         self.commands: list[Command] = []

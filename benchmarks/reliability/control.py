@@ -49,6 +49,10 @@ class Control:
         """Set the capacity rules: :data:`SWIFT`, overridden by ``rule``."""
         self.call("POST", "capacity", {**SWIFT, **rule})
 
+    def strict(self) -> None:
+        """Make the cloud as strict as Google, also after each reset."""
+        self.call("POST", "strictness?preset=strict")
+
     def faults(self) -> Json:
         """The rules with their counters (``seen``, ``fired``), and the total ``firings``."""
         return self.call("GET", "faults")

@@ -111,10 +111,10 @@ class EdgeRig(ServicerRig):
         masks: the masks over the cloud's answers.
     """
 
-    def __init__(self, state_dir: Path) -> None:
+    def __init__(self, state_dir: Path, *, strict: bool = False) -> None:
         self.told: list[str] = []
         self.masks: list[Mask] = []
-        super().__init__(state_dir)
+        super().__init__(state_dir, strict=strict)
         self.log = _KeepingLog(self.told)
 
     def reset(self, seed: int) -> None:

@@ -63,6 +63,12 @@ def markdown(records: Mapping[str, Json], order: Iterable[str]) -> str:
         "our back), and I2 while a replaced request stands in the state as to be deleted (the next",
         "`up` deletes it); so does figure 1r right after `recover`.",
         "",
+        "`-strict`: the same cases on a cloud as strict as Google (`emulator start --strict`), in",
+        "a project made a moment ago: the TPU API answers a minute after it was enabled, requests",
+        "may name the new service account a minute after it was made, and before the `up` of",
+        "figure 1s no API is enabled. What only hosts, images and gcloud would meet is not seen:",
+        "the rigs' hosts run nothing.",
+        "",
     ]
     head += _beside_yardsticks(records)
     for key in keys:

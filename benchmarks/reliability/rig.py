@@ -16,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Self
 
+import requests
+
 from embedded_cloud import daemon
 from embedded_cloud.access import read_token
 from embedded_cloud.environment import client_environment
@@ -23,6 +25,7 @@ from embedded_cloud.server import EmbeddedCloud
 from reliability import processes
 from reliability.command_rig import ROOT, TIMEOUT_S, Rig
 from reliability.control import Control
+from reliability.new_project import make_ready
 from reliability.projects import SWIFT, write_slice, write_stack
 from tpuflex.naming import ENDPOINT_NAME, Names
 
@@ -44,6 +47,8 @@ class StackRig(Rig):
         address = daemon.start(state, port=0, capacity=dict(SWIFT), stub_hosts=True)
         daemon.wait_for_plugin(state)
         self.control = Control(address.url, read_token(state))
+        if self.strict:
+            self.control.strict()
         self._clear_backend()
         self.control.speed(self.speed)
         return self
@@ -89,8 +94,8 @@ class SliceRig(Rig):
     the queued resource, and may be changed between commands.
     """
 
-    def __init__(self, home: Path, *, speed: float = 1.0) -> None:
-        super().__init__(home, speed=speed)
+    def __init__(self, home: Path, *, speed: float = 1.0, strict: bool = False) -> None:
+        super().__init__(home, speed=speed, strict=strict)
         self.arguments: Json = {}
         self._cloud: EmbeddedCloud | None = None
 
@@ -102,6 +107,8 @@ class SliceRig(Rig):
         self._cloud = EmbeddedCloud(state, capacity=dict(SWIFT), project="cloud-project")
         self._cloud.__enter__()
         self.control = Control(self._cloud.url, self._cloud.token)
+        if self.strict:
+            self.control.strict()
         self._clear_backend()
         self.control.speed(self.speed)
         return self
@@ -111,6 +118,19 @@ class SliceRig(Rig):
         if self._cloud is not None:
             self._cloud.__exit__(None, None, None)
         self._guard.close()
+
+    def reset(self) -> None:
+        """Begin the next case; on a strict cloud in a project that was made a moment ago."""
+        super().reset()
+        if self.strict:
+            make_ready(self._call, self.control.advance, self.arguments["service_account"])
+
+    def _call(self, method: str, path: str, body: Json) -> None:
+        assert self._cloud is not None
+        headers = {"Authorization": f"Bearer {self._cloud.token}"}
+        url = f"{self._cloud.url}{path}"
+        answer = requests.request(method, url, json=body, headers=headers, timeout=60)
+        assert answer.ok, f"{method} {path}: {answer.text}"
 
     def command(self, words: Sequence[str]) -> list[str]:
         """``python slice_program.py WORDS``."""

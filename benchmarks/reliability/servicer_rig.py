@@ -14,14 +14,17 @@ from embedded_cloud.faults.rule import Rule, parse_rule
 from pulumi_plugin.log import EngineLog
 from reliability.direct import DirectCloud, DirectSession, Killed
 from reliability.invariants import Command, Evidence, Violation, violations
+from reliability.new_project import make_ready
 from reliability.projects import SWIFT, slice_arguments
 from reliability.small_engine import SmallEngine
 from reliability.small_state import NAME, PROJECT, STACK
 from tpuflex.engine.recovery.look import CloudLook
 from tpuflex.engine.recovery.recover import recover
 from tpuflex.errors import TpuflexError
+from tpuflex.gcp.enabling import await_settled
 from tpuflex.gcp.listing import Apis
 from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.gcp.required_apis import APIS
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import HttpSession, Transport
 from tpuflex.naming import Names
@@ -33,6 +36,8 @@ Json = dict[str, Any]
 CLOUD_PROJECT, ZONE = "cloud-project", "us-east5-a"
 #: Seconds of the cloud's time that a create, update or delete may take.
 TIMEOUT_S = 1800.0
+#: What a queued resource needs, of all that a stack does.
+TPU_API = tuple(api for api in APIS if api.name == "tpu")
 
 
 class ServicerRig:
@@ -50,9 +55,13 @@ class ServicerRig:
             deadlines of the arguments alone.
         log: where the provider's progress goes, from the next command on.
         connection: the session for requests and the address, likewise from the next command on.
+        strict: whether the cloud is as strict as Google, and the project made a moment ago.
     """
 
-    def __init__(self, state_dir: Path, *, capacity: Mapping[str, Any] = SWIFT) -> None:
+    def __init__(
+        self, state_dir: Path, *, capacity: Mapping[str, Any] = SWIFT, strict: bool = False
+    ) -> None:
+        self.strict = strict
         self.direct = DirectCloud(state_dir, capacity)
         self.commands: list[Command] = []
         self._foreign: Json = {}
@@ -79,6 +88,9 @@ class ServicerRig:
         self._struck = 0
         self.arguments = slice_arguments()
         self.timeout = TIMEOUT_S
+        if self.strict:
+            self.direct.cloud.strictness.use("strict")
+            make_ready(self._call, self.direct.clock.advance, self.arguments["serviceAccount"])
 
     def run(self, name: str, *, rules: Sequence[Rule | Json] = ()) -> Command:
         """Run one command with only ``rules`` in force, and record it.
@@ -153,15 +165,17 @@ class ServicerRig:
 
     def _recover(self) -> bool:
         """Run the real recovery on this state and this cloud."""
-        api = self._transport(self.direct.timing())
-        look = CloudLook(Apis(**dict.fromkeys(Apis.__annotations__, api)))
+        timing = self.direct.timing()
+        clients = Apis(**dict.fromkeys(Apis.__annotations__, self._transport(timing)))
+        say, look = (lambda _: None), CloudLook(clients)
         try:
+            await_settled(clients, CLOUD_PROJECT, timing, say, apis=TPU_API)
             # The small engine has every part of a stack that the recovery uses.
-            timing = self.direct.timing()
-            found = recover(self.engine, look, lambda _: None, timing=timing)  # type: ignore[arg-type]
+            found = recover(self.engine, look, say, timing=timing)  # type: ignore[arg-type]
         except TpuflexError as error:
             self.engine.said.append(str(error))
             return False
+        self.engine.said += [item.detail for item in found.left]
         return found.clean
 
     def _new_provider(self, keeping: SmallEngine | None = None) -> None:
@@ -175,6 +189,9 @@ class ServicerRig:
             self.engine = SmallEngine(servicer)
         else:
             keeping.servicer = servicer
+
+    def _call(self, method: str, path: str, body: Json) -> None:
+        self._transport(self.direct.timing()).call(method, path, body=body)
 
     def _transport(self, timing: Timing) -> Transport:
         direct = (DirectSession(self.direct), self.direct.cloud.base_url)

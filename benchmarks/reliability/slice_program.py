@@ -114,8 +114,10 @@ def _recover_alone(stack: EngineRun, backend: Path | None) -> None:
     from tpuflex.engine.recovery.recover import recover
     from tpuflex.engine.state_files import mend_files
     from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
+    from tpuflex.gcp.enabling import await_settled
     from tpuflex.gcp.endpoints import Endpoints
     from tpuflex.gcp.listing import apis
+    from tpuflex.gcp.required_apis import APIS
     from tpuflex.gcp.session import authorized_session
     from tpuflex.gcp.timing import Timing
     from tpuflex.gcp.transport import Transport
@@ -126,7 +128,10 @@ def _recover_alone(stack: EngineRun, backend: Path | None) -> None:
     endpoints = Endpoints.from_environ(os.environ)
     session = authorized_session(endpoints, os.environ)
     timing = Timing.of_environment(os.environ, threading.Event())
-    look = CloudLook(apis(endpoints, lambda url: Transport(session, url, timing)))
+    needed = [api for api in APIS if api.name == "tpu"]
+    clients = apis(endpoints, lambda url: Transport(session, url, timing))
+    await_settled(clients, CLOUD_PROJECT, timing, print, apis=needed)
+    look = CloudLook(clients)
     found = recover(stack, look, print, timing=timing)
     for item in (*found.settled, *found.left):
         print(f"{item.settlement} {item.type} {item.name}: {item.detail}")

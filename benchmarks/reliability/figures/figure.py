@@ -92,6 +92,7 @@ class Figure:
         spare: seconds of the budget to reserve for one case at the end.
         counted: kinds of problems that its report names even if there are none.
         yardstick: whether it measures something other than tpuflex, for comparison: it has no aim.
+        strict: whether its cloud is as strict as Google.
     """
 
     key: str
@@ -103,6 +104,7 @@ class Figure:
     spare: float = 0.0
     counted: tuple[str, ...] = ()
     yardstick: bool = False
+    strict: bool = False
 
 
 @dataclass(slots=True)

@@ -26,6 +26,8 @@ from reliability.servicer_rig import ServicerRig
 
 #: How much faster than real time the clock of a :class:`SliceRig` runs.
 SPEED = 10.0
+#: The same on a strict cloud, where a minute must outlast the start of a command.
+STRICT_SPEED = 2.0
 #: The same for a :class:`RowRig`, whose commands wait until their deadline.
 ROW_SPEED = 60.0
 _SHM = Path("/dev/shm")
@@ -44,9 +46,20 @@ _RIGS: Mapping[RigName, MakeRig] = {
 }
 
 
+#: The same on a strict cloud, as far as there are figures on it.
+_STRICT_RIGS: Mapping[RigName, MakeRig] = {
+    "servicer": lambda home: ServicerRig(home / "emulator", strict=True),
+    "edges": lambda home: EdgeRig(home / "emulator", strict=True),
+    "slice": lambda home: SliceRig(home / "project", speed=STRICT_SPEED, strict=True),
+    "stack": lambda home: StackRig(home / "project", speed=SPEED, strict=True),
+}
+
+
 def rig_for(figure: Figure, home: Path) -> AbstractContextManager[Any]:
     """The rig that a figure's cases run on."""
-    make = figure.rig if callable(figure.rig) else _RIGS[figure.rig]
+    if callable(figure.rig):
+        return figure.rig(home)
+    make = (_STRICT_RIGS if figure.strict else _RIGS)[figure.rig]
     return make(home)
 
 
@@ -205,10 +218,11 @@ def _end_with_parent() -> None:
 
 def _write(directory: Path, figure: Figure, seed: int, case: Case, result: Result) -> Path:
     """The file that reproduces a failed case."""
+    from reliability.figures import histories
     from reliability.figures.history_plans import plan
 
     facts = dict(case.facts)
-    if figure.key == "4" and "steps" not in facts:
+    if figure.judge is histories.judge and "steps" not in facts:
         facts["steps"] = plan(facts["seed"])
     directory.mkdir(parents=True, exist_ok=True)
     words = "".join(c if c.isalnum() or c in ".#-" else "-" for c in case.name)

@@ -15,6 +15,7 @@ from reliability.figures import (
     rows,
     signals,
     stack_files,
+    strict,
     teardown,
     waiting,
     waiting_process,
@@ -45,5 +46,6 @@ FIGURES: dict[str, Figure] = {
         kills_again.FIGURE,
         naive.GIVEN_NAME,
         kills_stack.FIGURE,
+        *strict.FIGURES,
     )
 }
