@@ -2,8 +2,8 @@
 
 A caller who can create a node can run its startup script as the emulator's user, and every user
 of a machine can reach its loopback ports. So the token is random, new at every start, and kept in
-a file that only its owner can read. A host's metadata server issues a token
-for what a host needs and nothing else. The tokens that expire are those that the token servers
+a file that only its owner can read. All other tokens expire: those that a host's metadata server
+gives, for what a host needs and nothing else, and those that the token servers
 (:mod:`embedded_cloud.tokens`) give for credentials.
 """
 
@@ -28,7 +28,6 @@ TOKEN_FILE = "token"  # noqa: S105 - a file's name
 
 #: Clients recognise the embedded cloud's tokens by this; none is ever sent to Google.
 _PREFIX = "ya29.tpuflex-embedded."
-_HOST_PREFIX = "ya29.tpuflex-embedded-host."
 _SESSION_PREFIX = "ya29.tpuflex-embedded-session."
 _RANDOM_BYTES = 32
 
@@ -102,14 +101,9 @@ class Access:
         payload = base64.urlsafe_b64encode(json.dumps(claims).encode()).decode().rstrip("=")
         return f"{_SESSION_PREFIX}{payload}.{self.secret(f'session:{payload}')}"
 
-    def host_token(self, host_key: str) -> str:
-        """The token of one host; the same for as long as :attr:`token` is."""
-        return f"{_HOST_PREFIX}{host_key}.{self.secret(f'host:{host_key}')}"
-
-    def _host_of(self, token: str) -> str | None:
-        """The key of the host that ``token`` was issued to; None for any other token."""
-        key = token.removeprefix(_HOST_PREFIX).rpartition(".")[0]
-        return key if _same(token, self.host_token(key)) else None
+    def host_token(self, host_key: str, lifetime_s: float = 3599.0) -> str:
+        """A token of one host, which expires as any other."""
+        return self.session_token(Caller(Principal.HOST, host_key), lifetime_s)
 
     def check(self, authorization: str, method_id: str) -> None:
         """Check that a call with this ``Authorization`` header may reach ``method_id``.
@@ -146,8 +140,6 @@ class Access:
             raise _refused("Request is missing required authentication credential.")
         if _same(token, self.token):
             return Caller(Principal.OWNER)
-        if (key := self._host_of(token)) is not None:
-            return Caller(Principal.HOST, key)
         if (found := self._session(token)) is not None:
             return found
         raise _refused("Request had invalid authentication credentials.", "invalid_token")

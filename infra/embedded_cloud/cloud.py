@@ -103,7 +103,7 @@ class Cloud:
             state_dir,
             self.store,
             base_url=lambda: self.base_url,
-            token=self.access.host_token,
+            issue=self.access.host_token,
             clock=self.clock,
             strictness=self.strictness.current,
             enabled=launch_hosts,

@@ -130,7 +130,7 @@ STRICT = Strictness(
         queries_per_minute=10,
         queries_per_second=3,
     ),
-    hosts=Hosts(shm_bytes=88_000_000_000, secure_boot_boots=False),
+    hosts=Hosts(own_mounts=True, shm_bytes=88_000_000_000, secure_boot_boots=False),
     network=Network(private_addresses=True),
     # 100 in six hours from one address (https://docs.docker.com/docker-hub/usage/).
     registry=Registry(token_required=True, anonymous_pulls_per_hour=16),

@@ -122,6 +122,10 @@ class Hosts:
     """The machines behind a node.
 
     Attributes:
+        own_mounts: hosts and containers have mount namespaces: the memory that takes the weights is
+            a file system that fills up, and a container sees of the host what is mounted, at its
+            target alone, and has a /dev/shm of its size. Refused where the machine lets its user
+            have none; the preset then goes without.
         shm_bytes: size of the file system in memory that takes the weights; None: the disk's.
         secure_boot_boots: whether a host with Secure Boot comes up. Nobody has shown it for v6e;
             one that does not come up reports nothing at all.
@@ -129,6 +133,7 @@ class Hosts:
 
     __pydantic_config__ = EXACT
 
+    own_mounts: bool = False
     shm_bytes: Bytes | None = None
     secure_boot_boots: bool = True
 
@@ -236,7 +241,8 @@ class Tokens:
     """Credentials, and the access tokens that they are exchanged for.
 
     Attributes:
-        lifetime_s: until an access token expires. Google's answers say 3599 s, at most 3600.
+        lifetime_s: until an access token expires, also a host's. Google's answers say 3599 s, at
+            most 3600.
         quota_project_required: client-based APIs refuse a user's token without a quota project.
         credentials: what `tpuflex` itself uses for stacks on the embedded cloud: the token that
             does not expire, or a kind of Application Default Credentials.

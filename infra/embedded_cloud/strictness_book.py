@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+from embedded_cloud.errors import invalid_argument
+from embedded_cloud.hosts import namespace
 from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import LENIENT, PRESETS, Strictness
@@ -38,16 +42,26 @@ class StrictnessBook:
         """Apply a JSON merge patch to what is in force.
 
         Raises:
-            CloudError: 400 naming what is not understood; nothing has changed then.
+            CloudError: 400 naming what is not understood, or what this machine cannot do; nothing
+                has changed then.
         """
         changed = self.current().merged(change)
+        if changed.hosts.own_mounts and (reason := namespace.refusal()):
+            raise invalid_argument(
+                f"strictness: hosts.own_mounts: this machine gives its user none ({reason})"
+            )
         self._put(self.preset, changed)
         return changed
 
     def use(self, preset: str) -> Strictness:
-        """Put one of :data:`PRESETS` in force."""
-        self._put(preset, PRESETS[preset])
-        return PRESETS[preset]
+        """Put one of :data:`PRESETS` in force, as far as this machine can do it."""
+        used = PRESETS[preset]
+        if used.hosts.own_mounts and namespace.refusal():
+            used = dataclasses.replace(
+                used, hosts=dataclasses.replace(used.hosts, own_mounts=False)
+            )
+        self._put(preset, used)
+        return used
 
     def _put(self, preset: str, strictness: Strictness) -> None:
         self._store.put(_COLLECTION, _KEY, {"preset": preset, "rules": strictness.to_json()})

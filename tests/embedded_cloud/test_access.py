@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import stat
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,20 @@ def test_a_host_reads_weights_and_secrets_and_nothing_more(cloud: EmbeddedCloud,
 def test_a_hosts_token_is_valid_for_one_cloud_and_one_host(cloud: EmbeddedCloud) -> None:
     """It cannot be derived from another host's."""
     token = cloud.cloud.access.host_token("n1")
-    forged = Api(cloud.url, token=token.replace("n1", "n2"))
+    prefix, payload, signature = token.rsplit(".", 2)
+    claims = base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4))
+    other = base64.urlsafe_b64encode(claims.replace(b'"n1"', b'"n2"')).decode().rstrip("=")
+    assert other != payload
+    forged = Api(cloud.url, token=".".join((prefix, other, signature)))
     assert forged.call("GET", "storage/v1/b/weights/o").status_code == 401
     assert cloud.token not in token
+
+
+def test_a_hosts_token_expires(cloud: EmbeddedCloud, api: Api) -> None:
+    """On the cloud's clock, after the lifetime that its metadata server told."""
+    api.call("POST", "storage/v1/b", body={"name": "weights"}, project=api.project)
+    host = Api(cloud.url, token=cloud.cloud.access.host_token("n1", 60))
+    cloud.advance(59)
+    assert host.call("GET", "storage/v1/b/weights/o").status_code == 200
+    cloud.advance(1)
+    assert error_of(host.call("GET", "storage/v1/b/weights/o"))[:2] == (401, "UNAUTHENTICATED")

@@ -8,6 +8,7 @@ import pytest
 
 from embedded_cloud.docker.arguments import parse_run
 from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.hosts.namespace import Bind
 
 IMAGE = "tpuflex/vllm-cpu@sha256:" + "0" * 64
 ISOLATED = [
@@ -33,9 +34,10 @@ def test_reads_what_the_startup_script_writes(tmp_path: Path) -> None:
     assert request.arguments == ("script", "--port", "8000")
     assert request.environment == {"A": "b=c d"}
     assert request.labels == {"tpuflex.spec": "abc"}
-    assert request.mounts == {str(tmp_path): True}
+    assert request.mounts == [Bind(str(tmp_path), str(tmp_path), read_only=True)]
     assert request.restart == "unless-stopped"
     assert request.privileged
+    assert request.shm_bytes == 16 * 2**30
 
 
 def test_reads_what_the_startup_script_writes_for_isolation() -> None:
@@ -49,7 +51,7 @@ def test_reads_what_the_startup_script_writes_for_isolation() -> None:
 def test_volumes_keep_their_path(tmp_path: Path) -> None:
     """`-v SRC:SRC:ro` is a read-only mount."""
     request = parse_run(["-d", "--net=host", "-v", f"{tmp_path}:{tmp_path}:ro", IMAGE])
-    assert request.mounts == {str(tmp_path): True}
+    assert request.mounts == [Bind(str(tmp_path), str(tmp_path), read_only=True)]
 
 
 @pytest.mark.parametrize(
@@ -69,6 +71,7 @@ def test_volumes_keep_their_path(tmp_path: Path) -> None:
         (["--restart", "on-failure:3", IMAGE], "on-failure:3"),
         (["--log-driver", "journald", IMAGE], "journald"),
         (["--shm-size", "lots", IMAGE], "lots"),
+        (["-v", "/etc:relative", IMAGE], "absolute"),
         (["--name", "a b", IMAGE], "a b"),
         (["--name"], "needs an argument"),
         ([], "image"),

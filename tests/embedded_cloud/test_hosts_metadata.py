@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 from collections.abc import AsyncIterator
+from typing import Any
 
 import aiohttp
 import pytest
@@ -11,11 +13,12 @@ import pytest_asyncio
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
+from embedded_cloud.hosts.host_tokens import HostToken
 from embedded_cloud.hosts.metadata_server import MetadataServer
 from embedded_cloud.hosts.metadata_tree import metadata_tree
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.store import Store
-from embedded_cloud.strictness import LENIENT, STRICT, OrganizationPolicies, Strictness
+from embedded_cloud.strictness import LENIENT, STRICT, OrganizationPolicies, Strictness, Tokens
 
 _SPEC = HostSpec(
     key="n1",
@@ -42,11 +45,18 @@ _FLAVOR = {"Metadata-Flavor": "Google"}
 _V1 = "/computeMetadata/v1"
 
 
+_TOKENS = itertools.count()
+
+
 def _server(
     spec: HostSpec, guest: GuestAttributes, strictness: Strictness = LENIENT
 ) -> MetadataServer:
     return MetadataServer(
-        spec, guest, "ya29.of-this-host", clock=_CLOCK, strictness=lambda: strictness
+        spec,
+        guest,
+        lambda _lifetime: f"ya29.of-this-host.{next(_TOKENS)}",
+        clock=_CLOCK,
+        strictness=lambda: strictness,
     )
 
 
@@ -116,13 +126,41 @@ async def test_without_the_flavor_header_nothing_is_told(client: aiohttp.ClientS
 
 async def test_a_token_is_a_json_object(client: aiohttp.ClientSession) -> None:
     """access_token, expires_in, token_type."""
+    token = await _token(client)
+    assert token["access_token"].startswith("ya29.of-this-host.")
+    assert token == {**token, "expires_in": 3599, "token_type": "Bearer"}
+
+
+async def _token(client: aiohttp.ClientSession) -> dict[str, Any]:
     async with client.get(f"{_V1}/instance/service-accounts/default/token") as answer:
-        token = await answer.json(content_type=None)
-    assert token == {
-        "access_token": "ya29.of-this-host",
-        "expires_in": 3599,
-        "token_type": "Bearer",
-    }
+        token: dict[str, Any] = await answer.json(content_type=None)
+        return token
+
+
+async def test_a_token_is_given_until_it_is_about_to_expire(client: aiohttp.ClientSession) -> None:
+    """The same one with less and less time, another one when five minutes are left of it."""
+    first = await _token(client)
+    _CLOCK.advance(3298)
+    later = await _token(client)
+    assert later == {**first, "expires_in": 301}
+    _CLOCK.advance(1)
+    renewed = await _token(client)
+    assert renewed["expires_in"] == 3599
+    assert renewed["access_token"] != first["access_token"]
+
+
+async def test_tokens_live_as_long_as_strictness_says(guest: GuestAttributes) -> None:
+    """A shorter life is told, and half of it is kept."""
+    server = _server(_SPEC, guest, Strictness(tokens=Tokens(lifetime_s=60)))
+    await server.start()
+    async with aiohttp.ClientSession(f"http://{server.address}", headers=_FLAVOR) as session:
+        first = await _token(session)
+        _CLOCK.advance(29)
+        assert await _token(session) == {**first, "expires_in": 31}
+        _CLOCK.advance(1)
+        assert (await _token(session))["access_token"] != first["access_token"]
+    await server.stop()
+    assert first["expires_in"] == 60
 
 
 async def test_an_absent_key_is_not_found(client: aiohttp.ClientSession) -> None:
@@ -212,7 +250,7 @@ async def test_a_policy_closes_guest_attributes(guest: GuestAttributes) -> None:
 def test_what_the_service_adds_overrides_the_nodes_metadata() -> None:
     """A node cannot pretend to be another worker through its metadata."""
     spec = dataclasses.replace(_SPEC, metadata={"agent-worker-number": "7"})
-    tree = metadata_tree(spec, "ya29.x")
+    tree = metadata_tree(spec, HostToken("ya29.x", 60))
     instance = tree["instance"]
     assert isinstance(instance, dict)
     attributes = instance["attributes"]

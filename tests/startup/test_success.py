@@ -198,3 +198,19 @@ def test_passing_trouble_is_waited_out(host: StartupHost) -> None:
 
 
 VERSION_PART = "secrets/api-key"
+
+
+def test_tokens_that_expire_are_renewed(host: StartupHost) -> None:
+    """A token that is refused during any phase is replaced by another one, and the boot goes on."""
+    host.cloud.answers = {
+        "api-key/versions": [401],
+        "MANIFEST.json": [401, 401],
+        "model-1": [401],
+        "/v2/entries:write": [401],
+    }
+    run = host.run()
+    assert run.status == 0, run.output
+    assert host.cloud.phases()[-1] == "READY"
+    assert host.weights() == FILES
+    assert host.cloud.asked("service-accounts/default/token") >= 4
+    assert not any(host.cloud.answers.values())

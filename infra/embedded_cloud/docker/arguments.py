@@ -9,10 +9,14 @@ from pathlib import Path
 
 from embedded_cloud.docker import rights
 from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.hosts.namespace import Bind
 
 _NAME = re.compile(r"[a-zA-Z0-9][a-zA-Z0-9_.-]+")
 _RESTART = ("no", "always", "unless-stopped")
-_SHM_SIZE = re.compile(r"\d+[bkmg]?")
+_SHM_SIZE = re.compile(r"(?P<number>[1-9]\d*)(?P<unit>[bkmg]?)")
+_UNITS = {"": 1, "b": 1, "k": 2**10, "m": 2**20, "g": 2**30}
+#: docker's own, where --shm-size says nothing.
+_SHM_BYTES = 64 * 2**20
 _LOG_OPTIONS = ("max-size", "max-file")
 _PUBLISHED = re.compile(r"(?P<address>[0-9.]+):(?P<outside>\d+):(?P<inside>\d+)(/tcp)?")
 HOST_NETWORK = "host"
@@ -30,11 +34,13 @@ class RunRequest:
         restart: restart policy.
         environment: variables of the container, on top of the image's.
         labels: labels of the container.
-        mounts: directories and files bound at their own path, with whether read-only.
+        mounts: directories and files of the host.
         network: ``host``, or the name of a bridge.
         ports: published ports, as ``ADDRESS:OUTSIDE:INSIDE``.
         privileged: whether it keeps all rights.
         given_up: the options with which it gives up rights.
+        devices: devices of the host, at their own path.
+        shm_bytes: size of its /dev/shm.
     """
 
     image: str = ""
@@ -44,16 +50,23 @@ class RunRequest:
     restart: str = "no"
     environment: dict[str, str] = field(default_factory=dict)
     labels: dict[str, str] = field(default_factory=dict)
-    mounts: dict[str, bool] = field(default_factory=dict)
+    mounts: list[Bind] = field(default_factory=list)
     detached: bool = False
     network: str = ""
     ports: list[str] = field(default_factory=list)
     privileged: bool = False
     given_up: set[str] = field(default_factory=set)
+    devices: list[str] = field(default_factory=list)
+    shm_bytes: int = _SHM_BYTES
 
 
-def parse_run(arguments: Sequence[str]) -> RunRequest:
+def parse_run(arguments: Sequence[str], *, own_mounts: bool = False) -> RunRequest:
     """The request behind ``docker run ARGUMENTS``.
+
+    Args:
+        arguments: what follows ``docker run``.
+        own_mounts: whether a container has mounts of its own; without them, one that is to be seen
+            at another path is refused.
 
     Raises:
         DockerError: a flag is unknown here, or its value cannot be honoured.
@@ -82,7 +95,19 @@ def parse_run(arguments: Sequence[str]) -> RunRequest:
     if not request.detached:
         raise DockerError("only detached containers are supported: give -d")
     _check_network(request)
+    if not own_mounts:
+        _check_paths(request)
     return request
+
+
+def _check_paths(request: RunRequest) -> None:
+    for mount in request.mounts:
+        if mount.source != mount.target:
+            raise DockerError(
+                f"cannot mount {mount.source} at {mount.target}: containers have no mount namespace"
+                " here, so a mount must keep its path (hosts.own_mounts of `tpuflex emulator"
+                " strictness` gives them one)"
+            )
 
 
 def _check_network(request: RunRequest) -> None:
@@ -166,16 +191,14 @@ def _mount(request: RunRequest, value: str) -> None:
 
 
 def _bind(request: RunRequest, source: str, destination: str, *, read_only: bool) -> None:
-    if source != destination:
-        raise DockerError(
-            f"cannot mount {source} at {destination}: there is no mount namespace here, so a"
-            " mount must keep its path"
-        )
-    if not Path(source).is_absolute():
-        raise DockerError(f"mount path {source!r} must be absolute")
+    for path in (source, destination):
+        if not Path(path).is_absolute():
+            raise DockerError(f"mount path {path!r} must be absolute")
     if not Path(source).exists():
         raise DockerError(f"bind source path does not exist: {source}")
-    request.mounts[source] = read_only
+    if any(mount.target == destination for mount in request.mounts):
+        raise DockerError(f"Duplicate mount point: {destination}")
+    request.mounts.append(Bind(source, destination, read_only))
 
 
 def _publish(request: RunRequest, value: str) -> None:
@@ -190,10 +213,16 @@ def _publish(request: RunRequest, value: str) -> None:
     request.ports.append(value.removesuffix("/tcp"))
 
 
-def _shm_size(request: RunRequest, value: str) -> None:  # noqa: ARG001
-    # The machine's own /dev/shm is used; the value is only checked.
-    if not _SHM_SIZE.fullmatch(value):
+def _shm_size(request: RunRequest, value: str) -> None:
+    match = _SHM_SIZE.fullmatch(value.lower())
+    if match is None:
         raise DockerError(f"invalid argument {value!r} for --shm-size")
+    request.shm_bytes = int(match["number"]) * _UNITS[match["unit"]]
+
+
+def _device(request: RunRequest, value: str) -> None:
+    rights.check_device(value)
+    request.devices.append(value.partition(":")[0])
 
 
 def _log_driver(request: RunRequest, value: str) -> None:  # noqa: ARG001
@@ -222,6 +251,7 @@ _VALUES = {
     "--volume": _volume,
     "--mount": _mount,
     "--shm-size": _shm_size,
+    "--device": _device,
     "--log-driver": _log_driver,
     "--log-opt": _log_option,
     "--entrypoint": _entrypoint,
@@ -231,7 +261,6 @@ _VALUES = {
 #: Options that are checked, or that every container on a bridge has here: see `_check_network`.
 _RIGHTS = {
     "--dns": rights.check_dns,
-    "--device": rights.check_device,
     "--cap-drop": rights.check_cap_drop,
     "--cap-add": rights.check_cap_add,
     "--security-opt": rights.check_security_option,

@@ -17,8 +17,10 @@ from typing import TextIO
 from embedded_cloud.docker.arguments import HOST_NETWORK, RunRequest, parse_run
 from embedded_cloud.docker.containers import Container, Containers, stop
 from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.docker.file_system import own_file_system
 from embedded_cloud.docker.networks import Networks, require_namespaces
 from embedded_cloud.docker.pull import HostImages
+from embedded_cloud.hosts.host import OWN_MOUNTS_VARIABLE
 from embedded_cloud.images import InstalledImage, ensure_image, installed_image
 from tpuflex.errors import EmulatorError
 
@@ -109,7 +111,8 @@ class Docker:
         self._say(json.dumps([{"Id": digest, "RepoDigests": [installed.reference]}], indent=4))
 
     def _run(self, arguments: Sequence[str]) -> None:
-        request = parse_run(arguments)
+        own_mounts = OWN_MOUNTS_VARIABLE in os.environ
+        request = parse_run(arguments, own_mounts=own_mounts)
         container_id = secrets.token_hex(32)
         request.name = request.name or f"container-{container_id[:12]}"
         taken = self.containers.get(request.name)
@@ -120,7 +123,16 @@ class Docker:
             )
         if not self._images.has(request.image):
             self._images.pull(request.image)
-        container = self._container(request, container_id, self._pulled(request.image))
+        image = self._pulled(request.image)
+        container = self._container(request, container_id, image)
+        if own_mounts:
+            container.within = own_file_system(
+                request,
+                home=self.home,
+                host=self.containers.host,
+                image=image.directory,
+                files=self.containers.files(request.name),
+            ).command([])
         if request.network != HOST_NETWORK:
             Networks(self.containers.host, self.out).require(request.network)
             require_namespaces()
@@ -257,8 +269,13 @@ def _inspected(container: Container) -> dict[str, object]:
             "Privileged": container.network == HOST_NETWORK,
         },
         "Mounts": [
-            {"Type": "bind", "Source": path, "Destination": path, "RW": not read_only}
-            for path, read_only in container.mounts.items()
+            {
+                "Type": "bind",
+                "Source": mount.source,
+                "Destination": mount.target,
+                "RW": not mount.read_only,
+            }
+            for mount in container.mounts
         ],
     }
 

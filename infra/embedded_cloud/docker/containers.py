@@ -18,6 +18,7 @@ from pathlib import Path
 import psutil
 
 from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.hosts.namespace import Bind
 
 
 @dataclass(slots=True)
@@ -31,7 +32,8 @@ class Container:
         command: the argument list that is executed.
         environment: all of its environment.
         labels: its labels.
-        mounts: paths it was given, with whether read-only (not enforced).
+        mounts: what it was given of the host.
+        within: what its command is run by: the namespace of its mounts, if it has one.
         restart: restart policy.
         network: ``host``, or a bridge: then it has a network of its own.
         ports: published ports of one with a network of its own, as ``ADDRESS:OUTSIDE:INSIDE``.
@@ -49,7 +51,8 @@ class Container:
     command: list[str]
     environment: dict[str, str]
     labels: dict[str, str] = field(default_factory=dict)
-    mounts: dict[str, bool] = field(default_factory=dict)
+    mounts: list[Bind] = field(default_factory=list)
+    within: list[str] = field(default_factory=list)
     restart: str = "no"
     network: str = "host"
     ports: list[str] = field(default_factory=list)
@@ -118,6 +121,7 @@ class Containers:
             names = {f.name for f in fields(Container)}
             data = json.loads(path.read_text(encoding="utf-8"))
             container = Container(**{key: value for key, value in data.items() if key in names})
+            container.mounts = [Bind(**each) for each in data["mounts"]]
             if container.status in ("running", "restarting") and not container.alive():
                 # Killed with its supervisor, or the host was restarted.
                 container.status, container.exit_code = "exited", 137

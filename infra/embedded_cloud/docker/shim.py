@@ -5,8 +5,8 @@ nothing else: no route leads to another machine, to the host, or to its metadata
 published port is opened on the host before that; what arrives there is passed on to the same
 container's port inside, as docker's userland proxy does.
 
-A user who is not root enters a user namespace too, which some systems forbid. The container keeps
-the machine's files: there is no mount namespace.
+A user who is not root enters a user namespace too, which some systems forbid. What the container
+sees of files is decided before (:mod:`embedded_cloud.hosts.namespace`).
 
 Run by path, without importing the package, so that a container starts quickly.
 """

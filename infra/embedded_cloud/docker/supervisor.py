@@ -69,7 +69,7 @@ class Supervisor:
         with self._containers.log(container.name).open("ab") as log:
             try:
                 self._child = subprocess.Popen(
-                    in_own_network(container) if container.network != "host" else container.command,
+                    [*container.within, *_command(container)],
                     cwd=self._containers.files(container.name),
                     env=container.environment,
                     stdin=subprocess.DEVNULL,
@@ -87,6 +87,10 @@ class Supervisor:
         _end_orphans()
         # Death by a signal, as a shell and docker encode it.
         return code if code >= 0 else 128 - code
+
+
+def _command(container: Container) -> list[str]:
+    return container.command if container.network == "host" else in_own_network(container)
 
 
 def _end_orphans() -> None:

@@ -37,7 +37,8 @@ echo "E: Failed to fetch $mirror/dists/jammy/InRelease  Could not connect, conne
 exit 100
 """
 
-#: Of a file system in memory: what is in its directory is on the machine's disk.
+#: Of a file system in memory, on a host without mounts: what is in its directory is on the
+#: machine's disk.
 _DF = """#!/bin/sh
 for place; do :; done
 used=$(du --summarize --bytes "$place" | cut --fields=1)
@@ -47,10 +48,12 @@ printf '   Avail\\n%s\\n' $((used < {size} ? {size} - used : 0))
 
 def commands(strictness: Strictness) -> dict[str, str]:
     """The scripts by name."""
-    docker, size = strictness.docker, strictness.hosts.shm_bytes
+    docker, hosts = strictness.docker, strictness.hosts
     scripts = {
         "docker": _DOCKER if docker.preinstalled else _NO_DOCKER,
         "apt-get": _APT_GET if docker.installable else _NO_MIRROR,
         "iptables": _IPTABLES,
     }
-    return scripts if size is None else {**scripts, "df": _DF.format(size=size)}
+    if hosts.shm_bytes is None or hosts.own_mounts:
+        return scripts
+    return {**scripts, "df": _DF.format(size=hosts.shm_bytes)}

@@ -17,6 +17,7 @@ from embedded_cloud.hosts import init
 from embedded_cloud.hosts.commands import commands
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_server import MetadataServer
+from embedded_cloud.hosts.namespace import Plan
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.strictness import Registry, Strictness
@@ -25,6 +26,12 @@ _ROOT_DIRECTORIES = ("run", "dev/shm", "dev/vfio", "var/log", "tmp", "home")
 
 #: Where the host's docker asks for images.
 REGISTRY_VARIABLE = "TPUFLEX_REGISTRY"
+
+#: Set where containers have mounts of their own.
+OWN_MOUNTS_VARIABLE = "TPUFLEX_OWN_MOUNTS"
+
+#: Where the startup script keeps what must not reach a disk.
+MEMORY = "run/tpuflex/memory"
 
 _EXIT_CODE = "startup-script.exit-code"
 
@@ -41,7 +48,7 @@ class Host:
         home: tpuflex's home, which has the images.
         base_url: address of the emulator.
         guest: where guest attributes go.
-        token: access token of its service account.
+        issue: makes an access token of its service account that lives for so many seconds.
         clock: the cloud's time.
         strictness: which of Google's refusals are imitated now.
     """
@@ -54,7 +61,7 @@ class Host:
         home: Path,
         base_url: Callable[[], str],
         guest: GuestAttributes,
-        token: str,
+        issue: Callable[[float], str],
         clock: Clock,
         strictness: Callable[[], Strictness],
     ) -> None:
@@ -63,7 +70,7 @@ class Host:
         self._home = home
         self._base_url = base_url
         self._strictness = strictness
-        self._metadata = MetadataServer(spec, guest, token, clock=clock, strictness=strictness)
+        self._metadata = MetadataServer(spec, guest, issue, clock=clock, strictness=strictness)
         self._init: subprocess.Popen[bytes] | None = None
 
     @property
@@ -113,6 +120,8 @@ class Host:
             extra["TPUFLEX_REPORTS"] = "6000"
         if strictness.registry != Registry():
             extra[REGISTRY_VARIABLE] = f"{self._base_url()}/registry"
+        if strictness.hosts.own_mounts:
+            extra[OWN_MOUNTS_VARIABLE] = "1"
         return {
             **extra,
             "PATH": ":".join(
@@ -155,6 +164,18 @@ class Host:
             # Only root could make a device; one that takes anything is a device all the same.
             (self.root / "dev" / "vfio" / device).symlink_to("/dev/null")
 
+    def _first_process(self, script: Path) -> list[str]:
+        words = [str(script), str(self.directory / _EXIT_CODE), str(os.getpid())]
+        command = [sys.executable, "-I", "-S", init.__file__, *words]
+        hosts = self._strictness().hosts
+        if not hosts.own_mounts or hosts.shm_bytes is None:
+            return command
+        memory = self.root / MEMORY
+        # As the startup script makes them.
+        memory.mkdir(parents=True)
+        memory.parent.chmod(0o700)
+        return Plan({str(memory): hosts.shm_bytes}).command(command)
+
     def _launch(self, script: str) -> None:
         import psutil  # not needed, and slow to import, without hosts
 
@@ -163,15 +184,7 @@ class Host:
         path.chmod(0o700)
         with (self.directory / "serial.log").open("ab") as serial:
             self._init = subprocess.Popen(
-                [
-                    sys.executable,
-                    "-I",
-                    "-S",
-                    init.__file__,
-                    str(path),
-                    str(self.directory / _EXIT_CODE),
-                    str(os.getpid()),
-                ],
+                self._first_process(path),
                 env=self.environment(),
                 cwd=self.root,
                 stdin=subprocess.DEVNULL,

@@ -15,6 +15,7 @@ from aiohttp import web
 from embedded_cloud.clock import Clock
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.guest_rules import Queries, forbidden
+from embedded_cloud.hosts.host_tokens import HostTokens
 from embedded_cloud.hosts.metadata_tree import Tree, find, metadata_tree, render
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.peer import owners_door
@@ -35,7 +36,7 @@ class MetadataServer:
     Args:
         spec: the host.
         guest: where guest attributes go.
-        token: access token of the host's service account.
+        issue: makes an access token of the host's service account that lives for so many seconds.
         clock: the cloud's time.
         strictness: which of Google's bounds are imitated now.
     """
@@ -44,7 +45,7 @@ class MetadataServer:
         self,
         spec: HostSpec,
         guest: GuestAttributes,
-        token: str,
+        issue: Callable[[float], str],
         *,
         clock: Clock,
         strictness: Callable[[], Strictness],
@@ -53,7 +54,7 @@ class MetadataServer:
         self._guest = guest
         self._queries = Queries(clock)
         self._strictness = strictness
-        self._tree = metadata_tree(spec, token)
+        self._tokens = HostTokens(issue, clock, lambda: strictness().tokens.lifetime_s)
         self._runner: web.AppRunner | None = None
         self.port = 0
 
@@ -91,7 +92,8 @@ class MetadataServer:
     async def _get(self, request: web.Request) -> web.Response:
         if not _is_metadata_request(request):
             return _forbidden("Missing Metadata-Flavor:Google header.")
-        return _answer(find(self._tree, request.match_info["path"]), request)
+        tree = metadata_tree(self._spec, self._tokens.current())
+        return _answer(find(tree, request.match_info["path"]), request)
 
     async def _get_guest(self, request: web.Request) -> web.Response:
         if (refusal := self._guest_refusal(request)) is not None:

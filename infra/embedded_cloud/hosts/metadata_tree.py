@@ -5,16 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeAlias
 
+from embedded_cloud.hosts.host_tokens import HostToken
 from embedded_cloud.hosts.spec import HostSpec
 
 #: A directory (mapping), a list, a JSON leaf or a text leaf.
 Tree: TypeAlias = "dict[str, Tree] | list[str] | str | int"
 
-#: The lifetime that is given for a token, in seconds.
-TOKEN_LIFETIME_S = 3599
 
-
-def metadata_tree(spec: HostSpec, token: str) -> dict[str, Tree]:
+def metadata_tree(spec: HostSpec, token: HostToken) -> dict[str, Tree]:
     """Everything under ``/computeMetadata/v1/`` except guest attributes.
 
     Args:
@@ -106,10 +104,10 @@ def render(node: Tree) -> tuple[str, str]:
     return str(node), "application/text"
 
 
-def _token(token: str) -> dict[str, Tree]:
+def _token(token: HostToken) -> dict[str, Tree]:
     return {
-        "access_token": token,
-        "expires_in": TOKEN_LIFETIME_S,
+        "access_token": token.text,
+        "expires_in": token.expires_in,
         "token_type": "Bearer",
     }
 

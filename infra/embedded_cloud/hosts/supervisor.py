@@ -7,6 +7,7 @@ import contextlib
 import logging
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 from embedded_cloud.clock import Clock
@@ -28,7 +29,8 @@ class HostSupervisor:
         state_dir: the emulator's state directory; hosts live in ``hosts/`` below.
         store: the cloud's memory (for guest attributes).
         base_url: address of the emulator.
-        token: access token of the service account of a host, by its key.
+        issue: makes an access token of the service account of a host, by its key, that lives for so
+            many seconds.
         clock: the cloud's time.
         strictness: which of Google's refusals are imitated now.
         enabled: whether hosts are launched at all.
@@ -42,7 +44,7 @@ class HostSupervisor:
         store: Store,
         *,
         base_url: Callable[[], str],
-        token: Callable[[str], str],
+        issue: Callable[[str, float], str],
         clock: Clock,
         strictness: Callable[[], Strictness],
         enabled: bool,
@@ -51,7 +53,7 @@ class HostSupervisor:
         self._directory = state_dir.resolve() / "hosts"
         self._home = state_dir.resolve().parent
         self._base_url = base_url
-        self._token = token
+        self._issue = issue
         self._enabled = enabled
         self._guest = GuestAttributes(store)
         self._clock = clock
@@ -135,7 +137,7 @@ class HostSupervisor:
             home=self._home,
             base_url=self._base_url,
             guest=self._guest,
-            token=self._token(spec.key),
+            issue=partial(self._issue, spec.key),
             clock=self._clock,
             strictness=self._strictness,
         )

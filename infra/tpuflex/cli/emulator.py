@@ -70,7 +70,7 @@ def start(
     if capacity is not None:
         daemon.call("POST", "capacity", capacity)
     if strict:
-        daemon.call("POST", "strictness?preset=strict")
+        _use_preset(invocation, daemon, "strict")
     invocation.output.document(_described(address))
     how = "is already running" if was_running else "is running"
     invocation.output.result(f"The embedded cloud {how} at {address.url} (process {address.pid}).")
@@ -181,7 +181,8 @@ def strictness(invocation: Invocation, change: str | dict[str, Any] | None) -> N
     """Show which of Google's refusals and delays are imitated, or CHANGE it (JSON).
 
     What is not named stays as it is; `strict` and `lenient` set everything. Kept over restarts;
-    `reset` returns to `strict` if that was set as a whole, else to `lenient`.
+    `reset` returns to `strict` if that was set as a whole, else to `lenient`. What this machine
+    cannot do is refused; `strict` goes without it, and says so.
 
     \b
     strict                              as Google, in every area
@@ -195,10 +196,23 @@ def strictness(invocation: Invocation, change: str | dict[str, Any] | None) -> N
 
     daemon = Daemon(invocation.home)
     if isinstance(change, str):
-        current = daemon.call("POST", f"strictness?preset={change}")
+        current = _use_preset(invocation, daemon, change)
     else:
         current = daemon.call("GET" if change is None else "POST", "strictness", change)
     click.echo(json.dumps(current, indent=2))
+
+
+def _use_preset(invocation: Invocation, daemon: Daemon, preset: str) -> dict[str, Any]:
+    """Put a preset in force, and say what of it this machine cannot do."""
+    current = daemon.call("POST", f"strictness?preset={preset}")
+    if preset == "strict" and not current["hosts"]["own_mounts"]:
+        from embedded_cloud.hosts import namespace
+
+        invocation.output.progress(
+            f"hosts.own_mounts is off: this machine gives its user none ({namespace.refusal()}). "
+            "Containers see files of the host that are not mounted, and memory does not fill up."
+        )
+    return current
 
 
 @emulator.command()
