@@ -42,6 +42,8 @@ _ALWAYS_ALLOWED = frozenset(
 )
 
 _TRUE_FALSE = frozenset({"true", "false"})
+#: With which the name of an image may end.
+_DIGEST = "(?:@sha256:[0-9a-f]+)?"
 _PARAMETER = re.compile(r"\{\+?(\w+)\}")
 
 
@@ -192,20 +194,22 @@ def _method(entry: JsonObject, service_path: str) -> _Method:
 
 def _template_parameter(parameter: re.Match[str]) -> str:
     """``{nodesId}`` of a flat path, or ``{+node}``, as ``{node}``."""
-    return f"{{{parameter[1].removesuffix('sId')}}}"
+    name = re.sub(r"iesId$", "y", parameter[1])
+    return f"{{{name.removesuffix('sId')}}}"
 
 
 def compile_template(template: str) -> re.Pattern[str]:
     """The regular expression of a path template, with a group for each parameter.
 
-    A parameter is one path segment, or its part before a ``:verb``. The path is matched as sent:
+    A parameter is one path segment, or its part before a ``:verb``, which the digest of an image
+    is not. The path is matched as sent:
     an encoded slash in an object's name stays in its segment.
     """
     # Every second part is the name of a parameter.
     parts = _PARAMETER.split(template)
     return re.compile(
         "".join(
-            f"(?P<{part}>[^/:]+)" if index % 2 else re.escape(part)
+            f"(?P<{part}>[^/:]+{_DIGEST})" if index % 2 else re.escape(part)
             for index, part in enumerate(parts)
         )
     )

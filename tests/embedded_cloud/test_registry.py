@@ -180,3 +180,47 @@ def test_a_host_that_is_gone_reads_nothing(cloud: EmbeddedCloud, mirrored: Api) 
     strict(mirrored, token_required=True)
     token = cloud.cloud.access.host_token("gone")
     assert ask(cloud, authorization=f"Bearer {token}").status_code == 403
+
+
+IMAGES = f"{REPOSITORIES}/dockerhub/dockerImages"
+
+
+def test_a_mirror_has_the_images_that_were_pulled_through_it(
+    cloud: EmbeddedCloud, mirrored: Api
+) -> None:
+    """dockerImages.get and list: nothing before the first pull, then the image by its digest, with
+    its name's slashes as Google writes them; gone with the repository."""
+    image = f"{IMAGES}/vllm%252Fvllm-tpu@{DIGEST}"
+    assert mirrored.call("GET", IMAGES).json() == {}
+    assert mirrored.call("GET", image).status_code == 404
+    assert ask(cloud).status_code == 200
+    assert ask(cloud).status_code == 200
+    found = mirrored.call("GET", image).json()
+    assert found["name"].endswith(f"/dockerImages/vllm%2Fvllm-tpu@{DIGEST}")
+    assert found["uri"] == f"us-east5-docker.pkg.dev/{NAME}@{DIGEST}"
+    assert mirrored.call("GET", IMAGES).json() == {"dockerImages": [found]}
+    strict(mirrored, absent=[DIGEST])
+    assert mirrored.call("GET", image).status_code == 404
+    assert mirrored.call("DELETE", f"{REPOSITORIES}/dockerhub").status_code == 200
+    assert mirrored.call("GET", IMAGES).status_code == 404
+
+
+def test_a_repository_that_is_pushed_to_has_every_image(api: Api) -> None:
+    """By a digest, in a repository of one's own; a tag or another form names none."""
+    api.call("POST", REPOSITORIES, body={"format": "DOCKER"}, repositoryId="own")
+    images = f"{REPOSITORIES}/own/dockerImages"
+    assert api.call("GET", f"{images}/vllm@{DIGEST}").json()["name"].endswith(f"vllm@{DIGEST}")
+    assert api.call("GET", f"{images}/vllm:latest").status_code == 404
+    assert api.call("GET", images).json() == {}
+
+
+def test_images_are_looked_at_with_a_permission(api: Api) -> None:
+    """Without artifactregistry.dockerimages.get and list, both refuse."""
+    api.call("POST", REPOSITORIES, body={"format": "DOCKER"}, repositoryId="own")
+    images = f"{REPOSITORIES}/own/dockerImages"
+    for verb, path in (("get", f"{images}/vllm@{DIGEST}"), ("list", images)):
+        missing = {"permissions": {"missing": [f"artifactregistry.dockerimages.{verb}"]}}
+        assert api.call("POST", "_emulator/strictness", body=missing).status_code == 200
+        refused = api.call("GET", path)
+        assert refused.status_code == 403
+        assert f"artifactregistry.dockerimages.{verb}" in refused.text

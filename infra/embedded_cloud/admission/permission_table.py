@@ -211,6 +211,7 @@ _POLICIES: _Rows = {"get": "get", "getEffectivePolicy": "get"}
 
 # https://docs.cloud.google.com/artifact-registry/docs/access-control
 _REPOSITORIES: _Rows = {name: name for name in ("create", "get", "list", "delete")}
+_DOCKER_IMAGES: _Rows = {"get": "get", "list": "list"}
 # Unknown: nobody is refused.
 _REPOSITORY_OPERATIONS: _Rows = {"get": ""}
 
@@ -236,6 +237,11 @@ _SECTIONS: tuple[tuple[str, str, _Rows], ...] = (
         "artifactregistry.projects.locations.repositories",
         "artifactregistry.repositories",
         _REPOSITORIES,
+    ),
+    (
+        "artifactregistry.projects.locations.repositories.dockerImages",
+        "artifactregistry.dockerimages",
+        _DOCKER_IMAGES,
     ),
     ("artifactregistry.projects.locations.operations", "", _REPOSITORY_OPERATIONS),
     ("oslogin.users", "", _LOGINS),

@@ -1,1 +1,1 @@
-"""Artifact Registry v1: repositories. The images in them: :mod:`embedded_cloud.registry`."""
+"""Artifact Registry v1: repositories and images. Registries: :mod:`embedded_cloud.registry`."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from embedded_cloud.artifactregistry.docker_images import DockerImages
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.paging import Paging
@@ -48,6 +49,28 @@ class RepositoryHandlers:
     def _done(self, call: Call, response: JsonObject) -> Reply:
         metadata: JsonObject = {"@type": f"{_TYPE}OperationMetadata"}
         return Reply(body=self._repositories.finished(_parent(call), metadata, response))
+
+
+class DockerImageHandlers:
+    """Handlers of ``repositories.dockerImages``."""
+
+    def __init__(self, images: DockerImages) -> None:
+        self._images = images
+
+    def get(self, call: Call) -> Reply:
+        """GET …/repositories/{repository}/dockerImages/{dockerImage}."""
+        return Reply(body=self._images.require(_repository(call), call.id))
+
+    def list(self, call: Call) -> Reply:
+        """GET …/repositories/{repository}/dockerImages, by name."""
+        found = self._images.within(_repository(call))
+        return _PAGING.reply(
+            call, "dockerImages", found, lambda each: text(each, "name"), lambda each: each
+        )
+
+
+def _repository(call: Call) -> str:
+    return f"{_parent(call)}/repositories/{call.params['repository']}"
 
 
 def _parent(call: Call) -> str:

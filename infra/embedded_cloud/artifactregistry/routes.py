@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from embedded_cloud.artifactregistry.handlers import RepositoryHandlers
+from embedded_cloud.artifactregistry.docker_images import DockerImages
+from embedded_cloud.artifactregistry.handlers import DockerImageHandlers, RepositoryHandlers
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.routing import Context, Service
 
@@ -10,7 +11,10 @@ _REPOSITORIES = "artifactregistry.projects.locations.repositories"
 
 
 def service(context: Context) -> Service:
-    """Artifact Registry: the repositories of projects."""
+    """Artifact Registry: the repositories of projects, and their docker images."""
+    images = DockerImageHandlers(
+        DockerImages(context.store, context.clock, lambda: context.strictness().registry)
+    )
     repositories = RepositoryHandlers(Repositories(context.store, context.clock))
     return Service(
         name="artifactregistry",
@@ -20,6 +24,8 @@ def service(context: Context) -> Service:
             f"{_REPOSITORIES}.get": repositories.get,
             f"{_REPOSITORIES}.list": repositories.list,
             f"{_REPOSITORIES}.delete": repositories.delete,
+            f"{_REPOSITORIES}.dockerImages.get": images.get,
+            f"{_REPOSITORIES}.dockerImages.list": images.list,
             "artifactregistry.projects.locations.operations.get": repositories.operation,
         },
     )

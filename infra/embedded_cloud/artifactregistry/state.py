@@ -11,6 +11,7 @@ from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.store import Store
 
 COLLECTION = "artifactregistry/repositories"
+IMAGES = "_artifactregistry/dockerImages"
 _OPERATIONS = "_artifactregistry/operations"
 # https://cloud.google.com/artifact-registry/docs/repositories/create-repos; those of gcr.io have
 # its name (https://cloud.google.com/artifact-registry/docs/transition/setup-gcr-repo).
@@ -73,6 +74,8 @@ class Repositories:
     def delete(self, name: str) -> None:
         """Delete a repository with its images. Raises CloudError 404."""
         self.require(name)
+        for image, _ in list(self._store.list(IMAGES, f"{name}/")):
+            self._store.delete(IMAGES, image)
         self._store.delete(COLLECTION, name)
 
     def finished(self, parent: str, metadata: JsonObject, response: JsonObject) -> JsonObject:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 
 from embedded_cloud.access import Caller, Principal
+from embedded_cloud.artifactregistry.docker_images import DockerImages
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.clock import Clock
 from embedded_cloud.iam.policies import Policies
@@ -54,12 +55,20 @@ class Registries:
 
     Args:
         repositories: those of Artifact Registry.
+        images: what is known of the images in them.
         policies: what projects grant.
         clock: the cloud's time, for the pulls of an hour.
     """
 
-    def __init__(self, repositories: Repositories, policies: Policies, clock: Clock) -> None:
+    def __init__(
+        self,
+        repositories: Repositories,
+        images: DockerImages,
+        policies: Policies,
+        clock: Clock,
+    ) -> None:
         self._repositories = repositories
+        self._images = images
         self._policies = policies
         self._clock = clock
         self._anonymous: deque[float] = deque()
@@ -79,6 +88,14 @@ class Registries:
             self._count(strictness.anonymous_pulls_per_hour)
         if {reference, f"{name}@{reference}"} & set(strictness.absent):
             raise RegistryError(404, "MANIFEST_UNKNOWN", "manifest unknown")
+
+    def pulled(self, host: str, name: str, reference: str) -> None:
+        """Somebody has got the manifest: Artifact Registry lists the image from now on."""
+        within = repository(host, name)
+        if within is not None:
+            # What is left of `PROJECT/REPOSITORY/IMAGE`, or of `PROJECT/IMAGE`.
+            image = name.split("/", 2 if host.endswith(".pkg.dev") else 1)[-1]
+            self._images.pulled(within.name, f"{image}@{reference}")
 
     def _of_project(
         self, host: str, name: str, caller: Caller | None, strictness: Registry

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from aiohttp import web
 
 from embedded_cloud.access import Caller, Principal
+from embedded_cloud.artifactregistry.docker_images import MEDIA_TYPE, DockerImages
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.errors import CloudError
 from embedded_cloud.iam.policies import Policies
@@ -29,7 +30,6 @@ ROOT = "/registry"
 METHOD_ID = "registry.manifests.get"
 
 _PATH = re.compile(r"(?P<name>[a-z0-9._/:-]+)/manifests/(?P<reference>[A-Za-z0-9_][\w.:-]*)")
-_MEDIA_TYPE = "application/vnd.oci.image.index.v1+json"
 _API_VERSION = {"Docker-Distribution-Api-Version": "registry/2.0"}
 
 
@@ -37,6 +37,7 @@ def add_routes(app: web.Application, cloud: Cloud) -> None:
     """Serve the registries of ``cloud``."""
     registries = Registries(
         Repositories(cloud.store, cloud.clock),
+        DockerImages(cloud.store, cloud.clock, lambda: cloud.strictness.current().registry),
         Policies(cloud.store, cloud.clock, cloud.strictness.current),
         cloud.clock,
     )
@@ -70,10 +71,13 @@ def _answer(cloud: Cloud, registries: Registries, request: web.Request) -> web.R
     if match is None:
         raise RegistryError(404, "NAME_UNKNOWN", f"not the path of a manifest: {path}")
     reference = match["reference"]
-    registries.manifest(request.match_info["host"], match["name"], reference, caller, strictness)
+    host, name = request.match_info["host"], match["name"]
+    registries.manifest(host, name, reference, caller, strictness)
+    if request.method == "GET":
+        registries.pulled(host, name, reference)
     headers = {**_API_VERSION, "Docker-Content-Digest": reference} if ":" in reference else {}
-    manifest = {"schemaVersion": 2, "mediaType": _MEDIA_TYPE, "manifests": []}
-    return web.json_response(manifest, headers=headers, content_type=_MEDIA_TYPE)
+    manifest = {"schemaVersion": 2, "mediaType": MEDIA_TYPE, "manifests": []}
+    return web.json_response(manifest, headers=headers, content_type=MEDIA_TYPE)
 
 
 def _caller(cloud: Cloud, authorization: str) -> Caller | None:
