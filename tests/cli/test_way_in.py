@@ -305,6 +305,22 @@ def test_emulated_hosts_need_no_way_in(
         run_tunnel(invocation, Cloud(embedded, {}), None)
 
 
+def test_a_shell_on_an_emulated_host(
+    tmp_path: Path,
+    invocation: Invocation,
+    embedded: OpenStack,
+    monkeypatch: pytest.MonkeyPatch,
+    capfd: pytest.CaptureFixture[str],
+) -> None:
+    """With a private address, `ssh` runs the very command of Google, through the emulated IAP."""
+    door = {"https_proxy": "http://127.0.0.1:1"}
+    monkeypatch.setattr(Daemon, "tunnel_environment", lambda _daemon: door)
+    with pytest.raises(SystemExit) as ended:
+        run_ssh(invocation, Cloud(embedded, stand_in(tmp_path, ALPHA)))
+    assert ended.value.code == 5
+    assert f"{SSH}\n" in capfd.readouterr().out
+
+
 def test_one_document(type_in: TypeIn) -> None:
     """A log that goes on cannot be one JSON document: refused, not ignored."""
     typed = type_in("logs", "--follow", "--json")

@@ -7,6 +7,7 @@ import socket
 import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Any
 from urllib.parse import urlencode, urlsplit
 
 import aiohttp
@@ -18,7 +19,7 @@ from tests.embedded_cloud.api import TOKEN, Api
 
 ZONE = "us-east5-a"
 PRIVATE: JsonObject = {"network": {"private_addresses": True}}
-NODE = {
+NODE: dict[str, Any] = {
     "acceleratorType": "v6e-1",
     "runtimeVersion": "v2-alpha-tpuv6e",
     "tags": ["host"],

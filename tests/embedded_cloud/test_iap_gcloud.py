@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from threading import Thread
+from typing import Any
 
 import psutil
 import pytest
@@ -17,9 +18,10 @@ import pytest
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import PROJECT, TOKEN, ZONE, Api
+from tests.embedded_cloud.iap_client import NODE as NODE_BODY
 from tests.embedded_cloud.iap_client import PRIVATE, ready_node
 from tpuflex.errors import ConflictError
-from tpuflex.gcloud_commands import held_tunnel, host_log
+from tpuflex.gcloud_commands import held_tunnel, host_log, ssh
 from tpuflex.operate.ask import direct_session
 from tpuflex.operate.health import ask_health
 from tpuflex.operate.tunnel import open_tunnel
@@ -114,6 +116,34 @@ def test_the_endpoint_through_gcloud(private: EmbeddedCloud, environ: dict[str, 
         time.sleep(0.05)
     # gcloud leaves the key in the node's metadata, which a later change has to keep (facts, minor).
     assert "ssh-keys" in Api(private.url).get("nodes/n")["metadata"]
+
+
+def test_a_shell(tmp_path: Path) -> None:
+    """`tpuflex ssh` by its command: a shell on a host that runs; its exit code is passed on."""
+    at_once: Any = {"admission_s": 0, "grant_after_s": 0, "provisioning_s": 0, "suspending_s": 0}
+    state = tmp_path / "emulator"
+    with EmbeddedCloud(
+        state, token=TOKEN, capacity=at_once, launch_hosts=True, strictness=PRIVATE
+    ) as cloud:
+        metadata = {**NODE_BODY["metadata"], "startup-script": "#!/bin/bash\nsleep 1000\n"}
+        ready_node(cloud, Api(cloud.url), metadata=metadata)
+        done = subprocess.run(
+            ssh(NODE).words,
+            env={
+                "PATH": os.environ["PATH"],
+                **cloud.environ(),
+                **cloud.tunnel_environ(),
+                "CLOUDSDK_CONFIG": str(tmp_path / "gcloud"),
+            },
+            input='echo "$((6 * 7))"\nexit 7\n',
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=False,
+        )
+    assert done.returncode == 7, done.stderr
+    assert done.stdout.endswith("\n42\n")
+    assert "This is an emulated host" in done.stderr
 
 
 def test_the_log_and_a_missing_rule(

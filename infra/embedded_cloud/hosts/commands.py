@@ -46,6 +46,13 @@ printf '   Avail\\n%s\\n' $((used < {size} ? {size} - used : 0))
 """
 
 
+#: Never the machine's own: on a host, who runs anything is its root.
+_SUDO = """#!/bin/sh
+[ -z "${TPUFLEX_NO_SUDO:-}" ] || { echo 'sudo: a password is required' >&2; exit 1; }
+exec "$@"
+"""
+
+
 def commands(strictness: Strictness) -> dict[str, str]:
     """The scripts by name."""
     docker, hosts = strictness.docker, strictness.hosts
@@ -53,6 +60,7 @@ def commands(strictness: Strictness) -> dict[str, str]:
         "docker": _DOCKER if docker.preinstalled else _NO_DOCKER,
         "apt-get": _APT_GET if docker.installable else _NO_MIRROR,
         "iptables": _IPTABLES,
+        "sudo": _SUDO,
     }
     if hosts.shm_bytes is None or hosts.own_mounts:
         return scripts

@@ -1,7 +1,8 @@
-"""The SSH server of an emulated host: keys of OS Login, forwarding to the host, and two commands.
+"""The SSH server of an emulated host: keys of OS Login, forwarding, a shell, and two commands.
 
-It stands for the host's sshd and nothing else of it: there is no shell, as a host of the embedded
-cloud is a directory and processes of this machine's own user.
+It stands for the host's sshd, as far as tpuflex and its user need it. OS Login's second factors and
+certificates are not emulated: they are a conversation between Google's PAM module, its servers and
+the user's telephone or security key, of which nothing passes through tpuflex but the terminal.
 """
 
 from __future__ import annotations
@@ -18,14 +19,18 @@ import asyncssh
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
+from embedded_cloud.hosts.metadata_tree import hostname
 from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.hosts.ssh_shell import HostShell, refuse
 from embedded_cloud.oslogin.state import LoginProfiles
 from pulumi_plugin.peer import require_owner
 
 _PIECE = 16 * 1024
 _LOCAL = frozenset({"127.0.0.1", "localhost"})
 _ACCEPTED_WITHIN_S = 5.0
-_NO_COMMAND = b"this emulated host runs only `cat`, and `sudo tail` of the startup script's log\n"
+_NO_COMMAND = (
+    b"this emulated host runs a shell, `cat`, and `sudo tail` of the startup script's log\n"
+)
 #: What OS Login wants of whoever logs in, and of whoever uses `sudo`
 #: (https://cloud.google.com/compute/docs/oslogin/set-up-oslogin#configure_users).
 _LOG_IN = "compute.instances.osLogin"
@@ -81,7 +86,7 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
                 server_host_keys=[asyncssh.import_private_key(pem)],
                 process_factory=self._command,
                 encoding=None,
-                allow_pty=False,
+                line_editor=False,
             )
             await served.wait_closed()
 
@@ -143,6 +148,8 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
         except ValueError:
             words = []
         match words:
+            case [] if not process.command:
+                await self._shell(process)
             case ["cat"]:
                 await _copy(process.stdin, process.stdout)
                 process.exit(0)
@@ -156,6 +163,17 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
             case _:
                 process.stderr.write(_NO_COMMAND)
                 process.exit(_NOT_RUN)
+
+    async def _shell(self, process: Any) -> None:
+        shell = HostShell.of(
+            self._root.parent,
+            hostname(self._spec),
+            sudo=_LOG_IN_AS_ADMINISTRATOR not in self._missing,
+        )
+        if shell is None:
+            refuse(process)
+        else:
+            await shell.run(process)
 
     async def _tail(self, process: Any, options: tuple[str, ...]) -> None:
         log = self._root / _LOG.removeprefix("/")

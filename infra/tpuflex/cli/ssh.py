@@ -14,8 +14,9 @@ from tpuflex.cli.options import pass_invocation, stack_name
 def ssh(invocation: Invocation) -> None:
     """Open a shell on the stack's host, through IAP.
 
-    Runs gcloud, which needs its component alpha; its exit code is passed on. A stack on the
-    embedded cloud has no host to log in to. Exit code 4: there is no host.
+    Runs gcloud, which needs its component alpha; its exit code is passed on. A host of the
+    embedded cloud has an SSH server only with a private address (`tpuflex emulator strictness`).
+    Exit code 4: there is no host.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.way_in import run_ssh

@@ -41,16 +41,22 @@ def run_ssh(invocation: Invocation, cloud: Cloud) -> None:
     """Open a shell on the host of the stack of ``cloud``.
 
     Raises:
-        TpuflexError: there is no host, no gcloud, or the host is emulated.
+        TpuflexError: there is no host, no gcloud, or the host is emulated on loopback.
         SystemExit: with gcloud's exit code.
     """
-    if cloud.stack.embedded:
+    status = host_status(cloud)
+    if status.address and ipaddress.ip_address(status.address).is_loopback:
         raise ConflictError(
-            "A host of the embedded cloud is processes of this machine: there is nothing to log "
+            "The host is processes of this machine, and has no SSH server: there is nothing to log "
             "in to.",
-            hint=for_stack("`tpuflex logs` shows its log.", cloud.stack.name),
+            hint=for_stack(
+                "`tpuflex logs` shows its log. Hosts that are made with `tpuflex emulator "
+                'strictness \'{"network": {"private_addresses": true}}\'` have one behind an '
+                "emulated IAP.",
+                cloud.stack.name,
+            ),
         )
-    _run(invocation, cloud, ssh(host_status(cloud).node))
+    _run(invocation, cloud, ssh(status.node))
 
 
 def run_tunnel(invocation: Invocation, cloud: Cloud, local_port: int | None) -> None:
