@@ -44,7 +44,8 @@ apt_get() {
     (
         umask 022
         DEBIAN_FRONTEND=noninteractive timeout --kill-after=10 300 apt-get --quiet \
-            -o DPkg::Lock::Timeout=120 -o APT::Update::Error-Mode=any -o Acquire::Retries=2 -o Acquire::http::Timeout=20 "$@"
+            -o DPkg::Lock::Timeout=120 -o APT::Update::Error-Mode=any \
+            -o Acquire::Retries=2 -o Acquire::http::Timeout=20 "$@"
     ) </dev/null >"$STATE_DIR/apt.problem" 2>&1
 }
 

@@ -48,7 +48,16 @@ require_container() {
     fi
     lines=$(last_lines)
     docker stop "$(setting container.name)" >/dev/null 2>&1 || true
-    fail container-died "the server died with status $code: $lines"
+    fail container-died "the server died with status $code$(shm_remedy "$code" "$lines"): $lines"
+}
+
+# shm_remedy CODE LINES: what helps a server that may have filled its /dev/shm: it cannot write there
+# any more, or ends by SIGBUS (128 + 7) where it has mapped more than there is.
+shm_remedy() {
+    if [[ $1 == 135 || $2 == *'No space left on device'* ]]; then
+        printf ' (is its /dev/shm of %s full? raise tpuflex:serving.shm_size in the stack file)' \
+            "$(setting container.shm_size)"
+    fi
 }
 
 # last_lines [COUNT]: the end of the container's log, without secrets, short enough for a guest

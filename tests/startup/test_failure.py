@@ -207,6 +207,19 @@ def test_container_that_dies_is_noticed_early(host: StartupHost) -> None:
     assert host.cloud.asked("GET /health") < 9
 
 
+def test_shared_memory_that_is_full(host: StartupHost) -> None:
+    """A server without space is reported with the size of its /dev/shm, and the setting."""
+    host.mark("crashes")
+    host.cloud.health = False
+    words = "OSError: [Errno 28] No space left on device: '/psm_1'\n"
+    (host.directory / "container.log").write_text(words)
+    error = failed(host)
+    assert error.startswith(
+        "container-died: the server died with status 2 (is its /dev/shm of 1g full? raise"
+        " tpuflex:serving.shm_size in the stack file): OSError: [Errno 28] No space left"
+    )
+
+
 def test_server_that_never_answers(host: StartupHost) -> None:
     """A server that runs but does not answer fails the boot at the deadline."""
     host.cloud.health = False

@@ -225,7 +225,7 @@ def main(arguments: Sequence[str]) -> int:
         sys.stderr.write(f"no mount namespace: {getattr(error, 'strerror', None) or error}\n")
         return _CANNOT_START
     try:
-        os.execvp(command[0], command)  # noqa: S606 - no shell is wanted
+        os.execvp(command[0], command)  # noqa: S606  # nosec B606 - no shell is wanted
     except OSError as error:
         sys.stderr.write(f"exec {command[0]}: {error.strerror}\n")
         return 127
