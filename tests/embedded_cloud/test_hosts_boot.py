@@ -7,6 +7,9 @@ import json
 import time
 from pathlib import Path
 
+import pytest
+
+from embedded_cloud.hosts import namespace
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
@@ -49,6 +52,33 @@ def _report(api: Api) -> HostReport | None:
     return host_report({item["key"]: item["value"] for item in worker["queryValue"]["items"]})
 
 
+def _failed(api: Api) -> HostReport:
+    """What a host reports that cannot boot."""
+    deadline = time.monotonic() + 120
+    while (report := _report(api)) is None or not report.error:
+        assert time.monotonic() < deadline, report
+        time.sleep(0.2)
+    return report
+
+
+@pytest.mark.skipif(bool(namespace.refusal()), reason="this machine has no mount namespaces")
+def test_a_host_with_too_little_memory(tmp_path: Path) -> None:
+    """The script measures the file system in memory that the host has, and says what helps."""
+    hosts: JsonObject = {"hosts": {"own_mounts": True, "shm_bytes": 2**20}}
+    with EmbeddedCloud(
+        tmp_path / "emulator", token=TOKEN, capacity=_AT_ONCE, launch_hosts=True, strictness=hosts
+    ) as cloud:
+        api = Api(cloud.url)
+        metadata = {**host_metadata(), CONFIG_KEY: _CONFIG.read_text("utf-8")}
+        assert api.create(body=flex_start(metadata=metadata)).ok
+        report = _failed(api)
+    assert report.error.startswith("capacity: ")
+    assert report.error.endswith(
+        "/run/tpuflex/memory has 1 MB free, the weights need 0 MB and 67 MB to spare; take an"
+        " accelerator type with larger hosts or a smaller model"
+    )
+
+
 def test_a_strict_host_says_why_it_cannot_boot(tmp_path: Path) -> None:
     """A host without docker that reaches no mirror reports it within Google's bounds on guest
     attributes, and its log is in Cloud Logging by then."""
@@ -61,12 +91,7 @@ def test_a_strict_host_says_why_it_cannot_boot(tmp_path: Path) -> None:
         _add_secret(api, config["secrets"][0]["version"])
         metadata = {**host_metadata(), CONFIG_KEY: json.dumps(config)}
         assert api.create(body=flex_start(metadata=metadata)).ok
-        deadline = time.monotonic() + 120
-        report = None
-        while report is None or not report.error:
-            assert time.monotonic() < deadline, report
-            time.sleep(0.2)
-            report = _report(api)
+        report = _failed(api)
         entries = api.call(
             "POST",
             "v2/entries:list",
