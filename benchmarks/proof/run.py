@@ -23,10 +23,15 @@ from proof.contract import run_cases
 from proof.options import ROOT, Options, options
 from proof.scrub import Scrubber
 from proof.steps import Steps
+from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE, rehearses
 from tpuflex.gcp.recording import VARIABLE
 
 _TEARDOWN_S = 3600.0
 _ATTEMPTS = 3
+_REHEARSAL = (
+    f"{REHEARSAL_VARIABLE} is set: nothing would reach Google, and nothing be proved. Open a new "
+    "shell, or rehearse this: --cloud embedded."
+)
 
 
 class Stopped(BaseException):
@@ -43,6 +48,9 @@ def main(arguments: Sequence[str], environ: Mapping[str, str], terminal: TextIO)
 
 def prove(given: Options, environ: Mapping[str, str], terminal: TextIO) -> int:
     """Run what ``given`` says; return the exit code."""
+    if given.cloud == "google" and rehearses(environ):
+        print(_REHEARSAL, file=terminal)
+        return 2
     bundle = Bundle(given.directory)
     (given.directory / "project").mkdir(mode=0o700)
     recorded = {**environ, VARIABLE: str(bundle.wire)}

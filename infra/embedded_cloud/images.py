@@ -21,6 +21,7 @@ from pathlib import Path
 
 from embedded_cloud.image_lock import LOCK_FILE, ImageLock, read_lock
 from embedded_cloud.installer import PipRun, run_pip
+from embedded_cloud.stand_in.images import IMAGE_DIRECTORY, has_stand_in
 from tpuflex.errors import EmulatorError
 from tpuflex.trusted_files import child_environment, own_directory
 
@@ -71,11 +72,13 @@ def image_directory(lock: ImageLock, home: Path) -> Path:
 
 
 def installed_image(image_ref: str, home: Path) -> InstalledImage | None:
-    """The image if it is installed, else None.
+    """The image if it is installed, else None. The stand-in for images for TPUs always is.
 
     Raises:
         EmulatorError: ``image_ref`` is not the image that this tpuflex carries.
     """
+    if has_stand_in(image_ref):
+        return _stand_in(image_ref)
     lock = read_lock()
     lock.require(image_ref)
     directory = image_directory(lock, home)
@@ -87,6 +90,12 @@ def installed_image(image_ref: str, home: Path) -> InstalledImage | None:
         python=directory / "venv" / "bin" / "python3",
         environment={"PATH": f"{directory / 'venv' / 'bin'}:/usr/bin:/bin", **IMAGE_ENVIRONMENT},
     )
+
+
+def _stand_in(image_ref: str) -> InstalledImage:
+    python = Path(sys.executable)
+    environment = {"PATH": f"{python.parent}:/usr/bin:/bin", "PYTHONPATH": str(IMAGE_DIRECTORY)}
+    return InstalledImage(image_ref, IMAGE_DIRECTORY, python, environment)
 
 
 def ensure_image(image_ref: str, home: Path, progress: Progress) -> InstalledImage:

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
-import struct
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -16,6 +13,7 @@ import yaml
 from embedded_cloud import daemon
 from tests.engine.embedded import ROOT, write_project
 from tests.engine.plain_pulumi import plain_pulumi
+from tests.engine.readme_shell import Shell, commands, write_weights
 from tpuflex.engine.find import Engine
 from tpuflex.program import main
 
@@ -26,55 +24,11 @@ _ENTER = 'eval "$(tpuflex emulator env)"'
 _AGREED = {"pulumi up --stack dev": " --yes --skip-preview"}
 
 
-def commands() -> list[str]:
-    """The lines of the section's block, without their comments."""
-    text = (ROOT / "README.md").read_text().partition("## Plain Pulumi")[2]
-    block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
-    assert block is not None
-    return [line.partition(" #")[0].rstrip() for line in block[1].splitlines()]
-
-
-@dataclass
-class Shell:
-    """A shell in a fresh clone.
-
-    Attributes:
-        root: its directory.
-        environ: its variables.
-    """
-
-    root: Path
-    environ: dict[str, str]
-
-    def type(self, line: str) -> str:
-        """Type ``line``, which succeeds; returns what it prints on standard output."""
-        done = subprocess.run(
-            ["/bin/bash", "-c", line],
-            cwd=self.root,
-            env=self.environ,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=200,
-            check=False,
-        )
-        assert done.returncode == 0, f"{line}:\n{done.stdout}\n{done.stderr}"
-        return done.stdout
-
-    def enter(self) -> None:
-        """Take over the variables that the line prints."""
-        lines = self.type(f"{_ENTER}; env -0").split("\0")
-        self.environ = dict(line.split("=", 1) for line in lines if "=" in line)
-
-
 @pytest.fixture
 def clone(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Shell]:
     """A fresh clone with small weights, beside an embedded cloud whose hosts run nothing."""
     root = write_project(tmp_path / "clone")
-    (root / "weights").mkdir()
-    (root / "weights" / "config.json").write_text('{"model_type": "llama"}')
-    header = b"{}"
-    (root / "weights" / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
+    write_weights(root / "weights")
     tools = tmp_path / "bin"
     tools.mkdir(mode=0o700)
     (tools / "pulumi").symlink_to(pulumi_engine.path)
@@ -100,11 +54,11 @@ def pin(root: Path, manifest: str | None) -> None:
 def test_the_commands_of_the_readme(clone: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each succeeds, in this order and without any other; the stack is up, and goes again."""
     pin(clone.root, None)
-    lines = commands()
+    lines = commands("## Plain Pulumi")
     before = lines.index(_ENTER)
     for line in lines[:before]:
         clone.type(line)
-    clone.enter()
+    clone.enter(_ENTER)
     for name, value in clone.environ.items():
         if name.startswith(("CLOUDSDK_", "GOOGLE_", "PULUMI_", "STORAGE_")):
             monkeypatch.setenv(name, value)  # the program runs in this process

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 from datetime import timedelta
 from decimal import Decimal
@@ -14,7 +15,9 @@ from hypothesis import strategies as st
 from proof import claims, timeline
 from proof.budget import BESIDE_CHIPS_USD, NEEDED, WANTED, affordable_run
 from proof.options import ROOT, options
+from proof.run import prove
 from proof.scrub import Scrubber
+from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
 
 DOLLARS = st.decimals("0.01", "1000", places=2)
 
@@ -215,3 +218,14 @@ def test_a_run_that_shows_nothing_changes_nothing(
 
 def _rows(page: str) -> list[str]:
     return [line for line in page.splitlines() if line.startswith(("| NOT", "| PROVED"))]
+
+
+def test_a_rehearsal_proves_nothing_of_google(tmp_path: Path) -> None:
+    """In a shell that rehearses, a run for Google is refused before it makes or records anything:
+    its evidence would be that of the embedded cloud."""
+    words = ["--project", "acme-prod-1", "--zone", "us-east5-a", "--cap-usd", "5"]
+    given, said = options(words, tmp_path / "evidence"), io.StringIO()
+
+    assert prove(given, {REHEARSAL_VARIABLE: "1"}, said) == 2
+    assert "nothing would reach Google" in said.getvalue()
+    assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recorded import recorded_zones
+from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import find_gcp_plugin, pulumi_home, with_gcp_plugin
@@ -151,8 +152,7 @@ class Cloud:
     @cached_property
     def seen_states(self) -> SeenStates:
         """The ids of the states that this home has seen."""
-        project = self.stack.project
-        return SeenStates(project.home, project.name, self.environ)
+        return SeenStates(self.stack.own_files, self.stack.project.name, self.environ)
 
     def recorded_zones(self) -> tuple[str, ...]:
         """The zones where the stack's state has its slice."""
@@ -249,6 +249,10 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
     daemon.require_current()
     plugin = find_gcp_plugin(invocation.environ)
     environ = _embedded_environment(stack, invocation.environ, daemon, stand_in=plugin is None)
+    if stack.rehearsed:
+        rehearsal = Rehearsal.below(stack.project.home)
+        rehearsal.write_project(stack)
+        environ |= rehearsal.variables()
     asked, used = invocation.environ.get("PULUMI_BACKEND_URL"), environ["PULUMI_BACKEND_URL"]
     if asked not in (None, used):
         invocation.output.progress(

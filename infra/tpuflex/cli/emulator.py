@@ -10,8 +10,10 @@ import click
 from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
+from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.engine.gcp_plugin import find_gcp_plugin, with_gcp_plugin
 from tpuflex.errors import NotFoundError
+from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
 from tpuflex.trusted_files import own_directory
 
 if TYPE_CHECKING:
@@ -111,9 +113,12 @@ def status(invocation: Invocation) -> None:
     type=click.Choice(CREDENTIAL_KINDS),
     help="Which to use: the token that does not expire, or Application Default Credentials.",
 )
+@click.option(
+    "--rehearse", is_flag=True, help="Let stacks for Google run on the embedded cloud, too."
+)
 @as_json
 @pass_invocation
-def env(invocation: Invocation, credentials: str | None) -> None:
+def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None:
     """Print the variables for a shell: eval "$(tpuflex emulator env)".
 
     Afterwards gcloud, Google's client libraries and a plain `pulumi` talk to the embedded
@@ -121,6 +126,9 @@ def env(invocation: Invocation, credentials: str | None) -> None:
 
     `pulumi` uses the stand-in for the gcp plugin, or a published `pulumi-resource-gcp` that is
     on PATH or named by TPUFLEX_GCP_PLUGIN (`stand-in`: neither).
+
+    With --rehearse the shell rehearses: `tpuflex` runs stacks made for Google on the embedded
+    cloud, says so first, and calls no API of Google. States are kept in .tpuflex/rehearsal.
 
     Other credentials than the token are found as Google's clients find them, by a file below
     .tpuflex or a metadata server, and their tokens expire; tpuflex uses them too, in that shell.
@@ -136,6 +144,10 @@ def env(invocation: Invocation, credentials: str | None) -> None:
         path = {"PATH": invocation.environ.get("PATH", "")}
         variables |= with_gcp_plugin(path, plugin, invocation.home)
         invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
+    if rehearse:
+        variables |= {REHEARSAL_VARIABLE: "1", **Rehearsal.below(invocation.home).variables()}
+        # A plain `pulumi` would write a salt for it to the real stack file.
+        del variables["PULUMI_CONFIG_PASSPHRASE"]
     own_directory(invocation.home / "backend")
     invocation.output.document(variables)
     for name, value in variables.items():

@@ -48,10 +48,22 @@ class Invocation:
 
         return self.chosen_stack or self.environ.get(STACK_VARIABLE, "") or DEFAULT_STACK
 
+    @property
+    def rehearsing(self) -> bool:
+        """Whether this run is a rehearsal: no API of Google is called."""
+        from tpuflex.gcp.endpoints import rehearses
+
+        return rehearses(self.environ)
+
     @cached_property
     def output(self) -> Output:
         """Where results and progress go."""
-        return Output(json=self.json, verbose=self.verbose, stack=self.stack)
+        return Output(
+            json=self.json,
+            verbose=self.verbose,
+            stack=self.stack,
+            rehearsing=self.rehearsing,
+        )
 
     @cached_property
     def project(self) -> Project:
@@ -109,7 +121,9 @@ class Invocation:
         """
         from tpuflex.cli.stack import open_stack
 
-        stack = open_stack(self.project, self.stack, deploying=deploying)
+        stack = open_stack(
+            self.project, self.stack, deploying=deploying, rehearsing=self.rehearsing
+        )
         if by_catalog:
             stack.check_catalog()
         for finding in stack.set_aside:

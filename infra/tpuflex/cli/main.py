@@ -121,7 +121,12 @@ def tpuflex(ctx: click.Context, project_dir: Path) -> None:
     Reads stacks/Pulumi.STACK.yaml. The dev stack runs on the embedded cloud and needs no
     account; start with `tpuflex up`.
     """
-    ctx.ensure_object(Invocation).directory = project_dir
+    invocation = ctx.ensure_object(Invocation)
+    invocation.directory = project_dir
+    if invocation.rehearsing:
+        from tpuflex.cli.rehearsal import NOTICE
+
+        click.echo(NOTICE, err=True)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -52,6 +52,7 @@ class Output:
         json: whether standard output is for scripts.
         verbose: whether every resource and message is shown.
         stack: the stack that commands in advice are completed with.
+        rehearsing: whether documents say that nothing of this is on Google.
         clock: seconds on a monotonic clock.
     """
 
@@ -61,11 +62,13 @@ class Output:
         json: bool,
         verbose: bool,
         stack: str = DEFAULT_STACK,
+        rehearsing: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._stack = stack
         self.json = json
         self.verbose = verbose
+        self._rehearsing = rehearsing
         self._clock = clock
         self._documented = False
         self._last_piece = ""
@@ -92,6 +95,8 @@ class Output:
         a failure after it shows in the exit code and on standard error."""
         if self.json and not self._documented:
             self._documented = True
+            if self._rehearsing and isinstance(value, dict):
+                value = {"rehearsal": True, **value}
             click.echo(json.dumps(value, indent=2, sort_keys=True, default=str))
 
     def progress(self, text: str) -> None:

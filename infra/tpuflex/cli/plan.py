@@ -55,9 +55,7 @@ class StackPlan:
 
     def show(self, output: Output) -> None:
         """Print the plan."""
-        settings = self.stack.settings
-        cloud = "the embedded cloud" if self.stack.embedded else f"Google Cloud {settings.project}"
-        output.heading(f"Stack {self.stack.name} on {cloud}")
+        output.heading(f"Stack {self.stack.name} on {self.stack.cloud_text}")
         output.facts(self._facts())
         if output.verbose:
             output.table(
@@ -152,7 +150,7 @@ def image_grant(stack: OpenStack) -> dict[str, str] | None:
     registry of another project, whose policies are not ours to change. None if there is none."""
     settings = stack.settings
     project = registry_project(settings.serving.image)
-    if stack.embedded or project in (None, settings.project):
+    if settings.cloud == "embedded" or project in (None, settings.project):
         return None
     email = account_email(stack.names.service_account_id(), settings.project)
     return {

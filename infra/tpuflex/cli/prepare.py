@@ -123,7 +123,7 @@ class EndpointPreparation:
                 pinned=settings.manifest_sha256,
                 accepted=self.accepted,
                 planned=before.manifest_sha256 if before is not None and same_place else None,
-                pushed=PushedWeights(cloud.stack.project.home).get(cloud.bucket, prefix),
+                pushed=PushedWeights(cloud.stack.own_files).get(cloud.bucket, prefix),
                 awaited=self.awaited,
             ),
         )
@@ -198,7 +198,7 @@ def remember(cloud: Cloud, manifest_sha256: str) -> None:
     """Remember that the weights with this manifest are the right ones for the stack's place in
     its bucket."""
     place = weights_prefix(cloud.stack.settings.model)
-    known = PushedWeights(cloud.stack.project.home)
+    known = PushedWeights(cloud.stack.own_files)
     if known.get(cloud.bucket, place) != manifest_sha256:
         known.put(cloud.bucket, place, manifest_sha256)
 

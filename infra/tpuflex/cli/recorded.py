@@ -52,4 +52,4 @@ def _state(cloud: Cloud) -> Stored:
     engine = search(project.home, cloud.environ).engine
     if engine is None:
         return {}  # to build one would take minutes
-    return stored_state(Target(project.root, stack, engine, cloud.environ), stack)
+    return stored_state(Target(cloud.stack.engine_project, stack, engine, cloud.environ), stack)

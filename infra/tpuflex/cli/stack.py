@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.project import Project
@@ -22,6 +23,7 @@ class OpenStack:
         file: the stack file.
         settings: its content.
         set_aside: as of :class:`tpuflex.settings.load.LoadedStack`.
+        rehearsing: whether the command runs in a rehearsal.
     """
 
     project: Project
@@ -29,6 +31,7 @@ class OpenStack:
     file: Path
     settings: StackSettings
     set_aside: tuple[Finding, ...] = ()
+    rehearsing: bool = False
 
     @property
     def names(self) -> Names:
@@ -57,12 +60,44 @@ class OpenStack:
 
     @property
     def embedded(self) -> bool:
-        """Whether the stack runs on the embedded cloud."""
-        return self.settings.cloud == "embedded"
+        """Whether the stack runs on the embedded cloud: made for it, or rehearsed there."""
+        return self.settings.cloud == "embedded" or self.rehearsed
+
+    @property
+    def rehearsed(self) -> bool:
+        """Whether the stack is made for Google and runs on the embedded cloud nevertheless."""
+        return self.rehearsing and self.settings.cloud == "google"
+
+    @property
+    def cloud_text(self) -> str:
+        """Where it runs, in words."""
+        google = f"Google Cloud {self.settings.project}"
+        if self.rehearsed:
+            return f"the embedded cloud: a rehearsal for {google}"
+        return "the embedded cloud" if self.embedded else google
+
+    @property
+    def own_files(self) -> Path:
+        """Where tpuflex keeps the states that it saw of the stack, and what it pushed."""
+        home = self.project.home
+        return Rehearsal.below(home).directory if self.rehearsed else home
+
+    @property
+    def engine_project(self) -> Path:
+        """The directory that the engine works in."""
+        return self.own_files if self.rehearsed else self.project.root
 
 
-def open_stack(project: Project, stack: str, *, deploying: bool = True) -> OpenStack:
-    """Read the stack file of ``stack``; ``deploying`` as for :func:`load_stack_file`.
+def open_stack(
+    project: Project, stack: str, *, deploying: bool = True, rehearsing: bool = False
+) -> OpenStack:
+    """Read the stack file of ``stack``.
+
+    Args:
+        project: the project.
+        stack: stack name.
+        deploying: as for :func:`load_stack_file`.
+        rehearsing: whether the command runs in a rehearsal.
 
     Raises:
         NotFoundError: there is no such stack file.
@@ -70,4 +105,4 @@ def open_stack(project: Project, stack: str, *, deploying: bool = True) -> OpenS
     """
     file = project.stack_file(stack)
     loaded = load_stack_file(file, deploying=deploying)
-    return OpenStack(project, stack, file, loaded.settings, loaded.set_aside)
+    return OpenStack(project, stack, file, loaded.settings, loaded.set_aside, rehearsing)

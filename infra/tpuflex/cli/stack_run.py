@@ -71,7 +71,8 @@ class StackRun:
         environ = self._cloud.environ
         if not self._stack.embedded:
             require_pinned_plugin(project.root, project.home, engine.path, environ, output.progress)
-        return Target(root=project.root, stack=self._stack.name, engine=engine, environ=environ)
+        root = self._stack.engine_project
+        return Target(root=root, stack=self._stack.name, engine=engine, environ=environ)
 
     @cached_property
     def engine(self) -> EngineRun:

@@ -17,7 +17,7 @@ from pulumi import RunError
 
 from pulumi_plugin.peer import listens
 from tpuflex.errors import SettingsError
-from tpuflex.gcp.endpoints import Endpoints, is_loopback
+from tpuflex.gcp.endpoints import Endpoints, is_loopback, rehearses
 
 #: Where the published gcp plugin finds the APIs of what the components make, by variable: Google's
 #: own, the beta ones, unless one is set (terraform-provider-google-beta 7.45.0; the test holds them
@@ -47,7 +47,8 @@ _LEAVE = "Open a new shell, or unset the variables that `tpuflex emulator env` p
 def require_matching_cloud(
     cloud: Literal["google", "embedded"], environ: Mapping[str, str]
 ) -> None:
-    """Refuse to deploy if the environment points to another cloud.
+    """Refuse to deploy if the environment points to another cloud. In a rehearsal all stacks run
+    on the embedded cloud, and the environment is held to that.
 
     Raises:
         RunError: it does; says how to fix it.
@@ -56,7 +57,7 @@ def require_matching_cloud(
         endpoints = Endpoints.from_environ(environ)
     except SettingsError as error:
         raise RunError(str(error)) from error
-    if cloud == "embedded":
+    if runs_embedded(cloud, environ):
         if not endpoints.embedded:
             raise RunError(
                 "This stack runs on the embedded cloud, but this shell points to Google Cloud.\n"
@@ -77,6 +78,11 @@ def require_matching_cloud(
             f"This stack runs on Google Cloud, but this shell points to the embedded cloud {which}."
             f"\n{_LEAVE}"
         )
+
+
+def runs_embedded(cloud: Literal["google", "embedded"], environ: Mapping[str, str]) -> bool:
+    """Whether a stack for ``cloud`` runs on the embedded cloud: in a rehearsal all do."""
+    return cloud == "embedded" or rehearses(environ)
 
 
 def _require_local_plugin(environ: Mapping[str, str]) -> None:

@@ -9,7 +9,7 @@ import pulumi
 
 from tpuflex.boot.config import boot_config
 from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
-from tpuflex.components.cloud import require_matching_cloud
+from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.components.gcp_provider import own_gcp_provider
 from tpuflex.components.marks import labels
@@ -74,7 +74,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.model = settings.model.name
         self.cost = run_cost(settings)
 
-        tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, settings))
+        tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, args))
         self.state_id = _announced(StateId(f"{name}-state", tpu).value, args.state_seen)
         prerequisites = Prerequisites(
             name, settings, names, self.state_id, self._with_gcp(name, settings)
@@ -153,7 +153,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         provider = given or own_gcp_provider(name, settings, self)
         return pulumi.ResourceOptions(parent=self, providers={"gcp": provider})
 
-    def _tpu_provider(self, name: str, settings: StackSettings) -> pulumi.ProviderResource:
+    def _tpu_provider(self, name: str, args: VllmEndpointArgs) -> pulumi.ProviderResource:
         """The caller's provider, else one of our own.
 
         The default provider of the package `tpuflex` would be configured with every key of
@@ -161,8 +161,8 @@ class VllmEndpoint(pulumi.ComponentResource):
         """
         return self.get_provider("tpuflex:index:Provider") or Provider(
             f"{name}-tpu",
-            project=settings.project,
-            embedded=settings.cloud == "embedded",
+            project=args.settings.project,
+            embedded=runs_embedded(args.settings.cloud, args.environ),
             opts=pulumi.ResourceOptions(parent=self),
         )
 

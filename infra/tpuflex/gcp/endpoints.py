@@ -7,7 +7,7 @@ points gcloud, Pulumi and this library at the same place.
 from __future__ import annotations
 
 import ipaddress
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from urllib.parse import urlsplit
 
@@ -31,6 +31,9 @@ _GOOGLE = {
 OVERRIDES = {name: _PREFIX + name.upper() for name in _GOOGLE} | {
     "resourcemanager": _PREFIX + "CLOUDRESOURCEMANAGER"
 }
+#: Set in a shell that rehearses: stacks made for Google run on the embedded cloud there, and
+#: nothing may reach Google (docs/adr/0021-a-rehearsal-is-a-shell.md).
+REHEARSAL_VARIABLE = "TPUFLEX_REHEARSE"
 #: gcloud's overrides of these APIs carry the API's path; our base URLs do not.
 API_PATHS = {"storage": "/storage/v1", "compute": "/compute/v1", "dns": "/dns/v1"}
 
@@ -71,7 +74,8 @@ class Endpoints:
 
         Raises:
             SettingsError: an override is not a URL, or would send credentials in clear text
-                to a machine other than this one.
+                to a machine other than this one; or this is a rehearsal, and one is not on this
+                machine.
         """
         found: dict[str, str] = {}
         findings: list[Finding] = []
@@ -87,12 +91,31 @@ class Endpoints:
             found[name] = value.rstrip("/").removesuffix(API_PATHS.get(name, "\0"))
         if findings:
             raise SettingsError("the environment", tuple(findings))
-        return cls(**found)
+        endpoints = cls(**found)
+        if rehearses(environ) and not endpoints.embedded:
+            raise SettingsError("the environment", tuple(_outside(endpoints)))
+        return endpoints
 
     @property
     def embedded(self) -> bool:
         """Whether every API is on this machine's loopback: the embedded cloud."""
         return all(is_loopback(getattr(self, field.name)) for field in fields(self))
+
+
+def rehearses(environ: Mapping[str, str]) -> bool:
+    """Whether ``environ`` is that of a rehearsal, in which no API of Google may be called."""
+    return bool(environ.get(REHEARSAL_VARIABLE))
+
+
+def _outside(endpoints: Endpoints) -> Iterator[Finding]:
+    """What is wrong with each endpoint that leads away from this machine in a rehearsal."""
+    for name, variable in OVERRIDES.items():
+        if not is_loopback(url := getattr(endpoints, name)):
+            yield Finding(
+                variable,
+                f"this is a rehearsal ({REHEARSAL_VARIABLE} is set), and it leads to {url}",
+                'Run: eval "$(tpuflex emulator env --rehearse)"',
+            )
 
 
 def is_loopback(url: str) -> bool:

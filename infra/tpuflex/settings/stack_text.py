@@ -17,7 +17,7 @@ from tpuflex.settings.plain import JsonValue, join, make_plain
 
 #: For the passphrase `tpuflex-embedded`, which everybody knows: the engine wants a salt in the
 #: file of each stack, and writes one if there is none. Nothing in a stack is secret.
-_EMBEDDED_SALT = "v1:d4whmWDvQtU=:v1:QSkaC9msNTiWOzQs:D716H//hGnRnLbOqgRINrSbesjn9XA=="
+EMBEDDED_SALT = "v1:d4whmWDvQtU=:v1:QSkaC9msNTiWOzQs:D716H//hGnRnLbOqgRINrSbesjn9XA=="
 ABOUT_SALT = (
     "# For the passphrase tpuflex-embedded. Nothing in this stack is secret; the engine wants one."
 )
@@ -62,7 +62,7 @@ def stack_text(
     head = [] if schema is None else [f"# yaml-language-server: $schema={_harmless(schema)}"]
     head += _comment(heading, 0)
     if plain.get("cloud") == "embedded":
-        head += [ABOUT_SALT, f"encryptionsalt: {_EMBEDDED_SALT}"]
+        head += [ABOUT_SALT, f"encryptionsalt: {EMBEDDED_SALT}"]
     return "\n".join([*head, "config:", *body]) + "\n"
 
 

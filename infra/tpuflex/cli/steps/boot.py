@@ -41,7 +41,7 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
     if status.ready:
         return status
     timeouts = cloud.stack.settings.slice.timeouts
-    embedded = cloud.stack.embedded
+    quick = cloud.stack.embedded and not cloud.stack.rehearsed
     with HostProgress(invocation.output) as progress:
 
         def observe() -> HostReport | None:
@@ -54,7 +54,7 @@ def wait_ready(invocation: Invocation, cloud: Cloud) -> SliceStatus:
             deadlines=BootDeadlines(
                 first_report=timeouts.first_report.total_seconds(),
                 ready=timeouts.ready.total_seconds(),
-                poll=_EMBEDDED_POLL_SECONDS if embedded else _POLL_SECONDS,
+                poll=_EMBEDDED_POLL_SECONDS if quick else _POLL_SECONDS,
             ),
             now=cloud.timing.monotonic,
             sleep=cloud.sleep,

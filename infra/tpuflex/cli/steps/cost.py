@@ -39,7 +39,7 @@ def run_cost_report(invocation: Invocation, given: Throughput | None) -> None:
     """
     stack = invocation.open_stack(deploying=False, by_catalog=True)
     settings, output = stack.settings, invocation.output
-    if stack.embedded:
+    if settings.cloud == "embedded":
         output.document({"stack": stack.name, "cloud": "embedded", "cost": None, "free": True})
         output.result(f"Stack {stack.name} is free: nothing leaves this machine.")
         return

@@ -109,5 +109,4 @@ def _open(invocation: Invocation) -> tuple[OpenStack | None, Check]:
         return None, _STACK.skipped(found)
     except TpuflexError as error:
         return None, _STACK.failed(type(error), error.message, error.hint or "Edit the file.")
-    where = "the embedded cloud" if stack.embedded else f"Google Cloud {stack.settings.project}"
-    return stack, _STACK.ok(f"{stack.name}, on {where}")
+    return stack, _STACK.ok(f"{stack.name}, on {stack.cloud_text}")

@@ -50,7 +50,7 @@ def machine_examinations(invocation: Invocation, stack: OpenStack | None) -> lis
         Examination(Group.MACHINE, "engine", lambda: [_engine_check(invocation)]),
         Examination(Group.MACHINE, "plugins", lambda: _plugin_checks(invocation, stack)),
     ]
-    if stack is None or not stack.embedded:
+    if stack is None or not stack.embedded or stack.rehearsed:
         found.append(Examination(Group.MACHINE, "gcloud", lambda: [_gcloud_check(environ)]))
     if stack is not None and stack.embedded:
         found.append(Examination(Group.MACHINE, "embedded cloud", lambda: [_embedded_check(stack)]))
@@ -147,7 +147,7 @@ def _embedded_check(stack: OpenStack) -> Check:
 
 def _state_checks(invocation: Invocation, stack: OpenStack) -> Sequence[Check]:
     if stack.embedded:
-        environ = {"PULUMI_BACKEND_URL": f"file://{stack.project.home / 'backend'}"}
+        environ = {"PULUMI_BACKEND_URL": f"file://{stack.own_files / 'backend'}"}
     else:
         environ = google_environment(invocation.environ, stack.project.home)
     url = environ.get("PULUMI_BACKEND_URL", "")

@@ -155,7 +155,7 @@ def _idleness(invocation: Invocation, cloud: Cloud, status: SliceStatus | None) 
     look = read_counters(text, invocation.now())
     if look is None:
         return Idleness(None, "its metrics do not say how often it was asked")
-    seen = SeenActivity(stack.project.home, stack.project.name, cloud.environ)
+    seen = SeenActivity(stack.own_files, stack.project.name, cloud.environ)
     earlier = seen.of(stack.name)
     seen.remember(stack.name, look)
     ready = (host.timeline if host is not None else {}).get(READY)

@@ -17,7 +17,7 @@ from tpuflex.cli.steps.new_stack import NewStack, new_stack
 from tpuflex.cli.steps.questions import Questions
 from tpuflex.cli.steps.stack_options import StackOptions
 from tpuflex.errors import Finding, SettingsError
-from tpuflex.gcloud_commands import log_in
+from tpuflex.gcloud_commands import enable_services, log_in
 from tpuflex.project import DEFAULT_STACK, PULUMI_FILE, STACK_VARIABLE, open_project, project_root
 from tpuflex.scaffold.image_mirror import is_mirrored, mirror_command
 from tpuflex.scaffold.project_files import (
@@ -226,6 +226,8 @@ def _next(place: Place, name: str, settings: StackSettings) -> Iterator[str]:
     else:
         yield str(log_in())
         if is_mirrored(settings.serving.image):
+            # In a project that has never used it; `up` enables the other APIs itself.
+            yield str(enable_services(settings.project, "artifactregistry.googleapis.com"))
             yield str(mirror_command(settings.slice.zones[0], settings.project))
     weights = settings.model.weights.source
     if weights is not None and "://" not in weights and not (place.root / weights).exists():

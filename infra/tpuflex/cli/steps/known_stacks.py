@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.cloud import google_cloud
+from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.engine.backend import stack_names
 from tpuflex.engine.commands import Target
@@ -45,6 +46,8 @@ def known_stacks(invocation: Invocation) -> tuple[tuple[KnownStack, ...], tuple[
     project = invocation.project
     opened = {known.name: known for known in opened_stacks(invocation)}
     embedded = stacks_in_files(project.home / "backend", project.name)
+    if invocation.rehearsing:
+        embedded += stacks_in_files(Rehearsal.below(project.home).backend, project.name)
     with_state = dict.fromkeys(embedded)
     on_google = [s.stack for s in opened.values() if s.stack is not None and not s.stack.embedded]
     error: TpuflexError | None = None
@@ -71,7 +74,10 @@ def opened_stacks(invocation: Invocation) -> tuple[KnownStack, ...]:
 
 def _opened(invocation: Invocation, name: str) -> KnownStack:
     try:
-        return KnownStack(name, open_stack(invocation.project, name, deploying=False))
+        stack = open_stack(
+            invocation.project, name, deploying=False, rehearsing=invocation.rehearsing
+        )
+        return KnownStack(name, stack)
     except TpuflexError as error:
         return KnownStack(name, None, error)
 

@@ -19,7 +19,7 @@ def run_preflight(invocation: Invocation, cloud: Cloud) -> None:
 
     It comes before the engine, whose resources would meet APIs that know nothing of having been
     enabled, and before every look into the cloud. Enabling changes a project that others may use,
-    so on Google it is asked for.
+    so on Google, and in a rehearsal of that, it is asked for.
 
     Raises:
         InterruptedByUser: the user does not want them enabled.
@@ -31,7 +31,7 @@ def run_preflight(invocation: Invocation, cloud: Cloud) -> None:
     def agree(missing: Collection[GoogleApi]) -> None:
         names = ", ".join(api.name for api in missing)
         output.progress(f"APIs that the stack needs, and that are off in {project}: {names}.")
-        if not (invocation.yes or stack.embedded):
+        if not invocation.yes and (stack.rehearsed or not stack.embedded):
             output.confirm("Enable them? They stay enabled; an API that is not used costs nothing.")
 
     if ensure_apis(cloud.apis(), project, timing, output.progress, agree):

@@ -138,9 +138,11 @@ def show_status(
             "health": None if answers is None else answers.to_json(),
         }
     )
-    output.heading(f"Stack {stack.name}: {headline(status)}")
+    rehearsed = " (rehearsal)" if stack.rehearsed else ""
+    output.heading(f"Stack {stack.name}{rehearsed}: {headline(status)}")
     output.facts(
         (
+            ("cloud", stack.cloud_text if stack.rehearsed else ""),
             ("queued resource", f"{status.queued_resource} in {status.zone}"),
             ("zone", zone_text(status, zones)),
             ("state", f"{status.state}: {status.sentence}"),

@@ -141,7 +141,7 @@ def known_here(invocation: Invocation, cloud: Cloud) -> Here:
     """
     project, seen = cloud.stack.project, cloud.seen_states
     engine = ensure(project.home, invocation.environ, invocation.output.progress)
-    target = Target(project.root, cloud.stack.name, engine, cloud.environ)
+    target = Target(cloud.stack.engine_project, cloud.stack.name, engine, cloud.environ)
     states = {stack: stored_state(target, stack) for stack in stack_names(target)}
     for stack, deployment in states.items():
         seen.remember(stack, state_ids(deployment))

@@ -105,7 +105,8 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
         }
     )
     output.result()
-    output.heading("READY: a completion was served")
+    rehearsed = "rehearsal: " if stack.rehearsed else ""
+    output.heading(f"{rehearsed}READY: a completion was served")
     output.facts(
         (
             ("endpoint", endpoint),

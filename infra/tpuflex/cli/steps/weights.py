@@ -97,7 +97,7 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
     prefix = weights_prefix(model)
     check = cloud.weights.verify(prefix, model.weights.extra_files)
     local = local_weights(stack, directory, output)
-    pushed = PushedWeights(stack.project.home).get(cloud.bucket, prefix)
+    pushed = PushedWeights(stack.own_files).get(cloud.bucket, prefix)
     compared = dict(_comparisons(check, model.weights.manifest_sha256, local, pushed))
     output.document(
         {

@@ -1,0 +1,74 @@
+"""The rehearsal of a stack made for Google: it runs on the embedded cloud, and all that it leaves
+behind is in a directory of its own below tpuflex's home.
+
+The engine gets a project file and a stack file of its own, too. The real stack file may name a key
+of Cloud KMS, which the engine would ask for, or the salt of another passphrase; and the engine
+writes a salt to a file that has none, which the real passphrase would then not fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.trusted_files import own_directory, write_private
+
+if TYPE_CHECKING:
+    from tpuflex.cli.stack import OpenStack
+
+#: What a command says first, so that nobody takes what follows for the real thing.
+NOTICE = "REHEARSAL: stacks for Google run on the embedded cloud of this machine, Google sees none."
+
+
+@dataclass(frozen=True, slots=True)
+class Rehearsal:
+    """Where rehearsals keep what they know.
+
+    Attributes:
+        directory: the engine's project with its stack files, the states, and what was pushed.
+    """
+
+    directory: Path
+
+    @classmethod
+    def below(cls, home: Path) -> Rehearsal:
+        """The one of tpuflex's ``home``."""
+        return cls(home / "rehearsal")
+
+    @property
+    def backend(self) -> Path:
+        """The directory of the states; never that of a real one."""
+        return self.directory / "backend"
+
+    def variables(self) -> dict[str, str]:
+        """What the engine's environment has other than that of the embedded cloud."""
+        return {"PULUMI_BACKEND_URL": f"file://{self.backend}"}
+
+    def write_project(self, stack: OpenStack) -> None:
+        """Write the files that the engine reads in place of the project's own."""
+        import yaml  # here: not every command that names a rehearsal has a stack
+
+        from tpuflex.settings.stack_text import EMBEDDED_SALT
+        from tpuflex.settings.stack_yaml import read_yaml
+
+        own_directory(self.backend)
+        # The provider is found on PATH, and the program is in the command's own process.
+        project = {"name": stack.project.name, "runtime": "python"}
+        write_private(self.directory / "Pulumi.yaml", yaml.safe_dump(project))
+        document = read_yaml(stack.file.read_text("utf-8")).value
+        rehearsed = {"encryptionsalt": EMBEDDED_SALT, "config": _readable(document)}
+        write_private(self.directory / stack.file.name, yaml.safe_dump(rehearsed))
+
+
+def _readable(document: object) -> dict[str, object]:
+    """The configuration in a stack file, without what only the real passphrase opens."""
+    config = document.get("config") if isinstance(document, Mapping) else None
+    if not isinstance(config, Mapping):
+        return {}
+    return {
+        str(key): value
+        for key, value in config.items()
+        if not (isinstance(value, Mapping) and "secure" in value)
+    }

@@ -1,0 +1,146 @@
+"""README's part on Google, typed as it is printed, from a project that was just made: a rehearsal
+on an embedded cloud as strict as Google.
+
+Real are tpuflex, engine, provider, startup script, and gcloud where there is one; a few bytes stand
+for the weights, and a server without a model for the image, which runs on TPUs only.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from embedded_cloud.stand_in.server import ANSWER
+from tests.engine.embedded import ROOT, write_project
+from tests.engine.readme_shell import Shell, commands, write_weights
+from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.rehearsal import NOTICE
+from tpuflex.engine.find import Engine
+from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.session import authorized_session
+from tpuflex.operate.gcloud import find_gcloud
+from tpuflex.settings.model import PLACEHOLDER_PROJECT
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(580)]
+
+PROJECT = "acme-prod-1"
+STACK = "tpuflex --stack first-proof"
+#: What the two commands of gcloud call, for where there is no gcloud.
+CALLS = {
+    "gcloud services enable": (
+        "{serviceusage}/v1/projects/{project}/services/artifactregistry.googleapis.com:enable",
+        {},
+    ),
+    "gcloud artifacts repositories create": (
+        "{artifactregistry}/v1/projects/{project}/locations/us-east5/repositories"
+        "?repositoryId=dockerhub",
+        {
+            "format": "DOCKER",
+            "mode": "REMOTE_REPOSITORY",
+            "remoteRepositoryConfig": {
+                "dockerRepository": {"publicRepository": "DOCKER_HUB"},
+            },
+        },
+    ),
+}
+#: Of the block, what fetches from the internet: 16 GB of weights, and the program for that.
+FETCHING = ("pip install huggingface_hub", "hf download google/gemma-4-E4B-it")
+
+
+@pytest.fixture
+def clone(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Shell]:
+    """A clone whose stack file has got its project, in a shell as README sets one up."""
+    root = write_project(tmp_path / "clone")
+    stack = (ROOT / "stacks" / "Pulumi.first-proof.yaml").read_text()
+    (root / "stacks" / "Pulumi.first-proof.yaml").write_text(
+        stack.replace(PLACEHOLDER_PROJECT, PROJECT)
+    )
+    home = root / ".tpuflex"
+    home.mkdir(mode=0o700)
+    path = f"{ROOT / '.venv' / 'bin'}:/usr/bin:/bin"
+    if pulumi_engine.source == "path":
+        path += f":{pulumi_engine.path.parent}"
+    else:
+        (home / "engine").symlink_to(pulumi_engine.path.parents[1])
+    if (gcloud := shutil.which("gcloud")) is not None:
+        path += f":{Path(gcloud).parent}"
+    shell = Shell(root, {"PATH": path, "HOME": str(tmp_path), "LANG": "C.UTF-8"})
+    start, enter = commands("To rehearse all of it first")
+    shell.type(start)
+    try:
+        shell.enter(enter)
+        # A minute of the cloud's clock in three seconds.
+        Daemon(home).call("POST", "clock", {"speed": 20})
+        yield shell
+    finally:
+        Daemon(home).stop()
+
+
+def call_as_gcloud(line: str, environ: dict[str, str]) -> None:
+    """Make the call that ``line`` makes."""
+    (url, body) = next(call for words, call in CALLS.items() if line.startswith(words))
+    endpoints = Endpoints.from_environ(environ)
+    places = {"serviceusage": endpoints.serviceusage, "project": PROJECT}
+    places["artifactregistry"] = endpoints.artifactregistry
+    with authorized_session(endpoints, environ, PROJECT) as session:
+        for _ in range(100):
+            answer = session.post(url.format(**places), json=body, timeout=30)
+            if answer.status_code != 403:  # it answers a minute after it was enabled
+                break
+    assert answer.ok, answer.text
+
+
+def typed(shell: Shell, line: str) -> str:
+    """Type ``line`` of README, with the consent that a terminal would ask for."""
+    if line.startswith(FETCHING):
+        return ""
+    if line.startswith("gcloud ") and shutil.which("gcloud", path=shell.environ["PATH"]) is None:
+        call_as_gcloud(line, shell.environ)
+        return ""
+    return shell.type(f"{line} --yes" if line.endswith(" up") else line)
+
+
+def left(home: Path) -> dict[str, Any]:
+    """What is in the cloud, by kind."""
+    inventory = Daemon(home).call("GET", "inventory")
+    return {kind: found for kinds in inventory.values() for kind, found in kinds.items() if found}
+
+
+def test_the_google_part_of_the_readme(clone: Shell) -> None:
+    """B2, B3, M2, M5: from a bare project, each command succeeds the first time, in this order;
+    `up` needs no help; every command says that it is a rehearsal; nothing is left, and no file of
+    the real stack is written."""
+    home, file = clone.root / ".tpuflex", clone.root / "stacks" / "Pulumi.first-proof.yaml"
+    before = file.read_bytes()
+    write_weights(clone.root / "models" / "gemma-4-E4B-it")
+    *prepare, bring_up = commands("For a stack on Google you need")
+    assert [line for line in prepare if line.startswith(FETCHING)]
+    for line in prepare:
+        typed(clone, line)
+    clone.type(f"{STACK} doctor")  # whose exit code says that nothing is in the way
+    up = typed(clone, bring_up)
+    said_by_up = clone.said
+    status = json.loads(clone.type(f"{STACK} status --no-tunnel --json"))
+    log = clone.type(f"{STACK} logs")
+
+    assert said_by_up.startswith(NOTICE)
+    assert "rehearsal: READY: a completion was served" in up
+    assert (status["rehearsal"], status["ready"], status["cloud"]) == (True, True, "google")
+    assert status["endpoint"].startswith("http://10.128.")
+    assert "phase READY" in log
+
+    gcloud = find_gcloud(clone.environ)
+    if gcloud is not None and "alpha" in gcloud.components:
+        assert ANSWER in clone.type(f'{STACK} ask "What is the capital of France?"')
+
+    assert "Nothing is left" in clone.type(f"{STACK} down --yes")
+    assert list(left(home)) == ["repositories"]
+    assert file.read_bytes() == before
+    assert not list((home / "backend").glob("**/*.json"))
+    assert not (home / "state-ids").exists()
+    assert not (home / "pushed-weights.json").exists()
