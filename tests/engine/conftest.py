@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from tests.engine.embedded import embedded, pulumi_engine
+from tests.engine.embedded import embedded, pulumi_engine, strictly_embedded
 
-__all__ = ["embedded", "pulumi_engine"]
+__all__ = ["embedded", "pulumi_engine", "strictly_embedded"]

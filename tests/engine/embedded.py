@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,9 +15,11 @@ from embedded_cloud.environment import client_environment
 from embedded_cloud.gcp_plugin.server import serve
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
+from embedded_cloud.strictness import STRICT
 from embedded_cloud.tpu.capacity import Capacity
 from tests.unit.stack_sections import pinned
 from tpuflex.engine.find import Engine, ensure
+from tpuflex.gcp.timing import SPEED_VARIABLE
 from tpuflex.settings.load import load_stack_file
 from tpuflex.settings.model import StackSettings
 
@@ -72,11 +75,43 @@ def write_project(root: Path) -> Path:
 @pytest.fixture
 def embedded(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Embedded]:
     """The dev stack's project on an empty embedded cloud that grants at once."""
+    with on_cloud(tmp_path, pulumi_engine) as found:
+        yield found
+
+
+@pytest.fixture
+def strictly_embedded(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Embedded]:
+    """The same on a cloud as strict as Google, in a project whose APIs are on: the engine alone
+    does not wait for them, as `tpuflex up` does before it starts the engine."""
+    strict = STRICT.to_json()
+    strict["apis"] = {}
+    with on_cloud(tmp_path, pulumi_engine, strictness=strict, speed=20.0) as found:
+        yield found
+
+
+@contextmanager
+def on_cloud(
+    tmp_path: Path,
+    pulumi_engine: Engine,
+    *,
+    strictness: JsonObject | None = None,
+    speed: float = 1.0,
+) -> Iterator[Embedded]:
+    """The dev stack's project on an empty embedded cloud that grants at once.
+
+    Args:
+        tmp_path: where it is.
+        pulumi_engine: the engine.
+        strictness: what the cloud refuses and delays.
+        speed: seconds of the cloud's clock, and of the provider's, in one of the machine's.
+    """
     root = write_project(tmp_path / "project")
     home = root / ".tpuflex"
     (home / "backend").mkdir(parents=True)
     quick = {"admission_s": 0.0, "grant_after_s": 0.0, "provisioning_s": 0.1, "deleting_s": 0.1}
-    with EmbeddedCloud(home / "emulator", capacity={**quick}) as cloud:
+    embedded_cloud = EmbeddedCloud(home / "emulator", capacity={**quick}, strictness=strictness)
+    embedded_cloud.cloud.run_at(speed)
+    with embedded_cloud as cloud:
         plugin = serve(cloud.url, token=cloud.token)
         try:
             variables = client_environment(
@@ -86,6 +121,7 @@ def embedded(tmp_path: Path, pulumi_engine: Engine) -> Iterator[Embedded]:
                 gcp_plugin_port=plugin.port,
             )
             environ = {"PATH": os.environ["PATH"], "HOME": str(tmp_path), **variables}
+            environ |= {SPEED_VARIABLE: str(speed)} if speed != 1.0 else {}
             yield Embedded(root, cloud, environ, pulumi_engine)
         finally:
             plugin.stop()

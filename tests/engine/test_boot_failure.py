@@ -28,6 +28,11 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(240)]
 FAILURE = FailedBootError("The host failed in phase weights: checksum", hint="The host's log: /log")
 
 
+@pytest.fixture
+def embedded(strictly_embedded: Embedded) -> Embedded:
+    return strictly_embedded
+
+
 def with_delete(home: Embedded) -> tuple[Invocation, Cloud]:
     """What `up` works with, with on_boot_failure delete, at a pace that waits for nothing."""
     quick = {**home.environ, "TPUFLEX_TIME_SPEED": "600"}

@@ -13,23 +13,19 @@ from reliability.rig import StackRig
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
-#: As Google does it, only that a minute of the cloud's clock passes in three seconds.
 REQUEST = "tpu.projects.locations.queuedResources.create"
-BRAND_NEW = {
-    "apis": {"enforced": True, "bare_projects": True, "answers_after_s": 60},
-    "service_accounts": {"known_after_s": 5, "nodes_know_after_s": 60},
-}
 
 
 @pytest.fixture
 def rig(tmp_path: Path) -> Iterator[StackRig]:
-    """The dev stack without a source of weights, in a new project."""
+    """The dev stack without a source of weights, in a new project of a cloud that is as strict as
+    Google in everything, only that a minute of its clock passes in three seconds."""
     with StackRig(tmp_path / "project", speed=20) as rig:
         file = rig.home / "stacks" / "Pulumi.dev.yaml"
         document = yaml.safe_load(file.read_text())
         document["config"]["tpuflex:model"]["weights"] = {"revision": "1"}
         file.write_text(yaml.safe_dump(document))
-        rig.control.call("POST", "strictness", BRAND_NEW)
+        rig.control.strict()
         yield rig
 
 

@@ -28,6 +28,11 @@ pytestmark = [
 Program = Callable[[], None]
 
 
+@pytest.fixture
+def embedded(strictly_embedded: Embedded) -> Embedded:
+    return strictly_embedded
+
+
 @pytest.fixture(autouse=True)
 def _collected() -> Iterator[None]:
     """Collects what a failed program has left in the test that owns it, and not in a later one."""

@@ -67,8 +67,9 @@ def test_a_killed_slice_is_recovered(rig: SliceRig, role: str, stage: str) -> No
 
 
 def test_the_stack_comes_up_and_goes_down(tmp_path: Path) -> None:
-    """The whole command line on stub hosts: a gcp plugin that was killed is followed by another,
-    and a bucket whose delete was answered by a 503 does not stop `down` (D3)."""
+    """The whole command line on stub hosts and a strict cloud: a gcp plugin that was killed is
+    followed by another, and a bucket whose delete was answered by a 503 does not stop `down`
+    (D3)."""
     fault = {
         "where": {"method_id": "storage.buckets.delete"},
         "stage": "after-commit",
@@ -79,7 +80,8 @@ def test_the_stack_comes_up_and_goes_down(tmp_path: Path) -> None:
         "stage": "after-commit",
         "effect": {"kind": "kill", "roles": ["gcp"]},
     }
-    with StackRig(tmp_path / "project", speed=10) as rig:
+    with StackRig(tmp_path / "project", speed=20) as rig:
+        rig.control.strict()
         assert rig.run("up", "--yes", rules=[killed]).exit_code not in (0, None)
         assert [len(strike["processes"]) for strike in rig.control.strikes()] == [1]
         assert rig.run("recover").exit_code == 0, rig.said[-1]

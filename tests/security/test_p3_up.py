@@ -123,7 +123,8 @@ class Running:
 @pytest.fixture
 def running(tmp_path: Path) -> Iterator[Running]:
     """An `up` whose request is in the queue."""
-    with StackRig(tmp_path / "project") as rig:
+    with StackRig(tmp_path / "project", speed=20) as rig:
+        rig.control.strict()
         engine = search(rig.home / ".tpuflex", rig.environ()).engine
         if engine is not None and engine.source == "path":
             pytest.skip(f"{engine.path}, which was not built here, answers to every user")
