@@ -18,6 +18,7 @@
       EngineError                exit 8   the Pulumi engine failed or cannot be installed
       EmulatorError              exit 9   the embedded cloud cannot start or be reached
       IncompleteTeardownError    exit 10  `down` ended, and something is left
+      PlanChangedError           exit 12  the plan is not the one that was approved
       InterruptedByUser          exit 130 Ctrl-C
 
 The branches are split by who must act next. Exit code 2 is click's (wrong usage).
@@ -218,6 +219,12 @@ class IncompleteTeardownError(TpuflexError):
     """Teardown ended, and something is left."""
 
     exit_code = 10
+
+
+class PlanChangedError(TpuflexError):
+    """The plan is not the one that was approved; nothing was changed."""
+
+    exit_code = 12
 
 
 class InterruptedByUser(TpuflexError):  # noqa: N818 - the user's wish, not an error

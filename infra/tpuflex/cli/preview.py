@@ -9,23 +9,37 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 
 
 @click.command()
+@click.option(
+    "--markdown",
+    metavar="[FILE]",
+    is_flag=False,
+    flag_value="-",
+    default="",
+    help="Write it as the comment on a change, in GitHub's Markdown.  [default: standard output]",
+)
+@click.option(
+    "--base",
+    metavar="REF",
+    default="",
+    help="Compare with the stack file of this Git reference, such as origin/main; a stack whose "
+    "file is deleted since then is shown with what it leaves behind.",
+)
 @stack_name
 @as_json
 @verbose
 @pass_invocation
-def preview(invocation: Invocation) -> None:
+def preview(invocation: Invocation, markdown: str, base: str) -> None:
     """Show what `up` would do, and what it would cost.
 
     Creates nothing, and refuses as `up` would where another state has made what is there. Starts
     the embedded cloud if the stack runs there and it is not running.
-    """
-    from tpuflex.cli.cloud import connect
-    from tpuflex.cli.stack_run import StackRun
-    from tpuflex.cli.steps.first_up import require_free_names
 
-    cloud = connect(invocation, invocation.open_stack())
-    stack_run = StackRun(invocation, cloud)
-    plan = stack_run.plan()
-    require_free_names(cloud, stack_run, plan.plan)
-    invocation.output.document(plan.to_json())
-    plan.show(invocation.output)
+    With --markdown, what a reviewer has to know: what is added, changed, replaced and deleted, for
+    how long an endpoint that serves would be away, cost before and after, memory. A preview that
+    fails says why in the same place, and exits with the code of its failure.
+    """
+    from tpuflex.cli.steps.preview import STANDARD_OUTPUT, PreviewOptions, run_preview
+
+    if invocation.json and markdown == STANDARD_OUTPUT:
+        raise click.UsageError("--json and --markdown both write to standard output: name a file.")
+    run_preview(invocation, PreviewOptions(markdown, base))

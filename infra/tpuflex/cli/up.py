@@ -40,6 +40,14 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     help="Go on without this check of `tpuflex doctor`, such as permissions that are granted on a "
     "condition.",
 )
+@click.option(
+    "--expect",
+    metavar="DIGEST",
+    default="",
+    callback=_sha256,
+    help="Go on only if the plan is the one with this digest, which `tpuflex preview` gives; "
+    "otherwise nothing is changed, and the exit code is 12.",
+)
 @stack_name
 @as_json
 @assume_yes
@@ -50,6 +58,7 @@ def up(
     accept_weights: str,
     allow_missing_weights: bool,
     skipped_checks: tuple[str, ...],
+    expect: str,
 ) -> None:
     """Bring the stack's endpoint up and wait until it has served a completion.
 
@@ -84,4 +93,5 @@ def up(
         accept_weights or None,
         missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,
+        expected=expect,
     )

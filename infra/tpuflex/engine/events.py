@@ -35,6 +35,7 @@ class Step:
         provider: reference of its provider (``URN::ID``), or empty.
         before: input properties that the state has; empty for what is created.
         replaced_for: names of the properties because of which it is replaced, if it is.
+        deleted_first: whether it is deleted before there is another one in its place.
     """
 
     operation: str
@@ -48,6 +49,7 @@ class Step:
     provider: str = ""
     before: Mapping[str, object] = field(default_factory=dict)
     replaced_for: tuple[str, ...] = ()
+    deleted_first: bool = False
 
     @property
     def changes(self) -> bool:
@@ -77,8 +79,13 @@ class EnginePlan:
                 merged[step.urn] = step
             elif "replace" in step.operation:
                 made = known if step.operation == "delete-replaced" else step
-                before = made.before or known.before or step.before
-                merged[step.urn] = replace(made, operation="replace", before=before)
+                merged[step.urn] = replace(
+                    made,
+                    operation="replace",
+                    before=made.before or known.before or step.before,
+                    # The engine tells its steps in the order in which it takes them.
+                    deleted_first=known.deleted_first or known.operation == "delete-replaced",
+                )
         return cls(tuple(merged.values()))
 
     @property

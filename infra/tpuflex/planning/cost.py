@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 from decimal import Decimal
 
 from tpuflex.catalog.rows import Price
@@ -37,14 +38,29 @@ def run_cost(settings: StackSettings) -> RunCost:
     The accelerator type of a stack that was deployed earlier may have left the catalog; then
     nothing is known of its cost.
     """
-    row = settings.catalog.accelerator(settings.slice.accelerator_type)
+    wanted = settings.slice
+    return slice_cost(settings, wanted.accelerator_type, wanted.region, wanted.max_run_duration)
+
+
+def slice_cost(
+    settings: StackSettings, accelerator_type: str, region: str, run: timedelta
+) -> RunCost:
+    """The cost of a slice by the catalog of ``settings``: theirs, or one that runs in its place.
+
+    Args:
+        settings: whose cloud and catalog count.
+        accelerator_type: Google's name of its chips.
+        region: where it is.
+        run: its longest run.
+    """
+    row = settings.catalog.accelerator(accelerator_type)
     if row is None:
         return RunCost(0, None, None, None)
     if settings.cloud == "embedded":
         return RunCost(row.chips, Decimal("0.00"), Decimal("0.00"), None)
-    found = settings.catalog.price(row.generation, settings.slice.region)
+    found = settings.catalog.price(row.generation, region)
     if found is None or found.usd_per_chip_hour is None:
         return RunCost(row.chips, None, None, found)
     per_hour = found.usd_per_chip_hour * row.chips
-    hours = Decimal(int(settings.slice.max_run_duration.total_seconds())) / 3600
+    hours = Decimal(int(run.total_seconds())) / 3600
     return RunCost(row.chips, per_hour.quantize(_CENT), (per_hour * hours).quantize(_CENT), found)

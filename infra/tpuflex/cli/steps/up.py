@@ -17,7 +17,8 @@ from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.ready import asks_for_chips, require_ready
 from tpuflex.cli.steps.status import moment_text
-from tpuflex.errors import FailedBootError, NotFoundError
+from tpuflex.engine.plan_digest import plan_digest
+from tpuflex.errors import FailedBootError, NotFoundError, PlanChangedError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.plan import StackPlan
+    from tpuflex.engine.events import EnginePlan
 
 
 def run_up(
@@ -36,6 +38,7 @@ def run_up(
     *,
     missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
+    expected: str = "",
 ) -> None:
     """Bring the stack of ``cloud`` up and show the endpoint.
 
@@ -45,8 +48,10 @@ def run_up(
         accepted_weights: the hash of the weights that the user accepts by name.
         missing_allowed: whether chips may be requested before there are weights.
         skipped_checks: names of checks that the user goes on without.
+        expected: the digest of the only plan that may run; empty for any.
 
     Raises:
+        PlanChangedError: the plan is another one; nothing was changed.
         TpuflexError: any step failed; what was done so far is kept.
     """
     output = invocation.output
@@ -63,6 +68,7 @@ def run_up(
     if plan.plan.changes:
         require_own_containers(cloud, stack_run)
     plan.show(output)
+    require_expected(plan.plan, expected)
     before = slice_before(cloud)
     if plan.plan.changes:
         stack_run.preparation.check()
@@ -79,6 +85,22 @@ def run_up(
     except FailedBootError as failure:
         raise after_failed_boot(invocation, cloud, stack_run, failure, before) from failure
     show_result(invocation, cloud, plan, status)
+
+
+def require_expected(plan: EnginePlan, expected: str) -> None:
+    """Check that ``plan`` is the one with the digest ``expected``, if one is.
+
+    Raises:
+        PlanChangedError: it is another one.
+    """
+    if not expected or (found := plan_digest(plan)) == expected:
+        return
+    raise PlanChangedError(
+        f"The plan is not the one that was approved, and nothing was changed: its digest is"
+        f" {found}, and {expected} was expected.",
+        hint="The stack file, tpuflex, the weights, or what is in the cloud has changed since."
+        " Run `tpuflex preview` for the plan as it is now, and have that approved.",
+    )
 
 
 def slice_exists(cloud: Cloud) -> bool:

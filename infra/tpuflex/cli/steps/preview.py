@@ -1,0 +1,216 @@
+"""The steps of `tpuflex preview`: plan, what runs now, what was before, and how it is shown."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.base import BaseCommit, StackChange, key_changes
+from tpuflex.cli.cloud import Cloud, connect
+from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.preview_markdown import failure_markdown, preview_markdown
+from tpuflex.cli.preview_report import (
+    Base,
+    PreviewReport,
+    Run,
+    asked_for,
+    away,
+    running,
+    slice_step,
+)
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.first_up import require_free_names
+from tpuflex.engine.plan_digest import plan_digest
+from tpuflex.errors import AccessError, ApiError, NotFoundError, SettingsError, TpuflexError
+from tpuflex.operate.status import slice_status
+from tpuflex.planning.cost import run_cost
+from tpuflex.settings.load import load_stack_file
+
+if TYPE_CHECKING:
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.operate.slice import SliceStatus
+
+#: In place of a file: standard output.
+STANDARD_OUTPUT = "-"
+
+
+@dataclass(frozen=True, slots=True)
+class PreviewOptions:
+    """What a preview is asked for.
+
+    Attributes:
+        markdown: the file for the comment, ``-`` for standard output, or empty for none.
+        base: the Git reference that the change is compared with, or empty.
+    """
+
+    markdown: str = ""
+    base: str = ""
+
+
+def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
+    """Show what ``up`` would do, and what it would cost.
+
+    Raises:
+        TpuflexError: there is no preview; the comment says why.
+    """
+    try:
+        report = _report(invocation, options)
+    except TpuflexError as error:
+        if options.markdown:
+            name = _project_name(invocation)
+            _write(invocation, options, failure_markdown(name, invocation.stack, error))
+        raise
+    if options.markdown:
+        _write(invocation, options, preview_markdown(report))
+    invocation.output.document(report.to_json())
+    if options.markdown != STANDARD_OUTPUT:
+        report.plan.show(invocation.output)
+
+
+def _project_name(invocation: Invocation) -> str:
+    try:
+        return invocation.project.name
+    except TpuflexError:
+        return ""  # the comment has to say that there is none
+
+
+def _write(invocation: Invocation, options: PreviewOptions, text: str) -> None:
+    if options.markdown == STANDARD_OUTPUT:
+        invocation.output.result(text.rstrip("\n"))
+        return
+    try:
+        Path(options.markdown).write_text(text, encoding="utf-8")
+    except OSError as error:
+        raise TpuflexError(
+            f"{options.markdown} cannot be written ({error.strerror}).",
+            hint="Name another file, or - for standard output: --markdown FILE",
+        ) from error
+
+
+def _report(invocation: Invocation, options: PreviewOptions) -> PreviewReport:
+    if not options.base:
+        return _planned(invocation, invocation.open_stack(), None)
+    project = invocation.project
+    commit = BaseCommit(project, options.base, invocation.environ)
+    change = commit.change_of(invocation.stack)
+    with tempfile.TemporaryDirectory(prefix="tpuflex-base-") as directory:
+        name = change.other_name if change.change == "renamed" else change.stack
+        before = commit.export(Path(directory), name)
+        if change.change == "deleted" and before is not None:
+            return _left_behind(invocation, before, change, options.base)
+        stack = invocation.open_stack()
+        return _planned(invocation, stack, _base(options.base, change, before, stack.file))
+
+
+def _base(ref: str, change: StackChange, before: Path | None, after: Path) -> Base:
+    settings = None
+    if before is not None:
+        try:
+            settings = load_stack_file(before, deploying=False).settings
+        except SettingsError:
+            settings = None  # what was wrong before is no business of this change
+    keys = key_changes(before, after)
+    return Base(ref, change.change, settings, change.other_name, keys)
+
+
+def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> PreviewReport:
+    cloud = connect(invocation, stack)
+    with plan_only(invocation, cloud) as stack_run:
+        plan = stack_run.plan()
+        require_free_names(cloud, stack_run, plan.plan)
+    status, unread = _slice(cloud, invocation, plan)
+    at = invocation.now()
+    return PreviewReport(
+        stack=stack.name,
+        project=stack.project.name,
+        plan=plan,
+        digest=plan_digest(plan.plan),
+        at=at,
+        after=asked_for(stack.settings, at),
+        now=_now(stack, plan, status),
+        unread=unread,
+        away=away(stack.settings, plan.plan, status),
+        base=base,
+    )
+
+
+def _left_behind(
+    invocation: Invocation, file: Path, change: StackChange, ref: str
+) -> PreviewReport:
+    """What a deleted stack file leaves behind: all that its state has."""
+    loaded = load_stack_file(file, deploying=False)
+    stack = OpenStack(invocation.project, change.stack, file, loaded.settings, loaded.set_aside)
+    cloud = connect(invocation, stack)
+    with plan_only(invocation, cloud) as stack_run:
+        engine_plan = stack_run.engine.preview_destroy()
+    plan = StackPlan(stack, engine_plan, run_cost(stack.settings))
+    status, unread = _slice(cloud, invocation, plan)
+    return PreviewReport(
+        stack=stack.name,
+        project=stack.project.name,
+        plan=plan,
+        digest=plan_digest(engine_plan),
+        at=invocation.now(),
+        after=None,
+        now=_now(stack, plan, status),
+        unread=unread,
+        base=Base(ref, "deleted", stack.settings, change.other_name),
+    )
+
+
+@contextmanager
+def plan_only(invocation: Invocation, cloud: Cloud) -> Iterator[StackRun]:
+    """The engine on the stack of ``cloud``, which the backend may not know and does not get to
+    know: then the plan is made with an empty state that goes away with it, so that somebody who may
+    only read the backend can plan a new stack.
+
+    Raises:
+        EngineError: the backend refuses.
+    """
+    stack_run = StackRun(invocation, cloud)
+    if stack_run.engine.exists():
+        yield stack_run
+        return
+    with tempfile.TemporaryDirectory(prefix="tpuflex-plan-") as directory:
+        environ = {
+            **{key: value for key, value in cloud.environ.items() if key not in _BACKEND},
+            "PULUMI_BACKEND_URL": f"file://{directory}",
+            "PULUMI_CONFIG_PASSPHRASE": "",  # nothing of a plan is kept
+        }
+        yield StackRun(invocation, replace(cloud, environ=environ))
+
+
+_BACKEND = ("PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_ACCESS_TOKEN")
+
+
+def _slice(cloud: Cloud, invocation: Invocation, plan: StackPlan) -> tuple[SliceStatus | None, str]:
+    """The slice that exists, and why it cannot be told whether there is one."""
+    step = slice_step(plan.plan)
+    zones = step.before.get("zones") if step is not None else None
+    known = [str(zone) for zone in zones] if isinstance(zones, list) else []
+    stack = cloud.stack
+    try:
+        status = slice_status(
+            stack.settings,
+            stack.names,
+            cloud.tpu,
+            now=invocation.now(),
+            recorded=lambda: known,
+        )
+    except NotFoundError:
+        return None, ""
+    except (AccessError, ApiError) as error:
+        return None, error.message
+    return status, ""
+
+
+def _now(stack: OpenStack, plan: StackPlan, status: SliceStatus | None) -> Run | None:
+    step = slice_step(plan.plan)
+    if status is None:
+        return None
+    return running(stack.settings, status, step.before if step is not None else {})

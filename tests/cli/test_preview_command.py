@@ -1,0 +1,81 @@
+"""`tpuflex preview --markdown` where there is no plan, and `up --expect`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.samples import step
+from tests.cli.typing import TypeIn
+from tpuflex.cli.preview_markdown import marker
+from tpuflex.cli.steps.up import require_expected
+from tpuflex.engine.events import EnginePlan
+from tpuflex.engine.plan_digest import plan_digest
+from tpuflex.errors import PlanChangedError
+
+
+def test_a_stack_file_that_is_wrong(type_in: TypeIn, project: Path) -> None:
+    """A stack file that is refused gets its findings into the comment, and the exit code stays."""
+    file = project / "stacks" / "Pulumi.dev.yaml"
+    file.write_text(file.read_text().replace("v6e-1", "v6e-`3`"))
+    comment = project / "comment.md"
+
+    refused = type_in("preview", "--markdown", str(comment))
+
+    assert refused.code == 5
+    assert comment.read_text().startswith(f"{marker('tpuflex', 'dev')}\n")
+    assert "**There is no preview: it failed.**" in comment.read_text()
+    assert "v6e-\\x603\\x60" in comment.read_text()
+
+
+def test_a_stack_that_does_not_exist(type_in: TypeIn) -> None:
+    """On standard output, the comment is all that is printed there."""
+    absent = type_in("preview", "--stack", "nobody", "--markdown")
+
+    assert absent.code == 4
+    assert absent.out.startswith(marker("tpuflex", "nobody"))
+    assert "There is no stack 'nobody'" in absent.out
+
+
+def test_a_comment_that_cannot_be_written(type_in: TypeIn, project: Path) -> None:
+    """A file that cannot be written is named."""
+    failed = type_in("preview", "--stack", "nobody", "--markdown", str(project / "no" / "x.md"))
+
+    assert failed.code == 1
+    assert "x.md cannot be written (No such file or directory)." in failed.err
+
+
+def test_two_documents_for_one_output(type_in: TypeIn) -> None:
+    """JSON and Markdown together need a file for one of them."""
+    refused = type_in("preview", "--json", "--markdown")
+
+    assert refused.code == 2
+    assert "name a file" in refused.err
+
+
+def test_outside_of_git_there_is_no_base(type_in: TypeIn) -> None:
+    """What cannot be compared is not shown as if it had been."""
+    refused = type_in("preview", "--base", "main")
+
+    assert refused.code == 4
+    assert "'main' is no commit of the Git repository of " in refused.err
+
+
+def test_another_plan_than_the_one_that_was_approved() -> None:
+    """`up --expect` goes on with the plan that was approved and with no other, and without it with
+    any."""
+    approved, other = EnginePlan((step("create"),)), EnginePlan((step("delete"),))
+
+    require_expected(approved, plan_digest(approved))
+    require_expected(other, "")
+    with pytest.raises(PlanChangedError, match="is not the one that was approved") as refused:
+        require_expected(other, plan_digest(approved))
+
+    assert refused.value.exit_code == 12
+    assert plan_digest(other) in refused.value.message
+
+
+def test_a_digest_that_is_none(type_in: TypeIn) -> None:
+    """A digest that nothing can have is wrong usage, and not a plan that changed."""
+    assert type_in("up", "--expect", "abc").code == 2

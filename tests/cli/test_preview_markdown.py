@@ -1,0 +1,348 @@
+"""The comment on a change: what it says of each kind of change, and that nothing in it can act."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from markdown_it import MarkdownIt
+from markdown_it.token import Token
+
+from tests.cli.samples import status
+from tests.cli.typing import NOON
+from tests.goldens.golden_texts import assert_golden
+from tests.unit.stack_sections import sections
+from tpuflex.cli.markdown import alert, code, code_block, table
+from tpuflex.cli.plan import StackPlan
+from tpuflex.cli.preview_markdown import LIMIT, failure_markdown, marker, preview_markdown
+from tpuflex.cli.preview_report import (
+    Away,
+    Base,
+    KeyChange,
+    PreviewReport,
+    asked_for,
+    away,
+    running,
+)
+from tpuflex.cli.stack import OpenStack
+from tpuflex.engine.events import EnginePlan, Step
+from tpuflex.engine.plan_digest import plan_digest
+from tpuflex.errors import EngineError
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.operate.host import PHASES, HostReport
+from tpuflex.planning.cost import run_cost
+from tpuflex.request.states import Lifecycle
+from tpuflex.settings.load import parse
+from tpuflex.settings.model import StackSettings
+
+_BEFORE = {
+    "acceleratorType": "v6e-1",
+    "zones": ["us-east5-a"],
+    "maxRunDuration": "14400s",
+    "queuedResourceId": "tpuflex-dev-vllm-g1",
+}
+#: What somebody might write to act on those who read it.
+HOSTILE = (
+    "@org/team",
+    "#1",
+    "`` ` ``",
+    "|",
+    "](https://evil.example)",
+    "![x](https://evil.example/x.png)",
+    "<img src=https://evil.example/x.png>",
+    "<!-- ",
+    "-->",
+    "\n\n# Approved",
+    "\n```\n",
+    "\x1b[2J",
+    "\u202e",
+    "https://evil.example",
+    "</details>",
+    "$(touch x)",
+    "${{ secrets.X }}",
+    "\\",
+    "&#64;org",
+    "www.evil.example",
+)
+
+
+@pytest.fixture
+def settings() -> StackSettings:
+    """A stack on Google, four chips."""
+    return parse(sections({"slice.accelerator_type": "v6e-4"}), "test")
+
+
+@pytest.fixture
+def google(stack: OpenStack, settings: StackSettings) -> OpenStack:
+    """That stack, opened."""
+    return replace(stack, name="chat", settings=settings)
+
+
+def of(stack: OpenStack, *steps: Step, **changes: Any) -> PreviewReport:
+    """A report about ``steps``."""
+    plan = EnginePlan(steps)
+    facts: dict[str, Any] = {
+        "stack": stack.name,
+        "project": "acme",
+        "plan": StackPlan(stack, plan, run_cost(stack.settings)),
+        "digest": plan_digest(plan),
+        "at": NOON,
+        "after": asked_for(stack.settings, NOON),
+        **changes,
+    }
+    return PreviewReport(**facts)
+
+
+def slice_(operation: str, **changes: Any) -> Step:
+    return Step(operation, QUEUED_RESOURCE, "vllm", "urn:vllm", before=_BEFORE, **changes)
+
+
+def create(name: str, kind: str = "gcp:storage/bucket:Bucket") -> Step:
+    return Step("create", kind, name, f"urn:{kind}::{name}")
+
+
+def served() -> Any:
+    """A slice that serves since half an hour, with a boot of eight minutes."""
+    begin = (NOON - timedelta(minutes=29)).timestamp()
+    timeline = {phase: begin + 60.0 * number for number, phase in enumerate(PHASES)}
+    return status(created=NOON - timedelta(minutes=75), host=HostReport("READY", timeline=timeline))
+
+
+def replaced(google: OpenStack, **changes: Any) -> PreviewReport:
+    """A report about more chips for a stack that serves."""
+    step = slice_("replace", replaced_for=("acceleratorType", "queuedResourceId"), **changes)
+    plan, now = EnginePlan((step,)), served()
+    before = parse(sections({"slice.accelerator_type": "v6e-1"}), "test")
+    keys = (KeyChange("tpuflex:slice.accelerator_type", "v6e-1", "v6e-4"),)
+    return of(
+        google,
+        step,
+        now=running(google.settings, now, _BEFORE),
+        away=away(google.settings, plan, now),
+        base=Base("origin/main", "changed", before, "", keys),
+    )
+
+
+# -- each kind of change -------------------------------------------------------------------------
+
+
+def test_a_new_stack(google: OpenStack) -> None:
+    """A new stack: all that is added, what it costs, when it would end."""
+    base = Base("origin/main", "added")
+
+    assert_golden(
+        "preview/new.md",
+        preview_markdown(of(google, create("weights"), slice_("create"), base=base)),
+    )
+
+
+def test_a_stack_that_is_resized(google: OpenStack) -> None:
+    """An ACTIVE endpoint that would be replaced stands out, with how long it would be away, and
+    what runs now, what was asked for and what is asked for now are priced side by side."""
+    assert_golden("preview/resized.md", preview_markdown(replaced(google)))
+
+
+def test_a_slice_that_is_deleted_first(google: OpenStack) -> None:
+    """An endpoint that is deleted before the next one is granted is away for the queue, too."""
+    shown = preview_markdown(replaced(google, deleted_first=True))
+
+    assert (
+        "It is deleted **first**, and away for as long as the next one waits for capacity (this one"
+        " waited 45 min); nothing bounds that wait: `give_up_after` would. Then for as long as the"
+        " host boots (this one took 8 min, by its own report)."
+    ) in shown
+
+
+def test_a_slice_that_does_not_serve_is_no_outage(google: OpenStack) -> None:
+    """What is in the queue is replaced without alarm."""
+    plan = EnginePlan((slice_("replace"),))
+
+    assert away(google.settings, plan, status(lifecycle=Lifecycle.WAITING)) is None
+    assert away(google.settings, EnginePlan((slice_("update"),)), status()) is None
+    assert "CAUTION" not in preview_markdown(of(google, slice_("replace")))
+
+
+def test_a_slice_that_is_taken_away(google: OpenStack) -> None:
+    """An endpoint that nothing replaces is said to be gone."""
+    gone = away(google.settings, EnginePlan((slice_("delete"),)), served())
+
+    assert isinstance(gone, Away)
+    shown = preview_markdown(of(google, slice_("delete"), away=gone))
+    assert "**An ACTIVE endpoint is deleted**, and nothing takes its place." in shown
+
+
+def test_a_stack_that_is_renamed(google: OpenStack) -> None:
+    """A renamed stack is another endpoint, and says what becomes of the old one."""
+    base = Base("origin/main", "renamed", google.settings, "old-chat")
+
+    assert_golden("preview/renamed.md", preview_markdown(of(google, slice_("create"), base=base)))
+
+
+def test_a_stack_file_that_is_deleted(google: OpenStack) -> None:
+    """A deleted stack file deletes nothing in the cloud: what stays, and what it costs."""
+    base = Base("origin/main", "deleted", google.settings)
+    left = of(
+        google,
+        slice_("delete"),
+        after=None,
+        base=base,
+        now=running(google.settings, served(), _BEFORE),
+    )
+
+    assert_golden("preview/deleted.md", preview_markdown(left))
+    nothing = preview_markdown(of(google, after=None, base=base))
+    assert "The stack file is deleted, and nothing of the stack is left." in nothing
+
+
+def test_a_secret_that_is_rotated(google: OpenStack) -> None:
+    """A rotated secret: the key of the stack file, and the slice that changes in place."""
+    keys = (KeyChange("tpuflex:secrets.api_key_version", "1", "2"),)
+    base = Base("origin/main", "changed", google.settings, "", keys)
+
+    shown = preview_markdown(of(google, slice_("update", changed=("metadata",)), base=base))
+
+    assert_golden("preview/rotated.md", shown)
+
+
+def test_a_preview_that_fails(google: OpenStack) -> None:
+    """The comment about a failure takes the place of the one before: same marker, what to do."""
+    error = EngineError("The engine says: ```\n@org look", hint="Run: tpuflex recover")
+
+    shown = failure_markdown("acme", "chat", error)
+
+    assert shown == (
+        f"{marker('acme', 'chat')}\n\n"
+        "### tpuflex preview of `chat`\n\n"
+        "> [!CAUTION]\n> **There is no preview: it failed.**\n\n"
+        "```text\nThe engine says: \\x60\\x60\\x60\n@org look\n```\n\n"
+        "What to do:\n\n```text\nRun: tpuflex recover\n```\n"
+    )
+    assert preview_markdown(of(google)).startswith(f"{marker('acme', 'chat')}\n")
+
+
+def test_what_cannot_be_read_is_said(google: OpenStack) -> None:
+    """A refused look at the slice does not hide the plan."""
+    shown = preview_markdown(of(google, slice_("update"), unread="403 @org may not"))
+
+    assert "> What runs now is not known: `403 @org may not`" in shown
+
+
+# -- its size, and its safety --------------------------------------------------------------------
+
+
+def test_a_long_plan_is_cut(google: OpenStack) -> None:
+    """However many resources, the comment stays below GitHub's limit, shows what is lost first,
+    and says how many are left out."""
+    steps = [create("€" * 300 + str(number)) for number in range(2000)]
+
+    shown = preview_markdown(of(google, *steps, slice_("replace")))
+
+    assert len(shown.encode()) <= LIMIT < 65_536
+    rows = [line for line in shown.splitlines() if line.startswith("| **replace**")]
+    assert len(rows) == 1
+    assert shown.index(rows[0]) < shown.index("| add |")
+    assert "more: `tpuflex preview --verbose` lists them." in shown
+
+
+def rendered(text: str) -> list[Token]:
+    """Every token of ``text``, as a renderer of GitHub's Markdown reads it."""
+    parser = MarkdownIt("commonmark", {"html": True}).enable(["table", "strikethrough"])
+
+    def flat(tokens: list[Token]) -> Iterator[Token]:
+        for token in tokens:
+            yield token
+            yield from flat(token.children or [])
+
+    return list(flat(parser.parse(text)))
+
+
+def outside_of_code(text: str) -> str:
+    """All words of ``text`` that a renderer may act on: mentions, references and bare links."""
+    return "\n".join(token.content for token in rendered(text) if token.type == "text")
+
+
+def structure(text: str) -> list[str]:
+    """What ``text`` consists of, without its words."""
+    return [f"{token.type} {token.tag}" for token in rendered(text)]
+
+
+@given(st.text() | st.lists(st.sampled_from(HOSTILE)).map("".join))
+def test_a_foreign_text_stays_in_its_place(text: str) -> None:
+    """Whatever a text holds, it changes neither the structure of a comment nor what is outside of
+    code."""
+    harmless = "x" if code(text) != "none" else ""
+
+    def comment(foreign: str) -> str:
+        cells = table(("a", "b"), [(code(foreign), "c"), ("d", code(foreign))])
+        box = alert("NOTE", f"See {code(foreign)}.", "Next.")
+        return "\n\n".join((f"### Of {code(foreign)}", box, cells, code_block(foreign), "End"))
+
+    assert structure(comment(text)) == structure(comment(harmless))
+    assert outside_of_code(comment(text)) == outside_of_code(comment(harmless))
+
+
+def test_a_hostile_stack(google: OpenStack) -> None:
+    """Mentions, links, images, HTML and terminal escapes in names, keys and values stay words."""
+    evil = "".join(HOSTILE)
+    step = Step("replace", evil, evil, "urn:x", replaced_for=(evil,), changed=(evil,))
+    keys = tuple(KeyChange(f"tpuflex:{text}", text, text * 99) for text in HOSTILE)
+    base = Base(evil, "renamed", None, evil, keys)
+    stack = replace(google, name=evil)
+
+    shown = preview_markdown(of(stack, step, base=base, unread=evil, rehearsed="no credentials"))
+
+    assert_golden("preview/hostile.md", shown)
+    kinds = {token.type for token in rendered(shown)}
+    assert not kinds & {"image", "link_open"}
+    html = [token.content for token in rendered(shown) if token.type.startswith("html")]
+    assert set(html) <= {"<sub>", "</sub>", f"{marker('acme', evil)}\n"}
+    for word in ("@org", "evil.example", "#1"):
+        assert word not in outside_of_code(shown)
+    assert "\x1b" not in shown
+    assert "\u202e" not in shown
+
+
+# -- the digest ----------------------------------------------------------------------------------
+
+
+def test_the_digest_is_that_of_what_would_be_done() -> None:
+    """The same steps in another order have the same digest; another input, another state, another
+    operation or another order of a replacement has not, and what stays as it is does not count."""
+    one, other = create("a"), slice_("replace", inputs={"zones": ["us-east5-a"]})
+    known = plan_digest(EnginePlan((one, other)))
+
+    assert plan_digest(EnginePlan((other, one, replace(create("b"), operation="same")))) == known
+    changed = (
+        replace(other, inputs={"zones": ["us-east5-b"]}),
+        replace(other, before={}),
+        replace(other, operation="update"),
+        replace(other, deleted_first=True),
+    )
+    digests = {plan_digest(EnginePlan((one, each))) for each in changed}
+    assert len(digests) == len(changed)
+    assert known not in digests
+
+
+def test_which_comes_first_of_a_replacement() -> None:
+    """A plan knows whether what it replaces is deleted before or after its successor is there."""
+    made, gone = slice_("create-replacement"), slice_("delete-replaced")
+
+    (after,) = EnginePlan.of((made, slice_("replace"), gone)).steps
+    (before,) = EnginePlan.of((gone, slice_("replace"), made)).steps
+
+    assert (after.operation, after.deleted_first) == ("replace", False)
+    assert (before.operation, before.deleted_first) == ("replace", True)
+
+
+def test_moments_are_the_same_everywhere(google: OpenStack) -> None:
+    """Times are in UTC, wherever the command runs."""
+    shown = preview_markdown(
+        of(google, slice_("create"), at=datetime(2026, 1, 2, 3, 4, tzinfo=UTC))
+    )
+
+    assert "Planned 2026-01-02 03:04 UTC." in shown
