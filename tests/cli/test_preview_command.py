@@ -9,10 +9,11 @@ import pytest
 from tests.cli.samples import step
 from tests.cli.typing import TypeIn
 from tpuflex.cli.preview_markdown import marker
-from tpuflex.cli.steps.up import require_expected
-from tpuflex.engine.events import EnginePlan
+from tpuflex.cli.steps.approved import Approval
+from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
-from tpuflex.errors import PlanChangedError
+from tpuflex.errors import NotFoundError, PlanChangedError
+from tpuflex.naming import QUEUED_RESOURCE
 
 
 def test_a_stack_file_that_is_wrong(type_in: TypeIn, project: Path) -> None:
@@ -67,13 +68,46 @@ def test_another_plan_than_the_one_that_was_approved() -> None:
     any."""
     approved, other = EnginePlan((step("create"),)), EnginePlan((step("delete"),))
 
-    require_expected(approved, plan_digest(approved))
-    require_expected(other, "")
+    Approval(plan_digest(approved)).require(approved)
+    Approval().require(other)
     with pytest.raises(PlanChangedError, match="is not the one that was approved") as refused:
-        require_expected(other, plan_digest(approved))
+        Approval(plan_digest(approved)).require(other)
 
     assert refused.value.exit_code == 12
     assert plan_digest(other) in refused.value.message
+
+
+def renewal(*causes: str, operation: str = "replace") -> Step:
+    return Step(operation, QUEUED_RESOURCE, "vllm", "urn:vllm", changed=causes, replaced_for=causes)
+
+
+@pytest.mark.parametrize("cause", ["expireTime", "lifecycle"])
+def test_a_renewal_may_run_unattended(cause: str) -> None:
+    """Only what starts the next run is a renewal, and a plan without changes does no harm."""
+    Approval(renewal_only=True).require(EnginePlan((renewal(cause, "queuedResourceId"),)))
+    Approval(renewal_only=True).require(EnginePlan((step("same"),)))
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (renewal("expireTime", "acceleratorType"),),
+        (renewal("rerun"),),
+        (renewal("expireTime"), step("update")),
+        (renewal("metadata", operation="update"),),
+        (renewal("expireTime", operation="delete"),),
+    ],
+)
+def test_more_than_a_renewal_does_not(steps: tuple[Step, ...]) -> None:
+    """A change that nobody has approved does not slip in with a renewal."""
+    with pytest.raises(PlanChangedError, match="more than a renewal"):
+        Approval(renewal_only=True).require(EnginePlan(steps))
+
+
+def test_what_is_not_up_is_not_renewed() -> None:
+    """A stack that was never brought up, or is down, is not brought up by a schedule."""
+    with pytest.raises(NotFoundError, match="no slice to renew"):
+        Approval(renewal_only=True).require(EnginePlan((renewal(operation="create"),)))
 
 
 def test_a_digest_that_is_none(type_in: TypeIn) -> None:

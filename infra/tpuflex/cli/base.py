@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import json
-import subprocess
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from tpuflex.catalog import USER_FILE
+from tpuflex.cli.git import ask_git
 from tpuflex.cli.preview_report import FileChange, KeyChange
-from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.errors import NotFoundError
 from tpuflex.project import PULUMI_FILE, Project
 from tpuflex.settings.model import NAMESPACE
 from tpuflex.settings.read import read_document
 
-#: Seconds for one command of Git on a repository that is there already.
-_WITHIN_S = 60
 #: Environment variables of the server.
 _ENVIRONMENT = f"{NAMESPACE}serving.env."
 #: In place of what Pulumi encrypted.
@@ -59,7 +57,7 @@ class BaseCommit:
     def __init__(self, project: Project, ref: str, environ: Mapping[str, str]) -> None:
         self.ref = ref
         self._project = project
-        self._environ = {**environ, "LC_ALL": "C"}
+        self._environ = environ
         found = self._git(
             "rev-parse", "--verify", "--quiet", "--end-of-options", f"{ref}^{{commit}}"
         )
@@ -136,28 +134,7 @@ class BaseCommit:
         return (self._git(*arguments) or "").split("\0")[:-1]
 
     def _git(self, *arguments: str) -> str | None:
-        """What Git prints; None if it fails.
-
-        Raises:
-            TpuflexError: there is no Git, or it does not answer.
-        """
-        command = ["git", "-C", str(self._project.root), *arguments]
-        try:
-            done = subprocess.run(
-                command,
-                env=self._environ,
-                capture_output=True,
-                text=True,
-                errors="surrogateescape",
-                timeout=_WITHIN_S,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise TpuflexError(
-                f"git cannot be run ({type(error).__name__}).",
-                hint="Install Git, or leave --base out.",
-            ) from error
-        return done.stdout if done.returncode == 0 else None
+        return ask_git(self._project.root, self._environ, *arguments)
 
 
 def key_changes(before: Path | None, after: Path) -> tuple[KeyChange, ...]:

@@ -52,6 +52,7 @@ COMMANDS = {
     "sweep": ("sweep", "List what stacks have left behind in the cloud, and delete it."),
     "weights": ("weights", "The model's weights in the stack's bucket."),
     "secrets": ("secrets", "The endpoint's secrets in Secret Manager."),
+    "ci": ("ci", "What a repository's workflows need: which stacks, and the workflows themselves."),
     "render": ("render", "Print what the host boots with: startup script and configuration."),
     "engine": ("engine", "Show which Pulumi engine is used, and why."),
     "emulator": ("emulator", "The embedded cloud on this machine."),

@@ -48,6 +48,12 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     help="Go on only if the plan is the one with this digest, which `tpuflex preview` gives; "
     "otherwise nothing is changed, and the exit code is 12.",
 )
+@click.option(
+    "--renewal-only",
+    is_flag=True,
+    help="Go on only if the plan starts the next run by renew_before, or has no changes; otherwise "
+    "nothing is changed, and the exit code is 12, or 4 where there is nothing to renew.",
+)
 @stack_name
 @as_json
 @assume_yes
@@ -59,6 +65,7 @@ def up(
     allow_missing_weights: bool,
     skipped_checks: tuple[str, ...],
     expect: str,
+    renewal_only: bool,
 ) -> None:
     """Bring the stack's endpoint up and wait until it has served a completion.
 
@@ -84,6 +91,7 @@ def up(
       deletion_protection: true  a slice that serves is neither deleted nor replaced
     """
     from tpuflex.cli.cloud import connect
+    from tpuflex.cli.steps.approved import Approval
     from tpuflex.cli.steps.up import run_up
 
     stack = invocation.open_stack()
@@ -93,5 +101,5 @@ def up(
         accept_weights or None,
         missing_allowed=allow_missing_weights,
         skipped_checks=skipped_checks,
-        expected=expect,
+        approval=Approval(expect, renewal_only),
     )

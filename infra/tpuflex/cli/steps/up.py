@@ -10,6 +10,7 @@ from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET, weights_directory
 from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.steps.approved import Approval
 from tpuflex.cli.steps.boot import wait_ready
 from tpuflex.cli.steps.boot_failure import after_failed_boot, slice_before
 from tpuflex.cli.steps.first_up import require_free_names
@@ -17,8 +18,7 @@ from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.ready import asks_for_chips, require_ready
 from tpuflex.cli.steps.status import moment_text
-from tpuflex.engine.plan_digest import plan_digest
-from tpuflex.errors import FailedBootError, NotFoundError, PlanChangedError
+from tpuflex.errors import FailedBootError, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.operate.status import slice_status
@@ -28,7 +28,8 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.plan import StackPlan
-    from tpuflex.engine.events import EnginePlan
+
+_ANY_PLAN = Approval()
 
 
 def run_up(
@@ -38,7 +39,7 @@ def run_up(
     *,
     missing_allowed: bool = False,
     skipped_checks: Collection[str] = (),
-    expected: str = "",
+    approval: Approval = _ANY_PLAN,
 ) -> None:
     """Bring the stack of ``cloud`` up and show the endpoint.
 
@@ -48,10 +49,10 @@ def run_up(
         accepted_weights: the hash of the weights that the user accepts by name.
         missing_allowed: whether chips may be requested before there are weights.
         skipped_checks: names of checks that the user goes on without.
-        expected: the digest of the only plan that may run; empty for any.
+        approval: which plans may run.
 
     Raises:
-        PlanChangedError: the plan is another one; nothing was changed.
+        PlanChangedError: the plan may not run; nothing was changed.
         TpuflexError: any step failed; what was done so far is kept.
     """
     output = invocation.output
@@ -68,7 +69,7 @@ def run_up(
     if plan.plan.changes:
         require_own_containers(cloud, stack_run)
     plan.show(output)
-    require_expected(plan.plan, expected)
+    approval.require(plan.plan)
     before = slice_before(cloud)
     if plan.plan.changes:
         stack_run.preparation.check()
@@ -85,22 +86,6 @@ def run_up(
     except FailedBootError as failure:
         raise after_failed_boot(invocation, cloud, stack_run, failure, before) from failure
     show_result(invocation, cloud, plan, status)
-
-
-def require_expected(plan: EnginePlan, expected: str) -> None:
-    """Check that ``plan`` is the one with the digest ``expected``, if one is.
-
-    Raises:
-        PlanChangedError: it is another one.
-    """
-    if not expected or (found := plan_digest(plan)) == expected:
-        return
-    raise PlanChangedError(
-        f"The plan is not the one that was approved, and nothing was changed: its digest is"
-        f" {found}, and {expected} was expected.",
-        hint="The stack file, tpuflex, the weights, or what is in the cloud has changed since."
-        " Run `tpuflex preview` for the plan as it is now, and have that approved.",
-    )
 
 
 def slice_exists(cloud: Cloud) -> bool:

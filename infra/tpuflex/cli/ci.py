@@ -1,0 +1,73 @@
+"""`tpuflex ci …`: previews, deployments and renewals by GitHub Actions, or by another CI."""
+
+from __future__ import annotations
+
+import click
+
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.options import Commands, as_json, pass_invocation
+
+
+@click.group(cls=Commands)
+def ci() -> None:
+    """What a repository's workflows need: which stacks, and the workflows themselves."""
+
+
+@ci.command()
+@click.option(
+    "--source",
+    metavar="OWNER/NAME@COMMIT",
+    default="",
+    help="tpuflex on GitHub, and the commit to use.  [default: what is installed, if it was "
+    "installed from there]",
+)
+@click.option(
+    "--branch",
+    metavar="NAME",
+    default="",
+    help="The protected branch that is deployed.  [default: origin's, or main]",
+)
+@as_json
+@pass_invocation
+def init(invocation: Invocation, source: str, branch: str) -> None:
+    """Write the repository's workflows for GitHub Actions, or update them.
+
+    Each is a few lines that call a workflow of tpuflex by its commit: tpuflex-preview.yml comments
+    on every pull request, tpuflex-deploy.yml runs the plan that was approved, tpuflex-renew.yml
+    starts the next run of stacks with renew_before. Run it again for another version: it changes
+    its own files only, and none that somebody has edited. docs/ci.md says what to set up on GitHub
+    and on Google Cloud.
+    """
+    from tpuflex.cli.steps.ci_init import run_ci_init
+
+    run_ci_init(invocation, source, branch)
+
+
+@ci.command()
+@click.option(
+    "--base",
+    metavar="REF",
+    required=True,
+    help="The Git reference that the change is compared with, such as origin/main.",
+)
+@as_json
+@pass_invocation
+def changed(invocation: Invocation, base: str) -> None:
+    """List the stacks that a change touches.
+
+    A stack is touched by a change of its file; every stack is by one of Pulumi.yaml or
+    catalog.yaml. A renamed stack is two: one that is left behind, and a new one.
+    """
+    from tpuflex.cli.steps.ci import run_changed
+
+    run_changed(invocation, base)
+
+
+@ci.command()
+@as_json
+@pass_invocation
+def renewing(invocation: Invocation) -> None:
+    """List the stacks on Google with renew_before, which a schedule has to bring up again."""
+    from tpuflex.cli.steps.ci import run_renewing
+
+    run_renewing(invocation)

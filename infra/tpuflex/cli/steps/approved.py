@@ -1,0 +1,61 @@
+"""Whether a plan is one that may run unattended: the one that was approved, or a mere renewal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tpuflex.engine.events import EnginePlan
+from tpuflex.engine.plan_digest import plan_digest
+from tpuflex.errors import NotFoundError, PlanChangedError
+from tpuflex.naming import QUEUED_RESOURCE
+
+#: For what a renewal replaces the slice: its run is over or about to be
+#: (:func:`tpuflex.provider.planning.due`), and each has an id of its own.
+_RENEWAL = frozenset({"expireTime", "lifecycle", "queuedResourceId"})
+
+
+@dataclass(frozen=True, slots=True)
+class Approval:
+    """What may run.
+
+    Attributes:
+        digest: the digest of the only plan that may; empty for any.
+        renewal_only: whether only a plan may that starts the next run, and changes nothing else.
+    """
+
+    digest: str = ""
+    renewal_only: bool = False
+
+    def require(self, plan: EnginePlan) -> None:
+        """Check that ``plan`` may run; one without changes may, unless another was approved.
+
+        Raises:
+            PlanChangedError: it may not.
+            NotFoundError: there is nothing to renew.
+        """
+        if self.renewal_only:
+            _require_renewal(plan)
+        found = plan_digest(plan)
+        if self.digest and found != self.digest:
+            raise PlanChangedError(
+                "The plan is not the one that was approved, and nothing was changed: its digest is"
+                f" {found}, and {self.digest} was expected.",
+                hint="The stack file, tpuflex, the weights, or what is in the cloud has changed"
+                " since. Run `tpuflex preview` for the plan as it is now, and have that approved.",
+            )
+
+
+def _require_renewal(plan: EnginePlan) -> None:
+    if any(step.type == QUEUED_RESOURCE and step.operation == "create" for step in plan.steps):
+        raise NotFoundError(
+            "There is no slice to renew, and nothing was changed.", hint="Run: tpuflex up"
+        )
+    for step in plan.changes:
+        renewed = step.type == QUEUED_RESOURCE and step.operation == "replace"
+        if not renewed or not _RENEWAL.issuperset({*step.replaced_for, *step.changed}):
+            raise PlanChangedError(
+                f"The plan is more than a renewal, and nothing was changed: {step.operation} of"
+                f" {step.name} ({step.type}).",
+                hint="Deploy what has changed, with whatever approval that takes; the next renewal"
+                " comes after it.",
+            )
