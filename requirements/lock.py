@@ -15,6 +15,7 @@ FIRST = "requirements/dev.lock"
 #: Each lock, and what of pyproject.toml it is made of. Those after the first agree with the first.
 LOCKS = {
     FIRST: ("--extra", "embedded", "--group", "dev", "pyproject.toml"),
+    "requirements/run.lock": ("--extra", "embedded", "--group", "build", "pyproject.toml"),
     "requirements/mutation.lock": ("--group", "mutation"),
     "requirements/maintenance.lock": ("--group", "maintenance"),
     "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
