@@ -197,3 +197,70 @@ def test_without_billing_charged_services_refuse(api: Api) -> None:
     message = "The billing account for the owning project is disabled in state absent"
     assert error_of(bucket) == (403, "PERMISSION_DENIED", message)
     assert api.call("GET", _ACCOUNTS).status_code == 200
+
+
+def test_a_policy_can_be_lifted_for_the_project(api: Api) -> None:
+    """As `gcloud resource-manager org-policies disable-enforce` does it, and taken back: then what
+    the organization says is in force again."""
+    name = "constraints/iam.disableServiceAccountCreation"
+    project = f"v1/projects/{PROJECT}"
+    _strict(api, organization_policies={"constraints": {"iam.disableServiceAccountCreation": True}})
+    policy = {"constraint": name, "booleanPolicy": {}}
+
+    def enforced() -> Any:
+        body = {"constraint": name}
+        return api.call("POST", f"{project}:getEffectiveOrgPolicy", body=body).json()
+
+    assert enforced()["booleanPolicy"] == {"enforced": True}
+    answer = api.call("POST", f"{project}:setOrgPolicy", body={"policy": policy})
+    assert answer.json() == policy
+    assert enforced()["booleanPolicy"] == {}
+    assert api.call("POST", f"{project}:getOrgPolicy", body={"constraint": name}).json() == policy
+    _make_account(api)
+    cleared = api.call("POST", f"{project}:clearOrgPolicy", body={"constraint": name})
+    assert cleared.json() == {}
+    assert enforced()["booleanPolicy"] == {"enforced": True}
+    own = api.call("POST", f"{project}:getOrgPolicy", body={"constraint": name}).json()
+    assert own == {"constraint": name}
+
+
+@pytest.mark.parametrize(
+    ("constraint", "policy", "effective"),
+    [
+        ("gcp.resourceLocations", {"restoreDefault": {}}, {"allValues": "ALLOW"}),
+        ("gcp.resourceLocations", {"listPolicy": {"allValues": "DENY"}}, {"allValues": "DENY"}),
+        (
+            "gcp.resourceLocations",
+            {"listPolicy": {"allowedValues": ["in:us-locations"]}},
+            {"allowedValues": ["in:us-locations"]},
+        ),
+        ("gcp.resourceLocations", {"listPolicy": {"deniedValues": ["x"]}}, None),
+        ("gcp.resourceLocations", {"booleanPolicy": {"enforced": True}}, None),
+        ("compute.requireShieldedVm", {"listPolicy": {"allValues": "DENY"}}, None),
+        ("compute.nothing", {"booleanPolicy": {}}, None),
+    ],
+)
+def test_a_list_policy_is_set(api: Api, constraint: str, policy: Any, effective: Any) -> None:
+    """What is set is in force; what does not fit the constraint is 400."""
+    asked = {"policy": {"constraint": f"constraints/{constraint}", **policy}}
+    answer = api.call("POST", f"v1/projects/{PROJECT}:setOrgPolicy", body=asked)
+    if effective is None:
+        assert answer.status_code == 400
+        return
+    assert answer.status_code == 200, answer.text
+    body = {"constraint": f"constraints/{constraint}"}
+    found = api.call("POST", f"v1/projects/{PROJECT}:getEffectiveOrgPolicy", body=body).json()
+    assert found["listPolicy"] == effective
+
+
+def test_a_project_is_linked_to_a_billing_account(api: Api) -> None:
+    """As `gcloud billing projects link` does it; what is no account is 400."""
+    _strict(api, billing={"enabled": False})
+    path = f"v1/projects/{PROJECT}/billingInfo"
+    wrong = api.call("PUT", path, body={"billingAccountName": "billingAccounts/x"})
+    assert wrong.status_code == 400
+    assert api.call("GET", path).json()["billingEnabled"] is False
+    account = {"billingAccountName": "billingAccounts/012345-567890-ABCDEF"}
+    assert api.call("PUT", path, body=account).json()["billingEnabled"] is True
+    assert api.call("GET", path).json()["billingEnabled"] is True
+    assert api.call("PUT", path, body={"billingAccountName": ""}).json()["billingEnabled"] is False

@@ -202,11 +202,19 @@ _COMPUTE: _Rows = {
 # https://docs.cloud.google.com/logging/docs/access-control
 _LOG_ENTRIES: _Rows = {"write": "create", "list": "list"}
 
-# The description of the method in Google's discovery document.
-_BILLING: _Rows = {"getBillingInfo": "get"}
+# https://cloud.google.com/billing/docs/how-to/billing-access
+_BILLING: _Rows = {
+    "getBillingInfo": "get",
+    "updateBillingInfo": "createBillingAssignment :billing.resourceAssociations.create",
+}
 
 # https://docs.cloud.google.com/iam/docs/roles-permissions/orgpolicy
-_PROJECT_POLICIES: _Rows = {"getEffectiveOrgPolicy": "get"}
+_PROJECT_POLICIES: _Rows = {
+    "getEffectiveOrgPolicy": "get",
+    "getOrgPolicy": "get",
+    "setOrgPolicy": "set",
+    "clearOrgPolicy": "set",
+}
 _POLICIES: _Rows = {"get": "get", "getEffectivePolicy": "get"}
 
 # https://docs.cloud.google.com/artifact-registry/docs/access-control

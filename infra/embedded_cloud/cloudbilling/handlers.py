@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import re
+
+from embedded_cloud.errors import invalid_argument
+from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.resourcemanager.state import named
 from embedded_cloud.routing import Call, Context, Reply
+from embedded_cloud.strictness_book import StrictnessBook
 
 #: The account of every project; Google's documentation uses this id in its examples.
 ACCOUNT = "billingAccounts/012345-567890-ABCDEF"
+#: Every account of this form is an open one.
+_ACCOUNT = re.compile(r"billingAccounts/[0-9A-Z]{6}-[0-9A-Z]{6}-[0-9A-Z]{6}")
 
 
 class BillingHandlers:
-    """Handlers of ``projects``."""
+    """Handlers of ``projects``. The strictness has the billing of all projects, so what is linked
+    to one holds for all."""
 
     def __init__(self, context: Context) -> None:
         self._context = context
@@ -18,12 +26,22 @@ class BillingHandlers:
     def get_info(self, call: Call) -> Reply:
         """GET /v1/projects/{project}/billingInfo."""
         project = named(call.id, self._context.store, self._context.project_number)
+        return Reply(body=self._info(project))
+
+    def update_info(self, call: Call) -> Reply:
+        """PUT /v1/projects/{project}/billingInfo: link the project to an account, or to none."""
+        project = named(call.id, self._context.store, self._context.project_number)
+        account = text(call.body or {}, "billingAccountName")
+        if account and not _ACCOUNT.fullmatch(account):
+            raise invalid_argument(f"Invalid billing account name: {account}")
+        StrictnessBook(self._context.store).change({"billing": {"enabled": bool(account)}})
+        return Reply(body=self._info(project))
+
+    def _info(self, project: str) -> JsonObject:
         enabled = self._context.strictness().billing.enabled
-        return Reply(
-            body={
-                "name": f"projects/{project}/billingInfo",
-                "projectId": project,
-                "billingAccountName": ACCOUNT if enabled else "",
-                "billingEnabled": enabled,
-            }
-        )
+        return {
+            "name": f"projects/{project}/billingInfo",
+            "projectId": project,
+            "billingAccountName": ACCOUNT if enabled else "",
+            "billingEnabled": enabled,
+        }

@@ -12,5 +12,8 @@ def service(context: Context) -> Service:
     return Service(
         name="cloudbilling",
         version="v1",
-        handlers={"cloudbilling.projects.getBillingInfo": billing.get_info},
+        handlers={
+            "cloudbilling.projects.getBillingInfo": billing.get_info,
+            "cloudbilling.projects.updateBillingInfo": billing.update_info,
+        },
     )

@@ -10,7 +10,7 @@ from embedded_cloud.routing import Call, Context, Reply
 
 
 class PolicyHandlers:
-    """Handlers of ``projects.policies``. Policies are set in the strictness, not by the API."""
+    """Handlers of ``projects.policies``, which read: Resource Manager v1 sets policies."""
 
     def __init__(self, context: Context) -> None:
         self._context = context

@@ -6,8 +6,9 @@ from collections.abc import Callable
 
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.iam.policies import Policies
-from embedded_cloud.json_types import child, text
+from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.orgpolicy.constraints import CONSTRAINTS, rule_v1
+from embedded_cloud.orgpolicy.state import ProjectPolicies, asked_value
 from embedded_cloud.resourcemanager.state import (
     CREATED,
     initial_bindings,
@@ -15,7 +16,6 @@ from embedded_cloud.resourcemanager.state import (
     require,
 )
 from embedded_cloud.routing import Call, Reply
-from embedded_cloud.strictness import Strictness
 
 
 class ProjectHandlers:
@@ -25,11 +25,11 @@ class ProjectHandlers:
         self,
         policies: Policies,
         project_number: Callable[[str], str],
-        strictness: Callable[[], Strictness],
+        org_policies: ProjectPolicies,
     ) -> None:
         self._policies = policies
         self._project_number = project_number
-        self._strictness = strictness
+        self._org_policies = org_policies
 
     def get(self, call: Call) -> Reply:
         """GET /v1/projects/{project}."""
@@ -62,10 +62,39 @@ class ProjectHandlers:
 
     def effective_org_policy(self, call: Call) -> Reply:
         """POST …:getEffectiveOrgPolicy."""
-        require(call.id)
-        constraint = text(call.body or {}, "constraint")
-        name = constraint.removeprefix("constraints/")
-        if name not in CONSTRAINTS or name == constraint:
-            raise invalid_argument(f"Unknown constraint: {constraint}")
-        value = self._strictness().organization_policies.constraints.get(name)
-        return Reply(body={"constraint": constraint, **rule_v1(name, value)})
+        name = _constraint(call, call.body or {})
+        value = self._org_policies.effective(name)
+        return Reply(body={"constraint": f"constraints/{name}", **rule_v1(name, value)})
+
+    def org_policy(self, call: Call) -> Reply:
+        """POST …:getOrgPolicy: only what was set on the project."""
+        name = _constraint(call, call.body or {})
+        value = self._org_policies.own(name)
+        rule = {} if value is None else rule_v1(name, value)
+        return Reply(body={"constraint": f"constraints/{name}", **rule})
+
+    def set_org_policy(self, call: Call) -> Reply:
+        """POST …:setOrgPolicy."""
+        policy = child(call.body or {}, "policy")
+        name = _constraint(call, policy)
+        self._org_policies.set(name, asked_value(name, policy))
+        return Reply(body=policy)
+
+    def clear_org_policy(self, call: Call) -> Reply:
+        """POST …:clearOrgPolicy."""
+        self._org_policies.clear(_constraint(call, call.body or {}))
+        return Reply(body={})
+
+
+def _constraint(call: Call, named: JsonObject) -> str:
+    """The constraint that is asked for, without ``constraints/``.
+
+    Raises:
+        CloudError: 400, there is none of that name; 403, as :func:`require`.
+    """
+    require(call.id)
+    constraint = text(named, "constraint")
+    name = constraint.removeprefix("constraints/")
+    if name not in CONSTRAINTS or name == constraint:
+        raise invalid_argument(f"Unknown constraint: {constraint}")
+    return name

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from embedded_cloud.iam.policies import Policies
+from embedded_cloud.orgpolicy.state import ProjectPolicies
 from embedded_cloud.resourcemanager.handlers import ProjectHandlers
 from embedded_cloud.routing import Context, Service
 
@@ -12,7 +13,7 @@ def service(context: Context) -> Service:
     projects = ProjectHandlers(
         Policies(context.store, context.clock, context.strictness),
         context.project_number,
-        context.strictness,
+        ProjectPolicies(context.store),
     )
     return Service(
         name="cloudresourcemanager",
@@ -23,5 +24,8 @@ def service(context: Context) -> Service:
             "cloudresourcemanager.projects.setIamPolicy": projects.set_policy,
             "cloudresourcemanager.projects.testIamPermissions": projects.test_permissions,
             "cloudresourcemanager.projects.getEffectiveOrgPolicy": projects.effective_org_policy,
+            "cloudresourcemanager.projects.getOrgPolicy": projects.org_policy,
+            "cloudresourcemanager.projects.setOrgPolicy": projects.set_org_policy,
+            "cloudresourcemanager.projects.clearOrgPolicy": projects.clear_org_policy,
         },
     )
