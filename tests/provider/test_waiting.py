@@ -20,7 +20,7 @@ from tests.provider.fakes import (
     sequence,
 )
 from tpuflex.codes import Code
-from tpuflex.errors import AccessError, ApiError, QuotaError
+from tpuflex.errors import AccessError, ApiError, QuotaError, TpuflexError
 from tpuflex.provider.call import Call, Deadlines, UnreadyError, pause_for
 from tpuflex.provider.race import obtain
 from tpuflex.request.snapshot import Snapshot
@@ -113,6 +113,7 @@ def test_cancel_ends_the_wait_and_keeps_what_was_seen() -> None:
         (3, "FLEX_START provisioning model is not supported for v6e-4", ApiError),
         (8, "Quota 'TPUV6EPreemptiblePerProjectPerZoneForTPUAPI' exhausted. Limit 0", QuotaError),
         (7, "Permission 'tpu.nodes.create' denied", AccessError),
+        (9, "Constraint constraints/compute.requireShieldedVm violated", AccessError),
     ],
 )
 def test_rejection_fails_at_once(code: int, message: str, kind: type[Exception]) -> None:
@@ -131,6 +132,27 @@ def test_rejection_fails_at_once(code: int, message: str, kind: type[Exception])
     assert time.now == 1000
     assert message in str(ended.value)
     assert not isinstance(ended.value, UnreadyError)
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_project_without_billing_is_told_what_mends_it(left: bool) -> None:
+    """A failure inside an operation or a request that is about billing names the command that
+    links an account, not an administrator; its kind is that of a missing permission."""
+    error: JsonObject = {"code": 9, "message": "This API method requires billing to be enabled."}
+    done: JsonObject = {"name": "operations/1", "done": True, "error": error}
+    failed = queued("FAILED", failedData={"error": error})
+    cloud = Cloud(request=sequence(failed)) if left else Cloud(operation=sequence(done))
+    call, _, _ = scripted(asked(cloud))
+
+    with pytest.raises(TpuflexError) as ended:
+        wait(call)
+
+    assert ended.value.code is Code.PERMISSION
+    assert (
+        "gcloud billing projects link cloud-project --billing-account=ACCOUNT_ID\n"
+        in ended.value.hint
+    )
+    assert "administrator" not in ended.value.hint
 
 
 def test_rejection_with_a_request_left_behind_is_kept() -> None:

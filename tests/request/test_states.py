@@ -93,6 +93,8 @@ def test_settled_states_are_those_without_a_way_to_active() -> None:
         (3, "accelerator v9-1 not found in zone", Cause.UNSUPPORTED),
         (7, "Permission 'tpu.nodes.create' denied", Cause.PERMISSION),
         (7, "Cloud TPU API has not been used in project 1 before", Cause.PERMISSION),
+        (9, "This API method requires billing to be enabled.", Cause.BILLING),
+        (7, "Billing account for project '1' is not found.", Cause.BILLING),
         (13, "an internal error has occurred", Cause.INTERNAL),
         (13, "", Cause.INTERNAL),
         (8, "", Cause.STOCKOUT),

@@ -20,9 +20,7 @@ from tpuflex.errors import (
     UnauthenticatedError,
 )
 from tpuflex.gcloud_commands import (
-    billing_accounts,
     enable_services,
-    link_billing,
     log_in,
     set_quota_project,
 )
@@ -42,6 +40,9 @@ _UNPAID_TEXT = re.compile(r"billing (to|must) be enabled|requires billing", re.I
 _NO_QUOTA_PROJECT = re.compile(
     r"requires a quota project|end user credentials from the Google Cloud SDK"
 )
+#: A permission is missing, also where its name has the word quota (serviceusage.quotas.get):
+#: https://cloud.google.com/apis/design/errors#error_info, and what Service Usage answers.
+_DENIED = frozenset({"IAM_PERMISSION_DENIED", "AUTH_PERMISSION_DENIED"})
 #: The caller may not take quota from the project that the request names.
 _QUOTA_PROJECT_DENIED = "USER_PROJECT_DENIED"
 _RATE_TEXT = re.compile(r"per minute|per second|rate limit|too many requests", re.IGNORECASE)
@@ -154,7 +155,8 @@ def as_exception(
     if error.http_status == 401:
         log_in = _LOG_IN_EMBEDDED if is_loopback(url) else _LOG_IN
         return UnauthenticatedError(text, hint=log_in, code=Code.PERMISSION)
-    if error.http_status == 429 or (error.http_status == 403 and cause is Cause.QUOTA):
+    quota = cause is Cause.QUOTA and not error.reasons & _DENIED
+    if error.http_status == 429 or (error.http_status == 403 and quota):
         return QuotaError(text, hint=remedy(Cause.QUOTA, error.message), code=Code.QUOTA)
     if error.service_disabled:
         return ServiceDisabledError(text, hint=_enable_hint(error, url), code=Code.PERMISSION)
@@ -199,11 +201,7 @@ def _enable_hint(error: RpcError, url: str) -> str:
 
 def _billing_hint(url: str) -> str:
     project = _PROJECT.search(url)
-    return (
-        "Give the project a billing account:"
-        f" {link_billing(project[1] if project else 'PROJECT', 'ACCOUNT_ID')}\n"
-        f"Yours are listed by: {billing_accounts()}"
-    )
+    return remedy(Cause.BILLING, project=project[1] if project else "PROJECT")
 
 
 def _quota_project_hint(error: RpcError, url: str) -> str:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from pydantic import JsonValue
 
 from pulumi_plugin.values import Properties, Value
+from tpuflex.codes import Code
 from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
 from tpuflex.naming import LABEL_SPEC
 from tpuflex.provider.call import Call, UnreadyError
 from tpuflex.request.body import BOOT_METADATA, OTHERS_METADATA, spec_hash
-from tpuflex.request.causes import FAILURE_CODES, Cause, classify, remedy
+from tpuflex.request.causes import FAILURE_CODES, classify, remedy
 from tpuflex.request.diff import PATCHABLE
 from tpuflex.request.fields import RequestArgs
 from tpuflex.request.model import Node, Operation
@@ -133,11 +134,12 @@ def _result(
         return None
     failure = operation.error
     cause = classify(failure.code, failure.message)
+    # A change waits for no capacity, whatever its code says.
+    code = FAILURE_CODES.get(cause)
     return ApiError(
         f"{seen.name.node(id_)} could not be changed (code {failure.code}): {failure.message}",
-        hint=remedy(cause),
-        # A change waits for no capacity, whatever its code says.
-        code=FAILURE_CODES[cause] if cause in (Cause.QUOTA, Cause.PERMISSION) else None,
+        hint=remedy(cause, project=seen.name.project),
+        code=None if code is Code.CAPACITY else code,
     )
 
 

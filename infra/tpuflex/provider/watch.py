@@ -230,12 +230,13 @@ class Watch:
             )
 
     def _unready(self, what: str, failure: Status, cause: Cause) -> UnreadyError:
+        hint = remedy(cause, failure.message, project=self.name.project)
+        gap = "\n" if "\n" in hint else " "
         return UnreadyError(
             f"{what}: {explained(failure.message, cause)}",
             snapshot=self.seen,
             code=FAILURE_CODES.get(cause),
-            hint=f"{remedy(cause, failure.message)} `pulumi up` replaces it, `pulumi destroy`"
-            " removes it.",
+            hint=f"{hint}{gap}`pulumi up` replaces it, `pulumi destroy` removes it.",
         )
 
 
@@ -243,10 +244,11 @@ def rejection(name: RequestName, failure: Status) -> TpuflexError:
     """The error for a request that was rejected and does not exist."""
     cause = classify(failure.code, failure.message)
     message = f"{name} was rejected (code {failure.code}): {failure.message}"
+    hint = remedy(cause, message, project=name.project)
     if cause is Cause.QUOTA:
-        return QuotaError(message, hint=remedy(cause, message), code=Code.QUOTA)
-    if cause is Cause.PERMISSION:
-        return AccessError(message, hint=remedy(cause), code=Code.PERMISSION)
+        return QuotaError(message, hint=hint, code=Code.QUOTA)
+    if FAILURE_CODES.get(cause) is Code.PERMISSION:
+        return AccessError(message, hint=hint, code=Code.PERMISSION)
     if failure.code == 5:
         return NotFoundError(message)
-    return ApiError(message, hint=remedy(cause))
+    return ApiError(message, hint=hint)

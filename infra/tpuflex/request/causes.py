@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from enum import StrEnum
 
 from tpuflex.codes import Code
+from tpuflex.gcloud_commands import billing_accounts, link_billing
 
 
 class Cause(StrEnum):
@@ -16,6 +17,7 @@ class Cause(StrEnum):
     QUOTA = "quota"
     PERMISSION = "permission"
     POLICY = "organization policy"
+    BILLING = "billing"
     UNSUPPORTED = "unsupported"
     EXPIRED = "expired"
     INTERNAL = "internal"
@@ -34,9 +36,11 @@ _CAUSES = (
             re.IGNORECASE,
         ),
     ),
+    # "This API method requires billing to be enabled", and "Billing account … is not found".
+    (Cause.BILLING, re.compile(r"billing", re.IGNORECASE)),
     (
         Cause.PERMISSION,
-        re.compile(r"permission|billing|has not been used in project|disabled", re.IGNORECASE),
+        re.compile(r"permission|has not been used in project|disabled", re.IGNORECASE),
     ),
     (Cause.UNSUPPORTED, re.compile(r"not supported|not found in zone|unsupported", re.IGNORECASE)),
 )
@@ -77,6 +81,7 @@ FAILURE_CODES: Mapping[Cause, Code] = {
     Cause.QUOTA: Code.QUOTA,
     Cause.PERMISSION: Code.PERMISSION,
     Cause.POLICY: Code.PERMISSION,
+    Cause.BILLING: Code.PERMISSION,
 }
 
 
@@ -117,8 +122,19 @@ def no_quota(message: str) -> bool:
     return limit is not None and int(limit[1]) == 0 and classify(0, message) is Cause.QUOTA
 
 
-def remedy(cause: Cause, message: str = "") -> str:
-    """What to do about ``cause``; ``message`` is Google's text, if there is one."""
+def remedy(cause: Cause, message: str = "", *, project: str = "PROJECT") -> str:
+    """What to do about ``cause``.
+
+    Args:
+        cause: the cause.
+        message: Google's text, if there is one.
+        project: the project that it is about.
+    """
+    if cause is Cause.BILLING:
+        return (
+            f"Give the project a billing account: {link_billing(project, 'ACCOUNT_ID')}\n"
+            f"Yours are listed by: {billing_accounts()}"
+        )
     if cause is Cause.QUOTA and no_quota(message):
         return _NO_QUOTA
     return _HINTS[cause]
