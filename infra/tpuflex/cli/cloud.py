@@ -101,7 +101,13 @@ class Cloud:
 
         self.own_bucket()
         project = self.stack.settings.project
-        return weights_bucket(self.bucket, project=project, environ=self.environ)
+        return weights_bucket(
+            self.bucket,
+            project=project,
+            environ=self.environ,
+            settling=self.settling,
+            timing=self.timing,
+        )
 
     @cached_property
     def project_number(self) -> str:

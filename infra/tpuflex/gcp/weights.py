@@ -43,6 +43,9 @@ from tpuflex.gcp.weights_report import (
 if TYPE_CHECKING:
     from google.cloud.storage import Blob, Bucket  # type: ignore[import-untyped]
 
+    from tpuflex.gcp.settling import Settling
+    from tpuflex.gcp.timing import Timing
+
 #: Files sent at a time.
 PARALLELISM = 8
 #: Bytes per request of an upload: what a lost connection costs at most, and how often progress
@@ -277,13 +280,22 @@ class WeightsBucket:
         )
 
 
-def weights_bucket(name: str, *, project: str, environ: Mapping[str, str]) -> WeightsBucket:
-    """The bucket called ``name``, at the endpoints that ``environ`` names; makes no request.
+def weights_bucket(
+    name: str,
+    *,
+    project: str,
+    environ: Mapping[str, str],
+    settling: Settling | None = None,
+    timing: Timing | None = None,
+) -> WeightsBucket:
+    """The bucket called ``name``, as :func:`~tpuflex.gcp.storage_client.storage_bucket` has it.
 
     Raises:
         AccessError: the credentials do not belong to the endpoints.
     """
-    return WeightsBucket(storage_bucket(name, project=project, environ=environ))
+    return WeightsBucket(
+        storage_bucket(name, project=project, environ=environ, settling=settling, timing=timing)
+    )
 
 
 def _same(file: WeightsFile, blob: Blob | None) -> bool:

@@ -5,7 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import for_stack
-from tpuflex.errors import FailedBootError, NotFoundError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    FailedBootError,
+    InterruptedByUser,
+    NotFoundError,
+    TpuflexError,
+)
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.boot_wait import WAITS_AGAIN
 from tpuflex.operate.status import slice_status
@@ -14,8 +20,13 @@ from tpuflex.request.outcomes import BOOT_FAILED_DELETED, BOOT_FAILED_KEPT
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.output import Output
     from tpuflex.cli.stack_run import StackRun
     from tpuflex.operate.slice import SliceStatus
+
+
+#: How often the deletion is attempted, and seconds in between: every one of them is billed.
+_ATTEMPTS, _PAUSE = 3, 30.0
 
 
 def slice_before(cloud: Cloud) -> SliceStatus | None:
@@ -60,11 +71,35 @@ def after_failed_boot(
             f"Deleting {status.queued_resource} in {status.zone}, and nothing else, as"
             " tpuflex:slice.on_boot_failure says …"
         )
-        stack_run.destroy_slice()
+        delete_slice(cloud, stack_run, invocation.output)
     except TpuflexError as error:
         return _not_deleted(failure, error)
     hint = f"{BOOT_FAILED_DELETED.text}\n`tpuflex logs` shows the end of its log, if it wrote one."
     return FailedBootError(failure.message, hint=for_stack(hint, stack.name))
+
+
+def delete_slice(cloud: Cloud, stack_run: StackRun, output: Output) -> None:
+    """Delete the slice; again if that fails for a reason that may pass. What passes within one
+    deletion the provider has waited for: here an engine has died, another one holds the state, or
+    the slice was not gone at the deadline.
+
+    Raises:
+        TpuflexError: it could not be deleted.
+    """
+    for attempt in range(1, _ATTEMPTS + 1):
+        try:
+            stack_run.destroy_slice()
+        except (AccessError, InterruptedByUser):
+            raise
+        except TpuflexError as error:
+            if attempt == _ATTEMPTS:
+                raise
+            output.progress(f"It could not be deleted: {error.message}")
+            output.progress(f"Trying again in {_PAUSE:g} s ({attempt} of {_ATTEMPTS - 1}) …")
+            if cloud.timing.pause(_PAUSE):
+                raise
+        else:
+            return
 
 
 def _not_deleted(failure: FailedBootError, error: TpuflexError) -> FailedBootError:
