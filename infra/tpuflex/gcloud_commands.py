@@ -243,3 +243,8 @@ def show_accelerators(project: str, zone: str) -> GcloudCommand:
             f"--project={project}",
         )
     )
+
+
+def list_objects(pattern: str) -> GcloudCommand:
+    """List the objects of Cloud Storage that match ``gs://BUCKET/…``."""
+    return GcloudCommand(("gcloud", "storage", "ls", pattern))

@@ -14,7 +14,7 @@ from tpuflex.boot.manifest import WeightsFile, manifest
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
 from tpuflex.cli.steps.doctor import show
-from tpuflex.errors import AccessError, EngineError, SettingsError
+from tpuflex.errors import AccessError, EngineError, SettingsError, WeightsError
 from tpuflex.gcp.api_states import ApiState
 from tpuflex.gcp.billing import Billing
 from tpuflex.gcp.credentials import Credential, Kind
@@ -40,6 +40,7 @@ from tpuflex.operate.doctor import (
 from tpuflex.operate.doctor.check import Check
 from tpuflex.operate.doctor.reading import Unread
 from tpuflex.operate.gcloud import Gcloud
+from tpuflex.operate.weights_choice import Choice
 from tpuflex.project import open_project
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.model import StackSettings
@@ -98,6 +99,8 @@ def test_the_state(shown: Shown) -> None:
         state.lock_check([]),
         *(state.lock_check(held[holder]) for holder in state.Holder),
         state.lock_check(Unread("the lock cannot be read", "rm it")),
+        state.lock_elsewhere_check("gs://my-state/here?x=y"),
+        state.lock_elsewhere_check("https://api.pulumi.com"),
     ]
     assert_golden("doctor/state.txt", shown(checks))
 
@@ -314,13 +317,18 @@ def test_weights(shown: Shown) -> None:
     sourced = weights.WeightsPlace("gs://b/models/m/1", "./m", None, push)
     wrong = SettingsError("the stack file", (), hint="Name a directory.")
     misspelt = weights.WeightsPlace("gs://b/models/m/1", "./m", wrong, push)
+    pinned = weights.WeightsPlace("gs://b/models/m/1", "", None, push, pinned=True)
+    strange = WeightsError("Nothing says that it is yours.", hint="Accept it by name.")
     checks = [
-        weights.weights_check(bare, STORED),
-        weights.weights_check(bare, None),
-        weights.weights_check(bare, DAMAGED),
-        weights.weights_check(sourced, None),
-        weights.weights_check(misspelt, None),
-        weights.weights_check(misspelt, STORED),
-        weights.weights_check(bare, DENIED),
+        weights.weights_check(bare, STORED, Choice.SERVE),
+        weights.weights_check(bare, STORED, strange),
+        weights.weights_check(pinned, STORED, strange),
+        weights.weights_check(bare, None, strange),
+        weights.weights_check(bare, DAMAGED, Choice.SERVE),
+        weights.weights_check(sourced, None, Choice.PUSH),
+        weights.weights_check(sourced, STORED, Choice.PUSH),
+        weights.weights_check(misspelt, None, Choice.PUSH),
+        weights.weights_check(misspelt, STORED, Choice.COMPARE),
+        weights.weights_check(bare, DENIED, strange),
     ]
     assert_golden("doctor/weights.txt", shown(checks))

@@ -43,7 +43,7 @@ MADE = (
     gcloud_commands.do_not_enforce("compute.requireShieldedVm", "my-project-id"),
     gcloud_commands.show_policy("compute.requireShieldedVm", "my-project-id"),
     gcloud_commands.show_accelerators("my-project-id", "us-east5-a"),
-    gcloud_commands.set_quota_project("my-project-id"),
+    gcloud_commands.list_objects("gs://my-state/.pulumi/locks/**"),
 )
 
 #: What tpuflex printed until 2026-11-22, and a flag that is nobody's.

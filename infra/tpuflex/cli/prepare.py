@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.output import Output
     from tpuflex.cli.stack import OpenStack
     from tpuflex.gcp.weights import Check
-    from tpuflex.gcp.weights_report import FoundManifest, PushReport
+    from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsProblem
 
 BUCKET = "gcp:storage/bucket:Bucket"
 
@@ -78,14 +78,18 @@ class EndpointPreparation:
 
         Raises:
             WeightsError: nothing says that the weights in the bucket are the right ones, or there
-                are none and the stack names no source.
+                are none, or damaged ones, and the stack names no source.
             AlreadyExistsError: the bucket is somebody else's.
             NotFoundError: the TLS certificate is not there.
             SettingsError: it is of no use, or the source is none.
         """
         check_certificate(self.cloud)
         there = self.cloud.own_bucket()
-        if choose(*self._question(empty=not there)) in (Choice.PUSH, Choice.COMPARE):
+        weights, trust = self._question(empty=not there)
+        choice = choose(weights, trust)
+        if choice is Choice.AWAIT:
+            return
+        if choice is not Choice.SERVE or self._damage(weights):
             check_source(self.cloud.stack)
 
     def _look(self) -> str | None:
@@ -170,6 +174,20 @@ class EndpointPreparation:
         """Whether the bucket matches its manifest; False only where the source can mend it.
 
         Raises:
+            WeightsError: as :meth:`_damage`.
+        """
+        problems = self._damage(weights)
+        for problem in problems:
+            self.say(
+                f"  warning  {problem.path} in the bucket does not match the manifest "
+                f"({problem.problem})"
+            )
+        return not problems
+
+    def _damage(self, weights: Weights) -> tuple[WeightsProblem, ...]:
+        """Where the bucket does not match its manifest, and the source can mend it.
+
+        Raises:
             WeightsError: it does not, and there is no source; or it changed meanwhile.
         """
         model = self.cloud.stack.settings.model
@@ -180,18 +198,14 @@ class EndpointPreparation:
                 f"The manifest in {weights.place} was changed a moment ago.",
                 hint="Run it again when whoever pushes there is done.",
             )
-        for problem in checked.problems:
-            self.say(
-                f"  warning  {problem.path} in the bucket does not match the manifest "
-                f"({problem.problem})"
-            )
         if checked.problems and not weights.source:
+            first = checked.problems[0]
             raise WeightsError(
-                f"{prefix} in the bucket does not match its manifest, and the stack names no"
-                " source.",
+                f"{prefix} in the bucket does not match its manifest ({first.path}:"
+                f" {first.problem}), and the stack names no source.",
                 hint=f"Run: tpuflex weights push DIRECTORY --stack {weights.stack}",
             )
-        return not checked.problems
+        return checked.problems
 
 
 def remember(cloud: Cloud, manifest_sha256: str) -> None:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.cloud import connect_running, google_cloud
 from tpuflex.cli.prepare import check_source
+from tpuflex.cli.steps.doctor_weights import choice_for
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,
@@ -223,6 +224,7 @@ class _Reads:
             model.weights.source or "",
             _error(lambda: check_source(cloud.stack)),
             f"tpuflex weights push DIRECTORY --stack {cloud.stack.name}",
+            model.weights.manifest_sha256 is not None,
         )
 
         def read() -> WeightsCheck | None:
@@ -237,7 +239,8 @@ class _Reads:
                 return None
 
         try:
-            return [weights.weights_check(place, read())]
+            stored = read()
+            return [weights.weights_check(place, stored, choice_for(cloud, place.url, stored))]
         except AlreadyExistsError as error:
             if isinstance(error.__cause__, AccessError):  # there, but whose it is may not be seen
                 return [weights.WEIGHTS.unknown(Unread(error.__cause__.message))]

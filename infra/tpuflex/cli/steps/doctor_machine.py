@@ -165,7 +165,7 @@ def _state_checks(invocation: Invocation, stack: OpenStack) -> Sequence[Check]:
         url = asked
     directory = file_backend(url)
     if directory is None:
-        return [state.backend_check(url), state.LOCK.skipped("kept by the backend itself")]
+        return [state.backend_check(url), state.lock_elsewhere_check(url)]
     problem = _directory_problem(directory, ours=directory.is_relative_to(stack.project.home))
     problem = problem or damage({"PULUMI_BACKEND_URL": url})
     held = attempt(lambda: locks(directory, stack.project.name, stack.name))

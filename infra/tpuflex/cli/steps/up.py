@@ -72,9 +72,10 @@ def run_up(
     approval.require(plan.plan)
     before = slice_before(cloud)
     if plan.plan.changes:
-        stack_run.preparation.check()
         if asks_for_chips(plan.plan):
             require_ready(cloud, skipped_checks)
+        # After it: without rights on buckets, the stack's own looks like somebody else's.
+        stack_run.preparation.check()
         if not invocation.yes:
             output.confirm("Go ahead?")
         _fetch(invocation, cloud, plan)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from tpuflex.errors import EngineError, TpuflexError
+from tpuflex.gcloud_commands import list_objects
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
 
@@ -46,6 +47,23 @@ def backend_check(url: str | TpuflexError | Unread) -> Check:
     if isinstance(url, TpuflexError):
         return BACKEND.failed(type(url), url.message, url.hint)
     return BACKEND.ok(url)
+
+
+def lock_elsewhere_check(url: str) -> Check:
+    """The lock of a backend whose files are not on this machine. Pulumi Cloud says itself who is at
+    work; of a bucket nobody tells but a listing of it, which takes credentials of its own
+    (https://www.pulumi.com/docs/iac/concepts/state-and-backends/)."""
+    if url.startswith("gs://"):
+        place = url.removeprefix("gs://").partition("?")[0].rstrip("/")
+        return LOCK.unknown(
+            Unread(
+                "not read: it is in the bucket",
+                str(list_objects(f"gs://{place}/.pulumi/locks/**"))
+                + "\n(matches nothing while it is free; `pulumi cancel` takes away one that was"
+                " left behind)",
+            )
+        )
+    return LOCK.skipped("kept by the backend itself")
 
 
 def lock_check(locks: Sequence[HeldLock] | Unread) -> Check:

@@ -8,6 +8,7 @@ from tpuflex.errors import TpuflexError, WeightsError
 from tpuflex.gcp.weights_report import WeightsCheck
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
+from tpuflex.operate.weights_choice import Choice
 
 WEIGHTS = Subject(Group.SERVED, "weights")
 
@@ -21,28 +22,33 @@ class WeightsPlace:
         source: where `up` takes missing ones from; empty if the stack names none.
         unusable: why that source cannot be used, if so.
         push: the command that pushes them.
+        pinned: whether the stack file pins their manifest.
     """
 
     url: str
     source: str
     unusable: TpuflexError | None
     push: str
+    pinned: bool = False
 
 
-def weights_check(place: WeightsPlace, stored: WeightsCheck | Unread | None) -> Check:
+def weights_check(
+    place: WeightsPlace, stored: WeightsCheck | Unread | None, chosen: Choice | WeightsError
+) -> Check:
     """How the weights stand.
 
     Args:
         place: where they are to be.
         stored: what is there; None if there are none, or no bucket yet.
+        chosen: what `up` would do about them, by
+            :func:`tpuflex.operate.weights_choice.choose`; or why it would refuse them, as far as
+            that is known without the state.
     """
     if isinstance(stored, Unread):
         return WEIGHTS.unknown(stored)
-    if stored is not None and not stored.problems:
-        gigabytes = stored.manifest.total_bytes / 1e9
-        files = len(stored.manifest.files)
-        return WEIGHTS.ok(f"{place.url}: complete, {files} files, {gigabytes:.2f} GB")
-    lacking = "none" if stored is None else _damage(stored)
+    if stored is not None and not stored.problems and chosen is not Choice.PUSH:
+        return _complete_check(place, stored, chosen)
+    lacking = _lacking(stored)
     if not place.source:
         return WEIGHTS.failed(
             WeightsError, f"{place.url}: {lacking}, and the stack names no source", place.push
@@ -55,6 +61,30 @@ def weights_check(place: WeightsPlace, stored: WeightsCheck | Unread | None) -> 
             place.unusable.hint or place.push,
         )
     return WEIGHTS.ok(f"{place.url}: {lacking}; `tpuflex up` pushes them from {place.source}")
+
+
+def _complete_check(
+    place: WeightsPlace, stored: WeightsCheck, chosen: Choice | WeightsError
+) -> Check:
+    """How weights stand that match their manifest: it may be one that `up` does not trust."""
+    gigabytes = stored.manifest.total_bytes / 1e9
+    text = f"{place.url}: complete, {len(stored.manifest.files)} files, {gigabytes:.2f} GB"
+    if isinstance(chosen, Choice):
+        return WEIGHTS.ok(text)
+    if place.pinned:
+        return WEIGHTS.failed(WeightsError, " ".join(chosen.message.split()), chosen.hint)
+    # The state may name them, which only the engine reads.
+    return WEIGHTS.warning(
+        f"{text}; not pushed from here, so `tpuflex up` serves them only if the slice was made for"
+        " them before",
+        chosen.hint,
+    )
+
+
+def _lacking(stored: WeightsCheck | None) -> str:
+    if stored is None:
+        return "none"
+    return _damage(stored) if stored.problems else "others than the pinned ones"
 
 
 def _damage(stored: WeightsCheck) -> str:
