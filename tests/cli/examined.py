@@ -64,6 +64,11 @@ class Doctor:
         assert answer.ok, answer.text
         return answer.json()
 
+    def remove(self, path: str) -> None:
+        """Delete something on the cloud."""
+        headers = {"Authorization": f"Bearer {TOKEN}"}
+        requests.delete(f"{self.url}/{path}", headers=headers, timeout=30).raise_for_status()
+
     @property
     def cloud(self) -> Cloud:
         """The cloud as a command has it."""

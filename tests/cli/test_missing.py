@@ -1,0 +1,120 @@
+"""With each API, permission, policy, quota, image and weight missing in turn: what is said of it,
+what `up` does, and that nothing is made. docs/missing.md has the whole table."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.cli.examined import Doctor, healthy
+from tests.cli.missing_rows import SECTIONS, Row
+from tests.goldens.golden_texts import REWRITE
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.output import Output
+from tpuflex.cli.prepare import EndpointPreparation
+from tpuflex.cli.steps.preflight import run_preflight
+from tpuflex.cli.steps.ready import require_ready
+from tpuflex.errors import SettingsError, TpuflexError
+from tpuflex.operate.doctor.check import Check, Standing
+
+DOCUMENT = Path(__file__).parents[2] / "docs" / "missing.md"
+ROWS = [(section, row) for section, rows in SECTIONS.items() for row in rows]
+WELL = (Standing.OK, Standing.SKIPPED)
+#: These have a line for all of their rows that end in the same way: there are many, and roles.yaml
+#: has them.
+TOGETHER = "Permissions"
+
+
+@pytest.fixture
+def doctor(project: Path, tmp_path: Path) -> Iterator[Doctor]:
+    with healthy(project, tmp_path) as found:
+        yield found
+
+
+def before_the_engine(doctor: Doctor) -> TpuflexError | None:
+    """What `up` does before it makes anything; its refusal."""
+    cloud = doctor.cloud
+    output = Output(json=False, verbose=False)
+    try:
+        run_preflight(Invocation(environ=cloud.environ, yes=True), cloud)
+        require_ready(cloud)
+        EndpointPreparation(cloud, output.progress, output, lambda: False).check()
+    except TpuflexError as error:
+        return error
+    return None
+
+
+@pytest.mark.parametrize(
+    ("section", "row"), ROWS, ids=[f"{section}: {row.missing}" for section, row in ROWS]
+)
+def test_one_thing_is_missing(doctor: Doctor, section: str, row: Row) -> None:
+    """The doctor's check says so with its remedy, and so does every other that is unwell; `up`
+    refuses with the exit code of the kind and a remedy before anything is made, or goes on."""
+    row.take_away(doctor)
+    before = resources(doctor)
+
+    checks = doctor.checks()
+    refusal = before_the_engine(doctor)
+
+    assert resources(doctor) == before
+    check = checks[row.check]
+    assert (check.standing, row.remedy in check.remedy) == (row.standing, True), check
+    unwell = [each for each in checks.values() if each.standing not in WELL]
+    assert [each for each in unwell if not each.remedy] == []
+    assert (0 if refusal is None else refusal.exit_code) == row.code, refusal
+    if refusal is not None:
+        assert row.remedy in str(refusal)
+        findings = refusal.findings if isinstance(refusal, SettingsError) else ()
+        assert refusal.hint or all(finding.remedy for finding in findings)
+    assert_documented(section, line(section, row, check))
+
+
+def test_the_document_has_nothing_else() -> None:
+    """A row that is gone from the test is gone from docs/missing.md."""
+    documented = [text for text in DOCUMENT.read_text().splitlines() if text.startswith("| ")]
+    names = {text.split(" | ")[0].removeprefix("| ") for text in documented} - {"missing"}
+    assert names == {name(section, row) for section, row in ROWS}
+
+
+def resources(doctor: Doctor) -> object:
+    """Everything that exists in the cloud, but for what APIs are on: `up` may enable them."""
+    return {
+        service: kinds
+        for service, kinds in doctor.running.cloud.inventory().items()
+        if service != "serviceusage"
+    }
+
+
+def name(section: str, row: Row) -> str:
+    """What is missing, as docs/missing.md has it."""
+    if section != TOGETHER:
+        return row.missing
+    return f"any that `{row.check}` needs" + ("" if row.code else ", and `tpuflex up` does not")
+
+
+def line(section: str, row: Row, check: Check) -> str:
+    """The line of docs/missing.md."""
+    first = check.remedy.split("\n")[0].replace("tpuflex-dev", "my-project-id")
+    remedy = first.partition("--role=")[0] + "--role=ROLE" if "--role=" in first else first
+    ends = f"refuses, exit code {row.code}" if row.code else "goes on"
+    found = f"{check.standing}: {check.name}"
+    shown = f"`{remedy}`" if remedy and "`" not in remedy else remedy
+    return f"| {name(section, row)} | {found} | {shown} | {ends} |"
+
+
+def assert_documented(section: str, text: str) -> None:
+    """docs/missing.md has the line in its section. TPUFLEX_REWRITE_GOLDENS=1 writes it."""
+    head, title, rest = DOCUMENT.read_text().partition(f"\n## {section}\n")
+    assert title, section
+    body, next_title, after = rest.partition("\n## ")
+    if text in body.splitlines() or not os.environ.get(REWRITE):
+        assert text in body.splitlines()
+        return
+    start = text.split(" | ")[0] + " | "
+    kept = [each for each in body.rstrip("\n").splitlines() if not each.startswith(start)]
+    lines = "\n".join([*kept, text])
+    DOCUMENT.write_text(f"{head}{title}{lines}\n{next_title}{after}")
+    pytest.fail(f"{DOCUMENT.name} was rewritten; look at the difference and run again")
