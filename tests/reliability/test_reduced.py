@@ -6,6 +6,7 @@ import argparse
 import json
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,9 +14,10 @@ from pathlib import Path
 import pytest
 
 from reliability import records, report, run
-from reliability.figures import faults, histories, history_plans, kills, teardown
+from reliability.figures import faults, histories, history_plans, kills, strict, teardown
 from reliability.figures.figure import Case, Figure, Outcome, Result, sample
-from reliability.figures.pool import judged
+from reliability.figures.pool import judged, rig_for
+from reliability.figures.table import FIGURES
 from reliability.rig import SliceRig
 from reliability.servicer_rig import ServicerRig
 
@@ -57,6 +59,34 @@ def test_random_histories_violate_nothing(servicer: ServicerRig) -> None:
     outcome = measured(histories.FIGURE, servicer, histories.cases(servicer, SEED, 200))
     assert failed(outcome) == []
     assert not outcome.idle
+
+
+def test_the_strict_cloud_makes_no_difference(tmp_path: Path) -> None:
+    """Figures 3 and 4 in a new project of the strict cloud; among the histories are those in which
+    `recover` gave up where the TPU API did not answer yet."""
+    with ServicerRig(tmp_path / "emulator", strict=True) as rig:
+        at_once = sample(faults.cases(rig, SEED), SEED)[:15]
+        told = [histories.cases(rig, SEED)[number] for number in (293, 764, 3420, 4746, *range(8))]
+        single = measured(faults.FIGURE, rig, at_once)
+        random = measured(histories.FIGURE, rig, told)
+    assert failed(single) == failed(random) == []
+    assert single.struck >= len(at_once)
+    assert not random.idle
+
+
+@pytest.mark.parametrize("figure", [one for one in FIGURES.values() if one.strict])
+def test_every_strict_figure_is_another_one_on_a_strict_cloud(
+    tmp_path: Path, figure: Figure
+) -> None:
+    """It has the cases of the figure that it is named after, and a rig that is strict."""
+    usual = FIGURES[figure.key.removesuffix(strict.KEY)]
+    assert (figure.cases, figure.judge, figure.rig) == (usual.cases, usual.judge, usual.rig)
+    with ExitStack() as rigs:
+        for one in (figure, usual):
+            rig = rig_for(one, tmp_path / one.key)
+            if isinstance(rig, ServicerRig):
+                rigs.enter_context(rig)
+            assert vars(rig)["strict"] == one.strict
 
 
 def test_a_plan_is_told_by_its_seed() -> None:
