@@ -24,6 +24,7 @@ from pulumi_plugin.log import EngineLog
 from reliability.direct import DirectSession
 from reliability.servicer_rig import CLOUD_PROJECT, ZONE, ServicerRig
 from reliability.small_state import NAME, PROJECT, STACK
+from tpuflex.errors import ServiceDisabledError
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
@@ -148,7 +149,10 @@ class EdgeRig(ServicerRig):
     def shown(self) -> tuple[str, str]:
         """The states of queued resource and node as a client sees them; empty if absent."""
         client = self.client()
-        requests_ = client.list_queued_resources(CLOUD_PROJECT, ZONE).queued_resources
+        try:
+            requests_ = client.list_queued_resources(CLOUD_PROJECT, ZONE).queued_resources
+        except ServiceDisabledError:
+            return "", ""  # nothing can have been made in a project where the API is not on yet
         nodes = client.list_nodes(CLOUD_PROJECT, ZONE).nodes
         return (
             requests_[0].state.state if requests_ else "",
