@@ -211,12 +211,11 @@ def delete_by_hand(rig: Rig) -> None:
 
 def _call(rig: Rig, method: str, name: str, body: Json | None = None) -> Json:
     """Call the TPU API as somebody else."""
-    token = rig.environ()["GOOGLE_OAUTH_ACCESS_TOKEN"]
     answer = requests.request(
         method,
         f"{rig.control.url}/v2alpha1/{name}",
         json=body,
-        headers={"Authorization": f"Bearer {token}"},
+        headers={"Authorization": f"Bearer {rig.control.token}"},
         timeout=30,
     )
     assert answer.ok, f"{method} {name}: {answer.text}"
