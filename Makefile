@@ -15,7 +15,7 @@ SHELL_FILES = $(wildcard startup/*.sh) .ci/run .github/sweep.sh benchmarks/proof
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test quick lint types format docs reliability prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test checks quick lint types format docs reliability prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -27,6 +27,21 @@ test: $(STAMP)
 	@$(BIN)/tpuflex engine --install
 	@$(BIN)/tpuflex emulator image
 	@$(PYTEST) $(ARGS)
+
+# The rules of policy in other tools: checkov on what is planned, and the CrossGuard pack under the
+# engine. Each tool has an environment of its own, because it cannot be installed beside tpuflex.
+CHECKS = .tpuflex/checks
+checks: $(STAMP) $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready
+	@$(BIN)/tpuflex engine --install
+	@TPUFLEX_CHECKS=1 $(BIN)/pytest tests/policy/test_checkov.py tests/policy/test_pack.py \
+		tests/engine/test_policy.py $(ARGS)
+
+$(CHECKS)/%/.ready: requirements/%.lock
+	@echo "Setting up $(@D)"
+	@mkdir -p $(CHECKS) && chmod 700 .tpuflex && rm -rf $(@D)
+	@$(PYTHON) -P -m venv $(@D)
+	@$(@D)/bin/pip $(LOCKED) $<
+	@touch $@
 
 # An answer in about two minutes: style, and the tests that start no engine, gcloud or vLLM.
 quick: lint

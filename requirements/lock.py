@@ -12,19 +12,23 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FIRST = "requirements/dev.lock"
-#: Each lock, and what of pyproject.toml it is made of. Those after the first agree with the first.
+#: Each lock, and what of pyproject.toml it is made of. Those after the first agree with the first,
+#: except for environments of their own.
 LOCKS = {
     FIRST: ("--extra", "embedded", "--group", "dev", "pyproject.toml"),
     "requirements/run.lock": ("--extra", "embedded", "--group", "build", "pyproject.toml"),
     "requirements/mutation.lock": ("--group", "mutation"),
     "requirements/maintenance.lock": ("--group", "maintenance"),
     "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
+    "requirements/checkov.lock": ("--group", "checkov"),
+    "requirements/policy-pack.lock": ("--group", "policy-pack"),
 }
+ALONE = {FIRST, "requirements/checkov.lock", "requirements/policy-pack.lock"}
 
 
 def command(lock: str, chosen: tuple[str, ...], options: list[str]) -> list[str]:
     """The command that writes ``lock``."""
-    agrees = () if lock == FIRST else ("--constraint", FIRST)
+    agrees = () if lock in ALONE else ("--constraint", FIRST)
     return [
         *(str(Path(sys.executable).parent / "uv"), "pip", "compile", "--quiet", "--universal"),
         *("--python-version", "3.11", "--generate-hashes", "--no-header", "--no-annotate"),

@@ -18,6 +18,7 @@
       EngineError                exit 8   the Pulumi engine failed or cannot be installed
       EmulatorError              exit 9   the embedded cloud cannot start or be reached
       IncompleteTeardownError    exit 10  `down` ended, and something is left
+      PolicyError                exit 11  a rule of policy is broken: mend it, or waive it
       PlanChangedError           exit 12  the plan is not the one that was approved
       InterruptedByUser          exit 130 Ctrl-C
 
@@ -219,6 +220,12 @@ class IncompleteTeardownError(TpuflexError):
     """Teardown ended, and something is left."""
 
     exit_code = 10
+
+
+class PolicyError(TpuflexError):
+    """A mandatory rule of policy is broken, and not waived."""
+
+    exit_code = 11
 
 
 class PlanChangedError(TpuflexError):

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from tpuflex.cli.lifecycle_reference import lifecycle_reference
+from tpuflex.cli.policy_reference import policy_reference
 from tpuflex.cli.python_class import python_classes
 from tpuflex.cli.reference import reference
 from tpuflex.cli.stacks_reference import stacks_reference
@@ -21,6 +22,7 @@ FILES: Mapping[str, Callable[[], str]] = {
     "docs/catalog.schema.json": catalog_schema_text,
     "docs/cli.md": reference,
     "docs/lifecycle.md": lifecycle_reference,
+    "docs/policy.md": policy_reference,
     "docs/stack.schema.json": schema_text,
     "docs/stacks.md": stacks_reference,
     "infra/tpuflex/tpu.py": python_classes,

@@ -42,6 +42,7 @@ COMMANDS = {
     ),
     "up": ("up", "Bring the stack's endpoint up and wait until it has served a completion."),
     "preview": ("preview", "Show what `up` would do, and what it would cost."),
+    "policy": ("policy", "List the rules of policy, and where their CrossGuard pack is."),
     "status": ("status", "Show the state of the endpoint, from the queue to the host."),
     "logs": ("logs", "Show the log of the host's boot."),
     "ssh": ("ssh", "Open a shell on the stack's host, through IAP."),

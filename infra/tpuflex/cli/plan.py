@@ -14,6 +14,7 @@ from tpuflex.duration import format_duration
 from tpuflex.naming import QUEUED_RESOURCE, account_email
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
+from tpuflex.policy.finding import NOTHING_FOUND, Report
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition
 from tpuflex.settings.image import registry_project
 from tpuflex.settings.rules import warnings
@@ -34,12 +35,14 @@ class StackPlan:
 
     Attributes:
         run_over: whether the run is over, and `up` would ask for nothing.
+        policy: what the rules of policy find.
     """
 
     stack: OpenStack
     plan: EnginePlan
     cost: RunCost
     run_over: bool = False
+    policy: Report = NOTHING_FOUND
 
     @property
     def request(self) -> str:
@@ -84,6 +87,7 @@ class StackPlan:
             "egress": settings.network.egress,
             "to_grant": image_grant(self.stack),
             "request": self.request,
+            "policy": self.policy.to_json(),
             "warnings": [warning.to_json() for warning in warnings(settings)],
             "changes": [
                 {
@@ -123,6 +127,16 @@ class StackPlan:
         yield "resources", self.changes
         for warning in warnings(settings):
             yield "warning", str(warning)
+        yield from policy_facts(self.policy)
+
+
+def policy_facts(report: Report) -> Iterator[tuple[str, str]]:
+    """What the rules of policy find, a line each."""
+    for finding in report.findings:
+        word = "waived" if finding.waived else "refused" if finding.refuses else "policy"
+        yield word, str(finding)
+    for text in report.idle:
+        yield "policy", text
 
 
 def planned_memory(settings: StackSettings) -> dict[str, object] | None:

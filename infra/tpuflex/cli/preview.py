@@ -31,8 +31,9 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 def preview(invocation: Invocation, markdown: str, base: str) -> None:
     """Show what `up` would do, and what it would cost.
 
-    Creates nothing, and refuses as `up` would where another state has made what is there. Starts
-    the embedded cloud if the stack runs there and it is not running.
+    Creates nothing, and refuses as `up` would where another state has made what is there, or where
+    a rule of `tpuflex policy` is broken: then it shows the whole plan all the same, and ends with
+    exit code 11. Starts the embedded cloud if the stack runs there and it is not running.
 
     With --markdown, what a reviewer has to know: what is added, changed, replaced and deleted, for
     how long an endpoint that serves would be away, cost before and after, memory. A preview that

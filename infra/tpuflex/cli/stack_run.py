@@ -15,6 +15,7 @@ from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, EndpointPreparation, check_source
+from tpuflex.cli.steps.policy import judge
 from tpuflex.codes import Code
 from tpuflex.engine.commands import Target
 from tpuflex.engine.events import Note, Progress
@@ -98,7 +99,13 @@ class StackRun:
         cost = run_cost(self._stack.settings)
         preview = self.engine.preview()
         self.preparation.before = _weights_before(preview)
-        plan = StackPlan(self._stack, preview, cost, run_over=self._run_over)
+        plan = StackPlan(
+            self._stack,
+            preview,
+            cost,
+            run_over=self._run_over,
+            policy=judge(self._invocation, self._cloud, preview),
+        )
         if not self._invocation.output.json:
             # The plan shows them; the program says them again to the engine.
             self._shown.update(str(warning) for warning in warnings(self._stack.settings))

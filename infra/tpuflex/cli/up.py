@@ -74,7 +74,8 @@ def up(
     weights, and waits through the queue and the host's boot. Safe to run again at any time: it
     continues where it stopped.
 
-    Before it asks, it looks at what `tpuflex doctor` looks at, and refuses what cannot succeed.
+    Before it asks, it looks at what `tpuflex doctor` looks at, and refuses what cannot succeed, and
+    what breaks a rule of `tpuflex policy` (exit code 11).
     Without weights, and without a source to push them from, nothing is created.
 
     Serves only weights that it has a reason to trust: those that the stack file pins, those that
@@ -92,9 +93,11 @@ def up(
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.approved import Approval
+    from tpuflex.cli.steps.policy import require_present_waivers
     from tpuflex.cli.steps.up import run_up
 
     stack = invocation.open_stack()
+    require_present_waivers(invocation, stack)
     run_up(
         invocation,
         connect(invocation, stack),

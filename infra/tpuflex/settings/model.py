@@ -19,6 +19,7 @@ from tpuflex.naming import SECRET_ROLES, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import AllowedCidr, ExtraFiles, Frozen, SubnetworkCidr, WeightsSource
 from tpuflex.settings.catalog_section import CatalogSection
+from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
 
@@ -216,6 +217,14 @@ class StackSettings(Frozen):
     secrets: SecretsSettings = SecretsSettings()
     """Pinned versions of the API key, the TLS certificate and the metrics key."""
 
+    budget: Budget = Budget()
+    """What a run, and all runs of the project, may cost; no limit by default. `preview` and `up`
+    refuse more."""
+
+    waivers: tuple[Waiver, ...] = ()
+    """Breaches of the rules of `tpuflex policy` that are accepted, each with its reason and last
+    day."""
+
     catalog: CatalogSection = Field(default_factory=builtin)
     """Rows of your own about accelerators, zones, prices, models and images, each with its source;
     a row replaces the one of the same name. A file catalog.yaml beside Pulumi.yaml holds the same
@@ -247,6 +256,8 @@ class Draft:
     serving: ServingSettings | None = None
     network: NetworkSettings | None = None
     secrets: SecretsSettings | None = None
+    budget: Budget | None = None
+    waivers: tuple[Waiver, ...] | None = None
     catalog: Catalog = dataclass_field(default_factory=builtin)
 
     @classmethod

@@ -25,6 +25,7 @@ from tpuflex.cli.preview_report import (
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.first_up import require_free_names
+from tpuflex.cli.steps.policy import require_allowed, require_present_waivers
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import AccessError, ApiError, NotFoundError, SettingsError, TpuflexError
 from tpuflex.operate.status import slice_status
@@ -56,6 +57,7 @@ def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
     """Show what ``up`` would do, and what it would cost.
 
     Raises:
+        PolicyError: the plan breaks a rule; it was shown all the same.
         TpuflexError: there is no preview; the comment says why.
     """
     try:
@@ -70,6 +72,7 @@ def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
     invocation.output.document(report.to_json())
     if options.markdown != STANDARD_OUTPUT:
         report.plan.show(invocation.output)
+    require_allowed(report.plan.policy)
 
 
 def _project_name(invocation: Invocation) -> str:
@@ -119,6 +122,7 @@ def _base(ref: str, change: StackChange, before: Path | None, after: Path) -> Ba
 
 
 def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> PreviewReport:
+    require_present_waivers(invocation, stack)
     cloud = connect(invocation, stack)
     with plan_only(invocation, cloud) as stack_run:
         plan = stack_run.plan()

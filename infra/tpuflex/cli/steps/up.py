@@ -15,6 +15,7 @@ from tpuflex.cli.steps.boot import wait_ready
 from tpuflex.cli.steps.boot_failure import after_failed_boot, slice_before
 from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.own_containers import require_own_containers
+from tpuflex.cli.steps.policy import require_allowed
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.ready import asks_for_chips, require_ready
 from tpuflex.cli.steps.status import moment_text
@@ -70,6 +71,8 @@ def run_up(
         require_own_containers(cloud, stack_run)
     plan.show(output)
     approval.require(plan.plan)
+    if plan.plan.changes:
+        require_allowed(plan.policy)
     before = slice_before(cloud)
     if plan.plan.changes:
         if asks_for_chips(plan.plan):

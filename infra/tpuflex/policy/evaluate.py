@@ -1,0 +1,163 @@
+"""All rules over all planned resources, and over the stack; and the waivers of the stack file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from fnmatch import fnmatchcase
+
+from tpuflex.catalog.zones import region_of
+from tpuflex.errors import Finding as Problem
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.policy import (
+    budget_rules,
+    identity_rules,
+    network_rules,
+    rows,
+    secret_rules,
+    slice_rules,
+    storage_rules,
+)
+from tpuflex.policy.finding import Breach, Finding, Report, WaivedBy
+from tpuflex.policy.planned import Planned, many, unknown
+from tpuflex.policy.rows import Rule
+from tpuflex.policy.stack import StackFacts
+from tpuflex.settings.policy_section import Waiver
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What a rule may ask beside the resource that it looks at.
+
+    Attributes:
+        facts: the stack.
+        regions: the regions of the planned slices.
+        now: the present moment, with its time zone.
+    """
+
+    facts: StackFacts
+    regions: Collection[str]
+    now: datetime
+
+    @classmethod
+    def of(cls, planned: Iterable[Planned], facts: StackFacts, now: datetime) -> Context:
+        """The context of ``planned``."""
+        zones = [
+            str(zone)
+            for each in planned
+            if each.type == QUEUED_RESOURCE
+            for zone in many(each.inputs.get("zones"))
+            if not unknown(zone)
+        ]
+        return cls(facts, frozenset(map(region_of, zones)), now)
+
+
+ResourceCheck = Callable[[Planned, Context], Iterator[Breach]]
+StackCheck = Callable[[StackFacts], Iterator[Breach]]
+
+
+def _alone(check: Callable[[Planned], Iterator[Breach]]) -> ResourceCheck:
+    return lambda planned, _context: check(planned)
+
+
+#: What each rule looks at: every planned resource, or the stack.
+RESOURCE_CHECKS: Mapping[Rule, ResourceCheck] = {
+    rows.RUN_DURATION: lambda planned, context: slice_rules.endless_runs(planned, context.now),
+    rows.EXTERNAL_ADDRESS: _alone(network_rules.external_addresses),
+    rows.OPEN_INGRESS: _alone(network_rules.open_ingress),
+    rows.FIREWALL_TARGETS: _alone(network_rules.missing_targets),
+    rows.OWN_ACCOUNT: _alone(identity_rules.shared_account),
+    rows.BASIC_ROLES: _alone(identity_rules.basic_roles),
+    rows.PUBLIC_GRANT: _alone(identity_rules.public_grants),
+    rows.ACCOUNT_KEY: _alone(identity_rules.account_keys),
+    rows.PRIVATE_BUCKET: _alone(storage_rules.public_buckets),
+    rows.UNIFORM_BUCKET: _alone(storage_rules.object_acls),
+    rows.BUCKET_REGION: lambda planned, context: storage_rules.far_buckets(
+        planned, context.regions
+    ),
+    rows.SECRET_REFERENCE: _alone(secret_rules.secret_values),
+    rows.PINNED_IMAGE: lambda planned, context: slice_rules.unpinned_images(planned, context.facts),
+    rows.IMAGE_FLOOR: lambda planned, context: slice_rules.old_images(planned, context.facts),
+    rows.OWNER_MARKER: _alone(slice_rules.unmarked),
+}
+STACK_CHECKS: Mapping[Rule, StackCheck] = {
+    rows.RUN_BUDGET: budget_rules.run_over_budget,
+    rows.PROJECT_BUDGET: budget_rules.project_over_budget,
+}
+
+
+def evaluate(
+    planned: Sequence[Planned], facts: StackFacts, waivers: Sequence[Waiver], now: datetime
+) -> Report:
+    """What the rules find, with the waivers applied.
+
+    Args:
+        planned: every resource as it will be, changed or not.
+        facts: the stack.
+        waivers: those of the stack file; none of them may be expired.
+        now: the present moment, with its time zone.
+    """
+    context = Context.of(planned, facts, now)
+    found = [
+        waived(finding, waivers) for each in planned for finding in of_resource(each, context)
+    ] + [waived(finding, waivers) for finding in of_stack(facts)]
+    order = {rule.id: number for number, rule in enumerate(rows.RULES)}
+    found.sort(key=lambda finding: order[finding.rule.id])
+    idle = (
+        f"tpuflex:waivers[{number}] ({waiver.rule}) waives nothing: remove it"
+        for number, waiver in enumerate(waivers)
+        if not any(_fits(waiver, finding) for finding in found)
+    )
+    return Report.of(found, idle)
+
+
+def of_resource(planned: Planned, context: Context) -> Iterator[Finding]:
+    """What the rules find about one resource."""
+    for rule, check in RESOURCE_CHECKS.items():
+        for breach in check(planned, context):
+            yield _finding(rule, breach, planned)
+
+
+def of_stack(facts: StackFacts) -> Iterator[Finding]:
+    """What the rules find about the stack."""
+    for rule, check in STACK_CHECKS.items():
+        for breach in check(facts):
+            yield _finding(rule, breach)
+
+
+def waived(finding: Finding, waivers: Iterable[Waiver]) -> Finding:
+    """``finding`` with the first waiver that is for it."""
+    for waiver in waivers:
+        if _fits(waiver, finding):
+            return replace(finding, waived=WaivedBy(waiver.reason, waiver.until))
+    return finding
+
+
+def expired(waivers: Iterable[Waiver], now: datetime) -> tuple[Problem, ...]:
+    """The waivers whose last day is over, as problems of the stack file."""
+    return tuple(
+        Problem(
+            f"tpuflex:waivers[{number}].until",
+            f"the waiver of {waiver.rule} has expired: its last day was {waiver.until.isoformat()}",
+            "Mend what it waives and remove it, or write a new reason and a later date.",
+        )
+        for number, waiver in enumerate(waivers)
+        if now.date() > waiver.until
+    )
+
+
+def _fits(waiver: Waiver, finding: Finding) -> bool:
+    named = waiver.resource is None or fnmatchcase(finding.resource, waiver.resource)
+    return waiver.rule == finding.rule.id and named
+
+
+def _finding(rule: Rule, breach: Breach, planned: Planned | None = None) -> Finding:
+    return Finding(
+        rule,
+        breach.text,
+        breach.remedy,
+        resource=planned.name if planned else "",
+        type=planned.type if planned else "",
+        severity="advisory" if breach.advisory else rule.severity,
+    )
