@@ -38,6 +38,7 @@ SERVICE_PACKAGES = (
     "storage",
     "secretmanager",
     "iam",
+    "cloudkms",
     "resourcemanager",
     "serviceusage",
     "serviceusage.quotas",

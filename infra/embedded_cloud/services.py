@@ -24,6 +24,7 @@ SERVICES = frozenset(
         "cloudbilling.v1",
         "orgpolicy.v2",
         "dns.v1",
+        "cloudkms.v1",
         "logging.v2",
         "artifactregistry.v1",
         "compute.v1",

@@ -30,6 +30,7 @@ _APIS = (
     ("cloudbilling", "v1"),
     ("orgpolicy", "v2"),
     ("dns", "v1"),
+    ("cloudkms", "v1"),
     ("logging", "v2"),
     ("artifactregistry", "v1"),
 )

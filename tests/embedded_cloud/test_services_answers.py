@@ -20,6 +20,7 @@ _DOCUMENTS = {
         *(("storage", "v1"), ("secretmanager", "v1"), ("compute", "v1"), ("iam", "v1")),
         ("iamcredentials", "v1"),
         *(("cloudresourcemanager", "v1"), ("serviceusage", "v1"), ("dns", "v1")),
+        ("cloudkms", "v1"),
         *(("logging", "v2"), ("artifactregistry", "v1"), ("cloudbilling", "v1")),
         *(("orgpolicy", "v2"), ("serviceusage.services.consumerQuotaMetrics", "v1beta1")),
     )
@@ -55,6 +56,8 @@ def _walk(api: Api) -> Iterator[tuple[str, Any]]:
         *_accounts_and_services(),
         *_compute(),
         *_dns(),
+        *_pools(),
+        *_keys(),
         *_logging(),
         *_repositories(),
     ]:
@@ -238,6 +241,52 @@ def _dns() -> _Calls:
         ("DELETE", f"{zone}/rrsets/a.example.com./A", None, {}),
         ("DELETE", f"{zone}/rrsets/b.example.com./A", None, {}),
         ("DELETE", zone, None, {}),
+    ]
+
+
+def _pools() -> _Calls:
+    pools = f"v1/projects/{PROJECT}/locations/global/workloadIdentityPools"
+    providers = f"{pools}/deploys/providers"
+    provider = {
+        "oidc": {"issuerUri": "https://token.actions.githubusercontent.com"},
+        "attributeMapping": {"google.subject": "assertion.sub"},
+        "attributeCondition": "assertion.repository_owner_id == '1'",
+    }
+    return [
+        ("POST", pools, {"displayName": "d"}, {"workloadIdentityPoolId": "deploys"}),
+        ("GET", pools, None, {}),
+        ("GET", f"{pools}/deploys", None, {}),
+        ("PATCH", f"{pools}/deploys", {"description": "x"}, {"updateMask": "description"}),
+        ("POST", providers, provider, {"workloadIdentityPoolProviderId": "github"}),
+        ("GET", providers, None, {}),
+        ("GET", f"{providers}/github", None, {}),
+        ("PATCH", f"{providers}/github", {"disabled": True}, {"updateMask": "disabled"}),
+        ("DELETE", f"{providers}/github", None, {}),
+        ("GET", providers, None, {"showDeleted": "true"}),
+        ("POST", f"{providers}/github:undelete", {}, {}),
+        ("DELETE", f"{pools}/deploys", None, {}),
+        ("POST", f"{pools}/deploys:undelete", {}, {}),
+    ]
+
+
+def _keys() -> _Calls:
+    rings = f"v1/projects/{PROJECT}/locations/us-east5/keyRings"
+    keys = f"{rings}/states/cryptoKeys"
+    asked = {"purpose": "ENCRYPT_DECRYPT", "labels": {"a": "b"}}
+    policy: dict[str, Any] = {"policy": {"bindings": []}}
+    return [
+        ("POST", rings, {}, {"keyRingId": "states"}),
+        ("GET", rings, None, {}),
+        ("GET", f"{rings}/states", None, {}),
+        ("POST", keys, asked, {"cryptoKeyId": "k"}),
+        ("GET", keys, None, {}),
+        ("GET", f"{keys}/k", None, {}),
+        ("PATCH", f"{keys}/k", {"labels": {}}, {"updateMask": "labels"}),
+        ("GET", f"{keys}/k:getIamPolicy", None, {}),
+        ("POST", f"{keys}/k:setIamPolicy", policy, {}),
+        ("GET", f"{keys}/k/cryptoKeyVersions", None, {}),
+        ("GET", f"{keys}/k/cryptoKeyVersions/1", None, {}),
+        ("POST", f"{keys}/k/cryptoKeyVersions/1:destroy", {}, {}),
     ]
 
 

@@ -120,6 +120,27 @@ _ACCOUNTS: _Rows = {
 }
 _TOKENS: _Rows = {"generateAccessToken": "getAccessToken"}
 
+# https://docs.cloud.google.com/iam/docs/workload-identity-federation-principal-identifiers, and the
+# permissions of roles/iam.workloadIdentityPoolAdmin
+_POOL_VERBS = ("create", "list", "get", "delete", "undelete")
+_POOLS: _Rows = {**{verb: verb for verb in _POOL_VERBS}, "patch": "update"}
+
+# https://docs.cloud.google.com/kms/docs/reference/permissions-and-roles
+_KEYS: _Rows = {
+    "create": "keyRings.create",
+    "list": "keyRings.list",
+    "get": "keyRings.get",
+    "cryptoKeys.create": "cryptoKeys.create",
+    "cryptoKeys.list": "cryptoKeys.list",
+    "cryptoKeys.get": "cryptoKeys.get",
+    "cryptoKeys.patch": "cryptoKeys.update",
+    "cryptoKeys.getIamPolicy": "cryptoKeys.getIamPolicy",
+    "cryptoKeys.setIamPolicy": "cryptoKeys.setIamPolicy",
+    "cryptoKeys.cryptoKeyVersions.list": "cryptoKeyVersions.list",
+    "cryptoKeys.cryptoKeyVersions.get": "cryptoKeyVersions.get",
+    "cryptoKeys.cryptoKeyVersions.destroy": "cryptoKeyVersions.destroy",
+}
+
 # https://docs.cloud.google.com/resource-manager/reference/rest/v1/projects
 _PROJECTS: _Rows = {
     "get": "get",
@@ -232,6 +253,13 @@ _SECTIONS: tuple[tuple[str, str, _Rows], ...] = (
     ("storage", "storage", _STORAGE),
     ("secretmanager.projects.secrets", "secretmanager", _SECRETS),
     ("iam.projects.serviceAccounts", "iam.serviceAccounts", _ACCOUNTS),
+    ("iam.projects.locations.workloadIdentityPools", "iam.workloadIdentityPools", _POOLS),
+    (
+        "iam.projects.locations.workloadIdentityPools.providers",
+        "iam.workloadIdentityPoolProviders",
+        _POOLS,
+    ),
+    ("cloudkms.projects.locations.keyRings", "cloudkms", _KEYS),
     ("iamcredentials.projects.serviceAccounts", "iam.serviceAccounts", _TOKENS),
     ("cloudresourcemanager.projects", "resourcemanager.projects", _PROJECTS),
     ("cloudresourcemanager.projects", "orgpolicy.policy", _PROJECT_POLICIES),

@@ -41,6 +41,7 @@ class Step:
         suffix: what follows the resource's path.
         mask: where the names of the changed fields go: ``query``, ``body``, or empty for nowhere.
         lock: a field of the present resource to send back, such as its etag.
+        bare: the body is the resource itself, although a create has an envelope.
         switch: suffixes for false and true of a boolean that is set by two custom methods.
     """
 
@@ -49,6 +50,7 @@ class Step:
     suffix: str = ""
     mask: str = ""
     lock: str = ""
+    bare: bool = False
     switch: tuple[str, str] | None = None
 
 
@@ -200,7 +202,7 @@ class Collection:
         mask = ",".join([".".join(item.place) for item in carried] + sorted(maps))
         if step.lock and resource.get(step.lock):
             body[step.lock] = resource[step.lock]
-        if self.envelope and step.switch is None:
+        if self.envelope and step.switch is None and not step.bare:
             body = {self.envelope: body}
         if step.mask == "body":
             body["updateMask"] = mask

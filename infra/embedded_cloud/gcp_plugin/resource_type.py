@@ -87,10 +87,12 @@ class Identity:
         form: the id, with ``{property}`` for each part.
         imports: further forms that an import may use; parts that a form leaves out are the
             provider's.
+        deep: parts that are names of resources themselves, with slashes.
     """
 
     form: str
     imports: tuple[str, ...] = ()
+    deep: tuple[str, ...] = ()
 
     @property
     def parts(self) -> tuple[str, ...]:
@@ -104,7 +106,7 @@ class Identity:
             InvalidIdError: it has none of the forms.
         """
         for form in (self.form, *self.imports):
-            match = re.fullmatch(_pattern(form), text)
+            match = re.fullmatch(_pattern(form, self.deep), text)
             if match:
                 defaults = {"project": settings.project, "region": settings.region}
                 return {k: v for k, v in defaults.items() if v} | match.groupdict()
@@ -112,12 +114,13 @@ class Identity:
         raise InvalidIdError(f"import id {text!r} does not have an accepted form: {forms}")
 
 
-def _pattern(form: str) -> str:
+def _pattern(form: str, deep: tuple[str, ...]) -> str:
     parts = re.split(r"{(\w+)}", form)
     # Ids with roles and resource names, which have slashes, are separated by spaces.
     letters = "[^ ]+" if " " in form else "[^/ ]+"
     return "".join(
-        f"(?P<{part}>{letters})" if at % 2 else re.escape(part) for at, part in enumerate(parts)
+        f"(?P<{part}>{'[^ ]+' if part in deep else letters})" if at % 2 else re.escape(part)
+        for at, part in enumerate(parts)
     )
 
 

@@ -8,6 +8,8 @@ from functools import cache
 from embedded_cloud.gcp_plugin import (
     table_compute,
     table_dns,
+    table_iam,
+    table_kms,
     table_projects,
     table_router,
     table_storage,
@@ -29,6 +31,8 @@ TYPES: dict[str, ResourceType] = {
         (
             *table_compute.TYPES,
             *table_dns.TYPES,
+            *table_iam.TYPES,
+            *table_kms.TYPES,
             *table_projects.TYPES,
             *table_router.TYPES,
             *table_storage.TYPES,

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from embedded_cloud.iam.handlers import AccountHandlers
 from embedded_cloud.iam.policies import Policies
+from embedded_cloud.iam.pool_handlers import PoolHandlers
+from embedded_cloud.iam.pools import Pools
 from embedded_cloud.iam.state import ServiceAccounts
 from embedded_cloud.routing import Context, Service
 
 
 def service(context: Context) -> Service:
-    """Identity and Access Management: service accounts and their policies."""
+    """Identity and Access Management: service accounts and their policies, identity pools."""
     accounts = AccountHandlers(
         ServiceAccounts(context.store, context.clock, context.strictness),
         Policies(context.store, context.clock, context.strictness),
     )
+    pools = PoolHandlers(Pools(context.store, context.clock), context.project_number)
     return Service(
         name="iam",
         version="v1",
@@ -29,5 +32,6 @@ def service(context: Context) -> Service:
             "iam.projects.serviceAccounts.getIamPolicy": accounts.get_policy,
             "iam.projects.serviceAccounts.setIamPolicy": accounts.set_policy,
             "iam.projects.serviceAccounts.testIamPermissions": accounts.test_permissions,
+            **pools.handlers(),
         },
     )

@@ -22,6 +22,7 @@ KNOWN: dict[str, str] = {
     "cloudapis.googleapis.com": "Google Cloud APIs",
     "cloudbilling.googleapis.com": "Cloud Billing API",
     "cloudbuild.googleapis.com": "Cloud Build API",
+    "cloudkms.googleapis.com": "Cloud Key Management Service (KMS) API",
     "cloudquotas.googleapis.com": "Cloud Quotas API",
     "cloudresourcemanager.googleapis.com": "Cloud Resource Manager API",
     "cloudtrace.googleapis.com": "Cloud Trace API",
@@ -44,6 +45,7 @@ KNOWN: dict[str, str] = {
     "storage-api.googleapis.com": "Google Cloud Storage JSON API",
     "storage-component.googleapis.com": "Cloud Storage",
     "storage.googleapis.com": "Cloud Storage API",
+    "sts.googleapis.com": "Security Token Service API",
     "tpu.googleapis.com": "Cloud TPU API",
 }
 
@@ -69,6 +71,7 @@ ENABLED_BY_DEFAULT = frozenset(
 CHARGED = frozenset(
     {
         "artifactregistry.googleapis.com",
+        "cloudkms.googleapis.com",
         "compute.googleapis.com",
         "container.googleapis.com",
         "dns.googleapis.com",
