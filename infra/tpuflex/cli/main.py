@@ -40,6 +40,10 @@ COMMANDS = {
         "doctor",
         "Show what would keep `up` from succeeding, each with the command that mends it.",
     ),
+    "bootstrap": (
+        "bootstrap",
+        "Make what a project needs once for previews and deployments from GitHub.",
+    ),
     "up": ("up", "Bring the stack's endpoint up and wait until it has served a completion."),
     "preview": ("preview", "Show what `up` would do, and what it would cost."),
     "policy": ("policy", "List the rules of policy, and where their CrossGuard pack is."),

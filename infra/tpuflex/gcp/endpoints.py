@@ -26,6 +26,7 @@ _GOOGLE = {
     "dns": "https://dns.googleapis.com",
     "logging": "https://logging.googleapis.com",
     "artifactregistry": "https://artifactregistry.googleapis.com",
+    "cloudkms": "https://cloudkms.googleapis.com",
 }
 #: gcloud's variable for each field of :class:`Endpoints`.
 OVERRIDES = {name: _PREFIX + name.upper() for name in _GOOGLE} | {
@@ -54,6 +55,7 @@ class Endpoints:
         dns: Cloud DNS; `/dns/v1` comes after it.
         logging: Cloud Logging.
         artifactregistry: Artifact Registry.
+        cloudkms: Cloud Key Management Service.
     """
 
     tpu: str = _GOOGLE["tpu"]
@@ -67,6 +69,7 @@ class Endpoints:
     dns: str = _GOOGLE["dns"]
     logging: str = _GOOGLE["logging"]
     artifactregistry: str = _GOOGLE["artifactregistry"]
+    cloudkms: str = _GOOGLE["cloudkms"]
 
     @classmethod
     def from_environ(cls, environ: Mapping[str, str]) -> Endpoints:

@@ -43,6 +43,7 @@ class Apis:
     resourcemanager: Api
     dns: Api
     serviceusage: Api
+    cloudkms: Api
 
     def of(self, kind: Kind) -> Api:
         """The client of the API that has resources of ``kind``."""
@@ -61,6 +62,7 @@ def apis(endpoints: Endpoints, connect: Callable[[str], Api]) -> Apis:
         resourcemanager=connect(endpoints.resourcemanager),
         dns=connect(endpoints.dns),
         serviceusage=connect(endpoints.serviceusage),
+        cloudkms=connect(endpoints.cloudkms),
     )
 
 

@@ -64,3 +64,16 @@ APIS = (
     ),
     GoogleApi("tpu", Question("tpu", "/v2alpha1/projects/{project}/locations", _ONE_ITEM)),
 )
+
+_ALSO_FOR_ENDPOINTS = ("cloudresourcemanager", "iam", "serviceusage", "storage")
+#: What `tpuflex bootstrap` needs, and what a workflow needs that then comes in by it: a token of
+#: the pool (Security Token Service), and one of an account (IAM Credentials).
+BOOTSTRAP_APIS = (
+    *(api for api in APIS if api.name in _ALSO_FOR_ENDPOINTS),
+    GoogleApi(
+        "cloudkms",
+        Question("cloudkms", "/v1/projects/{project}/locations/global/keyRings", _ONE_ITEM),
+    ),
+    GoogleApi("iamcredentials"),
+    GoogleApi("sts"),
+)
