@@ -74,6 +74,13 @@ def test_variables() -> None:
     }
 
 
+def test_the_own_state_is_out_of_reach() -> None:
+    """Neither identity reads or writes it: it says what an administrator's run deletes."""
+    assert NAMES.not_own_state == (
+        "!resource.name.startsWith('projects/_/buckets/shop-ml-tpuflex-state/objects/.tpuflex/')"
+    )
+
+
 def test_the_longest_project_still_has_a_bucket() -> None:
     """Ids of projects have at most 30 letters, names of buckets 63."""
     assert len(BootstrapNames("p" * 30, "us-east5").bucket) <= 63

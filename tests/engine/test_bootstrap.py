@@ -69,6 +69,9 @@ def test_made_once_removed_and_made_again(
     after_dry = embedded.remaining()
     made = bootstrap(embedded, capsys)
     bucket = call(embedded, "GET", f"storage/v1/b/{NAMES.bucket}")
+    grants = call(
+        embedded, "GET", f"storage/v1/b/{NAMES.bucket}/iam?optionsRequestedPolicyVersion=3"
+    )
     provider = call(embedded, "GET", f"v1/{NAMES.provider}")
     policy = call(
         embedded, "POST", f"v1/projects/-/serviceAccounts/{NAMES.email('deploy')}:getIamPolicy"
@@ -98,6 +101,13 @@ def test_made_once_removed_and_made_again(
     assert all(f"  {each['name']}  " in planned for each in made["changes"])
     assert bucket["versioning"]["enabled"] is True
     assert bucket["iamConfiguration"]["publicAccessPrevention"] == "enforced"
+    conditions = {
+        member: binding.get("condition", {}).get("expression")
+        for binding in grants["bindings"]
+        for member in binding["members"]
+    }
+    assert conditions[f"serviceAccount:{NAMES.email('deploy')}"] == NAMES.not_own_state
+    assert conditions[f"serviceAccount:{NAMES.email('preview')}"] == NAMES.not_own_state
     assert provider["attributeCondition"] == ACME.condition
     assert provider["attributeMapping"]["attribute.deploys"] == ACME.deploys
     assert policy["bindings"] == [

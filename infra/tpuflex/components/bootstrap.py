@@ -129,6 +129,11 @@ class Bootstrap(pulumi.ComponentResource):
                 bucket=bucket.name,
                 role=_BUCKET_ROLES[identity],
                 member=account.member,
+                condition=storage.BucketIAMMemberConditionArgs(
+                    title="tpuflex_states_only",
+                    description="Not the state of the bootstrap itself",
+                    expression=names.not_own_state,
+                ),
                 opts=self._options(),
             )
             kms.CryptoKeyIAMMember(

@@ -86,6 +86,15 @@ class BootstrapNames:
         return f"{self.project}-tpuflex-state"
 
     @property
+    def not_own_state(self) -> str:
+        """What holds of all objects but the bootstrap's own state. Whoever could write that could
+        have an administrator's next bootstrap delete what they name in it
+        (https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name)."""
+        folder = STATE_COPY.rpartition("/")[0]
+        objects = f"projects/_/buckets/{self.bucket}/objects/"
+        return f"!resource.name.startsWith('{objects}{folder}/')"
+
+    @property
     def key_ring(self) -> str:
         """Full name of the key ring."""
         return f"projects/{self.project}/locations/{self.region}/keyRings/{KEY_RING}"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.prepare import BUCKET
 from tpuflex.cli.steps.bootstrap_cloud import Remains, StateBucket, remains, restore
+from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.components.bootstrap_names import PULUMI_PROJECT, BootstrapNames, Repository
 from tpuflex.engine.commands import Target
 from tpuflex.engine.events import EnginePlan, Progress
@@ -20,14 +21,12 @@ from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
 from tpuflex.engine.state import Stored, known_ids, resources
 from tpuflex.errors import ConflictError, NotFoundError
-from tpuflex.gcp.enabling import ensure_apis
 from tpuflex.gcp.required_apis import BOOTSTRAP_APIS
 from tpuflex.trusted_files import own_directory, write_private
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.gcp.required_apis import GoogleApi
 
 #: What a removal leaves, and why.
 _STAYS = (
@@ -72,7 +71,7 @@ class Bootstrapping:
         """The engine on the bootstrap's own state, which is in files of this project's home."""
         stack, output = self.cloud.stack, self.invocation.output
         engine = ensure(stack.project.home, self.invocation.environ, output.progress)
-        root = stack.project.home / "bootstrap" / ("embedded" if stack.embedded else "google")
+        root = stack.own_files / "bootstrap" / ("embedded" if stack.embedded else "google")
         own_directory(root / "backend")
         write_private(root / "Pulumi.yaml", f"name: {PULUMI_PROJECT}\nruntime: python\n")
         environ = {
@@ -161,7 +160,7 @@ def run_bootstrap(
     output, work = invocation.output, Bootstrapping(invocation, cloud, repository)
     project = work.names.project
     if not dry_run:
-        _enable(invocation, cloud, project)
+        run_preflight(invocation, cloud, apis=BOOTSTRAP_APIS)
     found = work.remains(known=work.open_state())
     names = work.names
     plan = work.engine.preview()
@@ -245,19 +244,6 @@ def _region(deployment: Stored) -> str:
     buckets = (each for each in resources(deployment) if each["type"] == BUCKET)
     locations = (str((each.get("inputs") or {}).get("location") or "") for each in buckets)
     return next(locations, "").lower()
-
-
-def _enable(invocation: Invocation, cloud: Cloud, project: str) -> None:
-    output, timing = invocation.output, cloud.timing
-
-    def agree(missing: Collection[GoogleApi]) -> None:
-        names = ", ".join(api.name for api in missing)
-        output.progress(f"APIs that this needs, and that are off in {project}: {names}.")
-        if not (invocation.yes or cloud.stack.embedded):
-            output.confirm("Enable them? They stay enabled; an API that is not used costs nothing.")
-
-    if ensure_apis(cloud.apis(), project, timing, output.progress, agree, apis=BOOTSTRAP_APIS):
-        cloud.settling.begin(timing.monotonic())
 
 
 def _show(invocation: Invocation, work: Bootstrapping, plan: EnginePlan, found: Remains) -> None:

@@ -5,17 +5,21 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.gcp.enabling import await_settled, ensure_apis
+from tpuflex.gcp.required_apis import APIS
 
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterable
 
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.gcp.required_apis import GoogleApi
 
 
-def run_preflight(invocation: Invocation, cloud: Cloud) -> None:
-    """Enable the APIs that the stack of ``cloud`` needs, and wait until they answer.
+def run_preflight(
+    invocation: Invocation, cloud: Cloud, *, apis: Iterable[GoogleApi] = APIS
+) -> None:
+    """Enable ``apis``, those of a stack by default, in the project of ``cloud``, and wait until
+    they answer.
 
     It comes before the engine, whose resources would meet APIs that know nothing of having been
     enabled, and before every look into the cloud. Enabling changes a project that others may use,
@@ -30,11 +34,11 @@ def run_preflight(invocation: Invocation, cloud: Cloud) -> None:
 
     def agree(missing: Collection[GoogleApi]) -> None:
         names = ", ".join(api.name for api in missing)
-        output.progress(f"APIs that the stack needs, and that are off in {project}: {names}.")
+        output.progress(f"APIs that are needed, and that are off in {project}: {names}.")
         if not invocation.yes and (stack.rehearsed or not stack.embedded):
             output.confirm("Enable them? They stay enabled; an API that is not used costs nothing.")
 
-    if ensure_apis(cloud.apis(), project, timing, output.progress, agree):
+    if ensure_apis(cloud.apis(), project, timing, output.progress, agree, apis=apis):
         cloud.settling.begin(timing.monotonic())
 
 
