@@ -120,6 +120,18 @@ _ACCOUNTS: _Rows = {
 }
 _TOKENS: _Rows = {"generateAccessToken": "getAccessToken"}
 
+# https://docs.cloud.google.com/iam/docs/creating-custom-roles
+_ROLES: _Rows = {
+    "create": "create",
+    "list": "list",
+    "get": "get",
+    "patch": "update",
+    "delete": "delete",
+    "undelete": "undelete",
+}
+# Anybody may read what Google's roles hold.
+_PREDEFINED_ROLES: _Rows = {"get": ""}
+
 # https://docs.cloud.google.com/iam/docs/workload-identity-federation-principal-identifiers, and the
 # permissions of roles/iam.workloadIdentityPoolAdmin
 _POOL_VERBS = ("create", "list", "get", "delete", "undelete")
@@ -253,6 +265,8 @@ _SECTIONS: tuple[tuple[str, str, _Rows], ...] = (
     ("storage", "storage", _STORAGE),
     ("secretmanager.projects.secrets", "secretmanager", _SECRETS),
     ("iam.projects.serviceAccounts", "iam.serviceAccounts", _ACCOUNTS),
+    ("iam.projects.roles", "iam.roles", _ROLES),
+    ("iam.roles", "", _PREDEFINED_ROLES),
     ("iam.projects.locations.workloadIdentityPools", "iam.workloadIdentityPools", _POOLS),
     (
         "iam.projects.locations.workloadIdentityPools.providers",

@@ -38,6 +38,15 @@ class RestorableRoles(Collection):
         restored = Made(made.id, state_of(row, made.id, made.state, present))
         return Made(made.id, self.update(row, restored, inputs, call))
 
+    def delete(self, row: ResourceType, made: Made, call: CloudCall) -> None:
+        """Delete the role, unless it is deleted already."""
+        if self._get(row, made, call) is not None:
+            Collection.delete(self, row, made, call)
+
+    def _get(self, row: ResourceType, made: Made, call: CloudCall) -> JsonObject | None:
+        found = Collection._get(self, row, made, call)
+        return None if found is None or found.get("deleted") is True else found
+
 
 @dataclass(frozen=True, slots=True)
 class Restorable(Collection):

@@ -23,8 +23,10 @@ from tests.embedded_cloud.api import TOKEN
 PROJECT = "plugin-project"
 REGION = "us-east5"
 
+#: Names of two classes that are called alike.
+_ALIKE = {"gcp:serviceaccount/iAMMember:IAMMember": "AccountIAMMember"}
 #: Type tokens by the name of the class.
-TOKENS = {token.rpartition(":")[2]: token for token in TYPES}
+TOKENS = {_ALIKE.get(token, token.rpartition(":")[2]): token for token in TYPES}
 
 
 def urn(token: str, name: str = "it") -> str:
@@ -138,7 +140,7 @@ class Calls:
             "id": held.id,
             "olds": encode(held.state),
             "old_inputs": encode(held.inputs),
-            "news": encode(self.inputs(held.token.rpartition(":")[2], news)),
+            "news": encode(self.inputs(held.token, news)),
         }
 
     def delete(self, held: Held) -> None:
@@ -188,6 +190,8 @@ def embedded(state_dir: Path) -> Iterator[tuple[EmbeddedCloud, RunningPlugin]]:
 NETWORK_ID = f"projects/{PROJECT}/global/networks/net"
 SUBNETWORK_ID = f"projects/{PROJECT}/regions/{REGION}/subnetworks/sub"
 EMAIL = f"hosts-sa@{PROJECT}.iam.gserviceaccount.com"
+POOL_ID = f"projects/{PROJECT}/locations/global/workloadIdentityPools/deploys"
+RING_ID = f"projects/{PROJECT}/locations/{REGION}/keyRings/states"
 
 #: A plausible resource of every type.
 SAMPLES: dict[str, Properties] = {
@@ -263,6 +267,31 @@ SAMPLES: dict[str, Properties] = {
         "condition": {"title": "soon", "expression": "request.time < timestamp('2030-01-01')"},
     },
     "Service": {"service": "tpu.googleapis.com", "disableOnDestroy": True},
+    "IAMCustomRole": {
+        "roleId": "reader",
+        "title": "Reader",
+        "permissions": ["tpu.nodes.get", "tpu.nodes.list"],
+    },
+    "AccountIAMMember": {
+        "serviceAccountId": f"projects/{PROJECT}/serviceAccounts/{EMAIL}",
+        "role": "roles/iam.workloadIdentityUser",
+        "member": f"serviceAccount:{EMAIL}",
+    },
+    "WorkloadIdentityPool": {"workloadIdentityPoolId": "deploys", "displayName": "Deploys"},
+    "WorkloadIdentityPoolProvider": {
+        "workloadIdentityPoolId": "deploys",
+        "workloadIdentityPoolProviderId": "github",
+        "attributeMapping": {"google.subject": "assertion.sub"},
+        "attributeCondition": "assertion.repository_id == '1'",
+        "oidc": {"issuerUri": "https://token.actions.githubusercontent.com"},
+    },
+    "KeyRing": {"name": "states", "location": REGION},
+    "CryptoKey": {"name": "state", "keyRing": RING_ID, "rotationPeriod": "7776000s"},
+    "CryptoKeyIAMMember": {
+        "cryptoKeyId": f"{RING_ID}/cryptoKeys/state",
+        "role": "roles/cloudkms.cryptoKeyDecrypter",
+        "member": f"serviceAccount:{EMAIL}",
+    },
 }
 
 #: The samples that a sample depends on.
@@ -276,6 +305,10 @@ BEFORE = {
     "BucketIAMMember": ("Account", "Bucket"),
     "SecretIamMember": ("Account", "Secret"),
     "IAMMember": ("Account",),
+    "AccountIAMMember": ("Account",),
+    "WorkloadIdentityPoolProvider": ("WorkloadIdentityPool",),
+    "CryptoKey": ("KeyRing",),
+    "CryptoKeyIAMMember": ("Account", "KeyRing", "CryptoKey"),
 }
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import grpc
 import pytest
 
 from embedded_cloud.gcp_plugin import RunningPlugin
@@ -10,8 +11,10 @@ from pulumi_plugin.values import UNKNOWN, Properties
 from tests.embedded_cloud.gcp_plugin.calls import (
     EMAIL,
     NETWORK_ID,
+    POOL_ID,
     PROJECT,
     REGION,
+    RING_ID,
     SAMPLES,
     SUBNETWORK_ID,
     TOKENS,
@@ -41,6 +44,18 @@ IDS = {
         f"/roles/secretmanager.secretAccessor/serviceAccount:{EMAIL}"
     ),
     "Service": f"{PROJECT}/tpu.googleapis.com",
+    "AccountIAMMember": (
+        f"projects/{PROJECT}/serviceAccounts/{EMAIL}/roles/iam.workloadIdentityUser"
+        f"/serviceAccount:{EMAIL}"
+    ),
+    "CryptoKey": f"{RING_ID}/cryptoKeys/state",
+    "CryptoKeyIAMMember": (
+        f"{RING_ID}/cryptoKeys/state/roles/cloudkms.cryptoKeyDecrypter/serviceAccount:{EMAIL}"
+    ),
+    "IAMCustomRole": f"projects/{PROJECT}/roles/reader",
+    "KeyRing": RING_ID,
+    "WorkloadIdentityPool": POOL_ID,
+    "WorkloadIdentityPoolProvider": f"{POOL_ID}/providers/github",
     "Subnetwork": SUBNETWORK_ID,
 }
 
@@ -78,6 +93,13 @@ IMPORTS = [
         f"serviceAccount:{EMAIL}",
     ),
     ("Service", IDS["Service"]),
+    ("CryptoKey", IDS["CryptoKey"]),
+    ("IAMCustomRole", IDS["IAMCustomRole"]),
+    ("KeyRing", IDS["KeyRing"]),
+    ("KeyRing", f"{REGION}/states"),
+    ("WorkloadIdentityPool", IDS["WorkloadIdentityPool"]),
+    ("WorkloadIdentityPool", "deploys"),
+    ("WorkloadIdentityPoolProvider", IDS["WorkloadIdentityPoolProvider"]),
     ("Subnetwork", IDS["Subnetwork"]),
     ("Subnetwork", f"{PROJECT}/{REGION}/sub"),
     ("Subnetwork", "sub"),
@@ -93,7 +115,8 @@ def test_a_resource_lives_from_create_to_delete(calls: Calls, kind: str) -> None
     refreshed = calls.read(held)
     assert refreshed == held
     calls.delete(held)
-    assert calls.read(held) is None
+    if kind not in ("KeyRing", "CryptoKey"):  # Google deletes neither.
+        assert calls.read(held) is None
     if kind != "Bucket":  # The published plugin fails on one that is gone.
         calls.delete(held)
 
@@ -133,7 +156,7 @@ def test_a_preview_shows_what_is_known_and_creates_nothing(
     assert planned.id == ""
     for name, value in planned.inputs.items():
         assert planned.state[name] == value
-    assert UNKNOWN in planned.state.values() or kind in ("RecordSet", "Service")
+    assert UNKNOWN in planned.state.values() or kind in ("KeyRing", "RecordSet", "Service")
     assert world[0].cloud.inventory() == before
 
 
@@ -156,6 +179,10 @@ def test_a_preview_shows_what_is_known_and_creates_nothing(
         ("Secret", {"labels": {"env": "prod"}, "annotations": {"note": "y", "more": "z"}}),
         ("Secret", {"versionAliases": {}, "labels": None}),
         ("Subnetwork", {"ipCidrRange": "10.0.0.0/20"}),
+        ("CryptoKey", {"labels": {"team": "x"}}),
+        ("IAMCustomRole", {"permissions": ["tpu.nodes.get"], "title": "Less"}),
+        ("WorkloadIdentityPool", {"displayName": "Other", "disabled": True}),
+        ("WorkloadIdentityPoolProvider", {"attributeCondition": "assertion.repository_id == '2'"}),
         ("Subnetwork", {"privateIpGoogleAccess": False, "logConfig": None}),
     ],
 )
@@ -172,3 +199,23 @@ def test_a_mutable_change_is_made_in_place_and_stays(
     updated = calls.update(held, news)
     assert not calls.diff(updated, news).detailedDiff
     assert calls.read(updated) == updated
+
+
+def test_a_deleted_role_is_restored(calls: Calls) -> None:
+    """Its id stays taken for weeks, so a create gives it back, with the program's permissions."""
+    calls.delete(make(calls, "IAMCustomRole"))
+
+    again = calls.create(
+        "IAMCustomRole", SAMPLES["IAMCustomRole"] | {"permissions": ["tpu.nodes.get"]}
+    )
+
+    assert again.state["permissions"] == ["tpu.nodes.get"]
+    assert calls.read(again) == again
+
+
+def test_a_deleted_pool_is_gone_and_keeps_its_id(calls: Calls) -> None:
+    """As in the published plugin: it is not restored by a create."""
+    calls.delete(make(calls, "WorkloadIdentityPool"))
+
+    with pytest.raises(grpc.RpcError, match="already exists"):
+        make(calls, "WorkloadIdentityPool")
