@@ -14,6 +14,9 @@ from embedded_cloud.admission.quota_project import QuotaProject
 from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
 from embedded_cloud.history import History
 from embedded_cloud.hosts.supervisor import HostSupervisor
+from embedded_cloud.iam.hierarchy import Hierarchy
+from embedded_cloud.iam.policies import Policies
+from embedded_cloud.iam.rights import Rights
 from embedded_cloud.iamcredentials.routes import service as iamcredentials
 from embedded_cloud.json_types import JsonObject, JsonValue, child, children, number, string_map
 from embedded_cloud.oslogin.routes import services as oslogin_services
@@ -110,6 +113,15 @@ class Cloud:
             enabled=launch_hosts,
             stubs=stub_hosts,
         )
+        policies = Policies(self.store, self.clock, self.strictness.current)
+        self.rights = Rights(
+            self.store,
+            policies,
+            Hierarchy(self.store, project_number),
+            self.access,
+            self.strictness.current,
+            lambda key: self.tpu.host_account(key),
+        )
         context = Context(
             store=self.store,
             clock=self.clock,
@@ -117,6 +129,7 @@ class Cloud:
             base_url=lambda: self.base_url,
             project_number=project_number,
             hosts=self.hosts,
+            rights=self.rights,
             strictness=self.strictness.current,
         )
         self.tpu = TpuState(context, self.capacity)
@@ -132,7 +145,7 @@ class Cloud:
             self.access,
             admission=(
                 QuotaProject(self.access, self.strictness.current),
-                *admission_of(context, self.access),
+                *admission_of(context, self.rights),
             ),
         )
 

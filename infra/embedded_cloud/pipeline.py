@@ -8,7 +8,7 @@ over HTTP, :meth:`Pipeline.exchange` calls from within this process.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Sequence
+from collections.abc import Awaitable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Protocol, cast
@@ -67,7 +67,7 @@ class Faults(Protocol):
 class Admission(Protocol):
     """What is checked of a call before its service sees it."""
 
-    def check(self, match: Match, inbound: InboundRequest) -> None:
+    def check(self, match: Match, inbound: InboundRequest) -> Awaitable[None] | None:
         """Raises CloudError for a call that is refused."""
         ...
 
@@ -182,7 +182,9 @@ class Pipeline:
     async def _handled(self, exchange: _Exchange, match: Match) -> Reply:
         try:
             for each in self._admission:
-                each.check(match, exchange.inbound)
+                checked = each.check(match, exchange.inbound)
+                if checked is not None:
+                    await checked
             call = await _call(exchange.inbound, match)
             outcome = match.route.handler(call)
             reply = await outcome if inspect.isawaitable(outcome) else outcome

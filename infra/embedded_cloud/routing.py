@@ -7,7 +7,7 @@ discovery documents (:mod:`embedded_cloud.contract`).
 from __future__ import annotations
 
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
@@ -144,6 +144,14 @@ class Hosts(Protocol):
         ...
 
 
+class Rights(Protocol):
+    """What callers may do."""
+
+    def held(self, call: Call, resource: str, permissions: Sequence[str]) -> list[str]:
+        """Those of ``permissions`` that the caller of ``call`` has on ``resource``."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Context:
     """What a service is built from.
@@ -155,6 +163,7 @@ class Context:
         base_url: the emulator's address without trailing slash (known once it listens).
         project_number: project id -> project number, a pure function.
         hosts: the emulated hosts.
+        rights: what callers may do.
         strictness: which of Google's refusals and delays are imitated now.
     """
 
@@ -164,6 +173,7 @@ class Context:
     base_url: Callable[[], str]
     project_number: Callable[[str], str]
     hosts: Hosts
+    rights: Rights
     strictness: Callable[[], Strictness]
 
 

@@ -26,6 +26,7 @@ from embedded_cloud.strictness_areas import (
     Docker,
     GuestAttributes,
     Hosts,
+    Iam,
     Network,
     OrganizationPolicies,
     Permissions,
@@ -47,6 +48,7 @@ __all__ = [
     "Docker",
     "GuestAttributes",
     "Hosts",
+    "Iam",
     "Network",
     "OrganizationPolicies",
     "Permissions",
@@ -69,6 +71,7 @@ class Strictness:
     docker: Docker = field(default_factory=Docker)
     guest_attributes: GuestAttributes = field(default_factory=GuestAttributes)
     hosts: Hosts = field(default_factory=Hosts)
+    iam: Iam = field(default_factory=Iam)
     network: Network = field(default_factory=Network)
     organization_policies: OrganizationPolicies = field(default_factory=OrganizationPolicies)
     permissions: Permissions = field(default_factory=Permissions)
@@ -120,7 +123,8 @@ class Strictness:
 LENIENT = Strictness()
 
 #: As Google was seen to be, or says that it is, in every area. Those that are not named take away
-#: what a usual project has, so they stay as they are: billing, permissions, policies, docker.
+#: what a usual project has, so they stay as they are: billing, permissions, policies, docker; and
+#: `iam`, which lets nobody in but owners until somebody grants something.
 STRICT = Strictness(
     apis=Apis(enforced=True, bare_projects=True, answers_after_s=60),
     compute=Compute(operation_s=4),

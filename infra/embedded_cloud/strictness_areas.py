@@ -139,6 +139,25 @@ class Hosts:
 
 
 @dataclass(frozen=True, slots=True)
+class Iam:
+    """Bindings decide who may do what: those of users and service accounts. Whoever has the token
+    of the embedded cloud owns it, and may do everything.
+
+    Attributes:
+        enforced: a caller needs a binding, on the resource or its project, of a role that holds the
+            permission that the method asks for.
+        takes_effect_after_s: from the moment a binding is made until it grants anything. About two
+            minutes on Google, sometimes seven or more
+            (https://cloud.google.com/iam/docs/access-change-propagation).
+    """
+
+    __pydantic_config__ = EXACT
+
+    enforced: bool = False
+    takes_effect_after_s: Seconds = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Network:
     """What lies between a client and a host.
 

@@ -2,22 +2,29 @@
 
 from __future__ import annotations
 
-from embedded_cloud.access import Access
 from embedded_cloud.admission.apis import EnabledApis
+from embedded_cloud.admission.asked import Questions
 from embedded_cloud.admission.billing import OpenBilling
 from embedded_cloud.admission.consumer import Consumers
 from embedded_cloud.admission.permissions import Permissions
+from embedded_cloud.iam.policies import Policies
+from embedded_cloud.iam.rights import Rights
 from embedded_cloud.pipeline import Admission
 from embedded_cloud.routing import Context
 from embedded_cloud.serviceusage.state import ProjectServices
 
 
-def admission_of(context: Context, access: Access) -> tuple[Admission, ...]:
+def admission_of(context: Context, rights: Rights) -> tuple[Admission, ...]:
     """The checks of the cloud of ``context``, in Google's order."""
     consumers = Consumers(context.store, context.project_number)
     services = ProjectServices(context.store, context.clock, context.strictness)
     return (
         EnabledApis(services, consumers, context.strictness),
         OpenBilling(consumers, context.strictness),
-        Permissions(access, context.strictness),
+        Permissions(
+            rights,
+            Questions(context.store, consumers, context.project_number),
+            Policies(context.store, context.clock, context.strictness),
+            context.strictness,
+        ),
     )

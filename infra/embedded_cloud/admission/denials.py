@@ -13,7 +13,8 @@ from embedded_cloud.json_types import JsonObject
 from embedded_cloud.resourcemanager.state import OWNER
 
 _DENIED = "PERMISSION_DENIED"
-_CALLER = OWNER.partition(":")[2]
+#: How the embedded cloud's owner is named.
+OWNERS_EMAIL = OWNER.partition(":")[2]
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +26,14 @@ class Denial:
         method_id: the API method.
         resource: name of the resource, or of the collection that would hold it.
         permissions: those that are missing.
+        caller: e-mail address of the caller.
     """
 
     service: str
     method_id: str
     resource: str
     permissions: tuple[str, ...]
+    caller: str = OWNERS_EMAIL
 
 
 def common(denial: Denial) -> CloudError:
@@ -65,7 +68,7 @@ def _storage(denial: Denial) -> CloudError:
     permission = denial.permissions[0]
     kind = "object" if ".objects." in permission else "bucket"
     message = (
-        f"{_CALLER} does not have {permission} access to the Google Cloud Storage {kind}."
+        f"{denial.caller} does not have {permission} access to the Google Cloud Storage {kind}."
         f" Permission '{permission}' denied on resource (or it may not exist)."
     )
     return CloudError(403, _DENIED, message)
@@ -108,6 +111,28 @@ def _service_usage(denial: Denial) -> CloudError:
         error_info("AUTH_PERMISSION_DENIED", "serviceusage.googleapis.com"),
     )
     return CloudError(403, _DENIED, f"Permission denied {doing}", details)
+
+
+def quota_project(service: str, project: str, number: str) -> CloudError:
+    """403 for a caller that may not take quota from the project that the call names.
+
+    Text and details are those seen in https://github.com/lbjlaq/Antigravity-Manager/issues/3050.
+    """
+    page = f"https://console.developers.google.com/iam-admin/iam/project?project={project}"
+    message = (
+        f"Caller does not have required permission to use project {project}. Grant the caller the"
+        " roles/serviceusage.serviceUsageConsumer role, or a custom role with the"
+        f" serviceusage.services.use permission, by visiting {page} and then retry. Propagation of"
+        " the new permission may take a few minutes."
+    )
+    info = error_info(
+        "USER_PROJECT_DENIED",
+        "googleapis.com",
+        service=f"{service}.googleapis.com",
+        consumer=f"projects/{number}",
+        containerInfo=project,
+    )
+    return CloudError(403, _DENIED, message, (info,))
 
 
 def _refusal(message: str, permission: str, *, domain: str, **more: str) -> CloudError:

@@ -1,7 +1,8 @@
 """Which permissions each emulated method asks of its caller.
 
 Only what every call of a method needs. What some calls need besides (a label, a condition, a live
-object that is replaced, the projection ``full``) is not here. Gathered 2026-11-21 from the public
+object that is replaced, the projection ``full``) is not here; :mod:`embedded_cloud.admission.asked`
+has what the body decides. Gathered 2026-11-21 from the public
 material that is named beside each section; nothing was tried on Google Cloud.
 """
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from embedded_cloud.contract_schema import snake
 from embedded_cloud.errors import invalid_argument
-from embedded_cloud.iam.policies import Policies
+from embedded_cloud.iam.policies import Policies, tested
 from embedded_cloud.iam.state import ServiceAccount, ServiceAccounts
 from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.paging import Paging
-from embedded_cloud.routing import Call, Reply
+from embedded_cloud.routing import Call, Reply, Rights
 
 _PAGING = Paging(default=20, maximum=100)
 _PATCHABLE = frozenset({"display_name", "description"})
@@ -17,9 +17,10 @@ _PATCHABLE = frozenset({"display_name", "description"})
 class AccountHandlers:
     """Handlers of ``projects.serviceAccounts``."""
 
-    def __init__(self, accounts: ServiceAccounts, policies: Policies) -> None:
+    def __init__(self, accounts: ServiceAccounts, policies: Policies, rights: Rights) -> None:
         self._accounts = accounts
         self._policies = policies
+        self._rights = rights
 
     def create(self, call: Call) -> Reply:
         """POST /v1/projects/{project}/serviceAccounts."""
@@ -103,8 +104,7 @@ class AccountHandlers:
 
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""
-        self._account(call)
-        return Reply(body=self._policies.granted(call))
+        return Reply(body=tested(self._rights, call, self._account(call).name))
 
     def _account(self, call: Call) -> ServiceAccount:
         return self._accounts.require(call.params["project"], call.id)

@@ -11,6 +11,9 @@ from collections.abc import Callable, Sequence
 
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import CloudError, cloud_error, invalid_argument
+from embedded_cloud.iam.conditions import grantable, not_understood
+from embedded_cloud.iam.custom_roles import permissions_of
+from embedded_cloud.iam.predefined import predefined_roles
 from embedded_cloud.iam.state import exists
 from embedded_cloud.json_types import (
     JsonObject,
@@ -22,11 +25,13 @@ from embedded_cloud.json_types import (
     text,
     texts,
 )
-from embedded_cloud.routing import Call
+from embedded_cloud.routing import Call, Rights
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import Strictness
 
 COLLECTION = "_iam/policies"
+#: When each grant of a policy was made.
+_SINCE = "_iam/since"
 #: The etag that Google returns for a policy that was never set.
 UNSET_ETAG = "ACAB"
 PUBLIC_MEMBERS = frozenset({"allUsers", "allAuthenticatedUsers"})
@@ -82,31 +87,34 @@ class Policies:
         policy: JsonObject = {"version": version, "etag": self._next_etag(present)}
         if bindings:
             policy["bindings"] = list[JsonValue](bindings)
+        self._note_new(resource, bindings, present)
         self._store.put(COLLECTION, resource, policy)
         return policy
 
-    def granted(self, call: Call) -> JsonObject:
-        """The answer of testIamPermissions: those of the permissions asked for that are held."""
-        permissions = self.held(texts(call.body or {}, "permissions"))
-        return {"permissions": list[JsonValue](permissions)} if permissions else {}
-
-    def held(self, permissions: Sequence[str]) -> list[str]:
-        """Those of ``permissions`` that the cloud's one user holds: all that are not taken away.
-
-        Raises:
-            CloudError: 400 for a wildcard.
-        """
-        for name in permissions:
-            if "*" in name:
-                raise invalid_argument(
-                    f"Permission {name} is not valid: wildcards are not allowed."
-                )
-        missing = self._strictness().permissions.missing
-        return [name for name in permissions if name not in missing]
+    def in_force(self, resource: str, initial: Sequence[JsonObject] = ()) -> list[JsonObject]:
+        """The bindings of ``resource`` that grant something by now; see :meth:`get`."""
+        bindings = children(self.get(resource, initial), "bindings")
+        delay = self._strictness().iam.takes_effect_after_s
+        if not delay:
+            return bindings
+        since = self._store.get(_SINCE, resource) or {}
+        latest = self._clock.now() - delay
+        return [
+            {
+                **binding,
+                "members": [
+                    member
+                    for member in texts(binding, "members")
+                    if number(since, _grant(binding, member)) <= latest
+                ],
+            }
+            for binding in bindings
+        ]
 
     def forget(self, resource: str) -> None:
         """Drop the policy together with its resource."""
         self._store.delete(COLLECTION, resource)
+        self._store.delete(_SINCE, resource)
 
     def mark_deleted(self, email: str, unique_id: str) -> None:
         """Rename the deleted service account ``email`` in every policy that names it.
@@ -135,10 +143,25 @@ class Policies:
                 },
             )
 
+    def _note_new(self, resource: str, bindings: Sequence[JsonObject], before: JsonObject) -> None:
+        """Note when each grant was made; those that were there before the first change, never."""
+        old = {
+            _grant(each, m) for each in children(before, "bindings") for m in texts(each, "members")
+        }
+        noted = self._store.get(_SINCE, resource) or {}
+        now = self._clock.now()
+        grants = {_grant(each, member) for each in bindings for member in texts(each, "members")}
+        since: JsonObject = {
+            grant: number(noted, grant) if grant in old else now for grant in sorted(grants)
+        }
+        self._store.put(_SINCE, resource, since)
+
     def _check(self, binding: JsonObject, *, public: bool) -> None:
         role = text(binding, "role")
         if not _ROLE.fullmatch(role):
             raise invalid_argument(f"Role {role} is not supported for this resource.")
+        if self._strictness().iam.enforced:
+            self._check_enforced(binding)
         for member in texts(binding, "members"):
             if member in PUBLIC_MEMBERS and public:
                 continue
@@ -151,6 +174,15 @@ class Policies:
             if kind == "serviceAccount" and not self._known(email):
                 raise invalid_argument(f"Service account {email} does not exist.")
 
+    def _check_enforced(self, binding: JsonObject) -> None:
+        """A role or a condition that nobody here can judge would grant nothing, or too much."""
+        role, condition = text(binding, "role"), child(binding, "condition")
+        if role not in predefined_roles() and permissions_of(self._store, role) is None:
+            known = "" if "/roles/" in role else " (the embedded cloud knows some of Google's only)"
+            raise invalid_argument(f"Role {role} is not supported for this resource.{known}")
+        if condition and grantable(text(condition, "expression")) is None:
+            raise not_understood(condition)
+
     def _known(self, email: str) -> bool:
         delay = self._strictness().service_accounts.known_after_s
         return exists(self._store, email, made_by=self._clock.now() - delay)
@@ -160,6 +192,12 @@ class Policies:
         before = base64.b64decode(text(present, "etag"))[1:]
         micros = int(self._clock.now() * 1_000_000)
         return _etag(max(micros, int.from_bytes(before, "big") + 1))
+
+
+def tested(rights: Rights, call: Call, resource: str) -> JsonObject:
+    """The answer of testIamPermissions about ``resource``; nothing held is no field."""
+    held = rights.held(call, resource, texts(call.body or {}, "permissions"))
+    return {"permissions": [*held]} if held else {}
 
 
 def concurrent_change() -> CloudError:
@@ -186,6 +224,12 @@ def merged_bindings(bindings: Sequence[JsonObject]) -> list[JsonObject]:
             entry["condition"] = as_object(condition)
         merged[key] = entry
     return [merged[key] for key in sorted(merged)]
+
+
+def _grant(binding: JsonObject, member: str) -> str:
+    """One member of one role under one condition, as a key."""
+    condition = child(binding, "condition")
+    return f"{text(binding, 'role')} {text(condition, 'expression')} {member}"
 
 
 def _etag(value: int) -> str:

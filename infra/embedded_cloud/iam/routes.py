@@ -13,10 +13,12 @@ from embedded_cloud.routing import Context, Service
 
 
 def service(context: Context) -> Service:
-    """Identity and Access Management: service accounts and their policies, identity pools."""
+    """Identity and Access Management: service accounts, their policies, roles, identity
+    pools."""
     accounts = AccountHandlers(
         ServiceAccounts(context.store, context.clock, context.strictness),
         Policies(context.store, context.clock, context.strictness),
+        context.rights,
     )
     pools = PoolHandlers(Pools(context.store, context.clock), context.project_number)
     roles = RoleHandlers(CustomRoles(context.store, context.clock))

@@ -82,17 +82,10 @@ class ServiceAccounts:
         Raises:
             CloudError: 404.
         """
-        if "@" in account:
-            where = project_of(account) if project == "-" else project
-            value = self._store.get(COLLECTION, f"projects/{where}/serviceAccounts/{account}")
-            if value is not None:
-                return _from_json(value)
-        else:
-            prefix = "projects/" if project == "-" else f"projects/{project}/"
-            for _, value in self._store.list(COLLECTION, prefix):
-                if (found := _from_json(value)).unique_id == account:
-                    return found
-        raise not_found("Unknown service account")
+        found = named_account(self._store, project, account)
+        if found is None:
+            raise not_found("Unknown service account")
+        return found
 
     def settled(self, project: str, account: str) -> ServiceAccount:
         """As :meth:`require`, but 404 also for one that was made a moment ago.
@@ -165,6 +158,17 @@ class ServiceAccounts:
 
     def _put(self, account: ServiceAccount) -> None:
         self._store.put(COLLECTION, account.name, _to_json(account))
+
+
+def named_account(store: Store, project: str, account: str) -> ServiceAccount | None:
+    """The account by email or unique id; ``-`` as project stands for the account's own."""
+    if "@" in account:
+        where = project_of(account) if project == "-" else project
+        value = store.get(COLLECTION, f"projects/{where}/serviceAccounts/{account}")
+        return None if value is None else _from_json(value)
+    prefix = "projects/" if project == "-" else f"projects/{project}/"
+    accounts = (_from_json(value) for _, value in store.list(COLLECTION, prefix))
+    return next((each for each in accounts if each.unique_id == account), None)
 
 
 def exists(store: Store, email: str, *, made_by: float) -> bool:

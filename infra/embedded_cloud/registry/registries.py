@@ -13,25 +13,12 @@ from embedded_cloud.access import Caller, Principal
 from embedded_cloud.artifactregistry.docker_images import DockerImages
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.clock import Clock
-from embedded_cloud.iam.policies import Policies
-from embedded_cloud.json_types import children, text, texts
+from embedded_cloud.iam.rights import Rights
 from embedded_cloud.registry.names import DOCKER_HUB, Repository, of_a_project, repository
 from embedded_cloud.strictness_areas import Registry
 
 _HOUR_S = 3600
 _DOWNLOAD = "artifactregistry.repositories.downloadArtifacts"
-#: Roles that may download (https://cloud.google.com/artifact-registry/docs/access-control).
-_READERS = frozenset(
-    {
-        "roles/artifactregistry.reader",
-        "roles/artifactregistry.writer",
-        "roles/artifactregistry.repoAdmin",
-        "roles/artifactregistry.admin",
-        "roles/viewer",
-        "roles/editor",
-        "roles/owner",
-    }
-)
 
 
 class RegistryError(Exception):
@@ -56,7 +43,7 @@ class Registries:
     Args:
         repositories: those of Artifact Registry.
         images: what is known of the images in them.
-        policies: what projects grant.
+        rights: what callers may do.
         clock: the cloud's time, for the pulls of an hour.
     """
 
@@ -64,12 +51,12 @@ class Registries:
         self,
         repositories: Repositories,
         images: DockerImages,
-        policies: Policies,
+        rights: Rights,
         clock: Clock,
     ) -> None:
         self._repositories = repositories
         self._images = images
-        self._policies = policies
+        self._rights = rights
         self._clock = clock
         self._anonymous: deque[float] = deque()
 
@@ -118,21 +105,16 @@ class Registries:
                 f' "{_DOWNLOAD}" on resource "{within.name}" (or it may not exist)',
             )
         of_account = caller.kind is Principal.SERVICE_ACCOUNT
-        if of_account and not self._may_read(within.project, caller.account):
+        project = f"projects/{within.project}"
+        # Without enforcement, accounts alone need a role: their hosts are what this is about.
+        allowed = self._rights.granted if of_account else self._rights.may
+        if not allowed(caller, _DOWNLOAD, project):
             raise RegistryError(
                 403,
                 "DENIED",
                 f'Permission "{_DOWNLOAD}" denied on resource "{within.name}" (or it may not'
                 " exist)",
             )
-
-    def _may_read(self, project: str, account: str) -> bool:
-        policy = self._policies.get(f"projects/{project}")
-        return any(
-            text(binding, "role") in _READERS
-            and f"serviceAccount:{account}" in texts(binding, "members")
-            for binding in children(policy, "bindings")
-        )
 
     def _count(self, allowed: int | None) -> None:
         """A pull of Docker Hub by nobody in particular

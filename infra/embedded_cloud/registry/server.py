@@ -18,7 +18,6 @@ from embedded_cloud.access import Caller, Principal
 from embedded_cloud.artifactregistry.docker_images import MEDIA_TYPE, DockerImages
 from embedded_cloud.artifactregistry.state import Repositories
 from embedded_cloud.errors import CloudError
-from embedded_cloud.iam.policies import Policies
 from embedded_cloud.registry.registries import Registries, RegistryError
 
 if TYPE_CHECKING:
@@ -38,7 +37,7 @@ def add_routes(app: web.Application, cloud: Cloud) -> None:
     registries = Registries(
         Repositories(cloud.store, cloud.clock),
         DockerImages(cloud.store, cloud.clock, lambda: cloud.strictness.current().registry),
-        Policies(cloud.store, cloud.clock, cloud.strictness.current),
+        cloud.rights,
         cloud.clock,
     )
 
@@ -94,9 +93,7 @@ def _caller(cloud: Cloud, authorization: str) -> Caller | None:
         raise RegistryError(401, "UNAUTHORIZED", "authentication failed") from error
     if caller.kind is not Principal.HOST:
         return caller
-    specs = cloud.tpu.desired_hosts()
-    account = next((each.service_account for each in specs if each.key == caller.account), "")
-    return Caller(Principal.SERVICE_ACCOUNT, account)
+    return Caller(Principal.SERVICE_ACCOUNT, cloud.tpu.host_account(caller.account))
 
 
 def _token(authorization: str) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from embedded_cloud.errors import invalid_argument
-from embedded_cloud.iam.policies import Policies
+from embedded_cloud.iam.policies import Policies, tested
 from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.orgpolicy.constraints import CONSTRAINTS, rule_v1
 from embedded_cloud.orgpolicy.state import ProjectPolicies, asked_value
@@ -15,7 +15,7 @@ from embedded_cloud.resourcemanager.state import (
     policy_resource,
     require,
 )
-from embedded_cloud.routing import Call, Reply
+from embedded_cloud.routing import Call, Reply, Rights
 
 
 class ProjectHandlers:
@@ -24,10 +24,12 @@ class ProjectHandlers:
     def __init__(
         self,
         policies: Policies,
+        rights: Rights,
         project_number: Callable[[str], str],
         org_policies: ProjectPolicies,
     ) -> None:
         self._policies = policies
+        self._rights = rights
         self._project_number = project_number
         self._org_policies = org_policies
 
@@ -57,8 +59,8 @@ class ProjectHandlers:
 
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""
-        require(call.id)
-        return Reply(body=self._policies.granted(call))
+        resource = policy_resource(require(call.id))
+        return Reply(body=tested(self._rights, call, resource))
 
     def effective_org_policy(self, call: Call) -> Reply:
         """POST …:getEffectiveOrgPolicy."""

@@ -12,6 +12,7 @@ def service(context: Context) -> Service:
     """Resource Manager: projects and their policies."""
     projects = ProjectHandlers(
         Policies(context.store, context.clock, context.strictness),
+        context.rights,
         context.project_number,
         ProjectPolicies(context.store),
     )

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from embedded_cloud.errors import permission_denied
 from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.store import Store
+from embedded_cloud.tokens.identities import USER_ACCOUNT
 
 #: Who owns the embedded cloud's projects.
 OWNER = "user:owner@example.com"
@@ -54,8 +55,9 @@ def _owner(key: str, resource: JsonObject) -> str:
 
 
 def initial_bindings() -> list[JsonObject]:
-    """The bindings of a project whose policy was never set."""
-    return [{"role": "roles/owner", "members": [OWNER]}]
+    """The bindings of a project whose policy was never set: the embedded cloud's owner, and the
+    user who has logged in."""
+    return [{"role": "roles/owner", "members": [f"user:{USER_ACCOUNT}", OWNER]}]
 
 
 def policy_resource(project: str) -> str:

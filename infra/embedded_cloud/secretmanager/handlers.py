@@ -7,11 +7,11 @@ from collections.abc import Callable
 from embedded_cloud.clock import Clock, parse_duration, parse_rfc3339, rfc3339
 from embedded_cloud.contract_schema import snake
 from embedded_cloud.errors import failed_precondition, invalid_argument
-from embedded_cloud.iam.policies import Policies
+from embedded_cloud.iam.policies import Policies, tested
 from embedded_cloud.json_types import JsonObject, child, text
 from embedded_cloud.paging import Paging
 from embedded_cloud.resourcemanager.state import require
-from embedded_cloud.routing import Call, Reply
+from embedded_cloud.routing import Call, Reply, Rights
 from embedded_cloud.secretmanager.filters import matches
 from embedded_cloud.secretmanager.records import Secret
 from embedded_cloud.secretmanager.state import Secrets
@@ -38,11 +38,13 @@ class SecretHandlers:
         self,
         secrets: Secrets,
         policies: Policies,
+        rights: Rights,
         clock: Clock,
         project_number: Callable[[str], str],
     ) -> None:
         self._secrets = secrets
         self._policies = policies
+        self._rights = rights
         self._clock = clock
         self._number_of = project_number
 
@@ -115,8 +117,7 @@ class SecretHandlers:
 
     def test_permissions(self, call: Call) -> Reply:
         """POST …:testIamPermissions."""
-        self.secret(call)
-        return Reply(body=self._policies.granted(call))
+        return Reply(body=tested(self._rights, call, self.secret(call).name))
 
     def secret(self, call: Call) -> Secret:
         """The secret that the path names. Raises CloudError 404."""

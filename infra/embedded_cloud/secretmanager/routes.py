@@ -13,7 +13,7 @@ def service(context: Context) -> Service:
     """Secret Manager: global secrets."""
     state = Secrets(context.store, context.clock)
     policies = Policies(context.store, context.clock, context.strictness)
-    secrets = SecretHandlers(state, policies, context.clock, context.project_number)
+    secrets = SecretHandlers(state, policies, context.rights, context.clock, context.project_number)
     versions = VersionHandlers(state, secrets)
     return Service(
         name="secretmanager",

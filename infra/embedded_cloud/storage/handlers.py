@@ -113,9 +113,11 @@ class BucketHandlers:
 
     def test_permissions(self, call: Call) -> Reply:
         """GET /b/{bucket}/iam/testPermissions."""
-        self._state.buckets.require(call.params["bucket"])
+        bucket = self._state.buckets.require(call.params["bucket"])
         asked = call.request.query.getall("permissions", [])
-        held = list[JsonValue](self._state.policies.held(asked))
+        held: list[JsonValue] = [
+            *self._state.rights.held(call, policy_resource(bucket.name), asked)
+        ]
         return Reply(body={"kind": "storage#testIamPermissionsResponse", "permissions": held})
 
     def storage_layout(self, call: Call) -> Reply:
@@ -152,7 +154,7 @@ class BucketHandlers:
 
     def _policy(self, bucket: Bucket) -> JsonObject:
         resource = policy_resource(bucket.name)
-        policy = self._state.policies.get(resource, initial_bindings(bucket))
+        policy = self._state.policies.get(resource, initial_bindings(bucket.project))
         return {"kind": "storage#policy", "resourceId": resource, **policy}
 
     def _resource(self, bucket: Bucket) -> JsonObject:

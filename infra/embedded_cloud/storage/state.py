@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.json_types import JsonObject
-from embedded_cloud.routing import Context
-from embedded_cloud.storage.buckets import Bucket, Buckets
+from embedded_cloud.routing import Context, Rights
+from embedded_cloud.storage.buckets import Buckets
 from embedded_cloud.storage.content import ContentFiles
 from embedded_cloud.storage.objects import Objects
 from embedded_cloud.storage.uploads import Uploads
@@ -32,6 +32,7 @@ class StorageState:
     objects: Objects
     uploads: Uploads
     policies: Policies
+    rights: Rights
     base_url: Callable[[], str]
     project_number: Callable[[str], str]
 
@@ -46,6 +47,7 @@ class StorageState:
             objects=Objects(context.store, context.clock, files),
             uploads=Uploads(context.store, files),
             policies=Policies(context.store, context.clock, context.strictness),
+            rights=context.rights,
             base_url=context.base_url,
             project_number=context.project_number,
         )
@@ -65,10 +67,10 @@ def policy_resource(bucket: str) -> str:
     return f"projects/_/buckets/{bucket}"
 
 
-def initial_bindings(bucket: Bucket) -> list[JsonObject]:
-    """The bindings of a new bucket: its project's owners, editors and viewers."""
-    owners = [f"projectEditor:{bucket.project}", f"projectOwner:{bucket.project}"]
-    viewers = [f"projectViewer:{bucket.project}"]
+def initial_bindings(project: str) -> list[JsonObject]:
+    """The bindings of a new bucket of ``project``: its owners, editors and viewers."""
+    owners = [f"projectEditor:{project}", f"projectOwner:{project}"]
+    viewers = [f"projectViewer:{project}"]
     return [
         {"role": "roles/storage.legacyBucketOwner", "members": [*owners]},
         {"role": "roles/storage.legacyBucketReader", "members": [*viewers]},

@@ -10,6 +10,7 @@ import secrets
 from dataclasses import dataclass
 
 from embedded_cloud.access import Access
+from embedded_cloud.json_types import JsonObject
 
 #: The user who has logged in: whose credentials are handed out, and whom OS Login knows.
 USER_ACCOUNT = "developer@example.com"
@@ -38,6 +39,25 @@ def federated(audience: str) -> str:
     """The principal that a token of the pool's provider stands for; empty for another audience."""
     pool, found, _ = audience.partition("/providers/tpuflex-embedded")
     return f"principal:{pool}/subject/ci" if found and pool.endswith(_POOL) else ""
+
+
+def account_bindings(account: str, project: str, project_number: str) -> list[JsonObject]:
+    """What the policy of a service account grants before it is set: the user who has logged in,
+    and the provider of the workload identity pool, may act as the account that credentials are
+    for; nobody as another one.
+
+    Args:
+        account: full resource name of the account.
+        project: its project.
+        project_number: the project's number.
+    """
+    if not account.endswith(f"/serviceAccounts/{deployer(project)}"):
+        return []
+    pool = audience(project_number).removeprefix("//").partition("/providers/")[0]
+    return [
+        {"role": "roles/iam.serviceAccountTokenCreator", "members": [f"user:{USER_ACCOUNT}"]},
+        {"role": "roles/iam.workloadIdentityUser", "members": [f"principalSet://{pool}/*"]},
+    ]
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,10 +60,15 @@ def _json_object(value: str, example: str) -> dict[str, Any]:
 @click.option("--port", type=click.IntRange(0, 65535), help="Port on loopback; 0 picks one.")
 @click.option("--capacity", callback=_capacity, metavar="JSON", help="When requests are granted.")
 @click.option("--strict", is_flag=True, help="Refuse and delay as Google does: see `strictness`.")
+@click.option("--iam", is_flag=True, help="Let bindings decide what users and accounts may do.")
 @as_json
 @pass_invocation
 def start(
-    invocation: Invocation, port: int | None, capacity: dict[str, Any] | None, strict: bool
+    invocation: Invocation,
+    port: int | None,
+    capacity: dict[str, Any] | None,
+    strict: bool,
+    iam: bool,
 ) -> None:
     """Start the embedded cloud, unless it is running already."""
     daemon = Daemon(invocation.home)
@@ -73,6 +78,8 @@ def start(
         daemon.call("POST", "capacity", capacity)
     if strict:
         _use_preset(invocation, daemon, "strict")
+    if iam:
+        daemon.call("POST", "strictness", {"iam": {"enforced": True}})
     invocation.output.document(_described(address))
     how = "is already running" if was_running else "is running"
     invocation.output.result(f"The embedded cloud {how} at {address.url} (process {address.pid}).")
@@ -202,6 +209,8 @@ def strictness(invocation: Invocation, change: str | dict[str, Any] | None) -> N
     {"apis": {"enforced": true}}        APIs answer only where they are enabled
     {"apis": {"answers_after_s": 60}}   ... and only a minute later
     {"billing": {"enabled": false}}     no project has a billing account
+    {"iam": {"enforced": true}}         a caller needs a binding (`start --iam`)
+    {"iam": {"takes_effect_after_s": 120}}  ... and two minutes
     {"organization_policies": {"constraints": {"compute.vmExternalIpAccess": "deny_all"}}}
     """
     import json
