@@ -125,6 +125,14 @@ async def _issue_credentials(cloud: Cloud, request: web.Request) -> JsonObject:
     return {**cloud.credentials.issue(text(asked, "kind"), text(asked, "project"))}
 
 
+async def _issue_token(cloud: Cloud, request: web.Request) -> JsonObject:
+    asked = await _body(request)
+    caller = cloud.credentials.caller(text(asked, "kind"), text(asked, "project"))
+    lifetime = cloud.strictness.current().tokens.lifetime_s
+    token = cloud.access.session_token(caller, lifetime)
+    return {"access_token": token, "expires_in": int(lifetime), "account": caller.account}
+
+
 async def _get_strictness(cloud: Cloud, _request: web.Request) -> JsonObject:
     return cloud.strictness.current().to_json()
 
@@ -199,6 +207,7 @@ _ACTIONS: tuple[tuple[str, str, _Action], ...] = (
     ("GET", "capacity", _get_capacity),
     ("POST", "capacity", _set_capacity),
     ("POST", "credentials", _issue_credentials),
+    ("POST", "token", _issue_token),
     ("GET", "strictness", _get_strictness),
     ("POST", "strictness", _set_strictness),
     ("GET", "iap", _iap),

@@ -12,6 +12,7 @@ from reliability.figures import (
     naive,
     parallel,
     repeats,
+    roles,
     rows,
     signals,
     stack_files,
@@ -41,6 +42,7 @@ FIGURES: dict[str, Figure] = {
         signals.FIGURE,
         faults.PROCESS_FIGURE,
         stack_files.FIGURE,
+        roles.FIGURE,
         # Figures too large for one run are sampled, and get all the time that is left.
         naive.AUTO_NAMED,
         kills_again.FIGURE,

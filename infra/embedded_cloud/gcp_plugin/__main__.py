@@ -9,6 +9,7 @@ from pathlib import Path
 
 from embedded_cloud.access import read_token
 from embedded_cloud.gcp_plugin.server import serve
+from embedded_cloud.gcp_plugin.token import URL, callers_token
 from pulumi_plugin.serve import end_on_signal, run
 from tpuflex.errors import EmulatorError
 
@@ -16,22 +17,28 @@ from tpuflex.errors import EmulatorError
 def main(arguments: list[str] | None = None) -> int:
     """Serve the stand-in; the first line on standard output is its port.
 
+    The embedded cloud starts it with its address, to act as its owner. Without one, an engine has
+    started it, to act as whoever runs the engine.
+
     It ends with the process that started it: its port would outlive the embedded cloud.
     """
     parser = argparse.ArgumentParser(prog="python -m embedded_cloud.gcp_plugin")
-    parser.add_argument("--base-url", required=True, help="URL of the embedded cloud")
+    parser.add_argument("--base-url", default="", help="URL of the embedded cloud")
     parser.add_argument(
         "--state-dir",
-        required=True,
         type=Path,
         help="the embedded cloud's state directory, where its token is",
     )
     parser.add_argument("--port", type=int, default=0, help="port on 127.0.0.1; 0 chooses one")
-    options = parser.parse_args(arguments)
+    # An engine adds its own address, and options for logs.
+    options, _ = parser.parse_known_args(arguments)
     # Read before the port is printed: from then on the emulator may be killed at any moment.
     parent = os.getppid()
     try:
-        plugin = serve(options.base_url, options.port, token=read_token(options.state_dir))
+        if options.base_url:
+            plugin = serve(options.base_url, options.port, token=read_token(options.state_dir))
+        else:
+            plugin = serve(os.environ.get(URL, ""), token=callers_token(os.environ))
     except EmulatorError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from urllib.parse import quote, urlencode, urlsplit
 
 from embedded_cloud.control_client import OwnersConnection
+from embedded_cloud.gcp_plugin.token import Token
 from embedded_cloud.gcp_plugin.waiting import Waiter
 from embedded_cloud.json_types import JsonObject, JsonValue, child, text
 from tpuflex.errors import ApiError, EmulatorError
@@ -16,14 +17,15 @@ from tpuflex.errors import ApiError, EmulatorError
 #: Statuses after which the published plugin retries, too.
 _TRANSIENT = {429, 500, 502, 503, 504}
 _TRANSIENT_TRIES = 5
+_UNAUTHENTICATED = 401
 _TIMEOUT_S = 60.0
 
 
 class Rest:
     """The REST APIs of the embedded cloud at one base URL. Safe to use from many threads."""
 
-    def __init__(self, base_url: str, token: str) -> None:
-        """Remember where the embedded cloud listens, and the token that opens it.
+    def __init__(self, base_url: str, token: Token) -> None:
+        """Remember where the embedded cloud listens, and what gives the token that opens it.
 
         Raises:
             EmulatorError: ``base_url`` is not plain HTTP on a loopback address.
@@ -61,16 +63,21 @@ class Rest:
         if query:
             target += "?" + urlencode(query)
         for tries, _ in enumerate(_first_at_once(waiter, f"{method} {path}"), start=1):
-            status, answer = self._send(method, target, body)
+            token = self._token()
+            status, answer = self._send(method, target, body, token)
+            if status == _UNAUTHENTICATED:
+                status, answer = self._send(method, target, body, self._token(refused=token))
             if status < 400:
                 return answer
             if status not in _TRANSIENT or tries == _TRANSIENT_TRIES:
                 raise _api_error(status, answer, method, path)
         raise AssertionError("unreachable: the pauses never end by themselves")
 
-    def _send(self, method: str, target: str, body: JsonObject | None) -> tuple[int, JsonObject]:
+    def _send(
+        self, method: str, target: str, body: JsonObject | None, token: str
+    ) -> tuple[int, JsonObject]:
         connection = OwnersConnection(self._host, self._port, timeout=_TIMEOUT_S)
-        headers = {"Authorization": f"Bearer {self._token}", "User-Agent": "tpuflex-gcp-stand-in"}
+        headers = {"Authorization": f"Bearer {token}", "User-Agent": "tpuflex-gcp-stand-in"}
         payload = None
         if body is not None:
             payload = json.dumps(body).encode()

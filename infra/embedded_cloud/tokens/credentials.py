@@ -6,15 +6,17 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
+from embedded_cloud.access import Caller, Principal
 from embedded_cloud.errors import invalid_argument
 from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.private_files import private_directory
 from embedded_cloud.store import Store
 from embedded_cloud.tokens.documents import DOCUMENTS, Issue
-from embedded_cloud.tokens.identities import Identities
+from embedded_cloud.tokens.identities import USER_ACCOUNT, Identities, deployer
 from tpuflex.trusted_files import write_private
 
 METADATA = "metadata"
+USER = "user"
 #: All kinds; the token in the environment is none of them.
 KINDS = (*DOCUMENTS, METADATA)
 _COLLECTION = "_credentials"
@@ -56,14 +58,25 @@ class Credentials:
         Raises:
             CloudError: 400: there is no such kind.
         """
-        if kind not in KINDS or not project:
-            raise invalid_argument(f"expected a project, and as kind one of {', '.join(KINDS)}")
+        self.caller(kind, project)
         self._store.put(_COLLECTION, kind, {"project": project})
         if kind == METADATA:
             self._identities.metadata_project = project
             address = self._base_url().removeprefix("http://")
             return {"GCE_METADATA_HOST": address, "GCE_METADATA_IP": address}
         return {"GOOGLE_APPLICATION_CREDENTIALS": str(self._write(kind, project))}
+
+    def caller(self, kind: str, project: str) -> Caller:
+        """Whom a credential stands for.
+
+        Raises:
+            CloudError: 400: there is no such kind.
+        """
+        if kind not in KINDS or not project:
+            raise invalid_argument(f"expected a project, and as kind one of {', '.join(KINDS)}")
+        if kind == USER:
+            return Caller(Principal.USER, USER_ACCOUNT)
+        return Caller(Principal.SERVICE_ACCOUNT, deployer(project))
 
     def renew(self) -> None:
         """Hand out again, with the secrets of this start, what earlier starts have handed out."""

@@ -18,7 +18,12 @@ from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.cli.seen_states import SeenStates
 from tpuflex.cli.stack import OpenStack
-from tpuflex.engine.gcp_plugin import find_gcp_plugin, pulumi_home, with_gcp_plugin
+from tpuflex.engine.gcp_plugin import (
+    callers_stand_in,
+    find_gcp_plugin,
+    pulumi_home,
+    with_gcp_plugin,
+)
 from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
 from tpuflex.errors import EmulatorError
@@ -254,7 +259,13 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
         daemon.start()
     daemon.require_current()
     plugin = find_gcp_plugin(invocation.environ)
-    environ = _embedded_environment(stack, invocation.environ, daemon, stand_in=plugin is None)
+    kind = daemon.credentials_kind(_credentials_asked(invocation.environ))
+    stand_in = plugin is None
+    if stand_in and daemon.acts_as_caller(kind):
+        plugin = callers_stand_in(stack.project.home)
+    environ = _embedded_environment(
+        stack, invocation.environ, daemon, stand_in=plugin is None, kind=kind
+    )
     if stack.rehearsed:
         rehearsal = Rehearsal.below(stack.project.home)
         rehearsal.write_project(stack)
@@ -271,7 +282,7 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
     if plugin is not None:
         environ = with_gcp_plugin(environ, plugin, stack.project.home)
         environ = with_quota_project(environ, stack.settings.project)
-        if start:
+        if start and not stand_in:
             invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
     return Cloud(stack, environ)
 
@@ -284,8 +295,23 @@ def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> di
     return child_environment(environ)
 
 
+def _credentials_asked(environ: Mapping[str, str]) -> str:
+    """The kind of credentials that ``environ`` asks for on the embedded cloud; empty for none.
+
+    Raises:
+        EmulatorError: there is no such kind.
+    """
+    kind = environ.get(CREDENTIALS_VARIABLE, "")
+    if kind and kind not in CREDENTIAL_KINDS:
+        raise EmulatorError(
+            f"{CREDENTIALS_VARIABLE}={kind}: there are no such credentials",
+            hint=f"Set it to one of {', '.join(CREDENTIAL_KINDS)}, or unset it.",
+        )
+    return kind
+
+
 def _embedded_environment(
-    stack: OpenStack, environ: Mapping[str, str], daemon: Daemon, *, stand_in: bool
+    stack: OpenStack, environ: Mapping[str, str], daemon: Daemon, *, stand_in: bool, kind: str
 ) -> dict[str, str]:
     home = stack.project.home
     own_directory(home / "backend")
@@ -294,11 +320,5 @@ def _embedded_environment(
         for key, value in environ.items()
         if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_", "GCLOUD_", "GCE_METADATA_"))
     }
-    kind = environ.get(CREDENTIALS_VARIABLE, "")
-    if kind and kind not in CREDENTIAL_KINDS:
-        raise EmulatorError(
-            f"{CREDENTIALS_VARIABLE}={kind}: there are no such credentials",
-            hint=f"Set it to one of {', '.join(CREDENTIAL_KINDS)}, or unset it.",
-        )
     variables = daemon.environment(stack.settings.project, stand_in=stand_in, credentials=kind)
-    return {**kept, **variables, "TPUFLEX_HOME": str(home)}
+    return {**kept, **variables, CREDENTIALS_VARIABLE: kind, "TPUFLEX_HOME": str(home)}

@@ -89,6 +89,23 @@ class Daemon:
                 hint="End it and run the command again; its state is kept: tpuflex emulator stop",
             )
 
+    def credentials_kind(self, asked: str = "") -> str:
+        """The kind of credentials that clients use: ``asked``, or what the strictness says.
+
+        Raises:
+            EmulatorError: it is not running.
+        """
+        return asked or str(self.call("GET", "strictness")["tokens"]["credentials"])
+
+    def acts_as_caller(self, kind: str) -> bool:
+        """Whether the gcp plugin has to act as the account of a kind of credentials, since it is
+        that account's rights that decide.
+
+        Raises:
+            EmulatorError: it is not running.
+        """
+        return kind != "token" and bool(self.call("GET", "strictness")["iam"]["enforced"])
+
     def environment(
         self, project: str | None = None, *, stand_in: bool = True, credentials: str = ""
     ) -> dict[str, str]:
@@ -109,7 +126,7 @@ class Daemon:
         if stand_in:
             address = wait_for_plugin(self.state)
         project = project or DEFAULT_PROJECT
-        kind = credentials or self.call("GET", "strictness")["tokens"]["credentials"]
+        kind = self.credentials_kind(credentials)
         wanted = {"kind": kind, "project": project}
         return client_environment(
             base_url=address.url,

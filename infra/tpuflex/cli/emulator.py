@@ -11,7 +11,7 @@ from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.cli.rehearsal import Rehearsal
-from tpuflex.engine.gcp_plugin import find_gcp_plugin, with_gcp_plugin
+from tpuflex.engine.gcp_plugin import callers_stand_in, find_gcp_plugin, with_gcp_plugin
 from tpuflex.errors import NotFoundError
 from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
 from tpuflex.trusted_files import own_directory
@@ -141,16 +141,19 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
     .tpuflex or a metadata server, and their tokens expire; tpuflex uses them too, in that shell.
     Google's Python libraries take tokens for `user` and `impersonated` from Google only.
     """
-    plugin = find_gcp_plugin(invocation.environ)
-    variables = Daemon(invocation.home).environment(
-        _project(invocation), stand_in=plugin is None, credentials=credentials or ""
-    )
-    if credentials:
-        variables[CREDENTIALS_VARIABLE] = credentials
+    published = plugin = find_gcp_plugin(invocation.environ)
+    daemon = Daemon(invocation.home)
+    kind = daemon.credentials_kind(credentials or "")
+    if plugin is None and daemon.acts_as_caller(kind):
+        plugin = callers_stand_in(invocation.home)
+    variables = daemon.environment(_project(invocation), stand_in=plugin is None, credentials=kind)
+    if credentials or plugin is not published:
+        variables[CREDENTIALS_VARIABLE] = kind
     if plugin is not None:
         path = {"PATH": invocation.environ.get("PATH", "")}
         variables |= with_gcp_plugin(path, plugin, invocation.home)
-        invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
+    if published is not None:
+        invocation.output.progress(f"gcp plugin: {published}, in place of the stand-in.")
     if rehearse:
         variables |= {REHEARSAL_VARIABLE: "1", **Rehearsal.below(invocation.home).variables()}
         # A plain `pulumi` would write a salt for it to the real stack file.

@@ -29,6 +29,7 @@ from tpuflex.errors import (
 )
 from tpuflex.gcp.bucket_owner import another_name
 from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.unnamed_permissions import of_text
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -245,13 +246,15 @@ def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
         text = _LOGGED.sub("", text.removeprefix("error: ").strip())
         if text and text not in seen:
             seen.add(text)
+            lacks = of_text(text)
+            text = f"{text} (it asks for {lacks})" if lacks else text
             yield _Problem(note.name, text, note.code or _googles(text))
 
 
 #: Google's words in failures without a code: those of other providers, and what ours passes on.
 _GOOGLES: tuple[tuple[re.Pattern[str], Code], ...] = (
     (re.compile("quota", re.I), Code.QUOTA),
-    (re.compile("PERMISSION_DENIED|permission|UNAUTHENTICATED"), Code.PERMISSION),
+    (re.compile("PERMISSION_DENIED|[Pp]ermission|UNAUTHENTICATED|access denied"), Code.PERMISSION),
     (re.compile("SERVICE_DISABLED|accessNotConfigured"), Code.PERMISSION),
 )
 

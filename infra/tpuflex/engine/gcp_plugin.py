@@ -8,14 +8,16 @@ cloud such a plugin takes the place of the stand-in.
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
 from tpuflex.errors import Finding, SettingsError
-from tpuflex.trusted_files import own_directory, require_trusted, trusted_path
+from tpuflex.trusted_files import own_directory, require_trusted, trusted_path, write_private
 
 #: Names the plugin's executable, or :data:`STAND_IN`.
 VARIABLE = "TPUFLEX_GCP_PLUGIN"
@@ -83,6 +85,26 @@ def find_gcp_plugin(environ: Mapping[str, str]) -> GcpPlugin | None:
         path = Path(found)
     require_trusted(path, _WHAT, environ)
     return GcpPlugin(path, named=bool(named))
+
+
+def callers_stand_in(home: Path) -> GcpPlugin:
+    """The stand-in as a plugin that the engine starts: it acts as whoever runs the engine, while
+    the one that the embedded cloud serves acts as that cloud's owner.
+
+    Args:
+        home: state directory of tpuflex, where its executable is written.
+
+    Raises:
+        AccessError: others could change it.
+    """
+    directory = home / "gcp-stand-in"
+    own_directory(directory)
+    path = directory / _EXECUTABLE
+    # Isolated from the working directory, as the provider is.
+    script = f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -P -m embedded_cloud.gcp_plugin "$@"\n'
+    write_private(path, script)
+    path.chmod(0o700)
+    return GcpPlugin(path, named=False)
 
 
 def with_gcp_plugin(environ: Mapping[str, str], plugin: GcpPlugin, home: Path) -> dict[str, str]:

@@ -26,6 +26,7 @@ from tpuflex.gcloud_commands import (
 )
 from tpuflex.gcp.endpoints import is_loopback
 from tpuflex.request.causes import Cause, classify, remedy
+from tpuflex.request.unnamed_permissions import of_call
 
 _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
 #: https://cloud.google.com/apis/design/errors#error_info; the second is the older spelling.
@@ -164,6 +165,8 @@ def as_exception(
         return AccessError(text, hint=_billing_hint(url), code=Code.PERMISSION)
     if error.http_status == 403:
         cause = Cause.POLICY if cause is Cause.POLICY else Cause.PERMISSION
+        if cause is Cause.PERMISSION and (lacks := of_call(method, url, error.message)):
+            text = f"{text} (it asks for {lacks})"
         return AccessError(text, hint=remedy(cause), code=Code.PERMISSION)
     if cause is Cause.POLICY and error.http_status in (400, 412):
         return AccessError(text, hint=remedy(cause), code=Code.PERMISSION)

@@ -69,6 +69,8 @@ class Need(_Row):
     permission: Permission
     resource: Level
     commands: tuple[Command, ...] = Field(alias="for", min_length=1)
+    optional: tuple[Command, ...] = ()
+    """Those of them that pass without it, and do less."""
     methods: tuple[str, ...] = Field(min_length=1)
     """Ids of the API methods that ask for it."""
     why: str
