@@ -14,6 +14,8 @@ from tpuflex.roles.roles import Command, roles
 _ACCESS = 6
 #: A bucket that may not be read may be somebody else's (AlreadyExistsError): names are global.
 _BUCKET, _ANOTHERS = "storage.buckets.get", 1
+#: A `down` that may not list something has deleted what it knows (IncompleteTeardownError).
+_NOT_PROVED = 10
 #: What a change of records asks for beside what the table has.
 _RECORD_SETS = {
     "up": "dns.resourceRecordSets.create",
@@ -105,6 +107,8 @@ def _judge_refusal(
         codes.add(0)
     if missing == _BUCKET:
         codes.add(_ANOTHERS)
+    if situation.command is Command.DOWN:
+        codes.add(_NOT_PROVED)
     result.wanted(ended in codes, "untyped", f"exits with {ended}: {said[-400:]}")
     result.wanted(missing in said, "unnamed", said)
 

@@ -1,0 +1,68 @@
+"""A sample of figure 12: commands run as a service account, with what they need and with less."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from reliability.figures.figure import Case
+from reliability.figures.roles import judge
+from reliability.role_rig import RoleRig
+from tpuflex.roles.roles import Command, roles
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
+
+UNCHECKED = "up --skip-check permissions"
+
+
+@pytest.fixture(scope="module")
+def rig(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RoleRig]:
+    """The dev stack on a cloud that enforces IAM."""
+    with RoleRig(tmp_path_factory.mktemp("roles") / "project", speed=20) as rig:
+        yield rig
+
+
+def test_the_roles_of_the_identities_are_enough(rig: RoleRig) -> None:
+    """What the deploy identity has brings the stack up and takes it down; the preview identity,
+    which cannot, previews and sweeps meanwhile. Nothing is left."""
+    found = roles()
+    preview = found.permissions_of("tpuflexPreview")
+    deploy = [name for id_ in found.identities["deploy"] for name in found.permissions_of(id_)]
+    rig.reset()
+    rig.enforce()
+    for held, words, code in (
+        (preview, ("preview",), 0),
+        (preview, ("up",), 6),
+        (deploy, ("up",), 0),
+        (preview, ("sweep",), 0),
+        (preview, ("down",), 6),
+        (deploy, ("down",), 0),
+    ):
+        rig.grant(held)
+        assert rig.as_account(*words).exit_code == code, rig.said[-1].stderr
+    assert rig.left() == []
+
+
+@pytest.mark.parametrize(
+    ("situation", "missing"),
+    [
+        # From the provider, from the gcp plugin (in words that do not name it), from a client.
+        (UNCHECKED, "iam.serviceAccounts.actAs"),
+        (UNCHECKED, "resourcemanager.projects.setIamPolicy"),
+        ("down", "tpu.nodes.delete"),
+        ("status", "tpu.nodes.get"),
+    ],
+)
+def test_what_is_missing_is_named(rig: RoleRig, situation: str, missing: str) -> None:
+    """AccessError that names the permission; the owner's `down` leaves nothing."""
+    case = Case(f"{situation} without {missing}", {"situation": situation, "missing": missing})
+    assert judge(rig, case).problems == []
+
+
+def test_each_command_of_the_figure_is_one_of_the_file() -> None:
+    """Every command that has rows of its own is run by the figure, but those for gcloud."""
+    from reliability.figures.roles import SITUATIONS
+
+    run = {situation.command for situation in SITUATIONS.values()}
+    assert {*Command} - run == {Command.ASK, Command.WAY_IN, Command.SWEEP_YES}
