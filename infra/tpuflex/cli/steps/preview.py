@@ -182,9 +182,10 @@ def plan_only(invocation: Invocation, cloud: Cloud) -> Iterator[StackRun]:
         return
     with tempfile.TemporaryDirectory(prefix="tpuflex-plan-") as directory:
         environ = {
+            # Nothing of a plan is kept; a stack file with a salt still wants its own passphrase.
+            "PULUMI_CONFIG_PASSPHRASE": "",
             **{key: value for key, value in cloud.environ.items() if key not in _BACKEND},
             "PULUMI_BACKEND_URL": f"file://{directory}",
-            "PULUMI_CONFIG_PASSPHRASE": "",  # nothing of a plan is kept
         }
         yield StackRun(invocation, replace(cloud, environ=environ))
 
