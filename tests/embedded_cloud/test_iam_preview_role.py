@@ -116,7 +116,7 @@ def test_whatever_is_allowed_changes_nothing(preview: tuple[EmbeddedCloud, Api])
         for route in allowed
         if route.method != "GET"
         and not route.method_id.endswith(
-            (".getIamPolicy", ".testIamPermissions", ".getEffectiveOrgPolicy", ".wait")
+            (".getIamPolicy", ".testIamPermissions", ".getEffectiveOrgPolicy", ".getOrgPolicy")
         )
     }
     assert writing - {"tpu.projects.locations.nodes.getGuestAttributes"} == OPEN

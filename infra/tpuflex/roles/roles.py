@@ -150,7 +150,7 @@ class Roles(_Row):
         )
 
     def needed(self, command: Command, stacks: Collection[When]) -> dict[str, str]:
-        """The permissions that ``command`` needs, each with a predefined role that has it.
+        """The permissions without which ``command`` fails, each with a predefined role that has it.
 
         Args:
             command: the command.
@@ -159,7 +159,9 @@ class Roles(_Row):
         return {
             need.permission: need.role
             for need in self.permissions
-            if command in need.commands and (need.when is When.ALWAYS or need.when in stacks)
+            if command in need.commands
+            and command not in need.optional
+            and (need.when is When.ALWAYS or need.when in stacks)
         }
 
 
