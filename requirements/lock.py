@@ -19,6 +19,7 @@ LOCKS = {
     "requirements/run.lock": ("--extra", "embedded", "--group", "build", "pyproject.toml"),
     "requirements/mutation.lock": ("--group", "mutation"),
     "requirements/maintenance.lock": ("--group", "maintenance"),
+    "requirements/release.lock": ("--group", "release"),
     "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
     "requirements/checkov.lock": ("--group", "checkov"),
     "requirements/policy-pack.lock": ("--group", "policy-pack"),

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -73,6 +75,36 @@ def test_a_caller_fits_what_it_calls(name: str) -> None:
     assert dict(wanted) == job["permissions"]
     read = {word.split("}")[0].strip() for word in text.split("vars.")[1:]}
     assert read <= set(VARIABLES)
+
+
+def test_no_finding_of_zizmor() -> None:
+    """What a user gets is held to the same rules as the project's own workflows: pinned actions,
+    least permissions, no text of a change in a script."""
+    zizmor = Path(sys.executable).parent / "zizmor"
+    goldens = [str(ROOT / f"tests/goldens/ci/tpuflex-{name}.yml") for name in NAMES]
+
+    done = subprocess.run(
+        [zizmor, "--offline", "--persona", "pedantic", str(ROOT / ".github"), *goldens],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert done.returncode == 0, done.stdout
+
+
+def test_the_gitlab_job_reads() -> None:
+    """The job in docs/ci.md is YAML, and its script is bash."""
+    text = (ROOT / "docs" / "ci.md").read_text()
+    (block,) = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    (script,) = yaml.safe_load(block)["preview"]["script"]
+    shellcheck = Path(sys.executable).parent / "shellcheck"
+
+    done = subprocess.run(
+        [shellcheck, "--shell=bash", "-"], input=script, capture_output=True, text=True, check=False
+    )
+
+    assert done.returncode == 0, done.stdout
 
 
 def test_another_version_is_an_update(type_in: TypeIn, repository: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -36,6 +36,8 @@ from tpuflex.errors import EngineError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.host import PHASES, HostReport
 from tpuflex.planning.cost import run_cost
+from tpuflex.policy.finding import Finding, Report, WaivedBy
+from tpuflex.policy.rows import RULES
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
@@ -294,7 +296,7 @@ def test_a_hostile_stack(google: OpenStack) -> None:
     base = Base(evil, "renamed", None, evil, keys)
     stack = replace(google, name=evil)
 
-    shown = preview_markdown(of(stack, step, base=base, unread=evil, rehearsed="no credentials"))
+    shown = preview_markdown(of(stack, step, base=base, unread=evil, rehearsed=True))
 
     assert_golden("preview/hostile.md", shown)
     kinds = {token.type for token in rendered(shown)}
@@ -346,3 +348,23 @@ def test_moments_are_the_same_everywhere(google: OpenStack) -> None:
     )
 
     assert "Planned 2026-01-02 03:04 UTC." in shown
+
+
+def test_findings_of_policy(google: OpenStack) -> None:
+    """What policy refuses stands first, beside what is waived, with no text of it acting."""
+    rule = RULES[0]
+    until = date(2026, 12, 31)
+    refused = Finding(rule, "it has @org an address | x", "Remove it.", "vllm", QUEUED_RESOURCE)
+    waived = replace(refused, waived=WaivedBy("tried @team", until))
+    plan = EnginePlan((slice_("create"),))
+    judged = StackPlan(
+        google, plan, run_cost(google.settings), policy=Report.of((waived, refused), ("idle one",))
+    )
+
+    shown = preview_markdown(of(google, slice_("create"), plan=judged))
+
+    rows = [line for line in shown.splitlines() if "vllm (" in line]
+    assert [row.split(" | ")[0] for row in rows] == ["| **refused**", "| waived"]
+    assert "Policy: `idle one`" in shown
+    assert "@org" not in outside_of_code(shown)
+    assert "@team" not in outside_of_code(shown)

@@ -31,6 +31,10 @@ _ROWS = 30
 #: What is lost stands first; what is only added, last.
 _ORDER = {"replace": 0, "delete": 1, "update": 2, "create": 3}
 _WORDS = {"replace": "**replace**", "delete": "**delete**", "update": "change", "create": "add"}
+_REHEARSED = (
+    "**Made without credentials, on the embedded cloud.** All of it is new there: what runs on"
+    " Google, and what would be changed or replaced there, is not known.",
+)
 #: What happens to the slice. For which inputs, the table of resources says.
 _SLICE = {action.value: text for action, text in PREVIEWS.items()}
 _WHERE = "chips only: storage, DNS zones or NAT, and traffic come on top"
@@ -46,7 +50,8 @@ def preview_markdown(report: PreviewReport) -> str:
     before = [marker(report.project, report.stack), f"### tpuflex preview of {code(report.stack)}"]
     before += _alerts(report)
     before.append(_summary(report))
-    after = [*_keys(report), _money(report), *_memory(report), *_warnings(report), _end(report)]
+    after = [*_keys(report), _money(report), *_policy(report), *_memory(report)]
+    after += [*_warnings(report), _end(report)]
     taken = sum(len(part.encode()) + 2 for part in (*before, *after))
     return "\n\n".join([*before, *_resources(report, LIMIT - taken), *after]) + "\n"
 
@@ -69,7 +74,7 @@ def failure_markdown(project: str, stack: str, error: TpuflexError) -> str:
 
 def _alerts(report: PreviewReport) -> Iterator[str]:
     if report.rehearsed:
-        yield alert("NOTE", f"**Made without credentials**: {report.rehearsed}")
+        yield alert("NOTE", *_REHEARSED)
     if report.deleted:
         yield _deleted(report)
     elif report.away is not None:
@@ -137,18 +142,20 @@ def _away(lost: Away, at: datetime) -> Iterator[str]:
 
 def _summary(report: PreviewReport) -> str:
     stack = report.plan.stack
-    where = (
-        "the embedded cloud" if stack.embedded else f"Google Cloud {code(stack.settings.project)}"
-    )
+    where = "the embedded cloud"
+    if stack.settings.cloud == "google":
+        google = f"Google Cloud {code(stack.settings.project)}"
+        where = f"{where}, in place of {google}" if stack.rehearsed else google
     if report.deleted:
         return f"On {where}: {_counted(len(report.plan.plan.resources))} left behind."
     lines = [f"On {where}: **{report.plan.changes}**."]
     step = slice_step(report.plan.plan)
     if report.plan.run_over:
-        lines.append(f"The slice: {report.plan.request}.")
+        lines.append(f"{report.plan.request}.")
     elif step is not None and step.operation in _SLICE:
-        lines.append(f"The slice: {_SLICE[step.operation]}.")
-    return " ".join(lines)
+        text = _SLICE[step.operation]
+        lines.append(f"The slice {text}." if text.startswith(("is ", "stays ")) else f"{text}.")
+    return " ".join(f"{line[:1].upper()}{line[1:]}" for line in lines)
 
 
 def _resources(report: PreviewReport, room: int) -> Iterator[str]:
@@ -237,6 +244,22 @@ def _ends(run: Run | None) -> str:
 # -- the rest ----------------------------------------------------------------------------------
 
 
+def _policy(report: PreviewReport) -> Iterator[str]:
+    """What the rules of policy find, what refuses first."""
+    policy = report.plan.policy
+    if report.deleted or not (policy.findings or policy.idle):
+        return
+    rows = []
+    for finding in policy.findings[:_ROWS]:
+        word = "**refused**" if finding.refuses else "waived" if finding.waived else "advice"
+        rows.append((word, code(finding.rule.id), code(str(finding), longest=400)))
+    parts = [table(("policy", "rule", "finding"), rows)] if rows else []
+    if (rest := len(policy.findings) - len(rows)) > 0:
+        parts.append(f"… and {rest} more findings.")
+    parts += [f"Policy: {code(text, longest=400)}" for text in policy.idle[:_ROWS]]
+    yield "\n\n".join(parts)
+
+
 def _memory(report: PreviewReport) -> Iterator[str]:
     if report.deleted:
         return
@@ -255,7 +278,7 @@ def _warnings(report: PreviewReport) -> Iterator[str]:
 
 def _end(report: PreviewReport) -> str:
     at = f"Planned {_moment(report.at)}"
-    if report.deleted:
+    if report.deleted or report.rehearsed:
         return f"<sub>{at}.</sub>"
     return f"<sub>{at}. `tpuflex up --expect {report.digest}` runs this plan or none.</sub>"
 

@@ -147,7 +147,7 @@ class PreviewReport:
         unread: why the cloud could not be asked for it, or empty.
         away: what becomes of an endpoint that serves; None if it stays.
         base: the stack before the change, if that was asked for.
-        rehearsed: why the plan was made on an empty embedded cloud, or empty.
+        rehearsed: whether the plan was made on the embedded cloud in place of Google's.
     """
 
     stack: str
@@ -160,7 +160,7 @@ class PreviewReport:
     unread: str = ""
     away: Away | None = None
     base: Base | None = None
-    rehearsed: str = ""
+    rehearsed: bool = False
 
     @property
     def deleted(self) -> bool:
@@ -188,7 +188,6 @@ class PreviewReport:
                 "after": None if self.after is None else self.after.to_json(),
             },
             "away": None if self.away is None else self.away.to_json(),
-            "rehearsed": bool(self.rehearsed),
         }
 
 

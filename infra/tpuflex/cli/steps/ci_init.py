@@ -132,6 +132,6 @@ def _show(invocation: Invocation, outcomes: Mapping[str, str]) -> None:
     for name, text in VARIABLES.items():
         output.result(f"  gh variable set {name} --body …    # {text}")
     output.result(
-        "\nThen, on GitHub: protect the branch; make the environment production with reviewers,"
-        "\nand tpuflex-renew without, both for protected branches only (docs/ci.md)."
+        "\nThen, on GitHub: protect the branch, and make the environment production, with reviewers"
+        "\nand for protected branches only (docs/ci.md)."
     )

@@ -140,6 +140,7 @@ def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> Pre
         unread=unread,
         away=away(stack.settings, plan.plan, status),
         base=base,
+        rehearsed=stack.rehearsed,
     )
 
 
@@ -148,7 +149,14 @@ def _left_behind(
 ) -> PreviewReport:
     """What a deleted stack file leaves behind: all that its state has."""
     loaded = load_stack_file(file, deploying=False)
-    stack = OpenStack(invocation.project, change.stack, file, loaded.settings, loaded.set_aside)
+    stack = OpenStack(
+        invocation.project,
+        change.stack,
+        file,
+        loaded.settings,
+        loaded.set_aside,
+        invocation.rehearsing,
+    )
     cloud = connect(invocation, stack)
     with plan_only(invocation, cloud) as stack_run:
         engine_plan = stack_run.engine.preview_destroy()
@@ -164,6 +172,7 @@ def _left_behind(
         now=_now(stack, plan, status),
         unread=unread,
         base=Base(ref, "deleted", stack.settings, change.other_name),
+        rehearsed=stack.rehearsed,
     )
 
 
@@ -176,21 +185,36 @@ def plan_only(invocation: Invocation, cloud: Cloud) -> Iterator[StackRun]:
     Raises:
         EngineError: the backend refuses.
     """
+    stack = cloud.stack
     stack_run = StackRun(invocation, cloud)
-    if stack_run.engine.exists():
-        yield stack_run
-        return
-    with tempfile.TemporaryDirectory(prefix="tpuflex-plan-") as directory:
-        environ = {
-            # Nothing of a plan is kept; a stack file with a salt still wants its own passphrase.
-            "PULUMI_CONFIG_PASSPHRASE": "",
-            **{key: value for key, value in cloud.environ.items() if key not in _BACKEND},
-            "PULUMI_BACKEND_URL": f"file://{directory}",
-        }
-        yield StackRun(invocation, replace(cloud, environ=environ))
+    with _as_it_was(stack.project.stacks / f"Pulumi.{stack.name}.yaml"):
+        if stack_run.engine.exists():
+            yield stack_run
+            return
+        with tempfile.TemporaryDirectory(prefix="tpuflex-plan-") as directory:
+            environ = {key: value for key, value in cloud.environ.items() if key not in _BACKEND}
+            environ["PULUMI_BACKEND_URL"] = f"file://{directory}"
+            if "PULUMI_CONFIG_PASSPHRASE_FILE" not in environ:
+                # Nothing of a plan is kept; a stack file with a salt still wants its passphrase.
+                environ.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
+            yield StackRun(invocation, replace(cloud, environ=environ))
 
 
-_BACKEND = ("PULUMI_BACKEND_URL", "PULUMI_CONFIG_PASSPHRASE_FILE", "PULUMI_ACCESS_TOKEN")
+@contextmanager
+def _as_it_was(file: Path) -> Iterator[None]:
+    """Leave a stack file as it is, or away: the engine writes the salt of a passphrase to one that
+    has none."""
+    text = file.read_bytes() if file.is_file() else None
+    try:
+        yield
+    finally:
+        if text is None:
+            file.unlink(missing_ok=True)
+        elif file.read_bytes() != text:
+            file.write_bytes(text)
+
+
+_BACKEND = ("PULUMI_BACKEND_URL", "PULUMI_ACCESS_TOKEN")
 
 
 def _slice(cloud: Cloud, invocation: Invocation, plan: StackPlan) -> tuple[SliceStatus | None, str]:
