@@ -35,8 +35,8 @@ _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (
     ("a Pulumi access token", re.compile(r"\bpul-[0-9a-f]{40}\b")),
 )
 _REMEDY = (
-    "Add it to Secret Manager with `tpuflex secrets`, or `gcloud secrets versions add`, and write"
-    " the name of the version."
+    "Add it to Secret Manager with `tpuflex secrets put`, or a version by hand, and write the name"
+    " of the version."
 )
 
 

@@ -127,7 +127,7 @@ class StateBucket:
         except (ValueError, KeyError, TypeError) as error:
             raise EngineError(
                 f"gs://{self.names.bucket}/{STATE_COPY} is damaged: it is no state.",
-                hint="An older version of the object is kept: gcloud storage ls --all-versions"
+                hint="An older version of the object is kept: list all versions of"
                 f" gs://{self.names.bucket}/{STATE_COPY}",
             ) from error
 
