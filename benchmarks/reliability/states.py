@@ -167,10 +167,13 @@ def run_well(rig: Rig, word: str) -> None:
 
 
 def _interrupted(rig: Rig) -> None:
-    """Run an `up` that gets one Ctrl-C while it waits."""
+    """Run an `up` that gets one Ctrl-C once its request is accepted.
+
+    The request may be refused at first: only one that is accepted has an operation.
+    """
     rule = {
-        "where": {"method_id": f"{TPU}queuedResources.get"},
-        "nth": 5,
+        "where": {"method_id": f"{TPU}operations.get"},
+        "nth": 1,
         "stage": "after-response",
         "effect": {"kind": "kill", "roles": ["cli"], "signal": "INT"},
     }
