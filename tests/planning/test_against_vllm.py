@@ -1,8 +1,9 @@
 """The memory plan of the embedded cloud is what the real server reports of its KV cache.
 
-Each case is one start of vLLM on the CPU. What is planned comes from the checkpoint's own files, as
-`tpuflex memory --model-dir` reads them; what is reported comes from ``/metrics``, as the host reads
-it.
+Each case is one start of vLLM on the CPU, of a model whose weights are made up; that one with real
+weights reports what was planned is seen in `tests/engine/test_end_to_end.py`. What is planned comes
+from the checkpoint's own files, as `tpuflex memory --model-dir` reads them; what is reported comes
+from ``/metrics``, as the host reads it.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 
 from tests.planning.vllm_server import metrics_of
-from tests.security.vllm_host import image_is_installed, smollm2_directory
+from tests.security.vllm_host import image_is_installed
 from tpuflex.operate.checkpoint_source import read_checkpoint
 from tpuflex.planning.cpu import plan_cpu_memory
 from tpuflex.planning.flags import cpu_request_from_flags
@@ -42,12 +43,12 @@ class Case:
     """One server.
 
     Attributes:
-        config: config.json of a model whose weights are made up; None for SmolLM2 with real ones.
+        config: config.json of the model.
         flags: its flags, beside those that all cases have.
         space_gib: GiB of its cache.
     """
 
-    config: dict[str, Any] | None
+    config: dict[str, Any]
     flags: dict[str, Any]
     space_gib: int = 1
 
@@ -64,7 +65,6 @@ _SMALL = {
 _SLIDING, _FULL = "sliding_attention", "full_attention"
 
 CASES = {
-    "smollm2": Case(None, {"max_model_len": 2048, "max_num_seqs": 8}),
     "qwen3-fp8-cache": Case(
         {
             **_SMALL,
@@ -131,16 +131,13 @@ def test_the_server_reports_what_was_planned(
     case: Case, served: ModuleType, tmp_path: Path
 ) -> None:
     """Block size, blocks and cached tokens are those of the plan, and so the bytes per token."""
-    directory = smollm2_directory() if case.config is None else tmp_path / "model"
-    if case.config is not None:
-        directory.mkdir()
-        (directory / "config.json").write_text(json.dumps(case.config))
+    directory = tmp_path / "model"
+    directory.mkdir()
+    (directory / "config.json").write_text(json.dumps(case.config))
     flags = ServingFlags.model_validate({"dtype": "bfloat16", "enforce_eager": True, **case.flags})
 
     plan = planned(directory, flags, case.space_gib)
-    metrics = metrics_of(
-        directory, flags, space_gib=case.space_gib, made_up=case.config is not None
-    )
+    metrics = metrics_of(directory, flags, space_gib=case.space_gib)
 
     reported = served.kv_cache(metrics)
     assert reported["block_size"] == plan.block_size

@@ -22,14 +22,14 @@ from tpuflex.settings.serving import ServingFlags
 _READY = "Application startup complete"
 
 
-def metrics_of(model: Path, flags: ServingFlags, *, space_gib: int, made_up: bool) -> str:
-    """What ``/metrics`` says of a server that is started on ``model``, and then stopped.
+def metrics_of(model: Path, flags: ServingFlags, *, space_gib: int) -> str:
+    """What ``/metrics`` says of a server that is started on ``model``, and then stopped. It makes
+    the weights up, so that a config.json is enough.
 
     Args:
         model: directory of the checkpoint.
         flags: flags of the server.
         space_gib: GiB of its KV cache (``VLLM_CPU_KVCACHE_SPACE``).
-        made_up: whether the server makes the weights up, so that a config.json is enough.
     """
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -37,7 +37,7 @@ def metrics_of(model: Path, flags: ServingFlags, *, space_gib: int, made_up: boo
     command = [
         *(str(vllm_python()), "-m", "vllm.entrypoints.openai.api_server"),
         *("--model", str(model), "--host", "127.0.0.1", "--port", port),
-        *(("--load-format", "dummy", "--skip-tokenizer-init") if made_up else ()),
+        *("--load-format", "dummy", "--skip-tokenizer-init"),
         *serving_args(flags, 1),
     ]
     environment = {
