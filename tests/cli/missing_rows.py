@@ -99,6 +99,7 @@ def project_rows() -> Iterator[Row]:
     """What the project itself lacks."""
     link = "gcloud billing projects link tpuflex-dev --billing-account=ACCOUNT_ID"
     yield Row("billing", _strict(billing={"enabled": False}), "billing", FAILED, link, 6)
+    yield Row("billing, and the Cloud Billing API", _unpaid_unread, "billing", FAILED, link, 6)
 
 
 def capacity_rows() -> Iterator[Row]:
@@ -189,6 +190,12 @@ def _without(permission: str, egress: str = "google") -> Callable[[Doctor], None
         doctor.change("network", egress=egress)
 
     return take_away
+
+
+def _unpaid_unread(doctor: Doctor) -> None:
+    """`up` never enables that API, so that most projects have it off."""
+    doctor.call("POST", f"{PROJECT}/services/cloudbilling.googleapis.com:disable", {})
+    doctor.strict(apis={"enforced": True}, billing={"enabled": False})
 
 
 def _strict(**areas: JsonValue) -> Callable[[Doctor], None]:

@@ -345,3 +345,55 @@ def test_b2_an_api_that_is_off_is_somebodys_permission_to_give() -> None:
     text = "Error 403: Cloud DNS API has not been used in project 1 before, accessNotConfigured"
 
     assert isinstance(failure("up", [Note("error", text, "zone")], ""), AccessError)
+
+
+@pytest.mark.parametrize("operation", ["up", "destroy"])
+def test_lost_billing_is_said_with_what_gives_it_back(operation: str) -> None:
+    """An engineer on call: a plugin's refusal for want of billing ended with exit code 8, and no
+    command."""
+    text = (
+        "Error when reading Network: googleapi: Error 403: This API method requires billing to be"
+        " enabled. Please enable billing on project #1 by visiting https://console.developers."
+        "google.com/billing/enable?project=1 then retry., forbidden; projects/shop-ml/global"
+    )
+
+    error = failure(operation, [Note("error", text, "vllm-network")], "")
+
+    assert isinstance(error, AccessError)
+    assert "gcloud billing projects link shop-ml --billing-account=ACCOUNT_ID" in error.hint
+
+
+def test_a_missing_permission_is_said_with_its_role() -> None:
+    """An engineer on call: a refusal named the permission, and not the role that holds it."""
+    text = (
+        "googleapi: Error 403: Permission 'dns.changes.create' denied on resource"
+        " '//dns.googleapis.com/projects/shop-ml/managedZones/z/changes'"
+    )
+
+    error = failure("destroy", [Note("error", text, "n")], "")
+
+    assert isinstance(error, AccessError)
+    assert error.hint == (
+        "gcloud projects add-iam-policy-binding shop-ml --member=MEMBER --role=roles/dns.admin\n"
+        f"where MEMBER is you, such as user:you@example.com\n{AGAIN_DOWN}"
+    )
+
+
+def test_forbidden_is_a_permission_in_whatever_words() -> None:
+    """The plugin's refusals need not say the word; a rate limit is none."""
+    for reason, kind in (("forbidden", AccessError), ("rateLimitExceeded", EngineError)):
+        text = f"Error deleting DNS RecordSet: googleapi: Error 403: Forbidden, {reason}"
+        assert type(failure("destroy", [Note("error", text, "n")], "")) is kind
+
+
+def test_a_slice_that_may_not_be_deleted_is_still_billed() -> None:
+    """An engineer on call: that the slice runs on, and costs, was left out."""
+    text = (
+        "DELETE https://tpu.googleapis.com/v2alpha1/projects/p-1/locations/z/queuedResources/q: 403"
+        " PERMISSION_DENIED: Permission 'tpu.nodes.delete' denied on resource"
+    )
+
+    error = failure("destroy", [Note("error", text, "vllm", code=Code.PERMISSION)], "")
+
+    assert error.hint.startswith("The slice is still there, and still billed.\n")
+    assert "--role=roles/tpu.admin" in error.hint

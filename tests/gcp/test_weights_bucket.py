@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from embedded_cloud.json_types import JsonValue
 from tpuflex.errors import AccessError, NotFoundError, WeightsError
 from tpuflex.gcp.weights import WeightsBucket
 from tpuflex.gcp.weights_report import PushReport, WeightsProblem
@@ -209,3 +210,17 @@ def test_real_token_never_goes_to_the_embedded_cloud(clients: Clients) -> None:
     clients.environ["GOOGLE_OAUTH_ACCESS_TOKEN"] = "ya29.real"
     with pytest.raises(AccessError):
         clients.bucket()
+
+
+def test_lost_billing_is_no_missing_role(clients: Clients, checkpoint: Path) -> None:
+    """An engineer on call: billing lost in the middle of an `up` was said to need a role on the
+    bucket."""
+    push(clients.bucket(), checkpoint)
+    strict: JsonValue = {"enabled": False}
+    clients.storage.call("POST", "/_emulator/strictness", body={"billing": strict})
+
+    with pytest.raises(AccessError) as refused:
+        push(clients.bucket(), checkpoint)
+
+    assert "gcloud billing projects link my-project" in refused.value.hint
+    assert "Storage Object Admin" not in refused.value.hint

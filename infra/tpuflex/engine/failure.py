@@ -28,8 +28,10 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.gcp.bucket_owner import another_name
+from tpuflex.request.causes import unpaid
 from tpuflex.request.outcomes import TABLE, Condition
 from tpuflex.request.unnamed_permissions import of_text
+from tpuflex.roles.refusal import refusal_remedy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -77,6 +79,9 @@ _GONE = re.compile(r"googleapi: Error 404: ")
 #: was answered too late for the state.
 _EXISTS = re.compile(r"Error 409: (?:.*already ?exists|.*you already own it)", re.IGNORECASE)
 
+#: A refusal to delete the slice.
+_SLICE = re.compile(r"\bDELETE \S+/queuedResources/|\btpu\.nodes\.delete\b")
+_STILL_BILLED = "The slice is still there, and still billed."
 #: What the Automation API says where the engine ends well without the usual summary.
 _NO_SUMMARY = "summary event never found"
 
@@ -181,6 +186,9 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         return EngineError(text, hint=hint or _advice(operation, text), stale=stale)
     outcome = OUTCOMES[code]
     advice = _again(operation) if outcome.hint is None else outcome.hint
+    if code is Code.PERMISSION:
+        billed = _STILL_BILLED if operation == "destroy" and _SLICE.search(text) else ""
+        advice = "\n".join(filter(None, (billed, refusal_remedy(text), advice)))
     return outcome.error(text, hint=hint or advice)
 
 
@@ -256,11 +264,15 @@ _GOOGLES: tuple[tuple[re.Pattern[str], Code], ...] = (
     (re.compile("quota", re.I), Code.QUOTA),
     (re.compile("PERMISSION_DENIED|[Pp]ermission|UNAUTHENTICATED|access denied"), Code.PERMISSION),
     (re.compile("SERVICE_DISABLED|accessNotConfigured"), Code.PERMISSION),
+    # Forbidden, in whatever words; a mere rate limit is no permission.
+    (re.compile(r"googleapi: Error 403: (?!.*[rR]ateLimit)", re.S), Code.PERMISSION),
 )
 
 
 def _googles(text: str) -> Code | None:
     """The code for a failure that came without one."""
+    if unpaid(text):
+        return Code.PERMISSION
     return next((code for pattern, code in _GOOGLES if pattern.search(text)), None)
 
 

@@ -53,10 +53,12 @@ class Inventory:
     Attributes:
         items: everything of the endpoint that exists, or has its name, in the order of deletion.
         unseen: places that did not answer, each with the reason.
+        unseen_kinds: names of the kinds of which something may be in those places.
     """
 
     items: tuple[Item, ...]
     unseen: tuple[str, ...] = ()
+    unseen_kinds: frozenset[str] = frozenset()
 
     @property
     def ours(self) -> tuple[Item, ...]:
@@ -156,4 +158,4 @@ def take_inventory(scope: Scope, apis: Apis) -> Inventory:
         )
         for resource in listed
     )
-    return Inventory(tuple(items), listing.unseen)
+    return Inventory(tuple(items), listing.unseen, listing.unseen_kinds)

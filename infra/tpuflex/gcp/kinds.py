@@ -110,6 +110,11 @@ class Kind:
     made: bool = True
 
     @property
+    def plural(self) -> str:
+        """What people call several of it."""
+        return f"{self.name}{'es' if self.name.endswith('s') else 's'}"
+
+    @property
     def path(self) -> str:
         """Format string of its path in its API."""
         return self.root + self.id

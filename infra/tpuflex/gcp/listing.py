@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import region_of
@@ -68,10 +68,17 @@ def apis(endpoints: Endpoints, connect: Callable[[str], Api]) -> Apis:
 
 @dataclass(frozen=True, slots=True)
 class Listing:
-    """What exists, and the places that did not answer, each with the reason."""
+    """What exists, and what could not be looked at.
+
+    Attributes:
+        resources: what exists.
+        unseen: the places that did not answer, each with the reason.
+        unseen_kinds: names of the kinds of which something may be in those places.
+    """
 
     resources: tuple[CloudResource, ...]
     unseen: tuple[str, ...] = ()
+    unseen_kinds: frozenset[str] = frozenset()
 
 
 def list_all(
@@ -104,12 +111,15 @@ def list_all(
     there = {each.name: each.marker for each in found.resources if each.kind == kinds.ACCOUNT}
     marked = {email for email, marker in there.items() if marker.owner}
     roles = _joined(
-        _until_refused("project policy", _roles(apis, kind, project, {*accounts, *marked}, there))
+        _until_refused(
+            kind, "project policy", _roles(apis, kind, project, {*accounts, *marked}, there)
+        )
         for kind in _found_by("policy")
     )
     every = (*found.resources, *roles.resources)
     ordered = sorted(every, key=lambda resource: kinds.deletion_rank(resource.kind))
-    return Listing(tuple(ordered), (*found.unseen, *roles.unseen))
+    whole = _joined((found, roles))
+    return replace(whole, resources=tuple(ordered))
 
 
 def list_slices(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:
@@ -117,7 +127,7 @@ def list_slices(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:
     elsewhere; ``zones`` and ``unseen`` as for :func:`list_all`."""
     tpu = [kind for kind in _found_by("api") if kind.service == "tpu"]
     found = _joined(_listed(apis, *look, project, zones) for look in _looks(tpu, zones))
-    return Listing(tuple(each for each in found.resources if each.marker.owner), found.unseen)
+    return replace(found, resources=tuple(each for each in found.resources if each.marker.owner))
 
 
 def read_again(apis: Apis, resource: CloudResource) -> CloudResource | None:
@@ -167,10 +177,11 @@ def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, 
             unreachable = entries(page, "unreachable")
             yield Listing(
                 tuple(_resource(kind, entry, values) for entry in objects(page, kind.items)),
-                tuple(f"{kind.name}s: {location} is unreachable" for location in unreachable),
+                tuple(f"{kind.plural}: {location} is unreachable" for location in unreachable),
+                frozenset((kind.name,)) if unreachable else frozenset(),
             )
 
-    listing = _until_refused(f"{kind.name}s in {place}" if place else f"{kind.name}s", parts())
+    listing = _until_refused(kind, f"{kind.plural} in {place}" if place else kind.plural, parts())
     if place != ANY_ZONE:
         return listing
     return Listing(tuple(other for other in listing.resources if other.location not in zones))
@@ -219,7 +230,7 @@ def _roles(
                 yield Listing((found,))
 
 
-def _until_refused(place: str, parts: Iterator[Listing]) -> Listing:
+def _until_refused(kind: Kind, place: str, parts: Iterator[Listing]) -> Listing:
     """``parts`` as one, up to a refusal; ``place`` that does not exist holds nothing."""
     listings: list[Listing] = []
     try:
@@ -227,7 +238,8 @@ def _until_refused(place: str, parts: Iterator[Listing]) -> Listing:
     except NotFoundError:
         pass
     except (AccessError, ApiError) as error:
-        listings.append(Listing((), (f"{place}: {error.message}",)))
+        unseen = f"{place}: {error.message}"
+        listings.append(Listing((), (unseen,), frozenset((kind.name,))))
     return _joined(listings)
 
 
@@ -236,4 +248,5 @@ def _joined(listings: Iterable[Listing]) -> Listing:
     return Listing(
         tuple(resource for listing in every for resource in listing.resources),
         tuple(place for listing in every for place in listing.unseen),
+        frozenset(name for listing in every for name in listing.unseen_kinds),
     )

@@ -25,7 +25,7 @@ from tpuflex.gcloud_commands import (
     set_quota_project,
 )
 from tpuflex.gcp.endpoints import is_loopback
-from tpuflex.request.causes import Cause, classify, remedy
+from tpuflex.request.causes import Cause, classify, remedy, unpaid
 from tpuflex.request.unnamed_permissions import of_call
 
 _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_LIMIT_EXCEEDED"})
@@ -33,7 +33,6 @@ _RATE_REASONS = frozenset({"rateLimitExceeded", "userRateLimitExceeded", "RATE_L
 _NOT_ENABLED = frozenset({"SERVICE_DISABLED", "accessNotConfigured"})
 #: https://cloud.google.com/storage/docs/json_api/v1/status-codes#403-forbidden for the second.
 _UNPAID = frozenset({"BILLING_DISABLED", "accountDisabled"})
-_UNPAID_TEXT = re.compile(r"billing (to|must) be enabled|requires billing", re.IGNORECASE)
 #: Google's words for a user's credential without a quota project, those of today and those before
 #: (https://github.com/pulumi/pulumi-gcp/issues/2896, https://github.com/cloudquery/cloudquery/pull/5031).
 #: The reason is SERVICE_DISABLED there, too: not enabled in the project of gcloud's OAuth client.
@@ -101,7 +100,7 @@ class RpcError:
     def billing_disabled(self) -> bool:
         """Whether the project has no open billing account."""
         refused = self.http_status in (400, 403)
-        return refused and bool(self.reasons & _UNPAID or _UNPAID_TEXT.search(self.message))
+        return refused and bool(self.reasons & _UNPAID or unpaid(self.message))
 
     @property
     def retryable(self) -> bool:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -113,7 +114,7 @@ class WeightsBucket:
             wanted = local_manifest(
                 directory, pool, model=model, revision=revision, extra_files=extra_files
             )
-            with translated_errors(self._name):
+            with self._translated():
                 present = self._objects(prefix)
                 old = self._read(present.get(MANIFEST_NAME))
                 check(wanted, old)
@@ -139,7 +140,7 @@ class WeightsBucket:
     def find(self, prefix: str) -> FoundManifest | None:
         """The manifest at ``prefix``; None if there is none, or no such bucket."""
         try:
-            with translated_errors(self._name):
+            with self._translated():
                 return self._read(
                     self._bucket.get_blob(f"{prefix}/{MANIFEST_NAME}", timeout=_TIMEOUT)
                 )
@@ -152,7 +153,7 @@ class WeightsBucket:
         Raises:
             NotFoundError: there is no such bucket.
         """
-        with translated_errors(self._name):
+        with self._translated():
             sets: dict[str, dict[str, Blob]] = {}
             for blob in self._bucket.list_blobs(prefix="models/", timeout=_TIMEOUT):
                 parts = blob.name.split("/", 3)
@@ -179,7 +180,7 @@ class WeightsBucket:
         Raises:
             NotFoundError: there is no manifest, or no such bucket.
         """
-        with translated_errors(self._name):
+        with self._translated():
             present = self._objects(prefix)
             found = self._read(present.pop(MANIFEST_NAME, None))
         if found is None or found.manifest is None:
@@ -205,6 +206,9 @@ class WeightsBucket:
     @property
     def _name(self) -> str:
         return str(self._bucket.name)
+
+    def _translated(self) -> AbstractContextManager[None]:
+        return translated_errors(self._name, project=str(self._bucket.client.project or "PROJECT"))
 
     def _objects(self, prefix: str) -> dict[str, Blob]:
         start = f"{prefix}/"
@@ -252,7 +256,7 @@ class WeightsBucket:
     def _send(
         self, directory: Path, prefix: str, file: WeightsFile, old: Blob | None, tally: Tally
     ) -> None:
-        with translated_errors(self._name):
+        with self._translated():
             blob = self._bucket.blob(f"{prefix}/{file.path}", chunk_size=CHUNK_BYTES)
             with WatchedFile(open_file(directory, file.path), tally.add) as source:
                 blob.upload_from_file(

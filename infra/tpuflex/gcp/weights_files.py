@@ -20,6 +20,7 @@ from tpuflex.boot.manifest import MAX_FILES, Manifest, WeightsFile, manifest
 from tpuflex.catalog.weight_formats import refused_files
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
+from tpuflex.request.causes import Cause, remedy, unpaid
 
 _BLOCK = 4 * 1024 * 1024
 
@@ -154,6 +155,7 @@ class Tally:
 def translated_errors(
     bucket: str,
     *,
+    project: str = "PROJECT",
     missing: str = "Run `tpuflex up`, which makes it.",
     forbidden: str = "Writing weights needs the role Storage Object Admin on the bucket.",
 ) -> Iterator[None]:
@@ -161,6 +163,7 @@ def translated_errors(
 
     Args:
         bucket: its name.
+        project: whose it is.
         missing: what to do if it does not exist.
         forbidden: what to do if the caller may not do this.
     """
@@ -172,9 +175,10 @@ def translated_errors(
     except exceptions.NotFound as error:
         raise NotFoundError(f"{where} does not exist", hint=missing) from error
     except (exceptions.Forbidden, exceptions.Unauthorized) as error:
+        text = str(error.message)
         raise AccessError(
-            f"{where}: {error.message}",
-            hint=forbidden,
+            f"{where}: {text}",
+            hint=remedy(Cause.BILLING, project=project) if unpaid(text) else forbidden,
         ) from error
     except exceptions.PreconditionFailed as error:
         raise ConflictError(

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from tpuflex.errors import IncompleteTeardownError
 from tpuflex.gcp.kinds import NODE, SLICE
 from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.operate.unseen import reasons, unseen_remedy
 from tpuflex.request.outcomes import KEPT
 from tpuflex.request.states import Lifecycle
 
@@ -185,7 +186,7 @@ def _what(inventory: Inventory, title: str = "") -> str:
     lines = [
         *(f"  left: {item.kind} {item.name} ({item.location})" for item in inventory.ours),
         *foreign_lines(inventory),
-        *(f"  not looked at: {place}" for place in inventory.unseen),
+        *(f"  not looked at: {line}" for line in reasons(inventory.unseen)),
     ]
     head = "Something is left:" if inventory.ours else "It is not proved that nothing is left:"
     head = title or head
@@ -193,6 +194,9 @@ def _what(inventory: Inventory, title: str = "") -> str:
 
 
 def _how(inventory: Inventory, project: str) -> str:
+    remedy = unseen_remedy(inventory.unseen, project)
+    if remedy:
+        return f"{remedy}\nthen `tpuflex down` again: it lists everything once more."
     if not inventory.ours:
         return "Run `tpuflex down` again; it lists everything once more."
     return (

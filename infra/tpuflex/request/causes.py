@@ -44,6 +44,13 @@ _CAUSES = (
     ),
     (Cause.UNSUPPORTED, re.compile(r"not supported|not found in zone|unsupported", re.IGNORECASE)),
 )
+#: A project without an open billing account, in the words of most services, and of Cloud Storage
+#: (https://cloud.google.com/storage/docs/json_api/v1/status-codes#403-forbidden).
+_UNPAID = re.compile(
+    r"billing (?:to|must) be enabled|requires billing|BILLING_DISABLED|accountDisabled"
+    r"|billing account for the owning project is disabled",
+    re.IGNORECASE,
+)
 _CODES = {
     3: Cause.UNSUPPORTED,
     4: Cause.EXPIRED,
@@ -91,6 +98,11 @@ def classify(code: int, message: str) -> Cause:
         if pattern.search(message):
             return cause
     return _CODES.get(code, Cause.INTERNAL)
+
+
+def unpaid(text: str) -> bool:
+    """Whether ``text`` says that the project has no open billing account."""
+    return _UNPAID.search(text) is not None
 
 
 def explained(message: str, cause: Cause) -> str:

@@ -20,7 +20,7 @@ from tpuflex.errors import (
 )
 from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.gcp.api_states import api_states
-from tpuflex.gcp.billing import project_billing
+from tpuflex.gcp.billing import project_billing, refused_unpaid
 from tpuflex.gcp.bucket_owner import require_own_bucket
 from tpuflex.gcp.credentials import FILE_VARIABLE, Kind
 from tpuflex.gcp.endpoints import Endpoints
@@ -158,7 +158,10 @@ class _Reads:
         found = self._attempt(
             "cloudbilling.googleapis.com", lambda: project_billing(api, self._project)
         )
-        return [account.billing_check(self._project, found)]
+        refused = ""
+        if isinstance(found, Unread):
+            refused = refused_unpaid(apis(self._endpoints, self._api), self._project)
+        return [account.billing_check(self._project, found, refused)]
 
     def apis(self) -> tuple[Check, ...]:
         """Whether every API is enabled, and answers."""

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
-from tpuflex.errors import ConflictError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.teardown import Kept, foreign_lines
 from tpuflex.planning.cost import run_cost
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.engine.events import EnginePlan
-    from tpuflex.gcp.inventory import Inventory
+    from tpuflex.gcp.inventory import Inventory, Item
 
 
 def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
@@ -36,7 +36,9 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     plan, before = planned.plan, planned.before
     show_planned(invocation, cloud, planned)
     if dry_run:
-        output.document({"stack": stack.name, "destroyed": False, **_document(plan, before)})
+        shown = {"to_destroy": [_entry(item) for item in planned.to_destroy]}
+        document = {"stack": stack.name, "destroyed": False, **_document(plan, before), **shown}
+        output.document(document)
         return
     if not planned.nothing and not invocation.yes:
         output.confirm(f"Type the stack's name ({stack.name}) to go ahead", expected=stack.name)
@@ -70,8 +72,10 @@ def show_planned(invocation: Invocation, cloud: Cloud, planned: Planned) -> None
         output.table(
             # The long column last: on a narrow terminal only that one wraps.
             ("KIND", "LOCATION", "STATE", "NAME"),
-            [(item.kind, item.location, item.detail, item.name) for item in planned.before.ours],
+            [(item.kind, item.location, item.detail, item.name) for item in planned.to_destroy],
         )
+        for line in planned.unseen_lines(stack.settings.project):
+            output.result(line)
         output.facts((("cost so far", _cost(cloud, invocation.now())),))
         output.result()
     for line in planned.kept_lines():
@@ -87,6 +91,8 @@ def _cost(cloud: Cloud, now: datetime) -> str:
         status = slice_status(stack.settings, stack.names, cloud.tpu, recorded=cloud.recorded_zones)
     except NotFoundError:
         return ""
+    except (AccessError, ApiError):
+        return "unknown"  # it may not be read; what is to be destroyed says so
     spent = status.cost(per_hour, now)
     return "unknown" if spent is None else f"${spent}, and ${per_hour} per hour while it runs"
 
@@ -97,15 +103,16 @@ def _document(plan: EnginePlan, inventory: Inventory) -> dict[str, object]:
             {"operation": step.operation, "type": step.type, "name": step.name}
             for step in plan.resources
         ],
-        "inventory": [
-            {
-                "kind": item.kind,
-                "name": item.name,
-                "location": item.location,
-                "detail": item.detail,
-                "foreign": item.foreign or None,
-            }
-            for item in inventory.items
-        ],
+        "inventory": [_entry(item) for item in inventory.items],
         "not_looked_at": list(inventory.unseen),
+    }
+
+
+def _entry(item: Item) -> dict[str, object]:
+    return {
+        "kind": item.kind,
+        "name": item.name,
+        "location": item.location,
+        "detail": item.detail,
+        "foreign": item.foreign or None,
     }

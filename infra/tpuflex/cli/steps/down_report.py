@@ -84,7 +84,10 @@ def show_found(
         )
     )
     for each in found:
-        for line in each.planned.kept_lines() if each.planned is not None else ():
+        if each.planned is None:
+            continue
+        project = each.stack.settings.project if each.stack is not None else ""
+        for line in (*each.planned.unseen_lines(project), *each.planned.kept_lines()):
             output.result(f"  {each.name}: {line}")
     output.result()
 
@@ -162,7 +165,7 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
 
 def _row(found: Examined, selection: Selection) -> tuple[str, ...]:
     settings = found.stack.settings if found.stack is not None else None
-    ours = len(found.planned.before.ours) if found.planned is not None else None
+    ours = len(found.planned.to_destroy) if found.planned is not None else None
     at, created = found.at, found.created
     age = None if at is None or created is None else at - created
     verdict = "yes"

@@ -15,6 +15,7 @@ from tpuflex.errors import IncompleteTeardownError, NotFoundError, TpuflexError
 from tpuflex.gcp.listing import Listing, list_all
 from tpuflex.operate.sweep import Chosen, Disposition, Here, Leftover, leftovers, runs
 from tpuflex.operate.sweep_deletion import Deleted, delete
+from tpuflex.operate.unseen import reasons, unseen_remedy
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -121,7 +122,7 @@ def require_none_left(invocation: Invocation, swept: Swept, *, exit_code: bool) 
         IncompleteTeardownError: names the exceptions; with ``exit_code``, everything that no state
             knows.
     """
-    require_complete(swept.listing, swept.deleted)
+    require_complete(swept.listing, swept.deleted, swept.here.cloud_project)
     if invocation.yes:
         _require_no_slice(swept.left, swept.deleted)
     if exit_code and swept.unknown:
@@ -159,7 +160,7 @@ def _numbered(here: Here, listing: Listing, cloud: Cloud) -> tuple[Here, Listing
     try:
         return replace(here, number=cloud.project_number), listing
     except TpuflexError as error:
-        return here, Listing(listing.resources, (*listing.unseen, error.message))
+        return here, replace(listing, unseen=(*listing.unseen, error.message))
 
 
 def require_slices(chosen: Chosen, left: tuple[Leftover, ...]) -> None:
@@ -189,7 +190,7 @@ def _require_no_slice(left: tuple[Leftover, ...], deleted: tuple[Deleted, ...]) 
         )
 
 
-def require_complete(listing: Listing, deleted: tuple[Deleted, ...]) -> None:
+def require_complete(listing: Listing, deleted: tuple[Deleted, ...], project: str) -> None:
     """Check that everything could be listed, and that what had to be deleted is gone.
 
     Raises:
@@ -200,7 +201,12 @@ def require_complete(listing: Listing, deleted: tuple[Deleted, ...]) -> None:
         return
     lines = [
         *(f"  left: {d.leftover.resource.title}: {d.problem}" for d in failed),
-        *(f"  not listed: {place}" for place in listing.unseen),
+        *(f"  not listed: {line}" for line in reasons(listing.unseen)),
     ]
     head = "Something is left:" if failed else "The list is incomplete:"
-    raise IncompleteTeardownError("\n".join((head, *lines)), hint="Run: tpuflex sweep")
+    problems = (*(item.problem for item in failed), *listing.unseen)
+    remedy = unseen_remedy(problems, project)
+    raise IncompleteTeardownError(
+        "\n".join((head, *lines)),
+        hint=f"{remedy}\nthen run again: tpuflex sweep" if remedy else "Run: tpuflex sweep",
+    )

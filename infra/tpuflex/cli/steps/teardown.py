@@ -12,6 +12,7 @@ from tpuflex.cli.steps.ours import what_is_ours
 from tpuflex.engine.events import EnginePlan
 from tpuflex.engine.state import known_ids
 from tpuflex.errors import EngineError, NotFoundError
+from tpuflex.gcp.kinds import KINDS
 from tpuflex.operate.teardown import (
     Keeper,
     Kept,
@@ -20,12 +21,13 @@ from tpuflex.operate.teardown import (
     refuse_foreign,
     refuse_unknown,
 )
+from tpuflex.operate.unseen import reasons, recorded, unseen_remedy
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.steps.ours import Ours
-    from tpuflex.gcp.inventory import Inventory
+    from tpuflex.gcp.inventory import Inventory, Item
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +52,27 @@ class Planned:
     def nothing(self) -> bool:
         """Whether there is nothing to destroy."""
         return not self.plan.changes and not self.before.ours
+
+    @property
+    def to_destroy(self) -> tuple[Item, ...]:
+        """What will be destroyed, in that order: what was found, and what only the state knows
+        because it could not be looked at."""
+        only = recorded(self.mine.deployment.get("resources") or (), self.before)
+        order = [kind.name for kind in KINDS]
+        found = (*self.before.ours, *only)
+        return tuple(sorted(found, key=lambda item: order.index(item.kind)))
+
+    def unseen_lines(self, project: str) -> list[str]:
+        """What could not be looked at in ``project``, what that means, and what to do about it."""
+        unseen = self.before.unseen
+        if not unseen:
+            return []
+        return [
+            *(f"Could not be looked at: {line}" for line in reasons(unseen)),
+            "What the state knows there is in the list, and is destroyed all the same; what it does"
+            " not know there stays, and nothing proves that it is gone.",
+            *unseen_remedy(unseen, project).splitlines(),
+        ]
 
     @property
     def protected(self) -> bool:

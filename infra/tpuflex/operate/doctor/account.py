@@ -14,6 +14,7 @@ from tpuflex.gcp.billing import Billing
 from tpuflex.gcp.credentials import QUOTA_PROJECT_VARIABLE, Credential, Kind
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
+from tpuflex.request.causes import Cause, remedy
 
 CREDENTIAL = Subject(Group.ACCOUNT, "credential")
 PROJECT = Subject(Group.ACCOUNT, "project")
@@ -81,9 +82,21 @@ def project_check(project: str, state: ProjectState | Unread) -> Check:
     return PROJECT.ok(f"{project}, number {state.number}")
 
 
-def billing_check(project: str, billing: Billing | Unread) -> Check:
-    """Whether the project can be charged; nothing that costs can be made in one that cannot."""
+def billing_check(project: str, billing: Billing | Unread, refused: str = "") -> Check:
+    """Whether the project can be charged; nothing that costs can be made in one that cannot.
+
+    Args:
+        project: Google Cloud project id.
+        billing: what the Cloud Billing API says, which no endpoint needs: mostly it is off.
+        refused: an API that refuses the project for want of billing; empty if none does.
+    """
     if isinstance(billing, Unread):
+        if refused:
+            return BILLING.failed(
+                AccessError,
+                f"{project} has no open billing account: {refused} refuses it",
+                remedy(Cause.BILLING, project=project),
+            )
         return BILLING.unknown(billing)
     if billing.enabled:
         return BILLING.ok("enabled")

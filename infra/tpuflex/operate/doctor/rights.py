@@ -5,14 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tpuflex.errors import AccessError
-from tpuflex.gcloud_commands import grant
 from tpuflex.gcp.held_permissions import Held
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
+from tpuflex.roles.refusal import grants
 from tpuflex.roles.roles import Command, When, roles
 
-#: Whose place the member has in an advised command.
-_MEMBER = "MEMBER"
 #: Permissions that are named; the rest is counted.
 _NAMED = 6
 #: Commands that are examined: the others need no more than these.
@@ -51,8 +49,7 @@ def _check(project: str, command: Command, needed: dict[str, str], held: Held | 
     if missing:
         text = f"missing: {_named(missing)}"
         wanted = tuple(dict.fromkeys(needed[name] for name in missing))
-        commands = "\n".join(str(grant(project, role, _MEMBER)) for role in wanted)
-        remedy = f"{commands}\nwhere {_MEMBER} is you, such as user:you@example.com"
+        remedy = grants(project, wanted)
         if command in (Command.UP, Command.PREVIEW):
             return subject.failed(AccessError, text, remedy)
         return subject.warning(text, remedy)
