@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
+import ssl
 import stat
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,7 +19,9 @@ from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
 from tpuflex.cli.rehearsal import NOTICE, Rehearsal
+from tpuflex.cli.shell_variables import past_proxies
 from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.known_stacks import known_stacks
 from tpuflex.errors import SettingsError
 from tpuflex.gcp.endpoints import OVERRIDES, REHEARSAL_VARIABLE, Endpoints
 
@@ -108,22 +113,110 @@ def test_without_the_variable_nothing_says_so(
 
 
 def test_the_shell_of_a_rehearsal(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
-    """Every API is on this machine and the state is elsewhere; for plain `pulumi`, which would
-    write to the real stack file, there is no passphrase."""
+    """Every API is on this machine. What the shell had for Google is forgotten, requests to this
+    machine take no proxy, gcloud trusts no server over TLS, and a plain `pulumi`, which would read
+    and write the real stack file, has no backend."""
     root, home = stack.project.root, stack.project.home
+    googles = ("GOOGLE_CREDENTIALS", "CLOUDSDK_PROXY_ADDRESS", "PULUMI_CONFIG_PASSPHRASE_FILE")
+    shell = {
+        "PATH": os.environ["PATH"],
+        "GOOGLE_APPLICATION_CREDENTIALS": "/home/me/key.json",
+        "CLOUDSDK_PYTHON": "/usr/bin/python3",
+        "no_proxy": "intra.example",
+        **dict.fromkeys(googles, "x"),
+    }
     Daemon(home).start(0)
     try:
         words = ["-C", str(root), "--stack", STACK, "--json", "emulator", "env", "--rehearse"]
-        assert run(words, Invocation(environ={"PATH": os.environ["PATH"]})) == 0
+        assert run(words, Invocation(environ=shell)) == 0
+        variables = json.loads(capsys.readouterr().out)
+        assert run([w for w in words if w != "--json"], Invocation(environ=shell)) == 0
     finally:
         Daemon(home).stop()
-    variables = json.loads(capsys.readouterr().out)
+    lines = capsys.readouterr().out.splitlines()
 
     assert variables[REHEARSAL_VARIABLE] == "1"
     assert variables["CLOUDSDK_CORE_PROJECT"] == "acme-prod-1"
-    assert variables["PULUMI_BACKEND_URL"] == f"file://{home / 'rehearsal' / 'backend'}"
-    assert "PULUMI_CONFIG_PASSPHRASE" not in variables
+    assert [name for name, value in variables.items() if value is None] == sorted(googles)
+    assert lines[0] == f"unset {' '.join(sorted(googles))}"
+    assert variables["GOOGLE_APPLICATION_CREDENTIALS"] == "/dev/null"
+    assert "CLOUDSDK_PYTHON" not in variables
+    assert variables["NO_PROXY"] == variables["no_proxy"]
+    assert variables["NO_PROXY"].split(",") == ["intra.example", "localhost", "127.0.0.1", "::1"]
+    trusted = Path(variables["CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE"])
+    ssl.create_default_context(cafile=str(trusted))
+    assert trusted.parent == home / "rehearsal"
+    assert variables["PULUMI_BACKEND_URL"].startswith("file:///dev/null/")
+    assert not {"PULUMI_CONFIG_PASSPHRASE", "PULUMI_ACCESS_TOKEN"} & {
+        name for name, value in variables.items() if value is not None
+    }
     assert Endpoints.from_environ(variables).embedded
+
+
+@pytest.mark.parametrize("fault", ["not running", "wrong stack file", "wrong option"])
+def test_an_error_on_the_way_in_is_a_rehearsal_all_the_same(
+    stack: OpenStack, capsys: pytest.CaptureFixture[str], fault: str
+) -> None:
+    """A shell that evaluates it does not go on behind `&&`; without that, what follows is a
+    rehearsal, and gcloud and pulumi refuse to run."""
+    if fault == "wrong stack file":
+        stack.file.write_text("config: [")
+    more = ["--credentials", "magic"] if fault == "wrong option" else []
+    words = ["-C", str(stack.project.root), "--stack", STACK, "emulator", "env", *more]
+
+    assert run([*words, "--rehearse"], Invocation(environ=REHEARSING)) != 0
+    entering = capsys.readouterr().out
+    assert run(words, Invocation(environ={"PATH": os.environ["PATH"]})) != 0
+    plain = capsys.readouterr().out
+    script = f"eval {shlex.quote(entering)} && echo on\nenv"
+    done = subprocess.run(["sh", "-c", script], env={}, capture_output=True, text=True, check=True)
+
+    assert plain == "false\n"
+    assert "on" not in done.stdout.splitlines()
+    assert f"{REHEARSAL_VARIABLE}=1" in done.stdout.splitlines()
+    assert "CLOUDSDK_CORE_CUSTOM_CA_CERTS_FILE=/dev/null" in done.stdout.splitlines()
+    assert done.stdout.count("PULUMI_BACKEND_URL=file:///dev/null/") == 1
+    assert run([*words, "--rehearse", "--json"], Invocation(environ=REHEARSING)) != 0
+    assert "export" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("listed", "merged"),
+    [
+        ({}, "localhost,127.0.0.1,::1"),
+        ({"NO_PROXY": "a, 127.0.0.1"}, "a,127.0.0.1,localhost,::1"),
+        ({"NO_PROXY": "a", "no_proxy": "b"}, "b,localhost,127.0.0.1,::1"),
+        ({"no_proxy": "*"}, None),
+    ],
+)
+def test_requests_to_this_machine_take_no_proxy(listed: dict[str, str], merged: str | None) -> None:
+    """What a shell excepts from its proxy stays excepted, and this machine is, too."""
+    assert set(past_proxies(listed).values()) == ({merged} if merged else set())
+
+
+def test_a_real_state_is_none_of_the_rehearsals(stack: OpenStack) -> None:
+    """A stack that has a state on Google, and none in the rehearsal, is not up there: `down --all`
+    would say of it that it is gone. Nor is one of the embedded cloud's states a state on Google."""
+    project = stack.project
+    other = project.home / "google"
+
+    def keep(backend: Path) -> None:
+        states = backend / ".pulumi" / "stacks" / project.name
+        states.mkdir(parents=True)
+        (states / f"{STACK}.json").write_text("{}")
+
+    def up(environ: dict[str, str]) -> list[str]:
+        known, not_up = known_stacks(Invocation(environ=environ, directory=project.root))
+        assert {"dev", STACK} == {*not_up, *(each.name for each in known)}
+        return [each.name for each in known]
+
+    keep(project.home / "backend")
+    other.mkdir()
+
+    assert up(REHEARSING) == []
+    assert up({"PATH": os.environ["PATH"], "PULUMI_BACKEND_URL": f"file://{other}"}) == []
+    keep(Rehearsal.below(project.home).backend)
+    assert up(REHEARSING) == [STACK]
 
 
 @pytest.mark.parametrize("left_out", [*Endpoints.__slots__])

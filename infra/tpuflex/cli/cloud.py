@@ -17,6 +17,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.cli.seen_states import SeenStates
+from tpuflex.cli.shell_variables import is_no_backend
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import (
     callers_stand_in,
@@ -271,7 +272,7 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
         rehearsal.write_project(stack)
         environ |= rehearsal.variables()
     asked, used = invocation.environ.get("PULUMI_BACKEND_URL"), environ["PULUMI_BACKEND_URL"]
-    if asked not in (None, used):
+    if asked not in (None, used) and not is_no_backend(asked):
         invocation.output.progress(
             "PULUMI_BACKEND_URL is not used: the state of a stack on the embedded cloud is kept"
             f" with that cloud, in {used}."

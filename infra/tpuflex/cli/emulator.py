@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shlex
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -11,9 +10,9 @@ from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.cli.rehearsal import Rehearsal
+from tpuflex.cli.shell_variables import past_proxies, rehearsing, shell_lines, to_forget
 from tpuflex.engine.gcp_plugin import callers_stand_in, find_gcp_plugin, with_gcp_plugin
 from tpuflex.errors import NotFoundError
-from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
 from tpuflex.trusted_files import own_directory
 
 if TYPE_CHECKING:
@@ -129,13 +128,17 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
     """Print the variables for a shell: eval "$(tpuflex emulator env)".
 
     Afterwards gcloud, Google's client libraries and a plain `pulumi` talk to the embedded
-    cloud, and to nothing else. The project is the stack's, if there is a stack.
+    cloud: variables of the shell that lead elsewhere are unset, and requests to this machine
+    take no proxy. The project is the stack's, if there is a stack. On an error the last line is
+    `false`, so that nothing after `&&` is run.
 
     `pulumi` uses the stand-in for the gcp plugin, or a published `pulumi-resource-gcp` that is
     on PATH or named by TPUFLEX_GCP_PLUGIN (`stand-in`: neither).
 
-    With --rehearse the shell rehearses: `tpuflex` runs stacks made for Google on the embedded
-    cloud, says so first, and calls no API of Google. States are kept in .tpuflex/rehearsal.
+    With --rehearse the shell rehearses, even after an error: `tpuflex` runs stacks made for
+    Google on the embedded cloud, says so first, and calls no API of Google. States are kept in
+    .tpuflex/rehearsal. gcloud trusts no server but the embedded cloud, and a plain `pulumi`
+    stops. What is not covered: docs/rehearsal.md.
 
     Other credentials than the token are found as Google's clients find them, by a file below
     .tpuflex or a metadata server, and their tokens expire; tpuflex uses them too, in that shell.
@@ -155,13 +158,15 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
     if published is not None:
         invocation.output.progress(f"gcp plugin: {published}, in place of the stand-in.")
     if rehearse:
-        variables |= {REHEARSAL_VARIABLE: "1", **Rehearsal.below(invocation.home).variables()}
-        # A plain `pulumi` would write a salt for it to the real stack file.
-        del variables["PULUMI_CONFIG_PASSPHRASE"]
+        url = variables["TPUFLEX_EMULATOR"]
+        directory = Rehearsal.below(invocation.home).directory
+        variables = rehearsing(variables, url, directory)
+    variables |= past_proxies(invocation.environ)
+    forgotten = to_forget(invocation.environ, variables)
     own_directory(invocation.home / "backend")
-    invocation.output.document(variables)
-    for name, value in variables.items():
-        invocation.output.result(f"export {name}={shlex.quote(value)}")
+    invocation.output.document({**dict.fromkeys(forgotten), **variables})
+    for line in shell_lines(variables, forgotten):
+        invocation.output.result(line)
 
 
 @emulator.command()

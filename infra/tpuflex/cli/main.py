@@ -150,6 +150,21 @@ def run(arguments: list[str] | None = None, invocation: Invocation | None = None
         arguments: the words after ``tpuflex``; those of the process by default.
         invocation: environment and clock; those of the process by default.
 
+    What a shell would have evaluated of a command that failed is told to it even so.
+    """
+    code = _run(arguments, invocation)
+    words = sys.argv[1:] if arguments is None else arguments
+    if code and "emulator" in words:
+        from tpuflex.cli.shell_variables import lines_of_failure
+
+        for line in lines_of_failure(words):
+            click.echo(line)
+    return code
+
+
+def _run(arguments: list[str] | None, invocation: Invocation | None) -> int:
+    """Run the command line and return its exit code.
+
     This is the only place that catches a TpuflexError: its message and its hint go to
     standard error, and its class gives the exit code.
     """

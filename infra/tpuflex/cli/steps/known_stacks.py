@@ -45,23 +45,31 @@ def known_stacks(invocation: Invocation) -> tuple[tuple[KnownStack, ...], tuple[
     """
     project = invocation.project
     opened = {known.name: known for known in opened_stacks(invocation)}
-    embedded = stacks_in_files(project.home / "backend", project.name)
+    embedded = set(stacks_in_files(project.home / "backend", project.name))
+    rehearsed = set[str]()
     if invocation.rehearsing:
-        embedded += stacks_in_files(Rehearsal.below(project.home).backend, project.name)
-    with_state = dict.fromkeys(embedded)
+        rehearsed.update(stacks_in_files(Rehearsal.below(project.home).backend, project.name))
     on_google = [s.stack for s in opened.values() if s.stack is not None and not s.stack.embedded]
+    google = set[str]()
     error: TpuflexError | None = None
     if on_google:
         try:
-            with_state |= dict.fromkeys(_in_backend(invocation, on_google[0]))
+            google.update(_in_backend(invocation, on_google[0]))
         except TpuflexError as refused:
             error = refused
     found: list[KnownStack] = []
-    for name in sorted({*with_state, *opened}):
+    for name in sorted({*embedded, *rehearsed, *google, *opened}):
         known = opened.get(name) or KnownStack(name, None, _no_file(name))
-        if name in with_state:
+        stack = known.stack
+        if stack is None:  # it is not known where it runs
+            states = embedded | rehearsed | google
+        elif stack.rehearsed:
+            states = rehearsed
+        else:
+            states = embedded if stack.embedded else google
+        if name in states:
             found.append(known)
-        elif error is not None and known.stack is not None and not known.stack.embedded:
+        elif error is not None and stack is not None and not stack.embedded:
             found.append(KnownStack(name, None, error))
     listed = {each.name for each in found}
     return tuple(found), tuple(name for name in opened if name not in listed)
