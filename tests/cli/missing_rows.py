@@ -158,9 +158,10 @@ def weights_rows() -> Iterator[Row]:
     """The weights: none, half of them, those of somebody else, and their source."""
     push = "tpuflex weights push DIRECTORY --stack dev"
     yield Row("weights, and a source", _no_source, "weights", FAILED, push, 7)
-    yield Row("a file of the weights", _half_pushed, "weights", FAILED, push, 7)
+    yield Row("a file of the weights", half_pushed, "weights", FAILED, push, 7)
     yield Row("word that the weights are yours", _strange, "weights", WARNING, "--accept-", 7)
     yield Row("pinned weights", _not_pinned, "weights", FAILED, "manifest_sha256", 7)
+    yield Row("a whole source", _damaged, "weights", FAILED, "Download it again.", 7)
     yield Row("source of the weights", _misspelt, "weights", FAILED, "", 5)
 
 
@@ -228,7 +229,15 @@ def _misspelt(doctor: Doctor) -> None:
     _weights(doctor, source="./not-there")
 
 
-def _half_pushed(doctor: Doctor) -> None:
+def _damaged(doctor: Doctor) -> None:
+    folder = doctor.stack.project.root / "damaged"
+    folder.mkdir()
+    (folder / "config.json").write_text("{}")
+    (folder / "model.safetensors").write_bytes(b"123456789")
+    _weights(doctor, source="./damaged")
+
+
+def half_pushed(doctor: Doctor) -> None:
     _pushed(doctor, trusted=True)
     _weights(doctor, source=None)
     prefix = weights_prefix(doctor.stack.settings.model).replace("/", "%2F")

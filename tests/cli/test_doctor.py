@@ -114,6 +114,7 @@ def test_a_stack_on_an_embedded_cloud_that_is_stopped(type_in: TypeIn, project: 
         ("cloud", "skipped"),
     ]
     assert typed.document["stack"] == "dev"
+    assert "tpuflex emulator start" in found["cloud", "skipped"]["text"]
     assert typed.document["failed"] == 0
     assert typed.document["summary"] == "None of 7 checks failed (1 warning)."
     assert not (project / ".tpuflex" / "emulator").exists()

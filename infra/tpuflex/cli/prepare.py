@@ -242,6 +242,7 @@ def check_source(stack: OpenStack) -> None:
 
     Raises:
         SettingsError: it is malformed, or the directory holds no checkpoint.
+        WeightsError: what the directory holds is damaged.
     """
     from tpuflex.operate.model_source import check_source as check
 

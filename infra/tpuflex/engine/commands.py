@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
+import warnings
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -44,6 +45,13 @@ class Target:
     environ: Mapping[str, str]
 
 
+def ignore_broken_stream() -> None:
+    """Keep the Automation API from warning, by its own line of source, of an event stream that
+    broke off: the engine was killed, and :func:`failure` says so."""
+    for words in ("Error in event stream", "Failed to parse engine event"):
+        warnings.filterwarnings("ignore", words, UserWarning, r"pulumi\.automation\._stack")
+
+
 class EngineCommands:
     """The engine on one stack, and what it has said.
 
@@ -68,6 +76,7 @@ class EngineCommands:
         # The SDK's inline language server lacks `Cancel`, which the engine calls when it is
         # stopped: gRPC would log that with a traceback.
         logging.getLogger("grpc._server").setLevel(logging.CRITICAL)
+        ignore_broken_stream()
 
     @property
     def cancelled(self) -> bool:

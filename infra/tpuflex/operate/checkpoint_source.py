@@ -128,6 +128,23 @@ def read_checkpoint(
     )
 
 
+def check_headers(directory: Path) -> None:
+    """Check that the config.json and the safetensors headers in ``directory`` can be read, whatever
+    its architecture is: no server could load others.
+
+    Raises:
+        WeightsError: it is damaged, hostile, incomplete, or no checkpoint.
+    """
+    files, place = DirectoryFiles(directory), str(directory)
+    sizes = files.sizes()
+    if CONFIG not in sizes:
+        raise WeightsError(f"{place} is not a checkpoint: it holds no {CONFIG}")
+    where = f"{place}/{CONFIG}"
+    json_object(_whole(files, CONFIG, sizes, _MAX_CONFIG_BYTES, where), where)
+    if names := _weight_files(files, sizes, place):
+        _tensors(files, sizes, names, place, _unwatched)
+
+
 def _files(source: Path | GsUrl, environ: Mapping[str, str]) -> CheckpointFiles:
     if isinstance(source, GsUrl):
         # Imported late: Google's library takes a second.

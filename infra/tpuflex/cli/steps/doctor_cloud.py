@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
@@ -48,6 +49,8 @@ from tpuflex.operate.doctor import (
 from tpuflex.operate.doctor.check import Check, Group, Standing, Subject
 from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
+from tpuflex.operate.status import slice_status
+from tpuflex.request.states import Lifecycle
 from tpuflex.roles.roles import When
 from tpuflex.settings.image import registry_project
 
@@ -75,7 +78,8 @@ def cloud_to_examine(invocation: Invocation, stack: OpenStack) -> Cloud | Check:
             return connect_running(invocation, stack)
         return google_cloud(invocation, stack)
     except EmulatorError as error:
-        return Subject(Group.ACCOUNT, "cloud").skipped(error.message)
+        hint = error.hint.replace("\n", " ")
+        return Subject(Group.ACCOUNT, "cloud").skipped(f"{error.message} {hint}".strip())
     except TpuflexError as error:
         return machine.engine_check(error)
 
@@ -243,11 +247,18 @@ class _Reads:
 
         try:
             stored = read()
+            if stored is not None and stored.problems:
+                place = replace(place, active=attempt(self._active) is True)
             return [weights.weights_check(place, stored, choice_for(cloud, place.url, stored))]
         except AlreadyExistsError as error:
             if isinstance(error.__cause__, AccessError):  # there, but whose it is may not be seen
                 return [weights.WEIGHTS.unknown(Unread(error.__cause__.message))]
             return [weights.WEIGHTS.failed(AlreadyExistsError, error.message, error.hint)]
+
+    def _active(self) -> bool:
+        cloud = self._cloud
+        status = slice_status(self._settings, cloud.stack.names, cloud.tpu)
+        return status.lifecycle is Lifecycle.ACTIVE
 
     def _attempt(self, service: str, read: Callable[[], T], remedy: str = "") -> T | Unread:
         return attempt(read, remedy, service=service, project=self._project)

@@ -23,6 +23,7 @@ class WeightsPlace:
         unusable: why that source cannot be used, if so.
         push: the command that pushes them.
         pinned: whether the stack file pins their manifest.
+        active: whether the slice is ACTIVE: `up` then has nothing to do, and pushes nothing.
     """
 
     url: str
@@ -30,6 +31,7 @@ class WeightsPlace:
     unusable: TpuflexError | None
     push: str
     pinned: bool = False
+    active: bool = False
 
 
 def weights_check(
@@ -59,6 +61,12 @@ def weights_check(
             f"{place.url}: {lacking}, and the source {place.source} cannot be used: "
             f"{' '.join(place.unusable.message.split())}",
             place.unusable.hint or place.push,
+        )
+    if place.active and stored is not None and stored.problems:
+        return WEIGHTS.warning(
+            f"{place.url}: {lacking}; the slice is ACTIVE, so `tpuflex up` pushes nothing, and a"
+            " host that boots again would not find them",
+            place.push,
         )
     return WEIGHTS.ok(f"{place.url}: {lacking}; `tpuflex up` pushes them from {place.source}")
 
