@@ -22,7 +22,7 @@ from tpuflex.cli.rehearsal import NOTICE, Rehearsal
 from tpuflex.cli.shell_variables import past_proxies
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.known_stacks import known_stacks
-from tpuflex.errors import SettingsError
+from tpuflex.errors import AccessError, SettingsError
 from tpuflex.gcp.endpoints import OVERRIDES, REHEARSAL_VARIABLE, Endpoints
 
 ROOT = Path(__file__).parents[2]
@@ -192,6 +192,29 @@ def test_an_error_on_the_way_in_is_a_rehearsal_all_the_same(
 def test_requests_to_this_machine_take_no_proxy(listed: dict[str, str], merged: str | None) -> None:
     """What a shell excepts from its proxy stays excepted, and this machine is, too."""
     assert set(past_proxies(listed).values()) == ({merged} if merged else set())
+
+
+@pytest.mark.parametrize("part", ["", "backend", "backend/.pulumi", "backend/.pulumi/stacks"])
+@pytest.mark.parametrize("to", ["backend", "rehearsal-2"])
+def test_a_rehearsal_that_leads_elsewhere_is_refused(
+    stack: OpenStack, capsys: pytest.CaptureFixture[str], part: str, to: str
+) -> None:
+    """A link to the real states would have the rehearsal change them: nothing is read or written
+    through it, whether it is the directory or something in it."""
+    home = stack.project.home
+    (home / to).mkdir(parents=True)
+    link = home / "rehearsal" / part
+    link.parent.mkdir(parents=True, exist_ok=True)
+    link.symlink_to(home / to)
+
+    with pytest.raises(AccessError, match="symbolic link") as refused:
+        Rehearsal.below(home).write_project(stack)
+    words = ["-C", str(stack.project.root), "--yes", "down", "--all"]
+
+    assert refused.value.hint == f"Remove the link: rm {link}"
+    assert run(words, Invocation(environ=REHEARSING)) == AccessError.exit_code
+    assert "symbolic link" in capsys.readouterr().err
+    assert list((home / to).iterdir()) == []
 
 
 def test_a_real_state_is_none_of_the_rehearsals(stack: OpenStack) -> None:

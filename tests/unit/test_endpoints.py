@@ -9,7 +9,7 @@ import requests
 
 from tests.loopback import overrides
 from tpuflex.errors import AccessError, SettingsError
-from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.gcp.endpoints import Endpoints, is_loopback
 from tpuflex.gcp.session import AuthorizedSession, authorized_session
 from tpuflex.gcp.token_sources import StaticToken
 
@@ -68,6 +68,52 @@ def test_unusable_overrides_are_refused(url: str) -> None:
         Endpoints.from_environ({"CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": url})
 
     assert refused.value.findings[0].key == "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://198.51.100.7\\@127.0.0.1/",
+        "http://127.0.0.1\\@198.51.100.7/",
+        "http://198.51.100.7@127.0.0.1/",
+        "http://:@127.0.0.1/",
+        "http://127.0.0.1 .example/",
+        "http://127.0.0.1\t/",
+        "http://127.0.0.1\n.example/",
+        "http://127.0.0.1%2f.example/",
+        "http://127.0.0.1\uff0f.example/",
+        "http://\u2460\u2461\u2467.0.0.1/",
+        "http://[::1]198.51.100.7/",
+        "http://[::1%25eth0]/",
+        "http://127.0.0.1:port/",
+        "http://127.0.0.1:99999/",
+    ],
+)
+def test_a_url_that_parsers_read_differently_is_refused(url: str) -> None:
+    """urllib3 takes the backslash for the end of the host, urllib does not: what is loopback to
+    one must be so to all. An override that is not is refused by name."""
+    assert not is_loopback(url)
+    with pytest.raises(SettingsError) as refused:
+        Endpoints.from_environ({"CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU": url})
+
+    assert refused.value.findings[0].key == "CLOUDSDK_API_ENDPOINT_OVERRIDES_TPU"
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        BASE,
+        "http://localhost:8470/v1/",
+        "http://[::1]:8470",
+        "//127.0.0.1:1",
+        f"{BASE}/storage/v1/b/x/o/a%2Fb?alt=media&q=a@b",
+        f"{BASE}/v2alpha1/projects/p/locations/-/queuedResources?filter=a%20b#part",
+        f"{BASE}/storage/v1/b/x/o/a@b.example",
+    ],
+)
+def test_what_is_on_this_machine(url: str) -> None:
+    """An address of its own, or localhost; path and query are free."""
+    assert is_loopback(url)
 
 
 def test_loopback_gets_only_the_embedded_token() -> None:

@@ -8,11 +8,13 @@ writes a salt to a file that has none, which the real passphrase would then not 
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from tpuflex.errors import AccessError
 from tpuflex.trusted_files import own_directory, write_private
 
 if TYPE_CHECKING:
@@ -34,8 +36,21 @@ class Rehearsal:
 
     @classmethod
     def below(cls, home: Path) -> Rehearsal:
-        """The one of tpuflex's ``home``."""
-        return cls(home / "rehearsal")
+        """The one of tpuflex's ``home``.
+
+        Raises:
+            AccessError: a symbolic link leads out of it, perhaps to what is real.
+        """
+        found = cls(home / "rehearsal")
+        for part in found.own_parts():
+            _require_inside(part, home)
+        return found
+
+    def own_parts(self) -> tuple[Path, ...]:
+        """What is written: none of it may be that of a real deployment."""
+        pulumi = self.backend / ".pulumi"
+        written = (pulumi, pulumi / "stacks", *pulumi.glob("*/*"))
+        return (self.directory, self.backend, *written)
 
     @property
     def backend(self) -> Path:
@@ -60,6 +75,20 @@ class Rehearsal:
         document = read_yaml(stack.file.read_text("utf-8")).value
         rehearsed = {"encryptionsalt": EMBEDDED_SALT, "config": _readable(document)}
         write_private(self.directory / stack.file.name, yaml.safe_dump(rehearsed))
+
+
+def _require_inside(part: Path, home: Path) -> None:
+    """Refuse a ``part`` of the rehearsal below ``home`` that is a symbolic link.
+
+    Raises:
+        AccessError: it is one.
+    """
+    if part.is_symlink() or not part.resolve().is_relative_to(home.resolve() / "rehearsal"):
+        raise AccessError(
+            f"Refused to rehearse in {part}: it is a symbolic link to {part.resolve()}, and what is"
+            " real could be changed there.",
+            hint=f"Remove the link: rm {shlex.quote(str(part))}",
+        )
 
 
 def _readable(document: object) -> dict[str, object]:

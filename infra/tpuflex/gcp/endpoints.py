@@ -7,6 +7,7 @@ points gcloud, Pulumi and this library at the same place.
 from __future__ import annotations
 
 import ipaddress
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields
 from urllib.parse import urlsplit
@@ -37,6 +38,15 @@ OVERRIDES = {name: _PREFIX + name.upper() for name in _GOOGLE} | {
 REHEARSAL_VARIABLE = "TPUFLEX_REHEARSE"
 #: gcloud's overrides of these APIs carry the API's path; our base URLs do not.
 API_PATHS = {"storage": "/storage/v1", "compute": "/compute/v1", "dns": "/dns/v1"}
+#: What every parser divides alike. `http://a\\@b/` leads to b by RFC 3986 and urllib, and to a by
+#: the WHATWG's URL standard (https://url.spec.whatwg.org/#authority-state) and urllib3.
+_PLAIN = re.compile(
+    r"(?:[A-Za-z]+:)?//(?P<host>\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9._-]+)(?::(?P<port>[0-9]{1,5}))?"
+    r"(?=[/?#]|\Z)"
+)
+#: What parsers drop, take for a slash, or refuse.
+_AMBIGUOUS = re.compile(r"[\x00-\x20\x7f\\]")
+_LAST_PORT = 65535
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,8 +132,9 @@ def _outside(endpoints: Endpoints) -> Iterator[Finding]:
 
 
 def is_loopback(url: str) -> bool:
-    """Whether ``url`` names this machine's loopback, by address or as ``localhost``."""
-    host = urlsplit(url).hostname or ""
+    """Whether ``url`` names this machine's loopback, by address or as ``localhost``, and does so to
+    every parser."""
+    host = _host(url)
     if host == "localhost":
         return True
     try:
@@ -132,10 +143,23 @@ def is_loopback(url: str) -> bool:
         return False
 
 
+def _host(url: str) -> str:
+    """The host that every parser reads in ``url``; empty if they may read different ones."""
+    found = _PLAIN.match(url)
+    if found is None or _AMBIGUOUS.search(url) or int(found["port"] or 0) > _LAST_PORT:
+        return ""
+    return found["host"].strip("[]").lower()
+
+
 def _problem(url: str) -> str:
-    parts = urlsplit(url)
-    if parts.scheme not in ("http", "https") or not parts.hostname:
+    if not _host(url):
+        return (
+            f"{url!r} is not an http(s) URL that all programs read alike: a host and maybe a port,"
+            " without a user name, backslash or space"
+        )
+    scheme = urlsplit(url).scheme
+    if scheme not in ("http", "https"):
         return f"{url!r} is not an http(s) URL"
-    if parts.scheme == "http" and not is_loopback(url):
+    if scheme == "http" and not is_loopback(url):
         return f"{url!r} would carry credentials unencrypted"
     return ""
