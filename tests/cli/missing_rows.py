@@ -162,7 +162,7 @@ def weights_rows() -> Iterator[Row]:
     yield Row("word that the weights are yours", _strange, "weights", WARNING, "--accept-", 7)
     yield Row("pinned weights", _not_pinned, "weights", FAILED, "manifest_sha256", 7)
     yield Row("a whole source", _damaged, "weights", FAILED, "Download it again.", 7)
-    yield Row("source of the weights", _misspelt, "weights", FAILED, "", 5)
+    yield Row("source of the weights", _misspelt, "weights", FAILED, "hf download", 5)
 
 
 def _policy(

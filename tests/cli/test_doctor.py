@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.cli.typing import TypeIn
+from tests.loopback import overrides
 from tpuflex.engine.find import Candidate, Engine, Search
 from tpuflex.engine.gcp_plugin import GcpPlugin
+from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
 from tpuflex.operate.gcloud import Gcloud
 
 ROOT = Path(__file__).parents[2]
@@ -55,6 +57,30 @@ def test_the_gcp_plugin_is_installed_by_the_engine_that_is_there(
     else:
         assert remedy.startswith("tpuflex engine --install\n/")
         assert "/pulumi plugin install resource gcp " in remedy
+
+
+def test_a_rehearsal_needs_no_gcp_plugin_even_for_a_file_that_is_wrong(
+    type_in: TypeIn, project: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A stack file with the placeholder cannot be opened, but the stand-in serves whatever it
+    says: installing the plugin would be no step towards the rehearsal."""
+    monkeypatch.setattr("tpuflex.cli.steps.doctor_machine.find_gcp_plugin", lambda _environ: None)
+    text = (ROOT / "stacks" / "Pulumi.first-proof.yaml").read_text()
+    (project / "stacks" / "Pulumi.tpu.yaml").write_text(text)
+    shell = {
+        REHEARSAL_VARIABLE: "1",
+        "PULUMI_DISABLE_AUTOMATIC_PLUGIN_ACQUISITION": "true",
+        "PULUMI_HOME": str(tmp_path),
+        **overrides("http://127.0.0.1:9"),
+        **TOKEN,
+    }
+
+    typed = type_in("doctor", "-s", "tpu", "--json", **shell)
+
+    checks = {each["name"]: each for each in typed.document["checks"]}
+    assert checks["stack"]["standing"] == "failed"
+    assert checks["plugin gcp"]["standing"] == "ok"
+    assert checks["plugin gcp"]["text"] == "the embedded cloud's stand-in"
 
 
 def test_without_a_project(type_in: TypeIn, project: Path) -> None:

@@ -16,10 +16,12 @@ from tests.cli.examined import DIGEST, MIRROR, PROJECT, Doctor, healthy, quota
 from tests.cli.missing_rows import half_pushed
 from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
+from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.steps import doctor_cloud
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
-from tpuflex.cli.steps.ready import require_ready
-from tpuflex.errors import TpuflexError
+from tpuflex.cli.steps.ready import require_ready, require_source
+from tpuflex.cli.steps.up import run_up
+from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.gcp.required_apis import APIS, GoogleApi
 from tpuflex.operate.doctor.check import Standing
 from tpuflex.operate.doctor.side_by_side import DECISIVE, examine_all
@@ -58,6 +60,62 @@ def test_one_api_is_not_enabled(doctor: Doctor, api: GoogleApi) -> None:
     others = [each for each in APIS if each != api]
     assert {found[each.service].standing for each in others} == {Standing.OK}
     require_ready(doctor.cloud)
+
+
+def test_the_mirror_needs_its_api_first(doctor: Doctor) -> None:
+    """Without Artifact Registry the command that makes the mirror is refused, so the remedy begins
+    with what enables it; where it is on, the mirror is all that is missing."""
+    doctor.change("serving", image=f"{MIRROR}2/vllm/vllm-tpu@{DIGEST}")
+    create = "gcloud artifacts repositories create dockerhub2 "
+    assert doctor.checks()["image"].remedy.startswith(create)
+    doctor.strict(apis={"enforced": True})
+    service = "artifactregistry.googleapis.com"
+    doctor.call("POST", f"{PROJECT}/services/{service}:disable", {})
+
+    found = doctor.checks()["image"]
+
+    enable, then, *_ = found.remedy.splitlines()
+    assert found.standing is Standing.FAILED
+    assert enable == f"gcloud services enable {service} --project=tpuflex-dev"
+    assert then.startswith(create)
+
+
+@pytest.mark.parametrize("bucket", [False, True])
+def test_a_source_that_is_not_there_is_told_before_anything_else(
+    doctor: Doctor, *, bucket: bool
+) -> None:
+    """What is wrong on this machine is found out before any API is enabled; who has a bucket may
+    have the weights in it."""
+    weights = doctor.stack.settings.model.weights.model_copy(update={"source": "models/none"})
+    doctor.change("model", weights=weights, name="google/gemma-4-E4B-it")
+    if bucket:
+        doctor.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": doctor.cloud.bucket})
+        require_source(doctor.cloud)
+        return
+    doctor.strict(apis={"enforced": True, "bare_projects": True})
+    doctor.call("POST", f"{PROJECT}/services/storage.googleapis.com:disable", {})
+
+    with pytest.raises(SettingsError, match="models/none does not exist") as refused:
+        require_source(doctor.cloud)
+
+    fetch = "hf download google/gemma-4-E4B-it --local-dir models/none\n"
+    assert refused.value.hint.startswith(fetch)
+    enabled = doctor.call("GET", f"{PROJECT}/services/storage.googleapis.com")
+    assert enabled["state"] == "DISABLED"
+
+
+def test_up_looks_at_the_source_first(doctor: Doctor) -> None:
+    """Nothing is asked, enabled or planned before; whoever lets the weights come later goes on."""
+    weights = doctor.stack.settings.model.weights.model_copy(update={"source": "models/none"})
+    doctor.change("model", weights=weights)
+    doctor.strict(apis={"enforced": True})
+    doctor.call("POST", f"{PROJECT}/services/dns.googleapis.com:disable", {})
+
+    with pytest.raises(SettingsError, match="models/none does not exist"):
+        run_up(Invocation(environ=doctor.cloud.environ, yes=True), doctor.cloud)
+
+    state = doctor.call("GET", f"{PROJECT}/services/dns.googleapis.com")["state"]
+    assert state == "DISABLED"
 
 
 def test_an_api_that_was_enabled_a_moment_ago(doctor: Doctor) -> None:

@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from tests.loopback import overrides
+from tpuflex.cli.cloud import connect
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.main import run
@@ -240,6 +241,53 @@ def test_a_real_state_is_none_of_the_rehearsals(stack: OpenStack) -> None:
     assert up({"PATH": os.environ["PATH"], "PULUMI_BACKEND_URL": f"file://{other}"}) == []
     keep(Rehearsal.below(project.home).backend)
     assert up(REHEARSING) == [STACK]
+
+
+def test_a_shell_is_not_pointed_at_the_placeholder(
+    project: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shell would go on naming my-project-id to gcloud after the stack file was edited, so
+    `eval` gets no project and ends with an error, which says to edit first."""
+    text = (ROOT / "stacks" / f"Pulumi.{STACK}.yaml").read_text()
+    (project / "stacks" / f"Pulumi.{STACK}.yaml").write_text(text)
+
+    words = ["-C", str(project), "--stack", STACK, "emulator", "env", "--rehearse"]
+    code = run(words, Invocation(environ={"PATH": os.environ["PATH"]}))
+
+    said = capsys.readouterr()
+    assert code == SettingsError.exit_code
+    assert said.out.endswith("false\n")
+    assert "CLOUDSDK_CORE_PROJECT" not in said.out
+    assert "tpuflex:project: my-project-id is a placeholder" in said.err
+    assert "then open the shell of the rehearsal" in said.err
+
+
+@pytest.mark.parametrize("shell", [{REHEARSAL_VARIABLE: "1"}, {}])
+def test_a_quota_project_counts_where_the_shell_rehearses(
+    stack: OpenStack, shell: dict[str, str]
+) -> None:
+    """Doctor's remedy for a login without a quota project is a variable, which has to do the same
+    as on Google; a shell of the dev stack may have one that is meant for Google."""
+    opened = replace(stack, rehearsing=bool(shell))
+    if not shell:
+        opened = replace(opened, settings=stack.settings.model_copy(update={"cloud": "embedded"}))
+    daemon = Daemon(stack.project.home)
+    daemon.start(0)
+    environ = {
+        "PATH": os.environ["PATH"],
+        "HOME": str(stack.project.home),
+        "GOOGLE_CLOUD_QUOTA_PROJECT": "acme-prod-1",
+        "GOOGLE_CREDENTIALS": "{}",
+        **shell,
+    }
+    try:
+        cloud = connect(Invocation(environ=environ), opened)
+    finally:
+        daemon.stop()
+
+    kept = cloud.environ.get("GOOGLE_CLOUD_QUOTA_PROJECT")
+    assert kept == ("acme-prod-1" if shell else None)
+    assert "GOOGLE_CREDENTIALS" not in cloud.environ
 
 
 @pytest.mark.parametrize("left_out", [*Endpoints.__slots__])

@@ -99,6 +99,7 @@ def typed(shell: Shell, line: str) -> str:
     """Type ``line`` of README, with the consent that a terminal would ask for."""
     if line.startswith(FETCHING):
         return ""
+    line = line.replace(PLACEHOLDER_PROJECT, PROJECT)
     if line.startswith("gcloud ") and shutil.which("gcloud", path=shell.environ["PATH"]) is None:
         call_as_gcloud(line, shell.environ)
         return ""

@@ -35,6 +35,28 @@ def test_a_source_is_checked_without_fetching(tmp_path: Path) -> None:
         check_source("./nope", project_root=tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("model", "hint"),
+    [
+        (
+            "google/gemma-4-E4B-it",
+            "hf download google/gemma-4-E4B-it --local-dir 'my models/e4b'\n"
+            "(in the project's directory; `pip install huggingface_hub` brings hf)",
+        ),
+        ("my-own-model", ""),
+        ("/srv/models/mine", ""),
+        ("-x/y", ""),
+    ],
+)
+def test_a_model_of_the_hub_can_be_fetched(tmp_path: Path, model: str, hint: str) -> None:
+    """Where the directory is missing and the model's name is one of the Hub, the command that
+    fetches it is named."""
+    with pytest.raises(SettingsError) as caught:
+        check_source("my models/e4b", project_root=tmp_path, model=model)
+
+    assert caught.value.hint == hint
+
+
 def test_known_package_has_its_hash() -> None:
     """The model of the dev stack is pinned to one wheel."""
     model = parse_source(SMOLLM)

@@ -43,6 +43,16 @@ def test_the_stack_shown_is_a_stack() -> None:
         assert settings.slice.zones
 
 
+def test_commands_that_change_a_project_name_it() -> None:
+    """A shell that points elsewhere must not decide where the APIs and the mirror are made."""
+    text = README.replace("\\\n", "")
+    commands = re.findall(r"^gcloud (?:services|artifacts) .*$", text, re.MULTILINE)
+
+    assert len(commands) == 2
+    for command in commands:
+        assert f"--project={PLACEHOLDER_PROJECT}" in command
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_links_lead_somewhere(document: Path) -> None:
     """Every relative link points to a file of the project."""

@@ -28,7 +28,7 @@ from tpuflex.engine.gcp_plugin import (
 from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
 from tpuflex.errors import EmulatorError
-from tpuflex.gcp.credentials import describe
+from tpuflex.gcp.credentials import QUOTA_PROJECT_VARIABLE, describe
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
 from tpuflex.gcp.listing import Apis, apis
@@ -321,5 +321,9 @@ def _embedded_environment(
         for key, value in environ.items()
         if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_", "GCLOUD_", "GCE_METADATA_"))
     }
+    # What doctor advises there; in another shell it is meant for Google.
+    pointed = stack.rehearsed or _EMBEDDED_MARK in environ
+    if pointed and (quota_project := environ.get(QUOTA_PROJECT_VARIABLE)):
+        kept[QUOTA_PROJECT_VARIABLE] = quota_project
     variables = daemon.environment(stack.settings.project, stand_in=stand_in, credentials=kind)
     return {**kept, **variables, CREDENTIALS_VARIABLE: kind, "TPUFLEX_HOME": str(home)}

