@@ -363,6 +363,19 @@ def test_lost_billing_is_said_with_what_gives_it_back(operation: str) -> None:
     assert "gcloud billing projects link shop-ml --billing-account=ACCOUNT_ID" in error.hint
 
 
+def test_a_remedy_that_the_provider_has_given_is_not_said_twice() -> None:
+    """Our own provider says what to do about lost billing itself."""
+    text = (
+        "GET https://tpu.googleapis.com/v2alpha1/projects/shop-ml/x: requires billing to be enabled"
+    )
+    remedy = failure("up", [Note("error", text, "vllm")], "").hint.removesuffix(f"\n{AGAIN_UP}")
+    assert "gcloud billing projects link shop-ml" in remedy
+
+    error = failure("up", [Note("error", f"{text}\n{remedy}", "vllm", code=Code.PERMISSION)], "")
+
+    assert error.hint == AGAIN_UP
+
+
 def test_a_missing_permission_is_said_with_its_role() -> None:
     """An engineer on call: a refusal named the permission, and not the role that holds it."""
     text = (

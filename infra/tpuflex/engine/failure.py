@@ -188,7 +188,10 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
     advice = _again(operation) if outcome.hint is None else outcome.hint
     if code is Code.PERMISSION:
         billed = _STILL_BILLED if operation == "destroy" and _SLICE.search(text) else ""
-        advice = "\n".join(filter(None, (billed, refusal_remedy(text), advice)))
+        mending = refusal_remedy(text)
+        # Our own provider has said it already, where its error had a remedy.
+        said = "" if mending in text else mending
+        advice = "\n".join(filter(None, (billed, said, advice)))
     return outcome.error(text, hint=hint or advice)
 
 
