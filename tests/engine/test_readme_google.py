@@ -103,7 +103,11 @@ def typed(shell: Shell, line: str) -> str:
     if line.startswith("gcloud ") and shutil.which("gcloud", path=shell.environ["PATH"]) is None:
         call_as_gcloud(line, shell.environ)
         return ""
-    return shell.type(f"{line} --yes" if line.endswith(" up") else line)
+    said = shell.type(f"{line} --yes" if line.endswith(" up") else line)
+    if line.startswith("gcloud services enable"):
+        # README's minute, in which a fast gcloud would be refused.
+        Daemon(shell.root / ".tpuflex").call("POST", "clock", {"advance": 90})
+    return said
 
 
 def left(home: Path) -> dict[str, Any]:
