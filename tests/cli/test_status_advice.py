@@ -109,8 +109,8 @@ def test_a_deletion_that_failed_names_the_command_that_deletes(
     assert hint.startswith(
         "The slice was not deleted, and is billed, because that failed: not gone"
     )
-    assert hint.endswith(
-        "\n`tpuflex down` deletes it; a later `tpuflex up` does not: it ran before that."
+    assert (
+        "\n`tpuflex down` deletes it; a later `tpuflex up` does not: it ran before that.\n" in hint
     )
     assert "again" not in hint
     assert "The host's log: there" in hint

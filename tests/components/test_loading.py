@@ -24,10 +24,11 @@ print(json.dumps({
 
 
 def used_modules() -> set[str]:
-    """Modules of pulumi-gcp that the components import."""
+    """Modules of pulumi-gcp that the components import; the bootstrap is a program of its own."""
     return {
         f"pulumi_gcp.{alias.name}"
         for file in COMPONENTS.glob("*.py")
+        if file.name != "bootstrap.py"
         for node in ast.walk(ast.parse(file.read_text()))
         if isinstance(node, ast.ImportFrom) and node.module == "pulumi_gcp"
         for alias in node.names

@@ -78,9 +78,12 @@ def test_installed_image_is_not_installed_again(tmp_path: Path) -> None:
     assert lines == []
 
 
-@pytest.mark.parametrize("image", ["vllm/vllm-tpu@sha256:" + "1" * 64, "debian"])
+@pytest.mark.parametrize(
+    "image", ["vllm/vllm-openai@sha256:" + "1" * 64, "vllm/vllm-tpu:nightly", "debian"]
+)
 def test_other_images_are_refused_with_the_remedy(tmp_path: Path, image: str) -> None:
-    """The embedded cloud runs its own image only, and names it."""
+    """The embedded cloud runs its own image, has a stand-in for pinned ones of TPUs, and names the
+    first."""
     with pytest.raises(EmulatorError) as caught:
         ensure_image(image, tmp_path, lambda _: None)
     assert embedded_image() in caught.value.hint

@@ -63,7 +63,10 @@ def test_the_first_up_in_a_new_project_succeeds_by_itself(rig: StackRig) -> None
     run(rig, "up")
     unchanged = run(rig, "up")
 
-    assert "needs, and that are off in tpuflex-dev: artifactregistry, cloudresourceman" in refused
+    assert (
+        "that are needed, and that are off in tpuflex-dev: artifactregistry, cloudresourceman"
+        in refused
+    )
     # Service Usage is the twelfth that the stack needs: it has just answered what is enabled.
     assert "Enabling 11 APIs in project tpuflex-dev" in refused
     assert "serviceusage" not in refused

@@ -22,6 +22,16 @@ GO_LOCK = ROOT / "infra" / "tpuflex" / "engine" / "lock" / "go.lock"
 LOCKS = [*sorted((ROOT / "requirements").glob("*.lock")), GO_LOCK]
 PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)( ; [^\\]+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
+#: Locks of tools that pin what they need to versions that tpuflex cannot have (`make checks`).
+OWN_ENVIRONMENT = {"checkov.lock", "policy-pack.lock"}
+#: What the jobs of a workflow may do beside reading the repository.
+MORE = {
+    "deploy.yml": {"actions": "read", "id-token": "write"},
+    "preview.yml": {"id-token": "write", "pull-requests": "write"},
+    "release.yml": {"actions": "read", "id-token": "write"},
+    "renew.yml": {"id-token": "write"},
+    "sweep.yml": {"id-token": "write"},
+}
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 MAKEFILE = (ROOT / "Makefile").read_text()
 WORKFLOWS = sorted((ROOT / ".github" / "workflows").glob("*.yml"))
@@ -35,12 +45,16 @@ def pins(lock: Path) -> dict[str, str]:
 
 class TestLocks:
     def test_there_are_locks(self) -> None:
-        """S15: set-up, measurements, maintenance and the Go toolchain have a lock each."""
+        """S15: set-up, measurements, checks, releases and the Go toolchain have a lock each."""
         assert {lock.name for lock in LOCKS if lock.is_file()} == {
+            "checkov.lock",
             "dev.lock",
             "go.lock",
             "maintenance.lock",
             "mutation.lock",
+            "policy-pack.lock",
+            "release.lock",
+            "run.lock",
         }
 
     @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)
@@ -54,9 +68,11 @@ class TestLocks:
         assert all(HASH.match(after) for line, after in pairwise(lines) if PINNED.match(line))
 
     def test_locks_agree(self) -> None:
-        """S15: a distribution has the same version in each lock."""
+        """S15: a distribution has the same version in each lock of tpuflex's own environments."""
         first = pins(ROOT / "requirements" / "dev.lock")
         for lock in LOCKS:
+            if lock.name in OWN_ENVIRONMENT:
+                continue
             assert {
                 name: version
                 for name, version in pins(lock).items()
@@ -91,8 +107,9 @@ class TestLocks:
         assert "--no-deps --require-hashes --only-binary :all: --requirement" in MAKEFILE
         installs = re.findall(r"/pip (.+)", MAKEFILE)
         assert installs
+        assert "/.ready: requirements/%.lock\n" in MAKEFILE  # what $< stands for
         for line in installs:
-            locked = re.match(r"\$\(LOCKED\) (requirements/\w+\.lock|\$\(GO_LOCK\))$", line)
+            locked = re.match(r"\$\(LOCKED\) (requirements/\w+\.lock|\$\(GO_LOCK\)|\$<)$", line)
             assert locked or line.endswith(
                 "--no-index --no-deps --no-build-isolation --editable ."
             ), line
@@ -191,13 +208,15 @@ class TestEngine:
 class TestWorkflows:
     @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
     def test_least_privilege(self, workflow: Path) -> None:
-        """S15: actions are pinned by commit, keep no credentials, and may only read; what zizmor
-        says more is checked by `make lint`."""
+        """S15: actions are pinned by commit and keep no credentials; jobs may read, and what is
+        named for their workflow; what zizmor says more is checked by `make lint`."""
         document = yaml.safe_load(workflow.read_text())
 
         assert document["permissions"] == {}
         for job in document["jobs"].values():
-            assert job["permissions"] == {"contents": "read"}
+            more = dict(job["permissions"])
+            assert more.pop("contents") == "read"
+            assert more.items() <= MORE.get(workflow.name, {}).items()
             for step in job["steps"]:
                 if action := step.get("uses"):
                     assert re.fullmatch(r"[\w./-]+@[0-9a-f]{40}", action)

@@ -29,6 +29,7 @@ PLUGIN_ENDPOINTS = tuple(
         "DNS",
         "IAM",
         "IAM_BETA",  # service accounts
+        "KMS",
         "RESOURCE_MANAGER",
         "SECRET_MANAGER",
         "SERVICE_USAGE",
