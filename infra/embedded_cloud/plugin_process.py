@@ -81,7 +81,7 @@ class PluginProcess:
         self._record.unlink(missing_ok=True)
 
     def _end_leftover(self) -> None:
-        record = read_record(self._record, pid="pid", create_time="create_time")
+        record = read_record(self._record)
         process = None if record is None else same_process(*record)
         if process is not None:
             _log.warning("ending the gcp plugin that was left running (process %d)", process.pid)

@@ -16,6 +16,7 @@ import pytest
 from embedded_cloud.docker.commands import Docker
 from embedded_cloud.docker.containers import Containers
 from embedded_cloud.docker.errors import DockerError
+from embedded_cloud.hosts.processes import is_alive, kill_host
 from embedded_cloud.image_lock import read_lock
 from embedded_cloud.images import embedded_image, image_directory
 
@@ -174,6 +175,18 @@ def test_container_whose_processes_were_killed_is_exited(host: Host) -> None:
     psutil.Process(container.pid).kill()
     eventually(lambda: not host.containers.require("box").alive())
     assert host.inspect()["State"]["Status"] == "exited"
+
+
+def test_a_container_without_its_supervisor_ends_with_its_host(host: Host) -> None:
+    """Nothing of the host is in its environment: the container's record tells its session."""
+    host.start("echo $$; exec sleep 60")
+    eventually(lambda: bool(host.docker("logs", "box")))
+    command = psutil.Process(int(host.docker("logs", "box")))
+    psutil.Process(host.containers.require("box").pid).kill()
+    eventually(lambda: not host.containers.require("box").alive())
+    assert is_alive(command)
+    assert kill_host(host.containers.host) == 1
+    assert not is_alive(command)
 
 
 def test_name_is_taken_until_removed(host: Host) -> None:

@@ -205,7 +205,7 @@ def test_a_reused_process_id_is_not_the_recorded_process() -> None:
 def test_a_record_of_another_process_ends_nothing(tmp_path: Path) -> None:
     """A stale ``host.json`` or container record whose number was reused is ignored."""
     (tmp_path / "containers").mkdir()
-    stale = {"pid": psutil.Process().pid, "create_time": 1.0, "pgid": 1, "created": 1.0}
+    stale = {"pid": psutil.Process().pid, "create_time": 1.0}
     (tmp_path / "host.json").write_text(json.dumps(stale))
     (tmp_path / "containers" / "vllm.json").write_text(json.dumps(stale))
     (tmp_path / "containers" / "broken.json").write_text("{")

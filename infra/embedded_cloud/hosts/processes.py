@@ -34,7 +34,7 @@ def kill_host(directory: Path) -> int:
     the others are being killed are still its descendants. Returns when nothing is left, or after
     some seconds (a process that sleeps in the kernel dies when it wakes).
     """
-    record = read_record(directory / "host.json", pid="pid", create_time="create_time")
+    record = read_record(directory / "host.json")
     first = None if record is None else same_process(*record)
     killed: set[int] = set()
     for _ in range(_ROUNDS):
@@ -74,11 +74,11 @@ def same_process(pid: int, create_time: float) -> psutil.Process | None:
     return process if same and is_alive(process) else None
 
 
-def read_record(path: Path, *, pid: str, create_time: str) -> tuple[int, float] | None:
-    """The process id and start time under those keys of a JSON file, if it holds them."""
+def read_record(path: Path) -> tuple[int, float] | None:
+    """The process that a JSON file records: its ``pid`` and ``create_time``, if it holds them."""
     try:
         record = json.loads(path.read_text(encoding="utf-8"))
-        return int(record[pid]), float(record[create_time])
+        return int(record["pid"]), float(record["create_time"])
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -90,9 +90,9 @@ def _sessions(directory: Path) -> Iterator[int]:
     member lives. So if the number belongs to a process that started at another time, the
     recorded session is over.
     """
-    records = [read_record(directory / "host.json", pid="pid", create_time="create_time")]
+    records = [read_record(directory / "host.json")]
     for path in sorted(directory.glob("containers/*.json")):
-        records.append(read_record(path, pid="pgid", create_time="created"))
+        records.append(read_record(path))
     for record in records:
         if record is None or record[0] <= 1:
             continue

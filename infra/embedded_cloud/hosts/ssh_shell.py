@@ -55,7 +55,7 @@ class HostShell:
 
         from embedded_cloud.hosts.processes import read_record, same_process
 
-        record = read_record(directory / "host.json", pid="pid", create_time="create_time")
+        record = read_record(directory / "host.json")
         first = None if record is None else same_process(*record)
         if first is None:
             return None
