@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import tpuflex
+from embedded_cloud.admission.permission_table import needs_of
 from embedded_cloud.clock import ManualClock
+from embedded_cloud.iam.predefined import predefined_roles
 from tests.embedded_cloud.api import PROJECT, Api, error_of
 
 ROLES = f"v1/projects/{PROJECT}/roles"
 _DAY = 86_400
+_DOCKER_IMAGES = "artifactregistry.projects.locations.repositories.dockerImages"
 
 
 def create(api: Api, role_id: str = "some_role", **role: Any) -> Any:
@@ -90,3 +96,29 @@ def test_a_role_of_google_s_can_be_read(api: Api) -> None:
     found = api.call("GET", "v1/roles/logging.logWriter").json()
     assert found["includedPermissions"] == ["logging.logEntries.create"]
     assert error_of(api.call("GET", "v1/roles/no.such"))[0] == 404
+
+
+def test_the_roles_that_tpuflex_names_are_known() -> None:
+    """What it grants or advises can be bound where IAM is enforced."""
+    role = re.compile(r"\broles/[a-z]+\.[a-zA-Z]+")
+    files = Path(tpuflex.__file__).parent.rglob("*.py")
+    named = {name for file in files for name in role.findall(file.read_text("utf-8"))}
+    assert "roles/cloudkms.cryptoKeyDecrypter" in named
+    assert named - {"roles/roles.yaml"} <= predefined_roles().keys()
+
+
+@pytest.mark.parametrize(
+    ("role", "method"),
+    [
+        ("roles/artifactregistry.reader", _DOCKER_IMAGES),
+        ("roles/viewer", _DOCKER_IMAGES),
+        ("roles/viewer", "cloudkms.projects.locations.keyRings.cryptoKeys"),
+        ("roles/viewer", "iam.projects.locations.workloadIdentityPools.providers"),
+    ],
+)
+def test_who_may_look_may_look_at_everything(role: str, method: str) -> None:
+    """A role for reading holds what each method asks for that reads."""
+    found = predefined_roles()[role]
+    asked = [name for verb in ("get", "list") for name in needs_of(f"{method}.{verb}") or ()]
+    assert len(asked) == 2
+    assert [name for name in asked if not found.holds(name)] == []
