@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from embedded_cloud.gcp_plugin.call import CloudCall, failing_with
 from embedded_cloud.json_types import JsonObject, JsonValue, children, texts
@@ -35,6 +35,17 @@ class PolicyCall:
     query: tuple[tuple[str, str], ...] = ()
     body: JsonObject | None = None
     envelope: str = ""
+
+
+#: Of resources with full names, in APIs with the custom methods of `google.iam.v1.IAMPolicy`.
+GET_IAM_POLICY = PolicyCall(
+    "GET",
+    "/v1/{resource}:getIamPolicy",
+    (("options.requestedPolicyVersion", str(POLICY_VERSION)),),
+)
+#: The IAM API reads with POST.
+GET_IAM_POLICY_BY_POST = replace(GET_IAM_POLICY, verb="POST")
+SET_IAM_POLICY = PolicyCall("POST", "/v1/{resource}:setIamPolicy", envelope="policy")
 
 
 @dataclass(frozen=True, slots=True)

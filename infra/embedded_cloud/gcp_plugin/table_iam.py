@@ -15,7 +15,7 @@ from embedded_cloud.gcp_plugin.call import CloudCall, serviceusage_operation
 from embedded_cloud.gcp_plugin.collection import Collection, Step
 from embedded_cloud.gcp_plugin.fields import Group, Property, Use
 from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
-from embedded_cloud.gcp_plugin.policies import PolicyCall
+from embedded_cloud.gcp_plugin.policies import GET_IAM_POLICY_BY_POST, SET_IAM_POLICY
 from embedded_cloud.gcp_plugin.properties import DELETION_POLICY, PROJECT
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ResourceType
 from embedded_cloud.gcp_plugin.states import identified, located, state_of
@@ -84,19 +84,23 @@ CUSTOM_ROLE = ResourceType(
 
 _POOL = "/v1/projects/{project}/locations/global/workloadIdentityPools"
 _PROVIDERS = f"{_POOL}/{{workloadIdentityPoolId}}/providers"
+#: Properties of pools and of providers.
+_OF_BOTH = (
+    PROJECT,
+    DELETION_POLICY,
+    Property("displayName"),
+    Property("description"),
+    Property("disabled", Flag()),
+    Property("name", use=Use.OUTPUT),
+    Property("state", use=Use.OUTPUT),
+)
 
 POOL = ResourceType(
     token="gcp:iam/workloadIdentityPool:WorkloadIdentityPool",  # noqa: S106
     title="WorkloadIdentityPool",
     properties=(
         Property("workloadIdentityPoolId", use=Use.REQUIRED, immutable=True, wire=""),
-        PROJECT,
-        DELETION_POLICY,
-        Property("displayName"),
-        Property("description"),
-        Property("disabled", Flag()),
-        Property("name", use=Use.OUTPUT),
-        Property("state", use=Use.OUTPUT),
+        *_OF_BOTH,
     ),
     identity=Identity(
         "projects/{project}/locations/global/workloadIdentityPools/{workloadIdentityPoolId}",
@@ -118,11 +122,7 @@ PROVIDER = ResourceType(
     properties=(
         Property("workloadIdentityPoolId", use=Use.REQUIRED, immutable=True, wire=""),
         Property("workloadIdentityPoolProviderId", use=Use.REQUIRED, immutable=True, wire=""),
-        PROJECT,
-        DELETION_POLICY,
-        Property("displayName"),
-        Property("description"),
-        Property("disabled", Flag()),
+        *_OF_BOTH,
         Property("attributeMapping", TextMap()),
         Property("attributeCondition"),
         Property(
@@ -135,8 +135,6 @@ PROVIDER = ResourceType(
                 )
             ),
         ),
-        Property("name", use=Use.OUTPUT),
-        Property("state", use=Use.OUTPUT),
     ),
     identity=Identity(
         "projects/{project}/locations/global/workloadIdentityPools/{workloadIdentityPoolId}"
@@ -159,10 +157,8 @@ ACCOUNT_IAM_MEMBER = iam_member(
     IamMember(
         target="serviceAccountId",
         prefix="projects/",
-        reading=PolicyCall(
-            "POST", "/v1/{resource}:getIamPolicy", (("options.requestedPolicyVersion", "3"),)
-        ),
-        writing=PolicyCall("POST", "/v1/{resource}:setIamPolicy", envelope="policy"),
+        reading=GET_IAM_POLICY_BY_POST,
+        writing=SET_IAM_POLICY,
     ),
 )
 

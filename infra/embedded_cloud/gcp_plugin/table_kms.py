@@ -13,7 +13,7 @@ from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.collection import Collection, Step
 from embedded_cloud.gcp_plugin.fields import Group, Property, Use
 from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
-from embedded_cloud.gcp_plugin.policies import PolicyCall
+from embedded_cloud.gcp_plugin.policies import GET_IAM_POLICY, SET_IAM_POLICY
 from embedded_cloud.gcp_plugin.properties import DELETION_POLICY, PROJECT
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, TextMap, Texts
@@ -119,10 +119,8 @@ CRYPTO_KEY_IAM_MEMBER = iam_member(
     IamMember(
         target="cryptoKeyId",
         prefix="projects/",
-        reading=PolicyCall(
-            "GET", "/v1/{resource}:getIamPolicy", (("options.requestedPolicyVersion", "3"),)
-        ),
-        writing=PolicyCall("POST", "/v1/{resource}:setIamPolicy", envelope="policy"),
+        reading=GET_IAM_POLICY,
+        writing=SET_IAM_POLICY,
     ),
 )
 

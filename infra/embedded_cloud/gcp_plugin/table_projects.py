@@ -13,7 +13,12 @@ from embedded_cloud.gcp_plugin.collection import Collection, Step
 from embedded_cloud.gcp_plugin.enabled_service import EnabledServices
 from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
 from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
-from embedded_cloud.gcp_plugin.policies import POLICY_VERSION, PolicyCall
+from embedded_cloud.gcp_plugin.policies import (
+    GET_IAM_POLICY,
+    POLICY_VERSION,
+    SET_IAM_POLICY,
+    PolicyCall,
+)
 from embedded_cloud.gcp_plugin.properties import (
     DELETION_POLICY,
     PROJECT,
@@ -116,10 +121,8 @@ SECRET_IAM_MEMBER = iam_member(
     IamMember(
         target="secretId",
         prefix="projects/{project}/secrets/",
-        reading=PolicyCall(
-            "GET", "/v1/{resource}:getIamPolicy", (("options.requestedPolicyVersion", "3"),)
-        ),
-        writing=PolicyCall("POST", "/v1/{resource}:setIamPolicy", envelope="policy"),
+        reading=GET_IAM_POLICY,
+        writing=SET_IAM_POLICY,
     ),
     PROJECT,
 )
