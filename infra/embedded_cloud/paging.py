@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import TypeVar
 
 from embedded_cloud.errors import CloudError, invalid_argument
-from embedded_cloud.json_types import JsonObject
+from embedded_cloud.json_types import JsonObject, text
 from embedded_cloud.routing import Call, Reply
 
 T = TypeVar("T")
@@ -83,6 +83,17 @@ class Paging:
             body["nextPageToken"] = token
         return Reply(body=body)
 
+    def resources(
+        self,
+        call: Call,
+        field: str,
+        resources: Iterable[JsonObject],
+        *,
+        head: JsonObject | None = None,
+    ) -> Reply:
+        """:meth:`reply` with resources that are kept as they are answered, by name."""
+        return self.reply(call, field, resources, _name, dict, head=head)
+
     def size(self, call: Call) -> int:
         """How many entries the page may have. Raises CloudError 400."""
         size = call.query.get(self.parameter)
@@ -99,6 +110,10 @@ class Paging:
             return decode_token(token) if token else ""
         except ValueError:
             raise self.bad_token() from None
+
+
+def _name(resource: JsonObject) -> str:
+    return text(resource, "name")
 
 
 def page(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from embedded_cloud.artifactregistry.docker_images import DockerImages
 from embedded_cloud.artifactregistry.state import Repositories
-from embedded_cloud.json_types import JsonObject, text
+from embedded_cloud.json_types import JsonObject
 from embedded_cloud.paging import Paging
 from embedded_cloud.resourcemanager.state import require
 from embedded_cloud.routing import Call, Reply
@@ -33,9 +33,7 @@ class RepositoryHandlers:
     def list(self, call: Call) -> Reply:
         """GET …/locations/{location}/repositories."""
         found = self._repositories.within(_parent(call))
-        return _PAGING.reply(
-            call, "repositories", found, lambda each: text(each, "name"), lambda each: each
-        )
+        return _PAGING.resources(call, "repositories", found)
 
     def delete(self, call: Call) -> Reply:
         """DELETE …/repositories/{repository}."""
@@ -64,9 +62,7 @@ class DockerImageHandlers:
     def list(self, call: Call) -> Reply:
         """GET …/repositories/{repository}/dockerImages, by name."""
         found = self._images.within(_repository(call))
-        return _PAGING.reply(
-            call, "dockerImages", found, lambda each: text(each, "name"), lambda each: each
-        )
+        return _PAGING.resources(call, "dockerImages", found)
 
 
 def _repository(call: Call) -> str:

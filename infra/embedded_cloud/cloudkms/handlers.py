@@ -41,7 +41,7 @@ class KeyHandlers:
 
     def list_rings(self, call: Call) -> Reply:
         """GET …/keyRings."""
-        return _page(call, "keyRings", self._keys.rings(_place(call)))
+        return _PAGING.resources(call, "keyRings", self._keys.rings(_place(call)))
 
     def create(self, call: Call) -> Reply:
         """POST …/cryptoKeys."""
@@ -56,7 +56,7 @@ class KeyHandlers:
 
     def list(self, call: Call) -> Reply:
         """GET …/cryptoKeys."""
-        return _page(call, "cryptoKeys", self._keys.keys(_ring(call)))
+        return _PAGING.resources(call, "cryptoKeys", self._keys.keys(_ring(call)))
 
     def patch(self, call: Call) -> Reply:
         """PATCH …/cryptoKeys/{cryptoKey}: only what updateMask names changes."""
@@ -78,7 +78,7 @@ class KeyHandlers:
 
     def list_versions(self, call: Call) -> Reply:
         """GET …/cryptoKeyVersions."""
-        return _page(call, "cryptoKeyVersions", self._keys.versions(_key(call)))
+        return _PAGING.resources(call, "cryptoKeyVersions", self._keys.versions(_key(call)))
 
     def get_version(self, call: Call) -> Reply:
         """GET …/cryptoKeyVersions/{cryptoKeyVersion}."""
@@ -103,7 +103,3 @@ def _key(call: Call) -> str:
 
 def _version(call: Call) -> str:
     return f"{_key(call)}/cryptoKeyVersions/{call.params['cryptoKeyVersion']}"
-
-
-def _page(call: Call, field: str, found: list[JsonObject]) -> Reply:
-    return _PAGING.reply(call, field, found, lambda each: text(each, "name"), lambda each: each)

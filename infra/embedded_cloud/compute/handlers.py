@@ -203,17 +203,13 @@ def list_reply(
 ) -> Reply:
     """A page of what passes the call's filter, by name."""
     head = wire.list_head(singular, path)
-    return _PAGING.reply(call, "items", filtered(call, shown), _name, dict, head=head)
+    return _PAGING.resources(call, "items", filtered(call, shown), head=head)
 
 
 def filtered(call: Call, shown: Sequence[JsonObject]) -> list[JsonObject]:
     """The resources that pass the call's filter."""
     expression = call.query.get("filter", "")
     return [each for each in shown if matches(expression, each)]
-
-
-def _name(resource: JsonObject) -> str:
-    return text(resource, "name")
 
 
 _PAGING = Paging(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from embedded_cloud.dns.errors import invalid
 from embedded_cloud.dns.state import Zones
-from embedded_cloud.json_types import JsonObject, merge, text
+from embedded_cloud.json_types import JsonObject, merge
 from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
 
@@ -41,7 +41,7 @@ class ZoneHandlers:
             if wanted in ("", zone["dnsName"])
         ]
         head: JsonObject = {"kind": "dns#managedZonesListResponse"}
-        return PAGING.reply(call, "managedZones", zones, _name, dict, head=head)
+        return PAGING.resources(call, "managedZones", zones, head=head)
 
     def patch(self, call: Call) -> Reply:
         """PATCH of one: objects merge, lists are replaced, null removes."""
@@ -67,7 +67,3 @@ class ZoneHandlers:
 
     def _zone(self, call: Call) -> JsonObject:
         return self._zones.require(call.params["project"], call.params["managedZone"])
-
-
-def _name(zone: JsonObject) -> str:
-    return text(zone, "name")
