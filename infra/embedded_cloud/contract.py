@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from embedded_cloud.contract_schema import BodyChecker, snake
-from embedded_cloud.errors import cloud_error, invalid_argument
+from embedded_cloud.errors import bad_request, invalid_argument
 from embedded_cloud.json_types import (
     JsonObject,
     as_object,
@@ -236,9 +236,4 @@ def _bad_query(name: str) -> Exception:
         f'Invalid JSON payload received. Unknown name "{name}": Cannot bind query parameter. '
         f"Field '{name}' could not be found in request message."
     )
-    violation: JsonObject = {"description": message}
-    return cloud_error(
-        "INVALID_ARGUMENT",
-        message,
-        [{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}],
-    )
+    return invalid_argument(message, [bad_request(description=message)])

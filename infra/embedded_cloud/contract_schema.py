@@ -7,7 +7,7 @@ import binascii
 import re
 from collections.abc import Mapping
 
-from embedded_cloud.errors import CloudError, invalid_argument
+from embedded_cloud.errors import CloudError, bad_request, invalid_argument
 from embedded_cloud.json_types import JsonObject, JsonValue, as_object, child, flag, text, texts
 
 _INT64 = re.compile(r"-?\d+")
@@ -226,11 +226,7 @@ def _wrong_type(path: str, expected: str, value: JsonValue) -> CloudError:
 
 
 def _violation(path: str, message: str) -> CloudError:
-    violation: JsonObject = {"field": path, "description": message}
-    return invalid_argument(
-        message,
-        [{"@type": "type.googleapis.com/google.rpc.BadRequest", "fieldViolations": [violation]}],
-    )
+    return invalid_argument(message, [bad_request(field=path, description=message)])
 
 
 def _join(path: str, key: str) -> str:

@@ -118,6 +118,11 @@ def localized_message(message: str) -> JsonObject:
     return {"@type": f"{_TYPE}LocalizedMessage", "locale": "en-US", "message": message}
 
 
+def bad_request(**violation: str) -> JsonObject:
+    """The detail that says what is wrong with a request."""
+    return {"@type": f"{_TYPE}BadRequest", "fieldViolations": [dict[str, JsonValue](violation)]}
+
+
 def precondition_failure(**violation: str) -> JsonObject:
     """The detail that names the condition that does not hold."""
     return {

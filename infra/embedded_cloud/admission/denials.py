@@ -33,7 +33,7 @@ class Denial:
     method_id: str
     resource: str
     permissions: tuple[str, ...]
-    caller: str = OWNERS_EMAIL
+    caller: str
 
 
 def common(denial: Denial) -> CloudError:
