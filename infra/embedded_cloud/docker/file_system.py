@@ -9,9 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from embedded_cloud.docker.arguments import RunRequest
-from embedded_cloud.hosts.namespace import Bind, Plan
-
-SHARED_MEMORY = "/dev/shm"  # noqa: S108 - of the container's own
+from embedded_cloud.hosts.namespace import SHARED_MEMORY, Bind, Plan
 
 
 def own_file_system(

@@ -26,12 +26,14 @@ _RDONLY, _NOSUID, _NODEV, _NOEXEC, _REMOUNT, _BIND, _REC, _PRIVATE = (
     *(0x1, 0x2, 0x4, 0x8, 0x20, 0x1000, 0x4000),
     0x40000,
 )
+_NOATIME, _NODIRATIME = 0x400, 0x800
 _MNT_DETACH = 0x2
 _SYS_PIVOT_ROOT = {"x86_64": 155, "aarch64": 41}
-#: Flags of a mount that only its owner may take away, by those of statvfs(3), which are the same.
-_KEPT = _NOSUID | _NODEV | _NOEXEC | 0x400 | 0x800 | 0x1000
+#: Flags of a mount that only its owner may take away; statvfs(3) has the same numbers for them.
+_KEPT = _NOSUID | _NODEV | _NOEXEC | _NOATIME | _NODIRATIME
 _OLD_ROOT = ".old-root"
-_SHARED_MEMORY = "/dev/shm"  # noqa: S108 - a directory that every Linux has
+#: A directory that every Linux has.
+SHARED_MEMORY = "/dev/shm"  # noqa: S108
 _CANNOT_START = 125
 
 
@@ -83,7 +85,7 @@ def refusal() -> str:
     """Why this machine lets its user have no mount namespaces; empty if it does."""
     with tempfile.TemporaryDirectory() as directory:
         bind = Bind(directory, f"{directory}/of/another/name", read_only=True)
-        plan = Plan({_SHARED_MEMORY: 4096}, (directory,), (bind,))
+        plan = Plan({SHARED_MEMORY: 4096}, (directory,), (bind,))
         tried = subprocess.run(plan.command(["true"]), capture_output=True, text=True, check=False)
     return "" if tried.returncode == 0 else tried.stderr.strip()[-300:] or "it does not work"
 
@@ -121,7 +123,7 @@ def apply(plan: Plan) -> None:
             tree.bind(f"/proc/self/fd/{source}", bind.target, read_only=bind.read_only)
         tree.close()
     for path, size in plan.memory.items():
-        mode = "1777" if path == _SHARED_MEMORY else "0700"
+        mode = "1777" if path == SHARED_MEMORY else "0700"
         _mount("tmpfs", path, "tmpfs", _NOSUID | _NODEV | _NOEXEC, f"size={size},mode={mode}")
     for source in sources:
         os.close(source)
@@ -134,7 +136,7 @@ class _Tree:
     def __init__(self) -> None:
         self._own: set[int] = set()
         # Anywhere but at the top: what is mounted there is shown, instead of what it covers.
-        scratch = _SHARED_MEMORY
+        scratch = SHARED_MEMORY
         self._mirror("/", scratch)
         old = f"{scratch}/{_OLD_ROOT}"
         Path(old).mkdir()
