@@ -238,7 +238,7 @@ async def test_strict_guest_attributes_are_few(guest: GuestAttributes) -> None:
 
 
 async def test_a_policy_closes_guest_attributes(guest: GuestAttributes) -> None:
-    """M3: where the organisation forbids them, the host cannot report."""
+    """M3: where the organization forbids them, the host cannot report."""
     policies = OrganizationPolicies(constraints={"compute.disableGuestAttributesAccess": True})
     server = _server(_SPEC, guest, Strictness(organization_policies=policies))
     await server.start()

@@ -26,7 +26,7 @@ _ID = re.compile(r"[a-zA-Z0-9_.]{3,64}")
 _STAGES = ("ALPHA", "BETA", "GA", "DEPRECATED", "DISABLED", "EAP")
 #: Any name in this form is taken: Google has far more permissions than are asked for here.
 _PERMISSION = re.compile(r"[a-z]\w*(\.[a-zA-Z]\w*){2}")
-#: Only roles of organisations may hold it
+#: Only roles of organizations may hold it
 #: (https://cloud.google.com/iam/docs/understanding-custom-roles#known_limitations).
 _NOT_IN_PROJECTS = frozenset({"resourcemanager.projects.list"})
 _DAY_S = 86_400

@@ -64,14 +64,14 @@ class PoolHandlers:
             field = "workloadIdentityPoolProviders"
         deleted = call.query.get("showDeleted", "").lower() == "true"
         found = self._pools.all(self._parent(call), deleted=deleted)
-        return _PAGING.reply(call, field, found, lambda each: text(each, "name"), lambda each: each)
+        return _PAGING.resources(call, field, found)
 
     def patch(self, call: Call) -> Reply:
         """PATCH …: only what updateMask names changes."""
         sent, name = call.body or {}, self._name(call)
         mask = [path.partition(".")[0] for path in call.query.get("updateMask", "").split(",")]
         fields = _PROVIDER_FIELDS if "/providers/" in name else _POOL_FIELDS
-        if not mask or not fields.issuperset(mask):
+        if not fields.issuperset(mask):
             raise invalid_argument(f"updateMask may name {', '.join(sorted(fields))} only.")
         changes: JsonObject = {key: sent.get(key) for key in mask}
         return self._done(self._pools.amend(name, changes))

@@ -10,7 +10,6 @@ import re
 
 from embedded_cloud.clock import Clock, rfc3339
 from embedded_cloud.errors import (
-    CloudError,
     already_exists,
     failed_precondition,
     invalid_argument,
@@ -27,7 +26,7 @@ _DELETED = "_iam/deletedWorkloadIdentityPools"
 _RESTORABLE_S = 30 * 86_400
 _ID = re.compile(r"(?!gcp-)[a-z0-9-]{4,32}")
 _SUBJECT = "google.subject"
-#: Issuers that serve many organisations: a condition has to say whose tokens count
+#: Issuers that serve many organizations: a condition has to say whose tokens count
 #: (https://cloud.google.com/iam/docs/workload-identity-federation-with-deployment-pipelines#conditions).
 _SHARED_ISSUERS = ("https://token.actions.githubusercontent.com", "https://gitlab.com")
 
@@ -41,8 +40,8 @@ class Pools:
 
     def require(self, name: str) -> JsonObject:
         """The pool or provider with that full name, deleted or not. Raises CloudError 404."""
-        found = self._store.get(_collection(name), name) or self._store.get(_DELETED, name)
-        if found is None or self._gone(found):
+        found = self._find(name)
+        if found is None:
             raise not_found("Requested entity was not found.")
         return found
 
@@ -71,13 +70,11 @@ class Pools:
         if parent.endswith("/providers/"):
             self.require(parent.removesuffix("/providers/"))
             _check_provider(asked)
-        try:
-            self.require(name)
-        except CloudError:
-            made: JsonObject = {**asked, "name": name, "state": "ACTIVE"}
-            self._store.put(_collection(name), name, made)
-            return made
-        raise already_exists("Requested entity already exists")
+        if self._find(name) is not None:
+            raise already_exists("Requested entity already exists")
+        made: JsonObject = {**asked, "name": name, "state": "ACTIVE"}
+        self._store.put(_collection(name), name, made)
+        return made
 
     def amend(self, name: str, changes: JsonObject) -> JsonObject:
         """The pool or provider with ``changes``; a null clears a field.
@@ -122,6 +119,10 @@ class Pools:
         back["state"] = "ACTIVE"
         self._store.put(_collection(name), name, back)
         return back
+
+    def _find(self, name: str) -> JsonObject | None:
+        found = self._store.get(_collection(name), name) or self._store.get(_DELETED, name)
+        return None if found is None or self._gone(found) else found
 
     def _gone(self, found: JsonObject) -> bool:
         expires = text(found, "expireTime")

@@ -1,6 +1,6 @@
 """What a caller may do: the bindings of all policies that decide about a resource, by their roles.
 
-https://cloud.google.com/iam/docs/policies. Deny policies, groups and organisations are not there.
+https://cloud.google.com/iam/docs/policies. Deny policies, groups and organizations are not there.
 """
 
 from __future__ import annotations
