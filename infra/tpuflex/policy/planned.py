@@ -6,23 +6,12 @@ import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-#: What the engine shows in the place of a value that only the update finds out
-#: (`pulumi/sdk/go/common/resource/plugin/rpc.go`, engine 3.256.0).
-UNKNOWN = "04da6b54-80e4-46f7-96ec-b56ff0331ba9"
-_UNKNOWNS = frozenset(
-    {
-        UNKNOWN,  # text
-        "1c4a061d-8072-4f0a-a4cb-0ff528b18fe7",  # bool
-        "3eeb2bf0-c639-47a8-9e75-3b44932eb421",  # number
-        "6a19a0b0-7e62-4c92-b797-7f8e31da9cc2",  # list
-        "030794c1-ac77-496b-92df-f27374a8bd58",  # asset
-        "e48ece36-62e2-4504-bad9-02848725956a",  # archive
-        "dd056dcd-154b-4c76-9bd3-c8f88648b5ff",  # object
-    }
-)
+from pulumi_plugin.values import SIGNATURE_KEY, UNKNOWN_SENTINELS, UNKNOWN_STRING
+
+#: What the engine shows in the place of a value that only the update finds out.
+UNKNOWN = UNKNOWN_STRING
 #: What the engine shows in the place of a Pulumi secret.
 MASKED = "[secret]"
-_SIGNATURE = "4dabf18193072939515e22adb298388d"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,13 +43,13 @@ class Planned:
 
 def unknown(value: object) -> bool:
     """Whether only the update finds out what ``value`` is."""
-    return isinstance(value, str) and value in _UNKNOWNS
+    return isinstance(value, str) and value in UNKNOWN_SENTINELS
 
 
 def secret(value: object) -> bool:
     """Whether ``value`` is a Pulumi secret, as an event or a state shows one."""
     if isinstance(value, Mapping):
-        return _SIGNATURE in value
+        return SIGNATURE_KEY in value
     return value == MASKED
 
 
