@@ -18,6 +18,8 @@ from tpuflex.errors import EngineError
         ),
         ("tpuflex up --stack other", "tpuflex up --stack other"),
         ("tpuflex emulator start", "tpuflex emulator start"),
+        ("Delete it: tpuflex sweep --yes", "Delete it: tpuflex sweep --stack big --yes"),
+        ("Tear them down: tpuflex down --all.", "Tear them down: tpuflex down --all."),
     ],
 )
 def test_advice_is_for_the_stack_that_is_meant(advice: str, shown: str) -> None:

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.typing import TypeIn
+from tpuflex.cli.steps.sweep_all import Failure
+from tpuflex.errors import IncompleteTeardownError
 
 
 @pytest.mark.parametrize(
@@ -71,3 +73,13 @@ def test_a_schedule_on_a_machine_without_the_embedded_cloud(type_in: TypeIn) -> 
     assert typed.code == 0
     assert typed.document == {"errors": [], "exit_code": 0, "projects": []}
     assert "Not looked at: the embedded cloud" in typed.err
+
+
+def test_advice_of_a_sweep_of_all_is_for_the_cloud_project_that_it_is_about() -> None:
+    """It names a stack there: without it, `tpuflex sweep` looks where the default stack is."""
+    error = IncompleteTeardownError("The list is incomplete", hint="Run: tpuflex sweep")
+    assert Failure("acme-prod", "prod", error).to_json() == {
+        "where": "acme-prod",
+        "message": "The list is incomplete",
+        "hint": "Run: tpuflex sweep --stack prod",
+    }

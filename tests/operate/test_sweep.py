@@ -295,6 +295,7 @@ def test_the_command_that_deletes_a_slice_names_all_that_it_takes() -> None:
 
     (left,) = found(theirs)
 
-    assert sweep_command([left]) == (
+    assert sweep_command([left], "dev") == (
         f"tpuflex sweep --yes --take-over {ELSEWHERE} --slice {theirs.name}"
     )
+    assert sweep_command([left], "prod").startswith("tpuflex sweep --stack prod --yes ")

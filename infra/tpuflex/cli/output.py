@@ -31,8 +31,10 @@ if TYPE_CHECKING:
 
 #: Seconds between two lines about a transfer when there is no terminal.
 _PLAIN_INTERVAL = 5.0
-#: Commands that work on one stack, as they appear in advice.
-_ADVISED = re.compile(r"\btpuflex (?:up|down|status|ask|preview|recover|logs|ssh|tunnel|doctor)\b")
+#: Commands that work on one stack, as they appear in advice; not those that are for all stacks.
+_ADVISED = re.compile(
+    r"\btpuflex (?:up|down|status|ask|preview|recover|logs|ssh|tunnel|doctor|sweep)\b(?! --all\b)"
+)
 
 
 def for_stack(advice: str, stack: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.sweep_report import document, show, sweep_command
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.commands import Target
@@ -20,6 +21,7 @@ from tpuflex.operate.unseen import reasons, unseen_remedy
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.output import Output
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +58,16 @@ class Swept:
         """The document of ``--json``."""
         return document(self.here, self.left, self.deleted, self.listing)
 
+    def show(self, output: Output) -> None:
+        """Print it."""
+        show(output, self.here, self.left, self.deleted, self.listing, self.stack)
+
+    @property
+    def stack(self) -> str:
+        """The stack that commands in advice name: without it they would look at the cloud project
+        of the default one."""
+        return self.cloud.stack.name
+
 
 def run_sweep(
     invocation: Invocation, cloud: Cloud, chosen: Chosen, *, exit_code: bool = False
@@ -79,10 +91,11 @@ def run_sweep(
     if invocation.yes:
         swept = delete_orphans(invocation, swept)
     output.document(swept.document())
-    show(output, swept.here, swept.left, swept.deleted, swept.listing)
+    swept.show(output)
     if swept.orphans and not invocation.yes:
         output.result()
-        output.result("Nothing was deleted. To delete the orphans: tpuflex sweep --yes")
+        advice = "Nothing was deleted. To delete the orphans: tpuflex sweep --yes"
+        output.result(for_stack(advice, swept.stack))
     require_none_left(invocation, swept, exit_code=exit_code)
 
 
@@ -124,12 +137,12 @@ def require_none_left(invocation: Invocation, swept: Swept, *, exit_code: bool) 
     """
     require_complete(swept.listing, swept.deleted, swept.here.cloud_project)
     if invocation.yes:
-        _require_no_slice(swept.left, swept.deleted)
+        _require_no_slice(swept)
     if exit_code and swept.unknown:
         lines = (f"  left: {each.resource.title}: {each.reason}" for each in swept.unknown)
         raise IncompleteTeardownError(
             "\n".join((f"No state knows this in {swept.here.cloud_project}:", *lines)),
-            hint="To delete it: " + sweep_command(swept.unknown),
+            hint="To delete it: " + sweep_command(swept.unknown, swept.stack),
         )
 
 
@@ -173,20 +186,20 @@ def require_slices(chosen: Chosen, left: tuple[Leftover, ...]) -> None:
         )
 
 
-def _require_no_slice(left: tuple[Leftover, ...], deleted: tuple[Deleted, ...]) -> None:
+def _require_no_slice(swept: Swept) -> None:
     """Check that no slice that runs, and is billed, was spared.
 
     Raises:
         IncompleteTeardownError: names them.
     """
-    tried = {id(each.leftover) for each in deleted}
-    running = [each for each in left if runs(each.resource) and id(each) not in tried]
+    tried = {id(each.leftover) for each in swept.deleted}
+    running = [each for each in swept.left if runs(each.resource) and id(each) not in tried]
     if running:
         lines = (f"  left: {each.resource.title}: {each.reason}" for each in running)
         raise IncompleteTeardownError(
             "\n".join(("What runs was left alone:", *lines)),
             hint="It runs on, and is billed, until its run ends. To delete it: "
-            + sweep_command(running),
+            + sweep_command(running, swept.stack),
         )
 
 

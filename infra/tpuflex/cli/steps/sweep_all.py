@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.output import for_stack
 from tpuflex.cli.steps.known_stacks import opened_stacks
 from tpuflex.cli.steps.sweep import (
     Swept,
@@ -14,7 +15,6 @@ from tpuflex.cli.steps.sweep import (
     require_none_left,
     require_slices,
 )
-from tpuflex.cli.steps.sweep_report import show
 from tpuflex.errors import EmulatorError, TpuflexError
 
 if TYPE_CHECKING:
@@ -39,6 +39,30 @@ class Place:
         return tuple(dict.fromkeys(z for each in self.stacks for z in each.settings.slice.zones))
 
 
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """What went wrong with one cloud project, or with one stack file.
+
+    Attributes:
+        where: the cloud project, or the stack.
+        stack: the stack that commands in advice name.
+        error: what went wrong.
+    """
+
+    where: str
+    stack: str
+    error: TpuflexError
+
+    @property
+    def hint(self) -> str:
+        """What to do about it."""
+        return for_stack(self.error.hint, self.stack)
+
+    def to_json(self) -> dict[str, str]:
+        """It in the document of ``--json``."""
+        return {"where": self.where, "message": self.error.message, "hint": self.hint}
+
+
 def run_sweep_all(
     invocation: Invocation, chosen: Chosen, connect: Connect, *, exit_code: bool
 ) -> int:
@@ -55,8 +79,8 @@ def run_sweep_all(
     Raises:
         NotFoundError: a slice was named that is not left behind; nothing was deleted.
     """
-    places, errors = _places(invocation)
-    found = list(_looked(invocation, places, chosen, connect, errors))
+    places, failures = _places(invocation)
+    found = list(_looked(invocation, places, chosen, connect, failures))
     require_slices(chosen, tuple(each for swept in found for each in swept.left))
     if invocation.yes:
         found = [delete_orphans(invocation, each) for each in found]
@@ -64,8 +88,8 @@ def run_sweep_all(
         try:
             require_none_left(invocation, swept, exit_code=exit_code)
         except TpuflexError as error:
-            errors.append((swept.here.cloud_project, error))
-    return _show(invocation.output, found, errors)
+            failures.append(Failure(swept.here.cloud_project, swept.stack, error))
+    return _show(invocation.output, found, failures)
 
 
 def _looked(
@@ -73,57 +97,53 @@ def _looked(
     places: Iterable[Place],
     chosen: Chosen,
     connect: Connect,
-    errors: list[tuple[str, TpuflexError]],
+    failures: list[Failure],
 ) -> Iterator[Swept]:
-    """What is left behind in each of ``places``; adds to ``errors`` where it cannot be told."""
+    """What is left behind in each of ``places``; adds to ``failures`` where it cannot be told."""
     for place in places:
+        stack = place.stacks[0]
         try:
-            cloud = connect(invocation, place.stacks[0])
+            cloud = connect(invocation, stack)
             yield look(invocation, cloud, chosen, place.zones)
         except EmulatorError as error:
             # Nothing of a cloud that is not running runs, and nothing of it is ever billed.
             invocation.output.progress(f"Not looked at: the embedded cloud: {error.message}")
         except TpuflexError as error:
-            errors.append((place.project, error))
+            failures.append(Failure(place.project, stack.name, error))
 
 
-def _show(output: Output, found: list[Swept], errors: list[tuple[str, TpuflexError]]) -> int:
+def _show(output: Output, found: list[Swept], failures: list[Failure]) -> int:
     """Print everything, and give the exit code."""
     for swept in found:
         output.heading(f"Project {swept.here.cloud_project}")
-        show(output, swept.here, swept.left, swept.deleted, swept.listing)
+        swept.show(output)
         output.result()
-    code = max((error.exit_code for _, error in errors), default=0)
+    code = max((each.error.exit_code for each in failures), default=0)
     output.document(
         {
             "exit_code": code,
             "projects": [swept.document() for swept in found],
-            "errors": [
-                {"where": where, "message": error.message, "hint": error.hint}
-                for where, error in errors
-            ],
+            "errors": [each.to_json() for each in failures],
         }
     )
-    for where, error in errors:
-        output.progress(f"Error: {where}: {error.message}")
-        if error.hint:
-            output.progress(error.hint)
-    if not found and not errors:
+    for each in failures:
+        output.progress(f"Error: {each.where}: {each.error.message}")
+        if each.hint:
+            output.progress(each.hint)
+    if not found and not failures:
         output.result("No stack of this project is in a cloud that can be looked at.")
     return code
 
 
-def _places(
-    invocation: Invocation,
-) -> tuple[tuple[Place, ...], list[tuple[str, TpuflexError]]]:
+def _places(invocation: Invocation) -> tuple[tuple[Place, ...], list[Failure]]:
     """The cloud projects, and the stack files that cannot be read: what is in theirs stays
     unseen."""
     by_place: dict[tuple[str, str], list[OpenStack]] = {}
-    broken: list[tuple[str, TpuflexError]] = []
+    broken: list[Failure] = []
     for known in opened_stacks(invocation):
         if known.stack is None:
             if known.error is not None:
-                broken.append((known.name, known.error))
+                broken.append(Failure(known.name, known.name, known.error))
             continue
         settings = known.stack.settings
         by_place.setdefault((settings.cloud, settings.project), []).append(known.stack)

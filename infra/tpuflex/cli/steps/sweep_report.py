@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.output import for_stack
 from tpuflex.operate.sweep import Disposition, Here, Leftover, runs
 
 if TYPE_CHECKING:
@@ -36,8 +37,10 @@ def show(
     left: tuple[Leftover, ...],
     deleted: tuple[Deleted, ...],
     listing: Listing,
+    stack: str,
 ) -> None:
-    """Print the leftovers, and what became of each."""
+    """Print the leftovers, and what became of each; advice is for ``stack``, in whose cloud project
+    they are."""
     problems = {id(item.leftover): item.problem for item in deleted}
     if left:
         output.table(
@@ -54,7 +57,7 @@ def show(
                 for each in left
             ],
         )
-        for line in _foreign(here, left):
+        for line in _foreign(here, left, stack):
             output.result(line)
     elif not listing.unseen:
         output.result(f"Nothing is left behind in {here.cloud_project}: every service was asked.")
@@ -84,7 +87,7 @@ def _why(leftover: Leftover) -> str:
     return leftover.reason
 
 
-def _foreign(here: Here, left: Iterable[Leftover]) -> Iterable[str]:
+def _foreign(here: Here, left: Iterable[Leftover], own: str) -> Iterable[str]:
     """Whose the foreign resources are, and what to do about them."""
     foreign = [each for each in left if each.disposition is Disposition.FOREIGN]
     known = frozenset(id_ for ids in here.states.values() for id_ in ids)
@@ -97,21 +100,22 @@ def _foreign(here: Here, left: Iterable[Leftover]) -> Iterable[str]:
                 'Who works on the same stack shares its state: "Working together" in README.md. '
                 "A state of yours that is lost is rebuilt by `tpuflex recover --take-over`. To "
                 "delete what it has left behind: "
-                + sweep_command([e for e in foreign if e.resource.marker.state_id == state_id])
+                + sweep_command([e for e in foreign if e.resource.marker.state_id == state_id], own)
             )
     if "" in makers:
         yield ""
         yield (
             "What carries no state id was made by an older version, or by hand. To delete of it "
             "what has our marker and our name: "
-            + sweep_command([each for each in foreign if not each.resource.marker.state_id])
+            + sweep_command([each for each in foreign if not each.resource.marker.state_id], own)
         )
 
 
-def sweep_command(these: Sequence[Leftover]) -> str:
-    """The command that deletes ``these``: it names whose they are, and each slice that runs."""
+def sweep_command(these: Sequence[Leftover], stack: str) -> str:
+    """The command that deletes ``these`` in the cloud project of ``stack``: it names whose they
+    are, and each slice that runs."""
     foreign = (each for each in these if each.disposition is Disposition.FOREIGN)
     states = dict.fromkeys(each.resource.marker.state_id or "none" for each in foreign)
     slices = dict.fromkeys(each.resource.name for each in these if runs(each.resource))
     words = [*(f"--take-over {id_}" for id_ in states), *(f"--slice {name}" for name in slices)]
-    return " ".join(("tpuflex sweep --yes", *words))
+    return for_stack(" ".join(("tpuflex sweep --yes", *words)), stack)
