@@ -158,6 +158,11 @@ class Output:
             reason = f"the answer was not {expected!r}" if expected else "you did not agree"
             raise InterruptedByUser(f"Nothing was done: {reason}.")
 
+    def confirm_name(self, what: str, name: str) -> None:
+        """Return only if ``name`` was typed, which is ``what``, such as ``stack's name``; raises as
+        :meth:`confirm`."""
+        self.confirm(f"Type the {what} ({name}) to go ahead", expected=name)
+
     def failure(self, error: TpuflexError) -> int:
         """Show an error and return the exit code of its kind."""
         hint = for_stack(error.hint, self._stack)

@@ -89,13 +89,19 @@ class OpenStack:
 
 
 def open_stack(
-    project: Project, stack: str, *, deploying: bool = True, rehearsing: bool = False
+    project: Project,
+    stack: str,
+    *,
+    file: Path | None = None,
+    deploying: bool = True,
+    rehearsing: bool = False,
 ) -> OpenStack:
     """Read the stack file of ``stack``.
 
     Args:
         project: the project.
         stack: stack name.
+        file: the stack file where it is not the project's, such as one that is deleted since.
         deploying: as for :func:`load_stack_file`.
         rehearsing: whether the command runs in a rehearsal.
 
@@ -103,6 +109,6 @@ def open_stack(
         NotFoundError: there is no such stack file.
         SettingsError: the stack file is wrong; lists every finding.
     """
-    file = project.stack_file(stack)
+    file = file or project.stack_file(stack)
     loaded = load_stack_file(file, deploying=deploying)
     return OpenStack(project, stack, file, loaded.settings, loaded.set_aside, rehearsing)

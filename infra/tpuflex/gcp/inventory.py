@@ -45,6 +45,16 @@ class Item:
     foreign: str = ""
     known: bool = False
 
+    def to_json(self) -> dict[str, str | None]:
+        """It in the documents of ``--json``."""
+        return {
+            "kind": self.kind,
+            "name": self.name,
+            "location": self.location,
+            "detail": self.detail,
+            "foreign": self.foreign or None,
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class Inventory:

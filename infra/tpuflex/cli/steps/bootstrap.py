@@ -168,7 +168,7 @@ def run_bootstrap(
     changed = bool(plan.changes)
     if changed and not dry_run:
         if not invocation.yes:
-            output.confirm(f"Type the project's id ({project}) to go ahead", expected=project)
+            output.confirm_name("project's id", project)
         work.up(found, plan)
     variables = names.variables(cloud.project_number)
     output.document(
@@ -224,7 +224,7 @@ def run_removal(invocation: Invocation, cloud: Cloud, *, with_states: bool, dry_
         output.result(f"  stays: {line}")
     if not dry_run:
         if not invocation.yes:
-            output.confirm(f"Type the project's id ({project}) to go ahead", expected=project)
+            output.confirm_name("project's id", project)
         work.destroy(plan)
     output.document(
         {

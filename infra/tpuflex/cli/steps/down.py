@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.engine.events import EnginePlan
-    from tpuflex.gcp.inventory import Inventory, Item
+    from tpuflex.gcp.inventory import Inventory
 
 
 def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
@@ -36,12 +36,12 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     plan, before = planned.plan, planned.before
     show_planned(invocation, cloud, planned)
     if dry_run:
-        shown = {"to_destroy": [_entry(item) for item in planned.to_destroy]}
+        shown = {"to_destroy": [item.to_json() for item in planned.to_destroy]}
         document = {"stack": stack.name, "destroyed": False, **_document(plan, before), **shown}
         output.document(document)
         return
     if not planned.nothing and not invocation.yes:
-        output.confirm(f"Type the stack's name ({stack.name}) to go ahead", expected=stack.name)
+        output.confirm_name("stack's name", stack.name)
     left = teardown.carry_out(planned)
     output.document({"stack": stack.name, "destroyed": True, **_document(plan, left)})
     if plan.changes or before.items:
@@ -103,16 +103,6 @@ def _document(plan: EnginePlan, inventory: Inventory) -> dict[str, object]:
             {"operation": step.operation, "type": step.type, "name": step.name}
             for step in plan.resources
         ],
-        "inventory": [_entry(item) for item in inventory.items],
+        "inventory": [item.to_json() for item in inventory.items],
         "not_looked_at": list(inventory.unseen),
-    }
-
-
-def _entry(item: Item) -> dict[str, object]:
-    return {
-        "kind": item.kind,
-        "name": item.name,
-        "location": item.location,
-        "detail": item.detail,
-        "foreign": item.foreign or None,
     }

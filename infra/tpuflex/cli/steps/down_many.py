@@ -97,8 +97,7 @@ def _examined(
 def _confirm(invocation: Invocation, chosen: Sequence[Examined]) -> None:
     """Ask for one word that nobody types by accident: the name, or how many there are."""
     if len(chosen) == 1:
-        question = f"Type the stack's name ({chosen[0].name}) to go ahead"
-        invocation.output.confirm(question, expected=chosen[0].name)
+        invocation.output.confirm_name("stack's name", chosen[0].name)
         return
     names = ", ".join(each.name for each in chosen)
     question = f"To tear down {names}, type how many stacks that are ({len(chosen)})"

@@ -146,16 +146,7 @@ def _entry(found: Examined, result: Result) -> dict[str, object]:
         "idle_since": found.idle.since if found.idle is not None else None,
         "usd_per_hour": number(found.per_hour),
         "usd_so_far": number(found.spent),
-        "inventory": [
-            {
-                "kind": item.kind,
-                "name": item.name,
-                "location": item.location,
-                "detail": item.detail,
-                "foreign": item.foreign or None,
-            }
-            for item in items
-        ],
+        "inventory": [item.to_json() for item in items],
         "not_deleted": [
             {"keeper": each.keeper.value, "id": each.id, "remedy": each.remedy}
             for each in (planned.not_deleted if planned is not None else ())

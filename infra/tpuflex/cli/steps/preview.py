@@ -22,7 +22,7 @@ from tpuflex.cli.preview_report import (
     running,
     slice_step,
 )
-from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.first_up import require_free_names
 from tpuflex.cli.steps.policy import require_allowed, require_present_waivers
@@ -148,14 +148,12 @@ def _left_behind(
     invocation: Invocation, file: Path, change: StackChange, ref: str
 ) -> PreviewReport:
     """What a deleted stack file leaves behind: all that its state has."""
-    loaded = load_stack_file(file, deploying=False)
-    stack = OpenStack(
+    stack = open_stack(
         invocation.project,
         change.stack,
-        file,
-        loaded.settings,
-        loaded.set_aside,
-        invocation.rehearsing,
+        file=file,
+        deploying=False,
+        rehearsing=invocation.rehearsing,
     )
     cloud = connect(invocation, stack)
     with plan_only(invocation, cloud) as stack_run:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -77,7 +77,7 @@ class Planned:
     @property
     def protected(self) -> bool:
         """Whether Pulumi's ``protect`` keeps something."""
-        return any(each.keeper is Keeper.PROTECT for each in self.not_deleted)
+        return _protected(self.not_deleted)
 
     @property
     def serving(self) -> Kept | None:
@@ -114,8 +114,7 @@ class StackTeardown:
         not_deleted = kept(mine.deployment.get("resources") or ())
         plan = EnginePlan(())
         if has_state:
-            protected = any(each.keeper is Keeper.PROTECT for each in not_deleted)
-            plan = engine.preview_destroy(keep_protected=protected)
+            plan = engine.preview_destroy(keep_protected=_protected(not_deleted))
             plan = EnginePlan(tuple(step for step in plan.steps if step.urn not in mine.foreign))
         before = mine.inventory(self._cloud)
         refuse_unknown(before, known_ids(mine.deployment))
@@ -146,6 +145,10 @@ class StackTeardown:
                 self._run.engine.remove()
         refuse_foreign(left)
         return left
+
+
+def _protected(not_deleted: Iterable[Kept]) -> bool:
+    return any(each.keeper is Keeper.PROTECT for each in not_deleted)
 
 
 def destroyed(stack_run: StackRun, planned: Planned, say: Callable[[str], None]) -> bool:
