@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tpuflex.cli.cloud import connect, google_environment
+from tpuflex.cli.cloud import connect
+from tpuflex.cli.cloud_environment import google_environment
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack

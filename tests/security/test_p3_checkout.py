@@ -14,7 +14,7 @@ from embedded_cloud.private_files import private_directory
 from pulumi_plugin import user_namespace
 from tests.security.strangers import STRANGER, as_stranger, needs_second_uid
 from tpuflex import project, trusted_files, trusted_users
-from tpuflex.cli.cloud import google_environment
+from tpuflex.cli.cloud_environment import google_environment
 from tpuflex.engine.find import cached_engine, ensure
 from tpuflex.errors import AccessError
 from tpuflex.project import open_project, trusted_home

@@ -9,10 +9,14 @@ import threading
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
+from tpuflex.cli.cloud_environment import (
+    credentials_asked,
+    embedded_environment,
+    google_environment,
+)
+from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.rehearsal import Rehearsal
@@ -27,8 +31,7 @@ from tpuflex.engine.gcp_plugin import (
 )
 from tpuflex.engine.own_provider import with_own_provider
 from tpuflex.engine.plugin_credentials import plugins_own, with_quota_project
-from tpuflex.errors import EmulatorError
-from tpuflex.gcp.credentials import QUOTA_PROJECT_VARIABLE, describe
+from tpuflex.gcp.credentials import describe
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.inventory import Inventory, Scope, take_inventory
 from tpuflex.gcp.listing import Apis, apis
@@ -39,13 +42,10 @@ from tpuflex.gcp.session import authorized_session, require_credentials
 from tpuflex.gcp.settling import Settling
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
-from tpuflex.trusted_files import child_environment, own_directory, require_trusted, trusted_path
+from tpuflex.trusted_files import child_environment, require_trusted, trusted_path
 
 if TYPE_CHECKING:
     from tpuflex.gcp.weights import WeightsBucket
-
-#: Set by `tpuflex emulator env`: the shell points at the embedded cloud.
-_EMBEDDED_MARK = "TPUFLEX_EMULATOR"
 
 
 @dataclass(frozen=True)
@@ -223,48 +223,17 @@ def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:
     return connect(invocation, stack)
 
 
-def google_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
-    """The environment for a stack on Google: the caller's own, with a file backend in the project
-    for users who have not logged in to a Pulumi backend. Its state holds no secret (secrets
-    never pass through Pulumi), so its passphrase may be empty."""
-    variables = {key: value for key, value in environ.items() if not _embedded(key, environ)}
-    if "PULUMI_BACKEND_URL" not in variables and not _logged_in(variables):
-        backend = home / "backend"
-        own_directory(backend)
-        variables["PULUMI_BACKEND_URL"] = f"file://{backend}"
-        if "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables:
-            variables.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
-    return {**variables, "PULUMI_SKIP_UPDATE_CHECK": "true"}
-
-
-def _embedded(key: str, environ: Mapping[str, str]) -> bool:
-    """Whether a variable comes from ``tpuflex emulator env`` in the caller's shell."""
-    if _EMBEDDED_MARK not in environ:
-        return False
-    prefixes = (
-        *("CLOUDSDK_", "PULUMI_", "STORAGE_EMULATOR_HOST", "GOOGLE_", "GCE_METADATA_"),
-        _EMBEDDED_MARK,
-    )
-    return key.startswith(prefixes)
-
-
-def _logged_in(environ: Mapping[str, str]) -> bool:
-    if "PULUMI_ACCESS_TOKEN" in environ:
-        return True
-    return (pulumi_home(environ) / "credentials.json").is_file()
-
-
 def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) -> Cloud:
     daemon = Daemon(stack.project.home)
     if start:
         daemon.start()
     daemon.require_current()
     plugin = find_gcp_plugin(invocation.environ)
-    kind = daemon.credentials_kind(_credentials_asked(invocation.environ))
+    kind = daemon.credentials_kind(credentials_asked(invocation.environ))
     stand_in = plugin is None
     if stand_in and daemon.acts_as_caller(kind):
         plugin = callers_stand_in(stack.project.home)
-    environ = _embedded_environment(
+    environ = embedded_environment(
         stack, invocation.environ, daemon, stand_in=plugin is None, kind=kind
     )
     if stack.rehearsed:
@@ -294,36 +263,3 @@ def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> di
     for entry in trusted_path(environ)[1]:
         invocation.output.progress(f"Left out of PATH: {entry}.")
     return child_environment(environ)
-
-
-def _credentials_asked(environ: Mapping[str, str]) -> str:
-    """The kind of credentials that ``environ`` asks for on the embedded cloud; empty for none.
-
-    Raises:
-        EmulatorError: there is no such kind.
-    """
-    kind = environ.get(CREDENTIALS_VARIABLE, "")
-    if kind and kind not in CREDENTIAL_KINDS:
-        raise EmulatorError(
-            f"{CREDENTIALS_VARIABLE}={kind}: there are no such credentials",
-            hint=f"Set it to one of {', '.join(CREDENTIAL_KINDS)}, or unset it.",
-        )
-    return kind
-
-
-def _embedded_environment(
-    stack: OpenStack, environ: Mapping[str, str], daemon: Daemon, *, stand_in: bool, kind: str
-) -> dict[str, str]:
-    home = stack.project.home
-    own_directory(home / "backend")
-    kept = {
-        key: value
-        for key, value in environ.items()
-        if not key.startswith(("PULUMI_", "CLOUDSDK_", "GOOGLE_", "GCLOUD_", "GCE_METADATA_"))
-    }
-    # What doctor advises there; in another shell it is meant for Google.
-    pointed = stack.rehearsed or _EMBEDDED_MARK in environ
-    if pointed and (quota_project := environ.get(QUOTA_PROJECT_VARIABLE)):
-        kept[QUOTA_PROJECT_VARIABLE] = quota_project
-    variables = daemon.environment(stack.settings.project, stand_in=stand_in, credentials=kind)
-    return {**kept, **variables, CREDENTIALS_VARIABLE: kind, "TPUFLEX_HOME": str(home)}

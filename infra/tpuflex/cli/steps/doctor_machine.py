@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tpuflex.cli.cloud import google_environment
+from tpuflex.cli.cloud_environment import google_environment
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.steps.doctor_cloud import credential_check
 from tpuflex.engine.backend import asked_backend
