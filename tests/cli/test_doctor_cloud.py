@@ -17,7 +17,7 @@ from tests.cli.missing_rows import half_pushed
 from tests.cli.samples import status
 from tests.embedded_cloud.api import TOKEN
 from tpuflex.cli.invocation import Invocation
-from tpuflex.cli.steps import doctor_cloud
+from tpuflex.cli.steps import doctor_weights
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations, credential_examination
 from tpuflex.cli.steps.ready import require_ready, require_source
 from tpuflex.cli.steps.up import run_up
@@ -265,7 +265,7 @@ def test_damaged_weights_of_a_slice_that_is_active(
     weights = doctor.stack.settings.model.weights.model_copy(update={"source": source})
     doctor.change("model", weights=weights)
     assert doctor.checks()["weights"].standing is Standing.OK
-    monkeypatch.setattr(doctor_cloud, "slice_status", lambda *_args: status())
+    monkeypatch.setattr(doctor_weights, "slice_status", lambda *_args: status())
 
     found = doctor.checks()["weights"]
 

@@ -3,26 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
-from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.cloud import connect_running, google_cloud
-from tpuflex.cli.prepare import check_source
-from tpuflex.cli.steps.doctor_weights import choice_for
+from tpuflex.cli.steps.doctor_weights import stored_weights_check
 from tpuflex.errors import (
-    AccessError,
-    AlreadyExistsError,
     EmulatorError,
-    NotFoundError,
     TpuflexError,
     UnauthenticatedError,
 )
 from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.gcp.api_states import api_states, enabled_services
 from tpuflex.gcp.billing import project_billing, refused_unpaid
-from tpuflex.gcp.bucket_owner import require_own_bucket
 from tpuflex.gcp.credentials import FILE_VARIABLE, Kind
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
@@ -30,11 +23,9 @@ from tpuflex.gcp.image_registry import ImageState, image_state
 from tpuflex.gcp.listing import apis
 from tpuflex.gcp.offers import zone_offer
 from tpuflex.gcp.org_policies import effective_policy
-from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.tpu_quota import tpu_quota
 from tpuflex.gcp.transport import Transport
-from tpuflex.gcp.weights import weights_bucket
 from tpuflex.naming import account_email
 from tpuflex.operate.doctor import (
     account,
@@ -44,13 +35,10 @@ from tpuflex.operate.doctor import (
     machine,
     policies,
     rights,
-    weights,
 )
 from tpuflex.operate.doctor.check import Check, Group, Standing, Subject
 from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
-from tpuflex.operate.status import slice_status
-from tpuflex.request.states import Lifecycle
 from tpuflex.roles.roles import When
 from tpuflex.settings.image import registry_project
 
@@ -61,7 +49,6 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.stack import OpenStack
     from tpuflex.gcp.transport import Api
-    from tpuflex.gcp.weights_report import WeightsCheck
 
 T = TypeVar("T")
 #: Connect and read timeouts of a call, in seconds.
@@ -234,41 +221,9 @@ class _Reads:
 
     def weights(self) -> list[Check]:
         """Whether the weights are there."""
-        cloud, model = self._cloud, self._settings.model
-        prefix = weights_prefix(model)
-        place = weights.WeightsPlace(
-            f"gs://{cloud.bucket}/{prefix}",
-            model.weights.source or "",
-            _error(lambda: check_source(cloud.stack)),
-            f"tpuflex weights push DIRECTORY --stack {cloud.stack.name}",
-            model.weights.manifest_sha256 is not None,
-        )
-
-        def read() -> WeightsCheck | None:
-            number = partial(project_number, self._manager, self._project)
-            storage = self._api(self._endpoints.storage)
-            if not require_own_bucket(storage, cloud.bucket, self._project, number):
-                return None
-            bucket = weights_bucket(cloud.bucket, project=self._project, environ=cloud.environ)
-            try:
-                return bucket.verify(prefix, model.weights.extra_files)
-            except NotFoundError:
-                return None
-
-        try:
-            stored = read()
-            if stored is not None and stored.problems:
-                place = replace(place, active=attempt(self._active) is True)
-            return [weights.weights_check(place, stored, choice_for(cloud, place.url, stored))]
-        except AlreadyExistsError as error:
-            if isinstance(error.__cause__, AccessError):  # there, but whose it is may not be seen
-                return [weights.WEIGHTS.unknown(Unread(error.__cause__.message))]
-            return [weights.WEIGHTS.failed(AlreadyExistsError, error.message, error.hint)]
-
-    def _active(self) -> bool:
-        cloud = self._cloud
-        status = slice_status(self._settings, cloud.stack.names, cloud.tpu)
-        return status.lifecycle is Lifecycle.ACTIVE
+        return [
+            stored_weights_check(self._cloud, self._manager, self._api(self._endpoints.storage))
+        ]
 
     def _attempt(self, service: str, read: Callable[[], T], remedy: str = "") -> T | Unread:
         return attempt(read, remedy, service=service, project=self._project)
@@ -317,11 +272,3 @@ class _Reads:
         if isinstance(there, Unread):  # not made yet, mostly
             return found
         return Held(found.permissions | there.permissions, found.untold)
-
-
-def _error(look: Callable[[], None]) -> TpuflexError | None:
-    try:
-        look()
-    except TpuflexError as error:
-        return error
-    return None

@@ -1,20 +1,82 @@
-"""Which weights `tpuflex up` would take, as far as `tpuflex doctor` can tell without the state."""
+"""What `tpuflex doctor` reads of the weights in the bucket, and which ones `tpuflex up` would take,
+as far as that can be told without the state."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.errors import WeightsError
+from tpuflex.cli.prepare import check_source
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    NotFoundError,
+    TpuflexError,
+    WeightsError,
+)
+from tpuflex.gcp.bucket_owner import require_own_bucket
+from tpuflex.gcp.project_number import project_number
+from tpuflex.gcp.weights import weights_bucket
+from tpuflex.operate.doctor import weights
+from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.pushed_weights import PushedWeights
+from tpuflex.operate.status import slice_status
 from tpuflex.operate.weights_choice import Choice, Trust, Weights, choose
+from tpuflex.request.states import Lifecycle
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
+    from tpuflex.gcp.transport import Api
     from tpuflex.gcp.weights_report import WeightsCheck
+    from tpuflex.operate.doctor.check import Check
 
 
-def choice_for(cloud: Cloud, place: str, stored: WeightsCheck | None) -> Choice | WeightsError:
+def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
+    """How the weights of the stack stand.
+
+    Args:
+        cloud: the stack's cloud.
+        manager: a client of Resource Manager that keeps nobody waiting.
+        storage: one of Cloud Storage.
+
+    Raises:
+        TpuflexError: that cannot be told.
+    """
+    stack, model, project = cloud.stack, cloud.stack.settings.model, cloud.stack.settings.project
+    prefix = weights_prefix(model)
+    place = weights.WeightsPlace(
+        f"gs://{cloud.bucket}/{prefix}",
+        model.weights.source or "",
+        _error(lambda: check_source(stack)),
+        f"tpuflex weights push DIRECTORY --stack {stack.name}",
+        model.weights.manifest_sha256 is not None,
+    )
+
+    def read() -> WeightsCheck | None:
+        number = partial(project_number, manager, project)
+        if not require_own_bucket(storage, cloud.bucket, project, number):
+            return None
+        bucket = weights_bucket(cloud.bucket, project=project, environ=cloud.environ)
+        try:
+            return bucket.verify(prefix, model.weights.extra_files)
+        except NotFoundError:
+            return None
+
+    try:
+        stored = read()
+        if stored is not None and stored.problems:
+            place = replace(place, active=attempt(lambda: _active(cloud)) is True)
+        return weights.weights_check(place, stored, _choice_for(cloud, place.url, stored))
+    except AlreadyExistsError as error:
+        if isinstance(error.__cause__, AccessError):  # there, but whose it is may not be seen
+            return weights.WEIGHTS.unknown(Unread(error.__cause__.message))
+        return weights.WEIGHTS.failed(AlreadyExistsError, error.message, error.hint)
+
+
+def _choice_for(cloud: Cloud, place: str, stored: WeightsCheck | None) -> Choice | WeightsError:
     """What `up` would do about the weights in the bucket, as far as that is known without the
     state, or why it would refuse them.
 
@@ -34,3 +96,16 @@ def choice_for(cloud: Cloud, place: str, stored: WeightsCheck | None) -> Choice 
         )
     except WeightsError as error:
         return error
+
+
+def _active(cloud: Cloud) -> bool:
+    status = slice_status(cloud.stack.settings, cloud.stack.names, cloud.tpu)
+    return status.lifecycle is Lifecycle.ACTIVE
+
+
+def _error(look: Callable[[], None]) -> TpuflexError | None:
+    try:
+        look()
+    except TpuflexError as error:
+        return error
+    return None
