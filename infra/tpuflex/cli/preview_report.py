@@ -67,7 +67,6 @@ class Away:
     Attributes:
         deleted_first: whether it is deleted before capacity for the next one is granted.
         for_good: whether nothing takes its place.
-        since: when it was made.
         ends: when its run would end by itself.
         boot: how long its own boot took, by its own report; None if that is not known.
         queue: how long it waited for capacity; None if that is not known.
@@ -76,7 +75,6 @@ class Away:
 
     deleted_first: bool
     for_good: bool
-    since: datetime | None
     ends: datetime | None
     boot: timedelta | None
     queue: timedelta | None
@@ -142,6 +140,7 @@ class PreviewReport:
         project: the Pulumi project's name.
         plan: what ``up`` would do; of a deleted stack file, what ``down`` would.
         digest: what ``up --expect`` compares.
+        at: when it was planned, on the cloud's clock.
         after: the run that the stack file asks for; None of a deleted one.
         now: the slice that exists; None if there is none, or none is known.
         unread: why the cloud could not be asked for it, or empty.
@@ -230,7 +229,6 @@ def away(settings: StackSettings, plan: EnginePlan, status: SliceStatus | None) 
     return Away(
         deleted_first=step.deleted_first,
         for_good=step.operation == "delete",
-        since=status.active_since,
         ends=status.expires,
         boot=timedelta(seconds=round(boot)) if boot else None,
         queue=waited,
