@@ -8,6 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from tpuflex.settings.base import WIDEST_PREFIX
+
 _V4 = ipaddress.IPv4Network
 _V6 = ipaddress.IPv6Network
 _Network: TypeAlias = "ipaddress.IPv4Network | ipaddress.IPv6Network"
@@ -31,8 +33,9 @@ _INTERNAL_V4 = tuple(
 _INTERNAL_V6 = tuple(map(_V6, ("fc00::/7", "fe80::/10")))
 _MAPPED = _V6("::ffff:0:0/96")
 
-#: As `tpuflex:network.allowed_cidrs` has it: more public addresses than a /8 are as good as all.
-MOST_V4 = 2**24
+#: As `tpuflex:network.allowed_cidrs` has it: more public addresses than its widest range has are as
+#: good as all.
+MOST_V4 = 2 ** (32 - WIDEST_PREFIX)
 #: The internet has assigned 2000::/3; nobody's clients fill a /19, the largest allocations to one
 #: network (https://www.iana.org/assignments/ipv6-unicast-address-assignments).
 MOST_V6 = 2 ** (128 - 19)
