@@ -7,14 +7,13 @@ from collections.abc import Iterator, Mapping
 
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
-from tpuflex.policy.planned import Planned, json_object, many, unknown
+from tpuflex.policy.planned import Planned, everybody, json_object, many, unknown
 
 #: Every way of pulumi-gcp to grant a role: BucketIAMMember, SecretIamBinding, IAMPolicy, …
 _GRANT = re.compile(r"gcp:.*(?:IAM|Iam)(?:Member|Binding|Policy)")
 #: https://cloud.google.com/iam/docs/roles-overview; what is left of the legacy roles of a bucket
 #: does not reach beyond it.
 _BASIC = frozenset({"roles/owner", "roles/editor", "roles/viewer"})
-_PUBLIC = frozenset({"allusers", "allauthenticatedusers"})
 #: The default accounts: https://cloud.google.com/iam/docs/service-account-types#default
 _DEFAULT_ACCOUNT = re.compile(
     r"default|\d+-compute@developer\.gserviceaccount\.com|[^@]+@appspot\.gserviceaccount\.com"
@@ -69,7 +68,7 @@ def public_grants(planned: Planned) -> Iterator[Breach]:
     """Grants to everybody."""
     for role, members in _bindings(planned):
         for member in members:
-            if str(member).strip().lower() in _PUBLIC:
+            if everybody(member):
                 yield Breach(f"it grants {role} to {member}", "Name those who need it.")
 
 

@@ -85,12 +85,12 @@ class _Admission:
 
     Attributes:
         ranges: where from; None if only the update finds out.
-        elsewise: whether it names sources other than ranges.
+        other_sources: whether it names sources other than ranges.
         key: the input with the ranges.
     """
 
     ranges: tuple[str, ...] | None
-    elsewise: bool
+    other_sources: bool
     key: str
 
 
@@ -103,7 +103,7 @@ def open_ingress(planned: Planned) -> Iterator[Breach]:
     if admission.ranges is None:
         yield Breach(f"{admission.key} is known only after the update", remedy, advisory=True)
         return
-    if not admission.ranges and not admission.elsewise:
+    if not admission.ranges and not admission.other_sources:
         yield Breach("it names no source, so it lets in every address", remedy)
         return
     reach = reach_of(admission.ranges)

@@ -12,6 +12,8 @@ from pulumi_plugin.values import SIGNATURE_KEY, UNKNOWN_SENTINELS, UNKNOWN_STRIN
 UNKNOWN = UNKNOWN_STRING
 #: What the engine shows in the place of a Pulumi secret.
 MASKED = "[secret]"
+#: https://cloud.google.com/iam/docs/principals-overview; an ACL calls them the same.
+_EVERYBODY = frozenset({"allusers", "allauthenticatedusers"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,11 @@ def leaves(value: object, path: str = "") -> Iterator[tuple[str, object]]:
             yield from leaves(inner, f"{path}[{index}]")
     else:
         yield path, value
+
+
+def everybody(member: object) -> bool:
+    """Whether ``member``, of a policy or of an ACL, stands for the whole internet."""
+    return str(member).strip().lower() in _EVERYBODY
 
 
 def json_object(text: object) -> Mapping[str, object] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator
 
 from tpuflex.policy.finding import Breach
-from tpuflex.policy.planned import Planned, many, switched_on, unknown
+from tpuflex.policy.planned import Planned, everybody, many, switched_on, unknown
 
 BUCKET = "gcp:storage/bucket:Bucket"
 #: Whose ACLs name an entity, as ``entity`` or as ``ROLE:ENTITY`` of ``roleEntities``.
@@ -20,7 +20,6 @@ _ACLS = frozenset(
         "gcp:storage/bucketObject:BucketObject",
     }
 )
-_EVERYBODY = ("allusers", "allauthenticatedusers")
 #: https://cloud.google.com/storage/docs/access-control/lists#predefined-acl
 _PUBLIC_ACLS = ("publicread", "publicreadwrite", "authenticatedread")
 
@@ -42,7 +41,7 @@ def public_buckets(planned: Planned) -> Iterator[Breach]:
             *(str(each).partition(":")[2] for each in many(planned.inputs.get("roleEntities"))),
         )
         for entity in entities:
-            if str(entity).strip().lower() in _EVERYBODY:
+            if everybody(entity):
                 yield Breach(f"it gives access to {entity}", "Name those who need it.")
         if (acl := planned.text("predefinedAcl")).lower() in _PUBLIC_ACLS:
             yield Breach(f"its predefined ACL {acl} is public", "Leave it out.")
