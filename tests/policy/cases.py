@@ -11,7 +11,7 @@ from decimal import Decimal
 from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.naming import QUEUED_RESOURCE, Names
 from tpuflex.policy import rows
-from tpuflex.policy.planned import MASKED, UNKNOWN, Planned
+from tpuflex.policy.planned import MACHINES, MASKED, UNKNOWN, Planned
 from tpuflex.policy.rows import Rule
 from tpuflex.policy.stack import KnownVersion, OtherRuns, StackFacts
 
@@ -272,6 +272,14 @@ BREAKS: tuple[Case, ...] = (
         "App Engine's, of a machine",
         machine(serviceAccount={"email": "P@appspot.gserviceaccount.com"}),
     ),
+    *(
+        Case(
+            rows.OWN_ACCOUNT,
+            f"Compute Engine's, of {type_}",
+            machine(type_, serviceAccount={"email": "1234-compute@developer.gserviceaccount.com"}),
+        )
+        for type_ in sorted(MACHINES)
+    ),
     Case(rows.OWN_ACCOUNT, "scopes alone, of a machine", machine(serviceAccount={"scopes": ["a"]})),
     Case(rows.BASIC_ROLES, "owner", grant("roles/owner")),
     Case(rows.BASIC_ROLES, "editor", grant("roles/editor")),
@@ -375,6 +383,14 @@ BREAKS: tuple[Case, ...] = (
         rows.SECRET_REFERENCE,
         "a Pulumi secret in metadata",
         slice_(metadata={**boot(), "token": MASKED}),
+    ),
+    *(
+        Case(
+            rows.SECRET_REFERENCE,
+            f"a Pulumi secret in the metadata of {type_}",
+            machine(type_, metadata={"token": MASKED}),
+        )
+        for type_ in sorted(MACHINES)
     ),
     Case(
         rows.SECRET_REFERENCE,

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
-from tpuflex.policy.planned import Planned, everybody, json_object, many, unknown
+from tpuflex.policy.planned import MACHINES, Planned, everybody, json_object, many, unknown
 
 #: Every way of pulumi-gcp to grant a role: BucketIAMMember, SecretIamBinding, IAMPolicy, …
 _GRANT = re.compile(r"gcp:.*(?:IAM|Iam)(?:Member|Binding|Policy)")
@@ -26,9 +26,7 @@ _KEYS = frozenset({"gcp:serviceaccount/key:Key", "gcp:storage/hmacKey:HmacKey"})
 _RUNS_AS = {
     QUEUED_RESOURCE: ("serviceAccount", True),
     "gcp:tpu/v2Vm:V2Vm": ("serviceAccount.email", True),
-    "gcp:compute/instance:Instance": ("serviceAccount.email", False),
-    "gcp:compute/instanceTemplate:InstanceTemplate": ("serviceAccount.email", False),
-    "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate": ("serviceAccount.email", False),
+    **dict.fromkeys(MACHINES, ("serviceAccount.email", False)),
 }
 
 

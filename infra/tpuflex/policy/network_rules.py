@@ -7,20 +7,18 @@ from dataclasses import dataclass
 
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
-from tpuflex.policy.planned import Planned, leaves, many, switched_on, unknown
+from tpuflex.policy.planned import (
+    GCP_TPUS,
+    MACHINES,
+    Planned,
+    leaves,
+    many,
+    switched_on,
+    unknown,
+)
 from tpuflex.policy.ranges import reach_of
 
-_TPUS = frozenset(
-    {QUEUED_RESOURCE, "gcp:tpu/v2Vm:V2Vm", "gcp:tpu/v2QueuedResource:V2QueuedResource"}
-)
-_MACHINES = frozenset(
-    {
-        "gcp:compute/instance:Instance",
-        "gcp:compute/instanceFromTemplate:InstanceFromTemplate",
-        "gcp:compute/instanceTemplate:InstanceTemplate",
-        "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
-    }
-)
+_TPUS = frozenset({QUEUED_RESOURCE, *GCP_TPUS})
 #: By type: the input that says whether it faces the internet, which Google takes for EXTERNAL where
 #: it is absent.
 _FACING = {
@@ -61,7 +59,7 @@ def external_addresses(planned: Planned) -> Iterator[Breach]:
                 yield Breach(f"{path} is known only after the update", _PRIVATE, advisory=True)
             elif switched_on(value):
                 yield Breach(f"{path} gives the hosts external addresses", _PRIVATE)
-    if planned.type in _MACHINES:
+    if planned.type in MACHINES:
         for index, interface in enumerate(many(planned.inputs.get("networkInterfaces"))):
             if not isinstance(interface, Mapping):
                 continue

@@ -14,6 +14,17 @@ UNKNOWN = UNKNOWN_STRING
 MASKED = "[secret]"
 #: https://cloud.google.com/iam/docs/principals-overview; an ACL calls them the same.
 _EVERYBODY = frozenset({"allusers", "allauthenticatedusers"})
+#: TPUs that pulumi-gcp makes; it knows no run duration for them (10.2.0).
+GCP_TPUS = frozenset({"gcp:tpu/v2Vm:V2Vm", "gcp:tpu/v2QueuedResource:V2QueuedResource"})
+#: Virtual machines, and the templates of some (pulumi-gcp 10.2.0).
+MACHINES = frozenset(
+    {
+        "gcp:compute/instance:Instance",
+        "gcp:compute/instanceFromTemplate:InstanceFromTemplate",
+        "gcp:compute/instanceTemplate:InstanceTemplate",
+        "gcp:compute/regionInstanceTemplate:RegionInstanceTemplate",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
-from tpuflex.policy.planned import Planned, leaves, secret
+from tpuflex.policy.planned import MACHINES, Planned, leaves, secret
 
 _VERSIONS = frozenset(
     {
@@ -20,8 +20,7 @@ _VERSIONS = frozenset(
 _METADATA = {
     QUEUED_RESOURCE: ("metadata",),
     "gcp:tpu/v2Vm:V2Vm": ("metadata",),
-    "gcp:compute/instance:Instance": ("metadata", "metadataStartupScript"),
-    "gcp:compute/instanceTemplate:InstanceTemplate": ("metadata", "metadataStartupScript"),
+    **dict.fromkeys(MACHINES, ("metadata", "metadataStartupScript")),
 }
 #: Forms by which a credential is known wherever it stands, with the name of each.
 _FORMS: tuple[tuple[str, re.Pattern[str]], ...] = (

@@ -13,20 +13,18 @@ from tpuflex.gcp.kinds import of_type
 from tpuflex.gcp.markers import marker_asked
 from tpuflex.naming import LABEL_OWNER, QUEUED_RESOURCE
 from tpuflex.policy.finding import Breach
-from tpuflex.policy.planned import Planned, json_object, unknown
+from tpuflex.policy.planned import GCP_TPUS, Planned, json_object, unknown
 from tpuflex.policy.stack import StackFacts
 from tpuflex.request.limits import LONGEST_RUN
 from tpuflex.startup.served import release
 
-#: TPUs that pulumi-gcp makes; it knows no run duration for them (10.2.0).
-_ENDLESS = frozenset({"gcp:tpu/v2Vm:V2Vm", "gcp:tpu/v2QueuedResource:V2QueuedResource"})
 _PINNED = re.compile(r".+@sha256:[0-9a-f]{64}")
 _SHORTER = f'Write maxRunDuration: "14400s", or another one up to {format_duration(LONGEST_RUN)}.'
 
 
 def endless_runs(planned: Planned, now: datetime) -> Iterator[Breach]:
     """Slices that nothing ends."""
-    if planned.type in _ENDLESS:
+    if planned.type in GCP_TPUS:
         yield Breach(
             "it runs, and is billed, until somebody deletes it",
             f"Make it as a {QUEUED_RESOURCE}, which has maxRunDuration.",
