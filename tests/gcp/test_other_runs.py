@@ -8,8 +8,9 @@ from typing import Any
 from tests.operate.marked_things import Api
 from tpuflex.catalog.catalog import builtin
 from tpuflex.errors import AccessError
-from tpuflex.gcp.other_runs import ProjectRuns, other_runs
+from tpuflex.gcp.other_runs import other_runs
 from tpuflex.gcp.queued_resources import TpuClient
+from tpuflex.planning.cost import OtherRuns
 
 HERE, THERE = "us-east5-a", "us-east5-b"
 OURS = "0123456789abcdef"
@@ -32,7 +33,7 @@ def request(name: str, zone: str = HERE, **changed: Any) -> dict[str, Any]:
     }
 
 
-def runs(answers: dict[str, Any], zones: tuple[str, ...] = (HERE,)) -> ProjectRuns:
+def runs(answers: dict[str, Any], zones: tuple[str, ...] = (HERE,)) -> OtherRuns:
     """The runs beside ours, where the API answers so for each zone and kind."""
     paths = {
         f"GET /v2alpha1/projects/p/locations/{place}": answer for place, answer in answers.items()
@@ -46,7 +47,7 @@ def test_each_run_counts_to_its_end() -> None:
 
     found = runs({f"{HERE}/queuedResources": {"queuedResources": listed}})
 
-    assert found == ProjectRuns((HOUR * 8).quantize(Decimal("0.01")), 3, ())
+    assert found == OtherRuns((HOUR * 8).quantize(Decimal("0.01")), 3, ())
     assert found.usd > 0
 
 
@@ -60,7 +61,7 @@ def test_what_is_over_and_what_is_ours_does_not_count() -> None:
 
     found = runs({f"{HERE}/queuedResources": {"queuedResources": listed}})
 
-    assert found == ProjectRuns(Decimal("0.00"), 0, ())
+    assert found == OtherRuns(Decimal("0.00"), 0, ())
 
 
 def test_other_zones_count_once() -> None:
@@ -91,7 +92,7 @@ def test_what_is_not_known_is_said() -> None:
         (HERE, THERE),
     )
 
-    assert found == ProjectRuns(
+    assert found == OtherRuns(
         Decimal("0.00"),
         3,
         (

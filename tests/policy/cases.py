@@ -10,10 +10,11 @@ from decimal import Decimal
 
 from tpuflex.boot.metadata import CONFIG_KEY
 from tpuflex.naming import QUEUED_RESOURCE, Names
+from tpuflex.planning.cost import OtherRuns
 from tpuflex.policy import rows
 from tpuflex.policy.planned import MACHINES, MASKED, UNKNOWN, Planned
 from tpuflex.policy.rows import Rule
-from tpuflex.policy.stack import KnownVersion, OtherRuns, StackFacts
+from tpuflex.policy.stack import KnownVersion, StackFacts
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
 NAMES = Names("tpuflex", "dev", "vllm")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
@@ -13,6 +12,7 @@ from tpuflex.duration import google_seconds
 from tpuflex.errors import AccessError, ApiError, NotFoundError
 from tpuflex.gcp.listing import ANY_ZONE
 from tpuflex.naming import LABEL_OWNER
+from tpuflex.planning.cost import OtherRuns
 from tpuflex.request.states import Lifecycle, lifecycle
 
 if TYPE_CHECKING:
@@ -24,24 +24,9 @@ _CENT = Decimal("0.01")
 _OVER = (Lifecycle.ENDED, Lifecycle.FAILED)
 
 
-@dataclass(frozen=True, slots=True)
-class ProjectRuns:
-    """The runs of a project that are billed, or will be when they are granted.
-
-    Attributes:
-        usd: what those cost whose price and length are known, in US dollars.
-        count: how many there are.
-        unknown: what could not be read or priced, in words.
-    """
-
-    usd: Decimal
-    count: int
-    unknown: tuple[str, ...]
-
-
 def other_runs(
     tpu: TpuClient, catalog: Catalog, project: str, zones: tuple[str, ...], owner: str
-) -> ProjectRuns:
+) -> OtherRuns:
     """The runs of ``project`` but for those of one endpoint.
 
     Args:
@@ -70,9 +55,7 @@ def other_runs(
     ]
     unknown += [f"{_short(name)} is a node that nothing ends" for name in nodes]
     known = sum((usd for usd in costs.values() if usd is not None), Decimal(0))
-    return ProjectRuns(
-        known.quantize(_CENT), len(billed) + len(nodes), tuple(dict.fromkeys(unknown))
-    )
+    return OtherRuns(known.quantize(_CENT), len(billed) + len(nodes), tuple(dict.fromkeys(unknown)))
 
 
 @contextmanager

@@ -32,6 +32,22 @@ class RunCost:
     price: Price | None
 
 
+@dataclass(frozen=True, slots=True)
+class OtherRuns:
+    """What the other runs of a Google Cloud project cost, each to its end: those that are billed,
+    or will be when they are granted.
+
+    Attributes:
+        usd: the sum of those whose price and length are known, in US dollars.
+        count: how many there are.
+        unknown: what could not be read or priced, in words.
+    """
+
+    usd: Decimal
+    count: int = 0
+    unknown: tuple[str, ...] = ()
+
+
 def run_cost(settings: StackSettings) -> RunCost:
     """The cost of the slice that ``settings`` describes, in its first zone.
 

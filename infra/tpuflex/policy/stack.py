@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from decimal import Decimal
 
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
-from tpuflex.planning.cost import run_cost
+from tpuflex.planning.cost import OtherRuns, run_cost
 from tpuflex.settings.model import StackSettings
 
 
@@ -22,21 +22,6 @@ class KnownVersion:
 
     version: str
     floor: str
-
-
-@dataclass(frozen=True, slots=True)
-class OtherRuns:
-    """What the other runs of the project cost, each to its end.
-
-    Attributes:
-        usd: the sum of those whose cost is known, in US dollars.
-        count: how many there are.
-        unknown: what could not be read or priced, in words.
-    """
-
-    usd: Decimal
-    count: int = 0
-    unknown: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 
 from tpuflex.errors import PolicyError, SettingsError
 from tpuflex.gcp.other_runs import other_runs
+from tpuflex.planning.cost import OtherRuns
 from tpuflex.policy.evaluate import evaluate, expired
 from tpuflex.policy.planned import Planned
-from tpuflex.policy.stack import OtherRuns, StackFacts
+from tpuflex.policy.stack import StackFacts
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -72,11 +73,10 @@ def _other_runs(cloud: Cloud) -> OtherRuns | None:
         return None
     if settings.cloud == "embedded":
         return OtherRuns(Decimal(0))
-    runs = other_runs(
+    return other_runs(
         cloud.tpu,
         settings.catalog,
         settings.project,
         settings.slice.zones,
         cloud.stack.names.owner,
     )
-    return OtherRuns(runs.usd, runs.count, runs.unknown)
