@@ -99,11 +99,7 @@ def evaluate(
         now: the present moment, with its time zone.
     """
     context = Context.of(planned, facts, now)
-    found = [
-        waived(finding, waivers) for each in planned for finding in of_resource(each, context)
-    ] + [waived(finding, waivers) for finding in of_stack(facts)]
-    order = {rule.id: number for number, rule in enumerate(rows.RULES)}
-    found.sort(key=lambda finding: order[finding.rule.id])
+    found = [waived(finding, waivers) for finding in _findings(planned, context)]
     idle = (
         f"tpuflex:waivers[{number}] ({waiver.rule}) waives nothing: remove it"
         for number, waiver in enumerate(waivers)
@@ -112,18 +108,21 @@ def evaluate(
     return Report.of(found, idle)
 
 
-def of_resource(planned: Planned, context: Context) -> Iterator[Finding]:
-    """What the rules find about one resource."""
-    for rule, check in RESOURCE_CHECKS.items():
-        for breach in check(planned, context):
-            yield _finding(rule, breach, planned)
+def of_resource(rule: Rule, planned: Planned, context: Context) -> Iterator[Finding]:
+    """What ``rule``, one of :data:`RESOURCE_CHECKS`, finds about one resource."""
+    for breach in RESOURCE_CHECKS[rule](planned, context):
+        yield _finding(rule, breach, planned)
 
 
-def of_stack(facts: StackFacts) -> Iterator[Finding]:
-    """What the rules find about the stack."""
-    for rule, check in STACK_CHECKS.items():
-        for breach in check(facts):
-            yield _finding(rule, breach)
+def _findings(planned: Sequence[Planned], context: Context) -> Iterator[Finding]:
+    """What the rules find, in their order."""
+    for rule in rows.RULES:
+        if rule in RESOURCE_CHECKS:
+            for each in planned:
+                yield from of_resource(rule, each, context)
+        else:
+            for breach in STACK_CHECKS[rule](context.facts):
+                yield _finding(rule, breach)
 
 
 def waived(finding: Finding, waivers: Iterable[Waiver]) -> Finding:

@@ -55,8 +55,8 @@ class Judge:
     def of_resource(self, rule: Rule, planned: Planned) -> Iterator[Finding]:
         """What ``rule`` finds about one resource, waived breaches left out."""
         context = Context.of([planned], self.facts, self.now)
-        for finding in of_resource(planned, context):
-            if finding.rule == rule and not waived(finding, self.waivers).waived:
+        for finding in of_resource(rule, planned, context):
+            if not waived(finding, self.waivers).waived:
                 yield finding
 
     def of_plan(self, rule: Rule, planned: Sequence[Planned]) -> Iterator[Finding]:
