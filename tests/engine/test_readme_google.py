@@ -88,10 +88,7 @@ def call_as_gcloud(line: str, environ: dict[str, str]) -> None:
     places = {"serviceusage": endpoints.serviceusage, "project": PROJECT}
     places["artifactregistry"] = endpoints.artifactregistry
     with authorized_session(endpoints, environ, PROJECT) as session:
-        for _ in range(100):
-            answer = session.post(url.format(**places), json=body, timeout=30)
-            if answer.status_code != 403:  # it answers a minute after it was enabled
-                break
+        answer = session.post(url.format(**places), json=body, timeout=30)
     assert answer.ok, answer.text
 
 
@@ -99,11 +96,11 @@ def typed(shell: Shell, line: str) -> str:
     """Type ``line`` of README, with the consent that a terminal would ask for."""
     if line.startswith(FETCHING):
         return ""
-    line = line.replace(PLACEHOLDER_PROJECT, PROJECT)
+    line, said = line.replace(PLACEHOLDER_PROJECT, PROJECT), ""
     if line.startswith("gcloud ") and shutil.which("gcloud", path=shell.environ["PATH"]) is None:
         call_as_gcloud(line, shell.environ)
-        return ""
-    said = shell.type(f"{line} --yes" if line.endswith(" up") else line)
+    else:
+        said = shell.type(f"{line} --yes" if line.endswith(" up") else line)
     if line.startswith("gcloud services enable"):
         # README's minute, in which a fast gcloud would be refused.
         Daemon(shell.root / ".tpuflex").call("POST", "clock", {"advance": 90})

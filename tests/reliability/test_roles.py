@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from reliability.figures.figure import Case
-from reliability.figures.roles import judge
+from reliability.figures.roles import SITUATIONS, judge
 from reliability.role_rig import RoleRig
 from tpuflex.roles.roles import Command, roles
 
@@ -62,7 +62,5 @@ def test_what_is_missing_is_named(rig: RoleRig, situation: str, missing: str) ->
 
 def test_each_command_of_the_figure_is_one_of_the_file() -> None:
     """Every command that has rows of its own is run by the figure, but those for gcloud."""
-    from reliability.figures.roles import SITUATIONS
-
     run = {situation.command for situation in SITUATIONS.values()}
     assert {*Command} - run == {Command.ASK, Command.WAY_IN, Command.SWEEP_YES}
