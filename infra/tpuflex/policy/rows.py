@@ -36,7 +36,7 @@ RUN_DURATION = Rule(
     "mandatory",
     "Every TPU slice ends by itself, after 7 days at most.",
     "A slice that nobody remembers is billed until somebody notices.",
-    "https://cloud.google.com/tpu/docs/queued-resources",
+    "https://cloud.google.com/tpu/docs/request-using-flex-start",
 )
 EXTERNAL_ADDRESS = Rule(
     "no-external-address",
