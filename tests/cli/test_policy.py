@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.typing import TypeIn
-from tests.policy.cases import firewall, slice_
+from tests.policy.resources import firewall, slice_
 from tests.unit.stack_sections import embedded
 from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan

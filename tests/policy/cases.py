@@ -3,13 +3,30 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from decimal import Decimal
 
+from tests.policy.resources import (
+    COMPUTE,
+    DIGEST,
+    NAMES,
+    OLD,
+    PROJECT_POLICY,
+    PROJECT_ROLE,
+    TEMPLATE,
+    VM,
+    boot,
+    bucket,
+    firewall,
+    grant,
+    machine,
+    ours,
+    planned,
+    policy_rule,
+    slice_,
+)
 from tpuflex.boot.metadata import CONFIG_KEY
-from tpuflex.naming import QUEUED_RESOURCE, Names
 from tpuflex.planning.cost import OtherRuns
 from tpuflex.policy import rows
 from tpuflex.policy.planned import MACHINES, MASKED, UNKNOWN, Planned
@@ -17,9 +34,6 @@ from tpuflex.policy.rows import Rule
 from tpuflex.policy.stack import KnownVersion, StackFacts
 
 NOW = datetime(2026, 11, 22, 12, tzinfo=UTC)
-NAMES = Names("tpuflex", "dev", "vllm")
-DIGEST = "sha256:" + "8" * 64
-OLD = "sha256:" + "0" * 64
 FACTS = StackFacts(
     image=f"us-docker.pkg.dev/p/vllm/vllm@{DIGEST}",
     vllm_versions={
@@ -27,15 +41,6 @@ FACTS = StackFacts(
         OLD: KnownVersion("0.18.0", "0.23.1"),
     },
 )
-COMPUTE = "gcp:compute/"
-FIREWALL = f"{COMPUTE}firewall:Firewall"
-POLICY_RULE = f"{COMPUTE}networkFirewallPolicyRule:NetworkFirewallPolicyRule"
-INSTANCE = f"{COMPUTE}instance:Instance"
-TEMPLATE = f"{COMPUTE}instanceTemplate:InstanceTemplate"
-BUCKET = "gcp:storage/bucket:Bucket"
-PROJECT_ROLE = "gcp:projects/iAMMember:IAMMember"
-PROJECT_POLICY = "gcp:projects/iAMPolicy:IAMPolicy"
-VM = "gcp:tpu/v2Vm:V2Vm"
 
 
 @dataclass(frozen=True)
@@ -64,84 +69,6 @@ class Case:
 
     def __str__(self) -> str:
         return f"{self.rule.id}: {self.what}"
-
-
-def boot(image: str = f"r@{DIGEST}", floor: str = "0.23.1") -> dict[str, str]:
-    """The metadata of a slice that serves ``image``."""
-    document = {"container": {"image": image}, "serving": {"security_floor": floor}}
-    return {CONFIG_KEY: json.dumps(document)}
-
-
-def planned(type_: str, inputs: Mapping[str, object], name: str = "r") -> Planned:
-    """A resource of the user's program, beside ours."""
-    return Planned(type_, name, inputs, f"urn:pulumi:dev::tpuflex::{type_}::{name}")
-
-
-def ours(planned: Planned) -> Planned:
-    """``planned`` as a part of a component of tpuflex."""
-    urn = f"urn:pulumi:dev::tpuflex::tpuflex:index:Network${planned.type}::{planned.name}"
-    return replace(planned, urn=urn)
-
-
-def slice_(**changed: object) -> Planned:
-    """A slice that keeps all rules, but for ``changed``; None leaves an input out."""
-    inputs: dict[str, object] = {
-        "zones": ["us-east5-a"],
-        "maxRunDuration": "14400s",
-        "externalIps": False,
-        "serviceAccount": "host@p.iam.gserviceaccount.com",
-        "labels": NAMES.labels(),
-        "metadata": boot(),
-        **changed,
-    }
-    return planned(QUEUED_RESOURCE, {k: v for k, v in inputs.items() if v is not None}, "slice")
-
-
-def firewall(**changed: object) -> Planned:
-    """A rule that keeps all rules, but for ``changed``; None leaves an input out."""
-    inputs: dict[str, object] = {
-        "direction": "INGRESS",
-        "sourceRanges": ["203.0.113.7/32"],
-        "targetTags": ["host"],
-        "allows": [{"protocol": "tcp", "ports": ["8000"]}],
-        "description": NAMES.description(),
-        **changed,
-    }
-    return planned(FIREWALL, {k: v for k, v in inputs.items() if v is not None})
-
-
-def policy_rule(match: object, **changed: object) -> Planned:
-    """A rule of a network firewall policy."""
-    inputs = {
-        "direction": "INGRESS",
-        "action": "allow",
-        "match": match,
-        "targetServiceAccounts": ["host@p.iam.gserviceaccount.com"],
-        **changed,
-    }
-    return planned(POLICY_RULE, inputs)
-
-
-def bucket(**changed: object) -> Planned:
-    """A bucket that keeps all rules, but for ``changed``; None leaves an input out."""
-    inputs: dict[str, object] = {
-        "location": "US-EAST5",
-        "publicAccessPrevention": "enforced",
-        "uniformBucketLevelAccess": True,
-        "labels": NAMES.labels(),
-        **changed,
-    }
-    return planned(BUCKET, {k: v for k, v in inputs.items() if v is not None})
-
-
-def grant(role: object, member: str = "user:a@b.c", type_: str = PROJECT_ROLE) -> Planned:
-    """A grant of one role to one member."""
-    return planned(type_, {"role": role, "member": member})
-
-
-def machine(type_: str = INSTANCE, **inputs: object) -> Planned:
-    """A virtual machine beside the slice."""
-    return planned(type_, inputs)
 
 
 def _ranges(*texts: str) -> Planned:

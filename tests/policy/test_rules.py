@@ -6,7 +6,8 @@ from datetime import date, timedelta
 
 import pytest
 
-from tests.policy.cases import BREAKS, FACTS, KEEPS, NOW, Case, firewall, slice_
+from tests.policy.cases import BREAKS, FACTS, KEEPS, NOW, Case
+from tests.policy.resources import firewall, slice_
 from tpuflex.policy import rows
 from tpuflex.policy.evaluate import RESOURCE_CHECKS, STACK_CHECKS, evaluate, expired
 from tpuflex.policy.finding import Report
