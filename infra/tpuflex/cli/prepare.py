@@ -9,12 +9,19 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.prepare_secrets import check_certificate, ensure_secrets
-from tpuflex.errors import InterruptedByUser, TpuflexError, WeightsError
+from tpuflex.cli.prepare_weights import (
+    Say,
+    check_source,
+    files_text,
+    push_weights,
+    remember,
+    weights_directory,
+)
+from tpuflex.errors import TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
     Choice,
@@ -31,13 +38,9 @@ if TYPE_CHECKING:
     from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.output import Output
-    from tpuflex.cli.stack import OpenStack
-    from tpuflex.gcp.weights import Check
-    from tpuflex.gcp.weights_report import FoundManifest, PushReport, WeightsProblem
+    from tpuflex.gcp.weights_report import FoundManifest, WeightsProblem
 
 BUCKET = "gcp:storage/bucket:Bucket"
-
-Say = Callable[[str], None]
 
 
 @dataclass
@@ -206,109 +209,3 @@ class EndpointPreparation:
                 hint=f"Run: tpuflex weights push DIRECTORY --stack {weights.stack}",
             )
         return checked.problems
-
-
-def remember(cloud: Cloud, manifest_sha256: str) -> None:
-    """Remember that the weights with this manifest are the right ones for the stack's place in
-    its bucket."""
-    place = weights_prefix(cloud.stack.settings.model)
-    known = PushedWeights(cloud.stack.own_files)
-    if known.get(cloud.bucket, place) != manifest_sha256:
-        known.put(cloud.bucket, place, manifest_sha256)
-
-
-def weights_directory(stack: OpenStack, source: str, say: Say) -> Path:
-    """The directory with the weights of ``source``, downloaded and converted if necessary.
-
-    Raises:
-        WeightsError: the source is missing or cannot be read.
-    """
-    from embedded_cloud.images import embedded_image, ensure_image
-    from tpuflex.operate.model_source import resolve_source
-
-    project = stack.project
-    return resolve_source(
-        source,
-        project_root=project.root,
-        home=project.home,
-        # A conversion needs torch and transformers: the embedded serving image has both.
-        python=lambda: ensure_image(embedded_image(), project.home, say).python,
-        say=say,
-    )
-
-
-def check_source(stack: OpenStack) -> None:
-    """Check that the stack's ``weights.source`` exists, without downloading anything.
-
-    Raises:
-        SettingsError: it is malformed, or the directory holds no checkpoint.
-        WeightsError: what the directory holds is damaged.
-    """
-    from tpuflex.operate.model_source import check_source as check
-
-    model = stack.settings.model
-    if model.weights.source is not None:
-        check(model.weights.source, project_root=stack.project.root, model=model.name)
-
-
-def files_text(count: int) -> str:
-    """``count`` files, in words."""
-    return "1 file" if count == 1 else f"{count} files"
-
-
-def push_weights(
-    cloud: Cloud,
-    directory: Path,
-    output: Output,
-    cancelled: Callable[[], bool],
-    check: Check | None = None,
-    *,
-    again: bool = False,
-) -> PushReport:
-    """Push ``directory`` to the stack's bucket, showing the progress, and remember what was
-    pushed.
-
-    Args:
-        cloud: the stack's cloud.
-        directory: the checkpoint.
-        output: shows the progress.
-        cancelled: whether the user pressed Ctrl-C.
-        check: called before anything is sent; raises what forbids it. By default only the stack
-            file's pin does.
-        again: send every file, whatever the bucket holds.
-
-    Raises:
-        WeightsError: the directory holds no weights, a file cannot be read, or they are not the
-            pinned ones.
-        NotFoundError: there is no bucket yet.
-        AlreadyExistsError: the bucket is somebody else's.
-        InterruptedByUser: the user pressed Ctrl-C.
-    """
-    model = cloud.stack.settings.model
-    prefix = weights_prefix(model)
-
-    def pinned_only(wanted: Manifest, _found: FoundManifest | None) -> None:
-        pinned = model.weights.manifest_sha256
-        if pinned not in (None, wanted.sha256):
-            place = f"gs://{cloud.bucket}/{prefix}"
-            raise not_the_source(place, pinned=str(pinned), local=wanted.sha256)
-
-    with output.transfer("  pushing  weights") as show:
-
-        def progress(done: int, total: int) -> None:
-            if cancelled():
-                raise InterruptedByUser("Stopped while the weights were being pushed.")
-            show(done, total)
-
-        report = cloud.weights.push(
-            directory,
-            prefix,
-            model=model.name,
-            revision=model.weights.revision,
-            progress=progress,
-            extra_files=model.weights.extra_files,
-            check=check or pinned_only,
-            again=again,
-        )
-    remember(cloud, report.manifest.sha256)
-    return report

@@ -14,7 +14,8 @@ from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
-from tpuflex.cli.prepare import BUCKET, EndpointPreparation, check_source
+from tpuflex.cli.prepare import BUCKET, EndpointPreparation
+from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.steps.policy import judge
 from tpuflex.codes import Code
 from tpuflex.engine.commands import Target

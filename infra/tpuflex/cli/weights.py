@@ -36,7 +36,12 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     of the project that are off are enabled, on Google after a question.
     """
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.prepare import check_source, files_text, push_weights, weights_directory
+    from tpuflex.cli.prepare_weights import (
+        check_source,
+        files_text,
+        push_weights,
+        weights_directory,
+    )
     from tpuflex.cli.steps.weights import ensure_bucket
 
     stack = invocation.open_stack(deploying=False)

@@ -9,7 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.prepare import check_source
+from tpuflex.cli.prepare_weights import check_source
 from tpuflex.errors import (
     AccessError,
     AlreadyExistsError,

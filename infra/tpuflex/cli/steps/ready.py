@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.prepare import check_source
+from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations
 from tpuflex.errors import (
     NotFoundError,

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
-from tpuflex.cli.prepare import BUCKET, weights_directory
+from tpuflex.cli.prepare import BUCKET
+from tpuflex.cli.prepare_weights import weights_directory
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.approved import Approval
 from tpuflex.cli.steps.boot import wait_ready

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
-from tpuflex.cli.prepare import weights_directory
+from tpuflex.cli.prepare_weights import weights_directory
 from tpuflex.errors import WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import PIN_KEY
