@@ -52,7 +52,8 @@ def before_the_engine(doctor: Doctor) -> TpuflexError | None:
 )
 def test_one_thing_is_missing(doctor: Doctor, section: str, row: Row) -> None:
     """The doctor's check says so with its remedy, and so does every other that is unwell; `up`
-    refuses with the exit code of the kind and a remedy before anything is made, or goes on."""
+    refuses with the exit code of the kind and a remedy before anything is made, or goes on (m4:
+    quota of either pool among them)."""
     row.take_away(doctor)
     before = resources(doctor)
 

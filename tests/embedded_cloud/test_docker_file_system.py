@@ -67,8 +67,8 @@ def ended(host: Host) -> tuple[int, list[str]]:
 @with_namespaces
 @pytest.mark.parametrize("target", ["/weights", "/usr/share/of-no-image/weights"])
 def test_a_mount_is_seen_at_its_target_alone(host: Host, target: str) -> None:
-    """As under docker: the target has the files, read-only; the source and all else of the host and
-    of tpuflex is not there; and the machine has no trace of the target."""
+    """K6: as under docker: the target has the files, read-only; the source and all else of the
+    host and of tpuflex is not there; and the machine has no trace of the target."""
     source = weights_of(host)
     (host.home / "token").write_text("of the owner")
     script = (
@@ -102,7 +102,7 @@ def test_what_relies_on_the_source_fails(host: Host) -> None:
     ("options", "size"), [((), 64 * 2**20), (("--shm-size", "128k"), 128 * 2**10)]
 )
 def test_shared_memory_fills_up(host: Host, options: tuple[str, ...], size: int) -> None:
-    """/dev/shm has docker's 64 MiB, or --shm-size, and then no space is left on it."""
+    """K6, K9: /dev/shm has docker's 64 MiB, or --shm-size, and then no space is left on it."""
     place = "/dev/shm/all"
     fill = f"head -c {size} /dev/zero >{place} && echo full; head -c 1 /dev/zero >>{place}"
     host.start(f"{fill}; stat -c %s {place}", *options)
@@ -137,8 +137,8 @@ def test_two_mounts_cannot_share_a_target(host: Host) -> None:
 
 @with_namespaces
 def test_the_memory_of_a_host_fills_up(tmp_path: Path) -> None:
-    """A host's memory is a file system of the size that strictness says, which a container may see;
-    it is gone with the host."""
+    """K9: a host's memory is a file system of the size that strictness says, which a container may
+    see; it is gone with the host."""
     home = tmp_path
     image = image_directory(read_lock(), home)
     image.mkdir(parents=True)

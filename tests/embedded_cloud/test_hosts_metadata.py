@@ -217,8 +217,8 @@ async def _put(session: aiohttp.ClientSession, value: str) -> int:
 
 
 async def test_strict_guest_attributes_are_few(guest: GuestAttributes) -> None:
-    """Beyond three queries in a second or ten in a minute, what is written is lost without a word;
-    an empty value is refused."""
+    """K5: beyond three queries in a second or ten in a minute, what is written is lost without a
+    word; an empty value is refused."""
     server = _server(_SPEC, guest, STRICT)
     await server.start()
     where = f"http://{server.address}"

@@ -77,7 +77,7 @@ def test_the_owner_may_do_everything(api: Api) -> None:
 
 
 def test_without_a_binding_nothing_is_allowed(api: Api, account: Api) -> None:
-    """403 with permission and resource, also for what is not there."""
+    """K3: 403 with permission and resource, also for what is not there."""
     assert error_of(account.tpu("GET", "nodes/n1")) == (
         403,
         "PERMISSION_DENIED",
@@ -181,7 +181,7 @@ def test_acting_as_an_account_can_be_granted_on_that_account(api: Api, account: 
 
 
 def test_what_is_tested_is_what_is_held(api: Api, account: Api) -> None:
-    """testIamPermissions says what a call would meet, by the same bindings."""
+    """K3: testIamPermissions says what a call would meet, by the same bindings."""
     grant_on_project(api, custom_role(api, "tpu.nodes.list", "dns.managedZones.get"))
     asked = {"permissions": ["tpu.nodes.list", "tpu.nodes.get", "dns.managedZones.get"]}
     path = f"v1/projects/{PROJECT}:testIamPermissions"

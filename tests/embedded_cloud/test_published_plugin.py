@@ -80,7 +80,7 @@ def _with_etag(body: Any, etag: str) -> Any:
 
 
 def test_the_recorded_requests_of_the_published_plugin_are_answered(api: Api) -> None:
-    """D1: each is answered with the recorded status and what Google's document says, and the
+    """K2, D1: each is answered with the recorded status and what Google's document says, and the
     destroy leaves nothing."""
     answers, etag = Answers(), ""
     for line in RECORDING.read_text().splitlines():

@@ -93,7 +93,7 @@ def test_a_disabled_api_refuses_in_googles_words(api: Api) -> None:
 
 
 def test_an_enabled_api_answers_a_minute_later(api: Api, cloud: EmbeddedCloud) -> None:
-    """B2: enabled at once, answering after 60 s; disabled again, it stops at once."""
+    """K1, B2: enabled at once, answering after 60 s; disabled again, it stops at once."""
     _enable(api, "tpu")
     assert api.call("GET", f"{_SERVICES}/tpu.googleapis.com").json()["state"] == "ENABLED"
     cloud.advance(59)

@@ -19,8 +19,9 @@ from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.image_lock import REPOSITORY, read_lock
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
-from embedded_cloud.strictness import LENIENT, Docker, Hosts, Strictness
+from embedded_cloud.strictness import LENIENT, STRICT, Docker, Hosts, Strictness
 from tests.embedded_cloud.api import PROJECT, TOKEN, ZONE, Api, error_of, flex_start
+from tpuflex.catalog.catalog import builtin
 from tpuflex.errors import EmulatorError
 
 NODE = f"projects/{PROJECT}/locations/{ZONE}/nodes/n1"
@@ -53,7 +54,7 @@ def test_a_host_has_its_own_package_manager() -> None:
 
 
 def test_docker_that_is_absent_can_be_installed(tmp_path: Path) -> None:
-    """docker is a command that is not there until apt-get has installed it."""
+    """K6: docker is a command that is not there until apt-get has installed it."""
     binaries = installed(tmp_path, Strictness(docker=Docker(preinstalled=False)))
     assert sh(binaries, "docker", "--version").returncode == 127
     assert sh(binaries, "apt-get", "--quiet", "update").returncode == 0
@@ -84,6 +85,13 @@ def test_memory_has_a_size(tmp_path: Path) -> None:
     assert sh(binaries, "df", str(place)).stdout.split() == ["Avail", "0"]
 
 
+def test_the_memory_of_strict_hosts_is_half_of_a_small_ones() -> None:
+    """m9: a v6e-1 host has 176 GiB, of which Linux gives /dev/shm half at most."""
+    ram = builtin().accelerators["v6e-1"].ram_gb_per_host
+    assert ram is not None
+    assert (STRICT.hosts.shm_bytes or 0) <= ram * 2**30 // 2
+
+
 @pytest.fixture
 def stubs(tmp_path: Path) -> Iterator[EmbeddedCloud]:
     """A cloud whose hosts are READY at once."""
@@ -100,7 +108,7 @@ def reported(cloud: EmbeddedCloud, **node: Any) -> list[Any]:
 
 
 def test_secure_boot_may_keep_a_host_from_coming_up(stubs: EmbeddedCloud) -> None:
-    """M1: a host that does not come up reports nothing at all; its node is READY."""
+    """K7, M1: a host that does not come up reports nothing at all; its node is READY."""
     stubs.cloud.strictness.change({"hosts": {"secure_boot_boots": False}})
     assert reported(stubs, shieldedInstanceConfig={"enableSecureBoot": True}) == []
     assert Api(stubs.url).node_state() == "READY"
@@ -171,7 +179,7 @@ def test_an_image_is_pulled_with_credentials(
 def test_a_pull_fails_in_dockers_words(
     cloud: EmbeddedCloud, tmp_path: Path, rules: dict[str, Any], name: str, said: str
 ) -> None:
-    """M8: the limit of Docker Hub, an image and a repository that are not there."""
+    """K6, M8: the limit of Docker Hub, an image and a repository that are not there."""
     cloud.cloud.strictness.change({"registry": rules})
     with pytest.raises(DockerError, match=said):
         HostImages(tmp_path, {"TPUFLEX_REGISTRY": f"{cloud.url}/registry"}).pull(f"{name}@{DIGEST}")

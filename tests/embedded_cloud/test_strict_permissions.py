@@ -1,4 +1,4 @@
-"""Item 3: a caller without a permission is refused by the methods that need it."""
+"""A caller without a permission is refused by the methods that need it."""
 
 from __future__ import annotations
 

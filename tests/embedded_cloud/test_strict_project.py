@@ -35,7 +35,7 @@ def _grant(api: Api) -> Any:
 
 
 def test_a_policy_knows_a_new_service_account_only_later(api: Api, cloud: EmbeddedCloud) -> None:
-    """Item 8: neither reads nor policies know it for a while."""
+    """K8: neither reads nor policies know it for a while."""
     _strict(api, service_accounts={"known_after_s": 5})
     _make_account(api)
     assert error_of(api.call("GET", f"{_ACCOUNTS}/{_EMAIL}"))[0] == 404

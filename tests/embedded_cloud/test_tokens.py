@@ -67,7 +67,7 @@ def log_in(cloud: EmbeddedCloud, kind: str) -> dict[str, Any]:
 def test_every_kind_of_credential_opens_the_apis(
     running: EmbeddedCloud, clock: OffsetClock, kind: str
 ) -> None:
-    """4: google-auth gets a token for each kind, which expires; then it gets another."""
+    """K4: google-auth gets a token for each kind, which expires; then it gets another."""
     environ = running.environ(kind)
     assert "GOOGLE_OAUTH_ACCESS_TOKEN" not in environ
     with session(running, kind) as calls:

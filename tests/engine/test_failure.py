@@ -329,7 +329,7 @@ def test_an_engine_that_ends_without_a_word_was_killed(operation: str, hint: str
 
 
 def test_a_firewall_rule_of_somebody_else_is_named_with_its_remedy() -> None:
-    """Minor: an organisation that adds rules to every network keeps `down` from deleting it."""
+    """m8: an organisation that adds rules to every network keeps `down` from deleting it."""
     error = failure("destroy", [Note("error", FOREIGN_RULE, "vllm-network")], "")
 
     assert isinstance(error, EngineError)

@@ -67,8 +67,8 @@ KEYS = "me:ssh-ed25519 AAAA me"
 
 @pytest.mark.parametrize("last", [{}, {"note": "1"}, {"note": "1", "ssh-keys": KEYS}])
 def test_keys_that_gcloud_adds_stay(last: dict[str, str]) -> None:
-    """`gcloud … tpu-vm ssh` adds the user's key to the node's metadata. No patch of ours takes it
-    away, not even after an import of an earlier version took it for ours."""
+    """m7: `gcloud … tpu-vm ssh` adds the user's key to the node's metadata. No patch of ours takes
+    it away, not even after an import of an earlier version took it for ours."""
     asked = there(of=args(metadata={"note": "1"}))
     found = there(metadata={"note": "1", "ssh-keys": KEYS})
 

@@ -90,7 +90,7 @@ async def test_every_other_path_wants_the_key(target: str) -> None:
 @given(target=st.text(st.characters(codec="ascii"), max_size=12).map("/{}".format))
 @example(target="/health")
 async def test_only_the_exact_path_is_open(target: str) -> None:
-    """S1: of all paths, one is passed on without a key."""
+    """m6, S1: of all paths, one is passed on without a key."""
     passed, _ = await pass_through(request("GET", target))
     assert bool(passed) == (target == "/health")
 
@@ -165,7 +165,7 @@ async def test_key_elsewhere_is_no_key() -> None:
     ],
 )
 async def test_metrics_key_reads_metrics_alone(method: str, target: str, opens: bool) -> None:
-    """A collector's key opens GET /metrics, and nothing that a client's key opens beside it."""
+    """m6: a collector's key opens GET /metrics, and nothing that a client's key opens beside it."""
     passed, _ = await pass_through(request(method, target, f"Bearer {METRICS_KEY}"))
     assert bool(passed) == opens
 

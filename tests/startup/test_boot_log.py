@@ -40,8 +40,8 @@ def test_a_host_that_is_ready_keeps_its_log(booted: tuple[StartupHost, StartupRu
 
 
 def test_a_failure_is_kept_before_it_is_reported(host: StartupHost) -> None:
-    """Who reads the error may delete the host at once: by then its log and that of the server are
-    kept, without keys and tokens."""
+    """m5: who reads the error may delete the host at once: by then its log and that of the server
+    are kept, without keys and tokens."""
     host.cloud.attributes["tpu-env"] = "ACCELERATOR_TYPE: 'v6e-1'\nNODE_ID: 'node-7'"
     host.mark("crashes")
     host.cloud.health = False

@@ -13,7 +13,7 @@ Booted = tuple[StartupHost, StartupRun]
 
 
 def test_no_empty_value_is_written(booted: Booted) -> None:
-    """The report is an object of texts that are not empty: nothing documents empty values."""
+    """m1: the report is an object of texts that are not empty: nothing documents empty values."""
     host, _ = booted
     assert host.cloud.written
     for text in host.cloud.written:

@@ -196,7 +196,7 @@ def test_an_account_that_exists_can_be_accepted(calls: Calls) -> None:
 def test_an_account_is_ready_for_policies_when_it_is_made(
     world: tuple[EmbeddedCloud, RunningPlugin], calls: Calls
 ) -> None:
-    """Item 8: a new account is polled for until the strict cloud knows it; then it is granted a
+    """K8: a new account is polled for until the strict cloud knows it; then it is granted a
     role, and networks are waited for, too.
     """
     cloud = world[0].cloud
