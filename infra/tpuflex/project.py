@@ -42,6 +42,12 @@ def home(root: Path, environ: Mapping[str, str]) -> Path:
     return Path(chosen).expanduser().resolve() if chosen else root / ".tpuflex"
 
 
+def stack_names_in(directory: Path) -> tuple[str, ...]:
+    """The stacks that have a stack file in ``directory``, sorted."""
+    files = directory.glob("Pulumi.*.yaml")
+    return tuple(sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in files))
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """A Pulumi project on disk.
@@ -83,8 +89,7 @@ class Project:
 
     def stack_names(self) -> tuple[str, ...]:
         """The stacks that have a stack file, sorted."""
-        files = self.stacks.glob("Pulumi.*.yaml")
-        return tuple(sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in files))
+        return stack_names_in(self.stacks)
 
     def _relative(self, path: Path) -> str:
         return str(path.relative_to(self.root)) if path.is_relative_to(self.root) else str(path)

@@ -12,7 +12,7 @@ from embedded_cloud.errors import CloudError
 from embedded_cloud.server import EmbeddedCloud
 from embedded_cloud.strictness import LENIENT, PRESETS, STRICT, Strictness
 from tests.embedded_cloud.api import TOKEN, Api, error_of
-from tpuflex.cli import emulator
+from tpuflex.cli import emulator_rules
 
 #: What a project has or may, not what Google refuses: the strict preset leaves them as they are.
 _NEVER_STRICT = {"billing", "docker", "iam", "organization_policies", "permissions"}
@@ -96,4 +96,4 @@ def test_a_reset_returns_to_the_preset(api: Api) -> None:
 
 def test_the_command_line_knows_the_presets() -> None:
     """`tpuflex emulator strictness NAME` takes the names that exist."""
-    assert set(emulator._PRESETS) == set(PRESETS)
+    assert set(emulator_rules._PRESETS) == set(PRESETS)

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import FiniteRange, as_json, no_tunnel, pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        'tpuflex ask "In one sentence, what is the capital of France?"',
+        'tpuflex --stack prod ask "Hello" --json  # answer and figures, for a script',
+        'tpuflex ask "Hello" --endpoint http://127.0.0.1:8000  # through a tunnel that is open',
+    ),
+)
 @click.argument("question")
 @click.option("--max-tokens", type=click.IntRange(1), default=256, show_default=True)
 @click.option("--temperature", type=FiniteRange(0, 2), default=0.0, show_default=True)

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
 
 _NUMBERS = "gh api repos/OWNER/NAME --jq '.owner.id, .id'"
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "gh api repos/acme/chat --jq '.owner.id, .id'  # the two numbers",
+        "tpuflex bootstrap -s prod --repository acme/chat --owner-id 12 --repository-id 34",
+        "tpuflex bootstrap -s prod --remove --dry-run  # the way back",
+    ),
+)
 @click.option("--repository", metavar="OWNER/NAME", help="The repository whose workflows get in.")
 @click.option("--owner-id", type=click.IntRange(min=1), help="Number of its owner.")
 @click.option("--repository-id", type=click.IntRange(min=1), help="Its own number.")
@@ -51,10 +59,6 @@ def bootstrap(
 
     --remove is the way back. A bucket that holds states is refused without --with-states; the key
     stays, because Google deletes none.
-
-    \b
-    The numbers of a repository:  gh api repos/OWNER/NAME --jq '.owner.id, .id'
-    tpuflex bootstrap --stack prod --repository acme/chat --owner-id 1234 --repository-id 5678
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.bootstrap import run_bootstrap, run_removal

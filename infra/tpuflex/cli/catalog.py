@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.offered import rows_of_chosen_kind
 from tpuflex.cli.options import as_json, pass_invocation, stack_name
 
 #: The kinds of rows, in the order in which they are listed.
 KINDS = ("accelerators", "zones", "prices", "models", "images")
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex catalog zones  # where which chips are granted",
+        "tpuflex catalog accelerators v6e-4  # one row, with its sources",
+        "tpuflex catalog prices --json  # rows as catalog.yaml has them",
+    ),
+)
 @click.argument("kind", required=False, type=click.Choice(KINDS))
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=rows_of_chosen_kind)
 @stack_name
 @as_json
 @pass_invocation

@@ -8,12 +8,20 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, pass_invocation
 
 
-@click.group(cls=Commands)
+@click.group(
+    cls=Commands,
+    examples=(
+        "tpuflex ci init",
+        "tpuflex ci changed --base origin/main",
+    ),
+)
 def ci() -> None:
     """What a repository's workflows need: which stacks, and the workflows themselves."""
 
 
-@ci.command()
+@ci.command(
+    examples=("tpuflex ci init --branch main",),
+)
 @click.option(
     "--source",
     metavar="OWNER/NAME@COMMIT",
@@ -43,7 +51,9 @@ def init(invocation: Invocation, source: str, branch: str) -> None:
     run_ci_init(invocation, source, branch)
 
 
-@ci.command()
+@ci.command(
+    examples=("tpuflex ci changed --base origin/main --json",),
+)
 @click.option(
     "--base",
     metavar="REF",
@@ -63,7 +73,9 @@ def changed(invocation: Invocation, base: str) -> None:
     run_changed(invocation, base)
 
 
-@ci.command()
+@ci.command(
+    examples=("tpuflex ci renewing --json",),
+)
 @as_json
 @pass_invocation
 def renewing(invocation: Invocation) -> None:

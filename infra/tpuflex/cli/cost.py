@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex cost  # the dev stack",
+        "tpuflex --stack prod cost --tokens-per-second 900 --busy 40",
+    ),
+)
 @click.option(
     "--tokens-per-second",
     type=FiniteRange(min=0, min_open=True, max=1e12),

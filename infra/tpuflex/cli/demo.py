@@ -14,6 +14,7 @@ from pathlib import Path
 import click
 
 from pulumi_plugin.printable import printable
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.errors import IncompleteTeardownError, TpuflexError
 from tpuflex.project import HOME_VARIABLE, home, project_root
 
@@ -34,7 +35,10 @@ class DemoError(TpuflexError):
     """A command of the tour failed; its own message stands above."""
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=("tpuflex demo",),
+)
 def demo() -> None:
     """Bring up the dev stack, ask it a question, take it down, and show that nothing is left.
 

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex --stack prod doctor",
+        "tpuflex --stack prod doctor --json  # every check, for a script",
+    ),
+)
 @stack_name
 @as_json
 @pass_invocation

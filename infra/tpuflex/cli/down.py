@@ -6,6 +6,7 @@ from datetime import timedelta
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
 from tpuflex.duration import parse_duration
@@ -38,7 +39,15 @@ def _labels(
     return labels
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex down  # the dev stack",
+        "tpuflex down --all --dry-run  # what there is, and what it costs per hour",
+        "tpuflex down --older-than 12h --yes  # slices that were made 12 hours ago, or earlier",
+        "tpuflex down --idle-for 2h --yes  # servers that nobody has asked for 2 hours",
+    ),
+)
 @click.option("--all", "every", is_flag=True, help="All stacks of the project that have a state.")
 @click.option(
     "--label",
@@ -86,11 +95,6 @@ def down(
     with a table. All conditions must hold. One that fails does not stop the others; the exit code
     is the highest of them. vLLM does not say when it was last asked: --idle-for compares its
     counters with those that this machine saw before, and keeps a stack of which it does not know.
-
-    \b
-    tpuflex down --all --dry-run             what there is, and what it costs per hour
-    tpuflex down --older-than 12h --yes      every slice that was made 12 hours ago, or earlier
-    tpuflex down --idle-for 2h --yes         every server that nobody has asked for 2 hours
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.operate.selection import Selection

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
+from tpuflex.cli.emulator_rules import capacity, capacity_rule, strictness, use_preset
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation
 from tpuflex.cli.rehearsal import Rehearsal, require_project
@@ -18,11 +19,15 @@ from tpuflex.trusted_files import own_directory
 if TYPE_CHECKING:
     from embedded_cloud.address import Address
 
-#: What `strictness` sets as a whole: the names in embedded_cloud.strictness.PRESETS.
-_PRESETS = ("lenient", "strict")
 
-
-@click.group(cls=Commands)
+@click.group(
+    cls=Commands,
+    examples=(
+        "tpuflex emulator start",
+        'eval "$(tpuflex emulator env)"  # gcloud and pulumi use it, too',
+        "tpuflex emulator stop",
+    ),
+)
 def emulator() -> None:
     """The embedded cloud on this machine.
 
@@ -31,33 +36,17 @@ def emulator() -> None:
     """
 
 
-def _capacity(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
-    """Read a capacity rule given as JSON."""
-    return None if value is None else _json_object(value, '{"grant_after_s": 30}')
-
-
-def _strictness(_ctx: click.Context, _parameter: click.Parameter, value: str | None) -> Any:
-    """Read the name of a preset, or a change given as JSON."""
-    if value is None or value in _PRESETS:
-        return value
-    return _json_object(value, '{"apis": {"enforced": true}}')
-
-
-def _json_object(value: str, example: str) -> dict[str, Any]:
-    import json
-
-    try:
-        document = json.loads(value)
-    except json.JSONDecodeError as error:
-        raise click.BadParameter(f"{error}; write for instance {example}") from error
-    if not isinstance(document, dict):
-        raise click.BadParameter("a JSON object is expected")
-    return document
-
-
-@emulator.command()
+@emulator.command(
+    examples=(
+        "tpuflex emulator start",
+        "tpuflex emulator start --strict  # with Google's refusals and delays",
+        "tpuflex emulator start --capacity '{\"grant_after_s\": 30}'",
+    ),
+)
 @click.option("--port", type=click.IntRange(0, 65535), help="Port on loopback; 0 picks one.")
-@click.option("--capacity", callback=_capacity, metavar="JSON", help="When requests are granted.")
+@click.option(
+    "--capacity", callback=capacity_rule, metavar="JSON", help="When requests are granted."
+)
 @click.option("--strict", is_flag=True, help="Refuse and delay as Google does: see `strictness`.")
 @click.option("--iam", is_flag=True, help="Let bindings decide what users and accounts may do.")
 @as_json
@@ -76,7 +65,7 @@ def start(
     if capacity is not None:
         daemon.call("POST", "capacity", capacity)
     if strict:
-        _use_preset(invocation, daemon, "strict")
+        use_preset(invocation, daemon, "strict")
     if iam:
         daemon.call("POST", "strictness", {"iam": {"enforced": True}})
     invocation.output.document(_described(address))
@@ -84,7 +73,9 @@ def start(
     invocation.output.result(f"The embedded cloud {how} at {address.url} (process {address.pid}).")
 
 
-@emulator.command()
+@emulator.command(
+    examples=("tpuflex emulator stop",),
+)
 @pass_invocation
 def stop(invocation: Invocation) -> None:
     """Stop the embedded cloud and every host on it; its state is kept."""
@@ -94,7 +85,9 @@ def stop(invocation: Invocation) -> None:
     )
 
 
-@emulator.command()
+@emulator.command(
+    examples=("tpuflex emulator status --json",),
+)
 @as_json
 @pass_invocation
 def status(invocation: Invocation) -> None:
@@ -113,7 +106,12 @@ def status(invocation: Invocation) -> None:
         output.result(f"  host {host.get('node', host)}")
 
 
-@emulator.command()
+@emulator.command(
+    examples=(
+        'eval "$(tpuflex emulator env)"',
+        'eval "$(tpuflex --stack prod emulator env --rehearse)"',
+    ),
+)
 @click.option(
     "--credentials",
     type=click.Choice(CREDENTIAL_KINDS),
@@ -170,7 +168,9 @@ def env(invocation: Invocation, credentials: str | None, rehearse: bool) -> None
         invocation.output.result(line)
 
 
-@emulator.command()
+@emulator.command(
+    examples=("tpuflex emulator reset --yes",),
+)
 @assume_yes
 @pass_invocation
 def reset(invocation: Invocation) -> None:
@@ -181,71 +181,9 @@ def reset(invocation: Invocation) -> None:
     invocation.output.result("The embedded cloud is empty.")
 
 
-@emulator.command()
-@click.argument("rule", required=False, callback=_capacity)
-@pass_invocation
-def capacity(invocation: Invocation, rule: dict[str, Any] | None) -> None:
-    """Show when requests for capacity are granted, or set it with RULE (JSON).
-
-    \b
-    {"grant_after_s": 30}                         after half a minute
-    {"grant_after_polls": 5}                      at the fifth poll
-    {"never": true}                               never
-    {"zones": {"us-east5-a": {"never": true}}}    per zone
-    {"unsupported_zones": ["us-central1-b"]}      zones that refuse Flex-start
-    {"quota": {"*": 8, "us-east5-a": {"preemptible": 0, "on_demand": 64}}}
-    """
-    import json
-
-    daemon = Daemon(invocation.home)
-    current = daemon.call("GET" if rule is None else "POST", "capacity", rule)
-    click.echo(json.dumps(current, indent=2))
-
-
-@emulator.command()
-@click.argument("change", required=False, callback=_strictness)
-@pass_invocation
-def strictness(invocation: Invocation, change: str | dict[str, Any] | None) -> None:
-    """Show which of Google's refusals and delays are imitated, or CHANGE it (JSON).
-
-    What is not named stays as it is; `strict` and `lenient` set everything. Kept over restarts;
-    `reset` returns to `strict` if that was set as a whole, else to `lenient`. What this machine
-    cannot do is refused; `strict` goes without it, and says so.
-
-    \b
-    strict                              as Google, in every area
-    lenient                             nothing is refused or delayed
-    {"apis": {"enforced": true}}        APIs answer only where they are enabled
-    {"apis": {"answers_after_s": 60}}   ... and only a minute later
-    {"billing": {"enabled": false}}     no project has a billing account
-    {"iam": {"enforced": true}}         a caller needs a binding (`start --iam`)
-    {"iam": {"takes_effect_after_s": 120}}  ... and two minutes
-    {"organization_policies": {"constraints": {"compute.vmExternalIpAccess": "deny_all"}}}
-    """
-    import json
-
-    daemon = Daemon(invocation.home)
-    if isinstance(change, str):
-        current = _use_preset(invocation, daemon, change)
-    else:
-        current = daemon.call("GET" if change is None else "POST", "strictness", change)
-    click.echo(json.dumps(current, indent=2))
-
-
-def _use_preset(invocation: Invocation, daemon: Daemon, preset: str) -> dict[str, Any]:
-    """Put a preset in force, and say what of it this machine cannot do."""
-    current = daemon.call("POST", f"strictness?preset={preset}")
-    if preset == "strict" and not current["hosts"]["own_mounts"]:
-        from embedded_cloud.hosts import namespace
-
-        invocation.output.progress(
-            f"hosts.own_mounts is off: this machine gives its user none ({namespace.refusal()}). "
-            "Containers see files of the host that are not mounted, and memory does not fill up."
-        )
-    return current
-
-
-@emulator.command()
+@emulator.command(
+    examples=("tpuflex emulator inventory",),
+)
 @as_json
 @pass_invocation
 def inventory(invocation: Invocation) -> None:
@@ -259,7 +197,9 @@ def inventory(invocation: Invocation) -> None:
         invocation.output.result("The embedded cloud holds nothing.")
 
 
-@emulator.command()
+@emulator.command(
+    examples=("tpuflex emulator image",),
+)
 @pass_invocation
 def image(invocation: Invocation) -> None:
     """Install vLLM for CPU, which the embedded hosts serve with.
@@ -270,6 +210,10 @@ def image(invocation: Invocation) -> None:
 
     installed = ensure_image(embedded_image(), invocation.home, invocation.output.progress)
     invocation.output.result(f"The serving image is installed: {installed.reference}")
+
+
+emulator.add_command(capacity)
+emulator.add_command(strictness)
 
 
 def _project(invocation: Invocation, *, rehearse: bool) -> str | None:

@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex engine",
+        "tpuflex engine --install  # build it now, and not at the first `up`",
+    ),
+)
 @click.option("--install", "--build", is_flag=True, help="Install one if there is none.")
 @as_json
 @pass_invocation

@@ -6,11 +6,21 @@ from pathlib import Path
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.offered import rows, templates
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex init demo --cloud embedded  # no account: a small model on this machine",
+        "tpuflex init --template gemma-4-e4b-v6e-1  # a stack that comes with tpuflex",
+        "tpuflex init --stack prod --model google/gemma-4-E4B-it --accelerator v6e-1",
+        "tpuflex init --from values.yaml  # another tool's configuration",
+    ),
+)
 @click.argument("directory", required=False, type=click.Path(file_okay=False, path_type=Path))
 @stack_name
 @click.option("--name", help="Name of a new project.  [default: the directory's]")
@@ -19,7 +29,12 @@ from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name
     type=click.Choice(("embedded", "google")),
     help="Where the stack runs: on this machine, or on Google Cloud.",
 )
-@click.option("--template", metavar="STACK", help="Begin with a stack that comes with tpuflex.")
+@click.option(
+    "--template",
+    metavar="STACK",
+    shell_complete=templates,
+    help="Begin with a stack that comes with tpuflex.",
+)
 @click.option(
     "--from",
     "source",
@@ -29,9 +44,23 @@ from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name
     " `vllm serve` command. Every key is mapped, or refused by name.",
 )
 @click.option("--project", metavar="ID", help="Google Cloud project.")
-@click.option("--model", metavar="NAME", help="Hugging Face id of the model.")
-@click.option("--accelerator", metavar="TYPE", help="Accelerator type, such as v6e-4.")
-@click.option("--zone", "zones", multiple=True, metavar="ZONE", help="Zone; may be repeated.")
+@click.option(
+    "--model", metavar="NAME", shell_complete=rows("models"), help="Hugging Face id of the model."
+)
+@click.option(
+    "--accelerator",
+    metavar="TYPE",
+    shell_complete=rows("accelerators"),
+    help="Accelerator type, such as v6e-4.",
+)
+@click.option(
+    "--zone",
+    "zones",
+    multiple=True,
+    metavar="ZONE",
+    shell_complete=rows("zones"),
+    help="Zone; may be repeated.",
+)
 @click.option("--run", metavar="DURATION", help="Longest run, such as 4h.")
 @click.option("--weights", metavar="SOURCE", help="Directory of the weights on this machine.")
 @click.option(
@@ -64,11 +93,6 @@ def init(
     Without Pulumi.yaml in DIRECTORY (by default the current one, or the project above it) this
     writes one, with the program and what git shall ignore; in a project, a stack file only. The
     stack is checked as `up` checks it before anything is written, and no file is ever changed.
-
-    \b
-    tpuflex init demo --cloud embedded          no account: a small model on this machine
-    tpuflex init --template gemma-4-e4b-v6e-1   a stack that comes with tpuflex
-    tpuflex init --from values.yaml             another tool's configuration
 
     What is not given is asked; --yes takes what has a default, and goes on without those keys of
     --from that are refused. Exit codes: 5 if the stack would be wrong, 2 if something is missing

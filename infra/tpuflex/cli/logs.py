@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex logs --lines 200",
+        "tpuflex --stack prod logs --follow  # until Ctrl-C",
+    ),
+)
 @click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until Ctrl-C.")
 @click.option(
     "-n",

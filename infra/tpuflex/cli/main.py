@@ -11,16 +11,23 @@ import os
 import sys
 import traceback
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from pulumi_plugin.printable import printable
+from tpuflex.cli.examples import ExampleGroup
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, stack_name, verbose
 from tpuflex.errors import InterruptedByUser, TpuflexError
 
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
 #: Letters of an unexpected error that are shown; it may quote what somebody else wrote.
 _SHOWN_OF_A_BUG = 300
+#: What a shell sets when it asks what to offer on TAB.
+_COMPLETE = "_TPUFLEX_COMPLETE"
 
 #: name -> (module, short help). The short help is the first line of the command's docstring;
 #: a test compares the two.
@@ -61,6 +68,10 @@ COMMANDS = {
     "render": ("render", "Print what the host boots with: startup script and configuration."),
     "engine": ("engine", "Show which Pulumi engine is used, and why."),
     "emulator": ("emulator", "The embedded cloud on this machine."),
+    "completion": (
+        "completion",
+        "Print the script that makes a shell complete commands, options and values on TAB.",
+    ),
     "demo": (
         "demo",
         "Bring up the dev stack, ask it a question, take it down, and show that nothing is left.",
@@ -68,7 +79,7 @@ COMMANDS = {
 }
 
 
-class LazyCommands(click.Group):
+class LazyCommands(ExampleGroup):
     """A group that knows its commands' names and short help without importing them."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
@@ -93,12 +104,23 @@ class LazyCommands(click.Group):
         with formatter.section("Commands"):
             formatter.write_dl([(name, short) for name, (_, short) in COMMANDS.items()])
 
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem[str]]:
+        """Offer commands from the table above, importing none, and options."""
+        from click.shell_completion import CompletionItem
+
+        named = [
+            CompletionItem(name, help=short)
+            for name, (_, short) in COMMANDS.items()
+            if name.startswith(incomplete)
+        ]
+        return [*named, *click.Command.shell_complete(self, ctx, incomplete)]
+
     def resolve_command(
         self, ctx: click.Context, args: list[str]
     ) -> tuple[str | None, click.Command | None, list[str]]:
         """Find the command; for an unknown name, suggest the nearest."""
         name = args[0] if args else ""
-        if name not in COMMANDS and not name.startswith("-"):
+        if name not in COMMANDS and not name.startswith("-") and not ctx.resilient_parsing:
             import difflib
 
             near = difflib.get_close_matches(name, COMMANDS, n=1)
@@ -107,7 +129,18 @@ class LazyCommands(click.Group):
         return super().resolve_command(ctx, args)
 
 
-@click.group(cls=LazyCommands, context_settings={"help_option_names": ["-h", "--help"]})
+@click.group(
+    cls=LazyCommands,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    examples=(
+        "tpuflex init demo --cloud embedded  # a project on this machine, without an account",
+        "tpuflex up",
+        'tpuflex ask "In one sentence, what is the capital of France?"',
+        "tpuflex status",
+        "tpuflex down",
+        "tpuflex --stack prod preview  # another stack: stacks/Pulumi.prod.yaml",
+    ),
+)
 @click.option(
     "-C",
     "--project-dir",
@@ -140,6 +173,10 @@ def main(arguments: list[str] | None = None) -> None:
     os.umask(os.umask(0o022) | 0o022)  # what others may write to is refused the next time
     # Nobody plugs into our models; looking for plugins reads all installed packages (40 ms).
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    if _COMPLETE in os.environ:
+        from tpuflex.cli.completion import answer_shell
+
+        sys.exit(answer_shell(tpuflex))
     sys.exit(run(arguments))
 
 

@@ -6,14 +6,29 @@ from pathlib import Path
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.offered import rows
 from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, stack_name
 
 _AT_LEAST_1 = click.IntRange(min=1)
 
 
-@click.command()
-@click.option("--model", metavar="NAME", help="A model of the catalog, instead of the stack's.")
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex --stack prod memory",
+        "tpuflex memory --model google/gemma-4-31B-it --accelerator v6e-8",
+        "tpuflex memory --model-dir ./my-model --accelerator v6e-1 --max-model-len 8192",
+        "tpuflex memory --model-dir ./my-model --row  # its row for catalog.yaml",
+    ),
+)
+@click.option(
+    "--model",
+    metavar="NAME",
+    shell_complete=rows("models"),
+    help="A model of the catalog, instead of the stack's.",
+)
 @click.option(
     "--model-dir",
     metavar="DIR",
@@ -34,6 +49,7 @@ _AT_LEAST_1 = click.IntRange(min=1)
 @click.option(
     "--accelerator",
     metavar="TYPE",
+    shell_complete=rows("accelerators"),
     help="An accelerator type, such as v6e-4, instead of the stack's.",
 )
 @click.option(

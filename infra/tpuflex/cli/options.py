@@ -8,7 +8,9 @@ from typing import Any, TypeVar
 
 import click
 
+from tpuflex.cli.examples import ExampleGroup
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.offered import stacks
 from tpuflex.project import DEFAULT_STACK, STACK_VARIABLE
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -29,6 +31,7 @@ stack_name = _option(
     "-s",
     "--stack",
     metavar="NAME",
+    shell_complete=stacks,
     help=f"The stack.  [default: ${STACK_VARIABLE}, or {DEFAULT_STACK}]",
 )
 as_json = _option("json", "--json", is_flag=True, help="Print one JSON document for scripts.")
@@ -46,7 +49,7 @@ no_tunnel = click.option(
 pass_invocation = click.make_pass_decorator(Invocation, ensure=True)
 
 
-class Commands(click.Group):
+class Commands(ExampleGroup):
     """A group that lists the whole first paragraph of each command's help; click would truncate
     it to a length that hides what the command is for."""
 

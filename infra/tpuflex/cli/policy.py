@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex policy",
+        'pulumi preview --policy-pack "$(tpuflex policy --pack)"  # with plain Pulumi',
+    ),
+)
 @click.option("--pack", is_flag=True, help="Print only the directory of the CrossGuard pack.")
 @as_json
 @pass_invocation

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex --stack prod preview",
+        "tpuflex --stack prod preview --markdown comment.md --base origin/main",
+        "tpuflex --stack prod preview --json  # with the digest for `up --expect`",
+    ),
+)
 @click.option(
     "--markdown",
     metavar="[FILE]",

@@ -4,13 +4,27 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.offered import rows, scenarios
 from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --budget 6",
+        "tpuflex recommend --scenario list",
+        "tpuflex recommend --scenario interactive-api --write prod --project my-project-id",
+    ),
+)
 @click.option(
-    "--model", "models", metavar="NAME", multiple=True, help="Hugging Face id; may be repeated."
+    "--model",
+    "models",
+    metavar="NAME",
+    multiple=True,
+    shell_complete=rows("models"),
+    help="Hugging Face id; may be repeated.",
 )
 @click.option(
     "--context",
@@ -29,7 +43,10 @@ from tpuflex.cli.options import FiniteRange, as_json, pass_invocation, verbose
 )
 @click.option("--budget", metavar="USD", help="US dollars per hour for chips.")
 @click.option(
-    "--scenario", metavar="NAME", help="A row of a published decision matrix; `list` lists them."
+    "--scenario",
+    metavar="NAME",
+    shell_complete=scenarios,
+    help="A row of a published decision matrix; `list` lists them.",
 )
 @click.option("--write", metavar="STACK", help="Write the first option as a new stack file.")
 @click.option(

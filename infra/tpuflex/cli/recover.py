@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation, stack_name, verbose
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex recover && tpuflex up  # after a crash or kill -9",
+        "tpuflex recover --take-over  # after the state itself was lost",
+    ),
+)
 @stack_name
 @as_json
 @verbose
@@ -27,12 +34,6 @@ def recover(invocation: Invocation, take_over: bool) -> None:
     --take-over: without it, what another state has made is listed and left to that state.
     Exit code 0: the state is complete, and `tpuflex up` or `tpuflex down` can go on; 8:
     something has to be decided by hand.
-
-    \b
-    After a crash or kill -9:
-      tpuflex recover && tpuflex up
-    After the state itself was lost:
-      tpuflex recover --take-over
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.recover import run_recover

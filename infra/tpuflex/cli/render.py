@@ -6,11 +6,18 @@ import json
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex render --part config",
+        "tpuflex render --part script > startup.sh",
+    ),
+)
 @click.option(
     "--part",
     type=click.Choice(["all", "script", "config"]),

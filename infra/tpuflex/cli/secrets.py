@@ -10,7 +10,13 @@ from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE, SecretRole
 from tpuflex.settings.model import version_setting
 
 
-@click.group(cls=Commands)
+@click.group(
+    cls=Commands,
+    examples=(
+        "tpuflex --stack prod secrets ls",
+        "openssl rand -hex 32 | tpuflex --stack prod secrets put api-key --yes",
+    ),
+)
 def secrets() -> None:
     """The endpoint's secrets in Secret Manager.
 
@@ -18,7 +24,9 @@ def secrets() -> None:
     """
 
 
-@secrets.command()
+@secrets.command(
+    examples=("tpuflex --stack prod secrets ensure",),
+)
 @stack_name
 @assume_yes
 @pass_invocation
@@ -37,7 +45,12 @@ def ensure(invocation: Invocation) -> None:
     invocation.output.result("Every secret version that the stack names exists.")
 
 
-@secrets.command()
+@secrets.command(
+    examples=(
+        "openssl rand -hex 32 | tpuflex secrets put api-key --yes  # another key",
+        "cat server.pem key.pem | tpuflex secrets put tls-certificate --yes",
+    ),
+)
 @click.argument("role", type=click.Choice(SECRET_ROLES))
 @stack_name
 @as_json
@@ -73,7 +86,12 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     )
 
 
-@secrets.command()
+@secrets.command(
+    examples=(
+        "tpuflex --stack prod secrets ls",
+        "tpuflex --stack prod secrets ls --json",
+    ),
+)
 @stack_name
 @as_json
 @pass_invocation

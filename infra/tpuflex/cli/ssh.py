@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=("tpuflex --stack prod ssh",),
+)
 @stack_name
 @pass_invocation
 def ssh(invocation: Invocation) -> None:

@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, no_tunnel, pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex status  # the dev stack",
+        "tpuflex --stack prod status --json  # for a script",
+        "tpuflex --stack prod status --no-tunnel  # from the cloud alone",
+    ),
+)
 @no_tunnel
 @stack_name
 @as_json

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name
 from tpuflex.naming import is_state_id
@@ -25,7 +26,14 @@ def _state_ids(
     return frozenset("" if text == _NONE else text for text in given)
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex sweep  # what is left of this project's stacks",
+        "tpuflex sweep --yes  # delete what is ours",
+        "tpuflex sweep --all --exit-code --json  # every cloud project, as a schedule wants it",
+    ),
+)
 @click.option(
     "--slice",
     "slices",
@@ -75,11 +83,6 @@ def sweep(
     Exit code 10: after --yes something is left, or a slice runs that was spared; or a zone or
     service could not be listed, so that the list is incomplete; with --exit-code, whenever there
     is something that no state knows.
-
-    \b
-    tpuflex sweep                           what is left of this project's stacks
-    tpuflex sweep --yes                     delete what is ours
-    tpuflex sweep --all --exit-code --json  every cloud project, as a schedule wants it
     """
     from tpuflex.cli.cloud import connect, connect_running
     from tpuflex.cli.steps.sweep import run_sweep

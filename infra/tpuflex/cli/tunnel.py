@@ -4,11 +4,18 @@ from __future__ import annotations
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import pass_invocation, stack_name
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex --stack prod tunnel",
+        "tpuflex --stack prod tunnel --port 9000",
+    ),
+)
 @click.option(
     "--port",
     type=click.IntRange(1, 65535),

@@ -6,6 +6,7 @@ import re
 
 import click
 
+from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name, verbose
 from tpuflex.operate.doctor.side_by_side import DECISIVE
@@ -17,7 +18,14 @@ def _sha256(_ctx: click.Context, _parameter: click.Parameter, value: str) -> str
     return value
 
 
-@click.command()
+@click.command(
+    cls=ExampleCommand,
+    examples=(
+        "tpuflex up  # the dev stack, on this machine",
+        "tpuflex --stack prod up --yes  # without a question, as a script",
+        "tpuflex --stack prod up --renewal-only --yes  # on a schedule",
+    ),
+)
 @click.option(
     "--accept-weights",
     metavar="SHA256",

@@ -14,12 +14,23 @@ checkpoint = click.argument(
 )
 
 
-@click.group(cls=Commands)
+@click.group(
+    cls=Commands,
+    examples=(
+        "tpuflex --stack prod weights push",
+        "tpuflex --stack prod weights ls",
+    ),
+)
 def weights() -> None:
     """The model's weights in the stack's bucket."""
 
 
-@weights.command()
+@weights.command(
+    examples=(
+        "tpuflex --stack prod weights push  # what the stack file names",
+        "tpuflex --stack prod weights push ./my-model --again",
+    ),
+)
 @checkpoint
 @click.option("--again", is_flag=True, help="Send every file, whatever the bucket holds.")
 @stack_name
@@ -70,7 +81,13 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     output.result(f"manifest_sha256: {sha256}")
 
 
-@weights.command("hash")
+@weights.command(
+    "hash",
+    examples=(
+        "tpuflex weights hash",
+        "tpuflex weights hash ./my-model --json",
+    ),
+)
 @checkpoint
 @stack_name
 @as_json
@@ -89,7 +106,9 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
     show_hash(found, invocation.output)
 
 
-@weights.command()
+@weights.command(
+    examples=("tpuflex --stack prod weights ls",),
+)
 @stack_name
 @as_json
 @pass_invocation
@@ -122,7 +141,9 @@ def ls(invocation: Invocation) -> None:
     )
 
 
-@weights.command()
+@weights.command(
+    examples=("tpuflex --stack prod weights verify",),
+)
 @checkpoint
 @stack_name
 @as_json

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from tpuflex.errors import NotFoundError
+from tpuflex.project import stack_names_in
 from tpuflex.settings.model import NAMESPACE, PLACEHOLDER_PROJECT
 from tpuflex.settings.stack_text import ABOUT_SALT
 from tpuflex.settings.stack_yaml import read_yaml
@@ -55,8 +56,7 @@ class ShippedStack:
 
 def shipped_names() -> tuple[str, ...]:
     """Names of the stacks that come with tpuflex, sorted."""
-    files = _DIRECTORY.glob("Pulumi.*.yaml")
-    return tuple(sorted(file.name[len("Pulumi.") : -len(".yaml")] for file in files))
+    return stack_names_in(_DIRECTORY)
 
 
 def shipped_stack(name: str) -> ShippedStack:
