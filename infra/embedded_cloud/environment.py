@@ -19,6 +19,9 @@ DEFAULT_PROJECT = "tpuflex-embedded"
 #: The port of the daemon by default.
 DEFAULT_PORT = 8470
 
+#: Where the small Hub is; :mod:`embedded_cloud.hub.server` needs aiohttp, which not everybody has.
+HUB_PATH = "/huggingface"
+
 #: Where the published gcp plugin finds the APIs that a stack uses: variables of
 #: terraform-provider-google-beta 7.45.0, and the paths that its own defaults have
 #: (https://registry.terraform.io/providers/hashicorp/google/latest/docs/guides/provider_reference).
@@ -76,6 +79,7 @@ def client_environment(
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{base_url}/",
         "CLOUDSDK_API_ENDPOINT_OVERRIDES_ARTIFACTREGISTRY": f"{base_url}/",
         "STORAGE_EMULATOR_HOST": base_url,
+        "HF_ENDPOINT": f"{base_url}{HUB_PATH}",
         "CLOUDSDK_CORE_PROJECT": project,
         "CLOUDSDK_AUTH_ACCESS_TOKEN_FILE": str(state_dir / TOKEN_FILE),
         "CLOUDSDK_CONFIG": str(state_dir / "gcloud"),

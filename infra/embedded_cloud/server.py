@@ -22,6 +22,7 @@ from embedded_cloud import control
 from embedded_cloud.clock import Clock, MovableClock
 from embedded_cloud.cloud import Cloud
 from embedded_cloud.environment import client_environment, tunnel_environment
+from embedded_cloud.hub import server as hub
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.peer import LOOPBACK_NAMES, owners_door
 from embedded_cloud.registry import server as registry
@@ -46,6 +47,7 @@ def create_app(cloud: Cloud) -> web.Application:
     app = web.Application(client_max_size=MAX_JSON_BYTES, middlewares=[owners_door(LOOPBACK_NAMES)])
     control.add_routes(app, cloud)
     registry.add_routes(app, cloud)
+    hub.add_routes(app, cloud)
     tokens.add_routes(app, cloud)
     app.router.add_route("*", "/{path:.*}", cloud.pipeline.handle)
     app.cleanup_ctx.append(_ticker(cloud))

@@ -30,11 +30,11 @@ STATE_ID = "tpuflex:tpu:StateId"
 STATE_ID_BYTES = 10
 
 #: What a secret of the endpoint is for: part of its name, and the name of its file on the host.
-SecretRole = Literal["api-key", "tls-certificate", "metrics-key"]
+SecretRole = Literal["api-key", "tls-certificate", "metrics-key", "hf-token"]
 SECRET_ROLES: tuple[SecretRole, ...] = get_args(SecretRole)
-API_KEY, TLS_CERTIFICATE, METRICS_KEY = SECRET_ROLES
-#: What secrets of earlier versions were for; they are deleted with the rest.
-FORMER_SECRET_ROLES = ("hf-token",)
+API_KEY, TLS_CERTIFICATE, METRICS_KEY, HF_TOKEN = SECRET_ROLES
+#: Those that the hosts read. The last one is for whoever pushes weights.
+HOST_SECRET_ROLES: tuple[SecretRole, ...] = (API_KEY, TLS_CERTIFICATE, METRICS_KEY)
 
 #: Logical name of the endpoint that the project's own program deploys. The command line
 #: finds the endpoint's bucket, secrets and slice by ``Names(project, stack, ENDPOINT_NAME)``.

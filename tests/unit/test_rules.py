@@ -62,12 +62,6 @@ REFUSED = [
     ("serving.image", "vllm/vllm-tpu:nightly", "tpuflex:serving.image", "@sha256:"),
     ("serving.env", {"HF_TOKEN": "x"}, "tpuflex:serving.env.HF_TOKEN", "needs no token"),
     (
-        "secrets",
-        {"hf_token_version": 1},
-        "tpuflex:secrets.hf_token_version",
-        "cannot reach the Hub",
-    ),
-    (
         "serving.flags.speculative_config",
         {"method": "eagle3", "model": "org/draft"},
         "tpuflex:serving.flags.speculative_config",

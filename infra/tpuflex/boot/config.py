@@ -172,7 +172,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         names: physical names.
         manifest_sha256: SHA-256 of the manifest of the weights that are to be served.
     """
-    versions = settings.secrets.versions
+    versions = settings.secrets.host_versions
     row = settings.catalog.accelerator(settings.slice.accelerator_type)
     serving = settings.serving
     image = settings.catalog.image(serving.image.partition("@")[2])

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tpuflex.cli.daemon import CREDENTIAL_KINDS, CREDENTIALS_VARIABLE, Daemon
+from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.gcp_plugin import pulumi_home
 from tpuflex.errors import EmulatorError
@@ -36,7 +37,7 @@ def _from_emulator(key: str, environ: Mapping[str, str]) -> bool:
         return False
     prefixes = (
         *("CLOUDSDK_", "PULUMI_", "STORAGE_EMULATOR_HOST", "GOOGLE_", "GCE_METADATA_"),
-        _EMBEDDED_MARK,
+        *(ENDPOINT_VARIABLE, _EMBEDDED_MARK),
     )
     return key.startswith(prefixes)
 
@@ -90,4 +91,7 @@ def embedded_environment(
     if pointed and (quota_project := environ.get(QUOTA_PROJECT_VARIABLE)):
         kept[QUOTA_PROJECT_VARIABLE] = quota_project
     variables = daemon.environment(stack.settings.project, stand_in=stand_in, credentials=kind)
+    # A Hub that the user names serves a stack here, too; a rehearsal calls nothing outside.
+    if not stack.rehearsed and (hub := environ.get(ENDPOINT_VARIABLE)):
+        variables[ENDPOINT_VARIABLE] = hub
     return {**kept, **variables, CREDENTIALS_VARIABLE: kind, "TPUFLEX_HOME": str(home)}

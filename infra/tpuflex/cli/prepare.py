@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.hub_access import HubAccess
 from tpuflex.cli.prepare_secrets import check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
     Say,
@@ -93,7 +94,7 @@ class EndpointPreparation:
         if choice is Choice.AWAIT:
             return
         if choice is not Choice.SERVE or self._damage(weights):
-            check_source(self.cloud.stack)
+            check_source(self.cloud.stack, self.cloud)
 
     def _look(self) -> str | None:
         try:
@@ -164,7 +165,7 @@ class EndpointPreparation:
                 raise unknown(weights, trust)
 
         source = str(self.cloud.stack.settings.model.weights.source)
-        directory = weights_directory(self.cloud.stack, source, self.say)
+        directory = weights_directory(self.cloud.stack, source, self.say, self._hub())
         report = push_weights(self.cloud, directory, self.output, self.cancelled, check)
         if report.sent:
             self.say(
@@ -172,6 +173,9 @@ class EndpointPreparation:
                 f"{report.bytes_sent / 1e6:.1f} MB in {report.seconds:.1f} s"
             )
         return report.manifest.sha256
+
+    def _hub(self) -> HubAccess:
+        return HubAccess(lambda: self.cloud, self.output, self.cancelled)
 
     def _complete(self, weights: Weights) -> bool:
         """Whether the bucket matches its manifest; False only where the source can mend it.

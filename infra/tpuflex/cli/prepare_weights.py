@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.hub_access import HubAccess, hub_client
 from tpuflex.errors import InterruptedByUser
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import not_the_source
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
     from tpuflex.gcp.weights import Check
     from tpuflex.gcp.weights_report import FoundManifest, PushReport
+    from tpuflex.operate.hub.client import HubClient
+    from tpuflex.operate.hub.fetch import HubModels
 
 Say = Callable[[str], None]
 
@@ -31,11 +34,18 @@ def remember(cloud: Cloud, manifest_sha256: str) -> None:
         known.put(cloud.bucket, place, manifest_sha256)
 
 
-def weights_directory(stack: OpenStack, source: str, say: Say) -> Path:
+def weights_directory(stack: OpenStack, source: str, say: Say, hub: HubAccess) -> Path:
     """The directory with the weights of ``source``, downloaded and converted if necessary.
+
+    Args:
+        stack: the stack.
+        source: `model.weights.source` of the stack file.
+        say: called with one line per step.
+        hub: reaches the Hub.
 
     Raises:
         WeightsError: the source is missing or cannot be read.
+        TpuflexError: the Hub refused.
     """
     from embedded_cloud.images import embedded_image, ensure_image
     from tpuflex.operate.model_source import resolve_source
@@ -48,21 +58,39 @@ def weights_directory(stack: OpenStack, source: str, say: Say) -> Path:
         # A conversion needs torch and transformers: the embedded serving image has both.
         python=lambda: ensure_image(embedded_image(), project.home, say).python,
         say=say,
+        fetch=lambda model: _models(stack, hub.client).directory(model, say, hub.transfer),
     )
 
 
-def check_source(stack: OpenStack) -> None:
+def check_source(stack: OpenStack, cloud: Cloud | None = None) -> None:
     """Check that the stack's ``weights.source`` exists, without downloading anything.
+
+    Args:
+        stack: the stack.
+        cloud: its cloud; without it, the Hub is not asked for a model of it.
 
     Raises:
         SettingsError: it is malformed, or the directory holds no checkpoint.
         WeightsError: what the directory holds is damaged.
+        NotFoundError, AccessError, ApiError: the Hub does not have it, or does not give it.
     """
     from tpuflex.operate.model_source import check_source as check
 
     model = stack.settings.model
     if model.weights.source is not None:
-        check(model.weights.source, project_root=stack.project.root, model=model.name)
+        check(
+            model.weights.source,
+            project_root=stack.project.root,
+            model=model.name,
+            hub=None if cloud is None else _models(stack, lambda: hub_client(cloud)),
+        )
+
+
+def _models(stack: OpenStack, client: Callable[[], HubClient]) -> HubModels:
+    from tpuflex.operate.hub.fetch import HubModels
+
+    extra_files = stack.settings.model.weights.extra_files
+    return HubModels(stack.project.home / "models", client, extra_files)
 
 
 def files_text(count: int) -> str:
@@ -98,6 +126,8 @@ def push_weights(
         AlreadyExistsError: the bucket is somebody else's.
         InterruptedByUser: the user pressed Ctrl-C.
     """
+    from tpuflex.operate.hub.download import source_of
+
     model = cloud.stack.settings.model
     prefix = weights_prefix(model)
 
@@ -123,6 +153,7 @@ def push_weights(
             extra_files=model.weights.extra_files,
             check=check or pinned_only,
             again=again,
+            source=source_of(directory),
         )
     remember(cloud, report.manifest.sha256)
     return report

@@ -40,13 +40,15 @@ def weights() -> None:
 def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     """Push the weights to the stack's bucket, the manifest last.
 
-    Takes DIRECTORY, or what tpuflex:model.weights.source names. Files already in the bucket
+    Takes DIRECTORY, or what tpuflex:model.weights.source names; a model of the Hugging Face Hub
+    is fetched to this machine first, with HF_TOKEN if it is gated. Files already in the bucket
     with the right checksum are not sent again, so an interrupted push continues. That checksum
     is a CRC32C, which can be forged: --again mends what a host reports as altered.
     Works before the first `up`: Pulumi then creates the bucket, with everything that it needs. APIs
     of the project that are off are enabled, on Google after a question.
     """
     from tpuflex.cli.cloud import connect
+    from tpuflex.cli.hub_access import HubAccess
     from tpuflex.cli.prepare_weights import (
         check_source,
         files_text,
@@ -62,8 +64,11 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     if directory is None:
         check_source(stack)
     cloud, output = connect(invocation, stack), invocation.output
+    hub = HubAccess(lambda: cloud, output)
+    if directory is None:
+        check_source(stack, cloud)
     ensure_bucket(invocation, cloud)
-    place = directory or weights_directory(stack, str(source), output.progress)
+    place = directory or weights_directory(stack, str(source), output.progress, hub)
     report = push_weights(cloud, place, output, lambda: False, again=again)
     sha256 = report.manifest.sha256
     output.document(
@@ -95,12 +100,17 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
 def hash_(invocation: Invocation, directory: Path | None) -> None:
     """Print the SHA-256 of the manifest that a push would write; needs no cloud.
 
-    Takes DIRECTORY, or what tpuflex:model.weights.source names. Written to
+    Takes DIRECTORY, or what tpuflex:model.weights.source names, which is fetched from the Hub if it
+    is there. Written to
     tpuflex:model.weights.manifest_sha256, it lets the host serve these weights and no others.
     """
+    from tpuflex.cli.cloud import connect
+    from tpuflex.cli.hub_access import HubAccess
     from tpuflex.cli.steps.weights import local_weights, show_hash
 
-    found = local_weights(invocation.open_stack(deploying=False), directory, invocation.output)
+    stack = invocation.open_stack(deploying=False)
+    hub = HubAccess(lambda: connect(invocation, stack), invocation.output)
+    found = local_weights(stack, directory, invocation.output, hub)
     if found is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
     show_hash(found, invocation.output)
@@ -125,6 +135,7 @@ def ls(invocation: Invocation) -> None:
                 "complete": one.manifest is not None,
                 "files": one.files,
                 "bytes": one.total_bytes,
+                "source": one.source,
             }
             for one in stored
         ]
@@ -133,9 +144,15 @@ def ls(invocation: Invocation) -> None:
         invocation.output.result("The bucket holds no weights.")
         return
     invocation.output.table(
-        ("PREFIX", "FILES", "MB", "MANIFEST"),
+        ("PREFIX", "FILES", "MB", "MANIFEST", "SOURCE"),
         [
-            (one.prefix, str(one.files), f"{one.total_bytes / 1e6:.1f}", _written(one.manifest))
+            (
+                one.prefix,
+                str(one.files),
+                f"{one.total_bytes / 1e6:.1f}",
+                _written(one.manifest),
+                one.source or "-",
+            )
             for one in stored
         ],
     )

@@ -85,6 +85,7 @@ class Prerequisites:
                 project=project,
                 region=region,
                 roles=tuple(settings.secrets.versions),
+                host_roles=tuple(settings.secrets.host_versions),
                 reader=self.identity.member,
             ),
             after_services,

@@ -32,12 +32,15 @@ class ServingSecretsArgs:
     roles: Sequence[str]
     """What the secrets are for, such as ``api-key``; one secret each."""
 
+    host_roles: Sequence[str]
+    """Those of them that the reader may read."""
+
     reader: pulumi.Input[str]
-    """IAM member that may read the values."""
+    """IAM member that may read the values of the host's."""
 
 
 class ServingSecrets(pulumi.ComponentResource):
-    """One secret per role, each readable by the host alone.
+    """One secret per role, those of the host readable by it alone.
 
     Attributes:
         secrets: the containers, by role.
@@ -85,5 +88,6 @@ class ServingSecrets(pulumi.ComponentResource):
                 opts=child,
             )
             for role, secret in self.secrets.items()
+            if role in args.host_roles
         )
         self.register_outputs({"secretIds": self.secret_ids})

@@ -19,7 +19,6 @@ from typing import Any, Literal
 from tpuflex.naming import (
     DNS_ZONE_ROLES,
     EGRESS_RULE_ROLES,
-    FORMER_SECRET_ROLES,
     QUEUED_RESOURCE,
     SECRET_ROLES,
     Names,
@@ -207,9 +206,7 @@ SECRET = Kind(
     root="/v1/",
     items="secrets",
     last="{secretId}",
-    names=lambda names, _project, _region: tuple(
-        map(names.secret, (*SECRET_ROLES, *FORMER_SECRET_ROLES))
-    ),
+    names=lambda names, _project, _region: tuple(map(names.secret, SECRET_ROLES)),
     conditions={"etag": "etag"},
 )
 

@@ -53,6 +53,8 @@ PARALLELISM = 8
 #: is reported. A multiple of 256 KiB, as resumable uploads ask for.
 CHUNK_BYTES = 16 * 1024 * 1024
 _TIMEOUT = (10.0, 120.0)
+#: Metadata of the manifest's object: the source, with its commit, that the weights came from.
+SOURCE_METADATA = "tpuflex-source"
 
 Check = Callable[[Manifest, FoundManifest | None], None]
 
@@ -84,6 +86,7 @@ class WeightsBucket:
         extra_files: tuple[str, ...] = (),
         check: Check = _unchecked,
         again: bool = False,
+        source: str = "",
         parallelism: int = PARALLELISM,
     ) -> PushReport:
         """Upload ``directory`` to ``prefix``, then write its manifest.
@@ -100,6 +103,8 @@ class WeightsBucket:
                 sent; raises what forbids it.
             again: send every file, whatever the bucket holds: who may write there can give altered
                 content the CRC32C of the right one.
+            source: what the directory was fetched from, kept as metadata of the manifest: the same
+                files have the same manifest, wherever they come from.
             parallelism: files sent at a time.
 
         Raises:
@@ -122,12 +127,13 @@ class WeightsBucket:
                 send = [file for file in wanted.files if not _same(file, kept.get(file.path))]
                 tally = Tally(wanted.total_bytes, progress)
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
-                if send or old is None or old.sha256 != wanted.sha256:
+                told = not source or source == _source(present.get(MANIFEST_NAME))
+                if send or not told or old is None or old.sha256 != wanted.sha256:
                     if MANIFEST_NAME in present:
                         generation = _generation(present[MANIFEST_NAME])
                         present[MANIFEST_NAME].delete(if_generation_match=generation)
                     self._send_all(pool, directory, prefix, send, present, tally)
-                    self._write_manifest(prefix, wanted)
+                    self._write_manifest(prefix, wanted, source)
         sent = tuple(file.path for file in send)
         return PushReport(
             manifest=wanted,
@@ -165,6 +171,7 @@ class WeightsBucket:
                     self._manifest(objects),
                     sum(name != MANIFEST_NAME for name in objects),
                     sum(blob.size or 0 for name, blob in objects.items() if name != MANIFEST_NAME),
+                    _source(objects.get(MANIFEST_NAME)),
                 )
                 for prefix, objects in sorted(sets.items())
             )
@@ -273,8 +280,11 @@ class WeightsBucket:
                     hint="Leave the directory alone and push again.",
                 )
 
-    def _write_manifest(self, prefix: str, wanted: Manifest) -> None:
-        self._bucket.blob(f"{prefix}/{MANIFEST_NAME}").upload_from_string(
+    def _write_manifest(self, prefix: str, wanted: Manifest, source: str) -> None:
+        blob = self._bucket.blob(f"{prefix}/{MANIFEST_NAME}")
+        if source:
+            blob.metadata = {SOURCE_METADATA: source}
+        blob.upload_from_string(
             wanted.to_json(),
             content_type="application/json",
             checksum="crc32c",
@@ -304,6 +314,12 @@ def weights_bucket(
 
 def _same(file: WeightsFile, blob: Blob | None) -> bool:
     return blob is not None and (blob.size, blob.crc32c) == (file.size, file.crc32c)
+
+
+def _source(blob: Blob | None) -> str:
+    """The source that the manifest in ``blob`` names; empty if it names none."""
+    metadata = None if blob is None else blob.metadata
+    return str((metadata or {}).get(SOURCE_METADATA, ""))[:300]
 
 
 def _generation(blob: Blob | None) -> int:

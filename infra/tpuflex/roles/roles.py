@@ -47,6 +47,7 @@ class When(StrEnum):
     NAT = "egress: internet"
     OWN_IMAGES = "an image in the project's own registry"
     TLS = "serving with a certificate"
+    HUB_TOKEN = "a token of the Hub in Secret Manager"  # noqa: S105 - a sentence
     CHANGED = "a changed stack"  #: `up` of a stack that is up already
 
 

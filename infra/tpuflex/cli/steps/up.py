@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable
 from textwrap import wrap
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.hub_access import HubAccess
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET
@@ -152,4 +153,5 @@ def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
         ensure_image(stack.settings.serving.image, stack.project.home, say)
     source = stack.settings.model.weights.source
     if source is not None and BUCKET in changed:
-        weights_directory(stack, source, say)
+        hub = HubAccess(lambda: cloud, invocation.output)
+        weights_directory(stack, source, say, hub)

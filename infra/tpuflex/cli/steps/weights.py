@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.hub_access import HubAccess
 from tpuflex.cli.prepare_weights import weights_directory
 from tpuflex.errors import WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -48,7 +49,9 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
         stack_run.up_part(WEIGHTS)
 
 
-def local_weights(stack: OpenStack, directory: Path | None, output: Output) -> Manifest | None:
+def local_weights(
+    stack: OpenStack, directory: Path | None, output: Output, hub: HubAccess
+) -> Manifest | None:
     """The manifest that a push of ``directory`` would write, or of the stack's source; None where
     there is neither.
 
@@ -59,7 +62,7 @@ def local_weights(stack: OpenStack, directory: Path | None, output: Output) -> M
 
     model = stack.settings.model
     if directory is None and model.weights.source is not None:
-        directory = weights_directory(stack, model.weights.source, output.progress)
+        directory = weights_directory(stack, model.weights.source, output.progress, hub)
     if directory is None:
         return None
     with ThreadPoolExecutor() as pool:
@@ -96,7 +99,7 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
     model = stack.settings.model
     prefix = weights_prefix(model)
     check = cloud.weights.verify(prefix, model.weights.extra_files)
-    local = local_weights(stack, directory, output)
+    local = local_weights(stack, directory, output, HubAccess(lambda: cloud, output))
     pushed = PushedWeights(stack.own_files).get(cloud.bucket, prefix)
     compared = dict(_comparisons(check, model.weights.manifest_sha256, local, pushed))
     output.document(

@@ -1,0 +1,169 @@
+"""The models of the small Hub: directories ``hub/OWNER/NAME`` in the embedded cloud's state.
+
+A model's commit follows from its files: whoever changes one makes another commit, and the one
+before is gone, as after a branch was overwritten. A model with a file ``.gated`` is gated: each
+line of the file is a token that may read it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+GATED_FILE = ".gated"
+BRANCH = "main"
+#: What the Hub keeps in LFS: by its .gitattributes tensors, and everything that is large
+#: (https://huggingface.co/docs/hub/repositories-getting-started).
+_LFS_BYTES = 10 * 2**20
+_LFS_SUFFIX = ".safetensors"
+_PART = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,95}", re.ASCII)
+_BLOCK = 2**20
+
+
+class HubError(Exception):
+    """A refusal, as the Hub words it.
+
+    Attributes:
+        status: HTTP status.
+        code: ``X-Error-Code``.
+        text: ``X-Error-Message``.
+    """
+
+    def __init__(self, status: int, code: str, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.code = code
+        self.text = text
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """A file of a model.
+
+    Attributes:
+        path: path in the repository.
+        place: where it is on this machine.
+        size: in bytes.
+        git_id: Git's id of the content, or of the pointer's text.
+        sha256: SHA-256 of a file in LFS; empty for others.
+    """
+
+    path: str
+    place: Path
+    size: int
+    git_id: str
+    sha256: str
+
+    @property
+    def etag(self) -> str:
+        """What a HEAD of the file says of its content."""
+        return self.sha256 or self.git_id
+
+
+@dataclass(frozen=True, slots=True)
+class Repository:
+    """A model at its one commit."""
+
+    name: str
+    commit: str
+    blobs: tuple[Blob, ...]
+    gated: bool
+
+    def blob(self, path: str) -> Blob:
+        """The file at ``path``.
+
+        Raises:
+            HubError: there is none.
+        """
+        for blob in self.blobs:
+            if blob.path == path:
+                return blob
+        raise HubError(404, "EntryNotFound", "Entry not found")
+
+
+class Repositories:
+    """The models below one directory.
+
+    Args:
+        root: the directory.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._sums: dict[tuple[str, int, int], tuple[str, str]] = {}
+
+    def find(self, owner: str, name: str, revision: str = BRANCH) -> Repository:
+        """The model OWNER/NAME at ``revision``.
+
+        Raises:
+            HubError: there is none, or it has no such revision.
+        """
+        directory = self._root / owner / name
+        if not (_PART.fullmatch(owner) and _PART.fullmatch(name) and directory.is_dir()):
+            raise HubError(401, "RepoNotFound", "Repository not found")
+        files = sorted(
+            path
+            for path in directory.rglob("*")
+            if path.is_file() and path.resolve().is_relative_to(directory.resolve())
+        )
+        blobs = tuple(self._blob(directory, path) for path in files if path.name != GATED_FILE)
+        listing = "".join(f"{blob.path} {blob.git_id}\n" for blob in blobs)
+        commit = hashlib.sha1(listing.encode(), usedforsecurity=False).hexdigest()
+        if revision not in (BRANCH, commit):
+            raise HubError(404, "RevisionNotFound", "Invalid rev id: " + revision)
+        return Repository(f"{owner}/{name}", commit, blobs, (directory / GATED_FILE).is_file())
+
+    def require_access(self, repository: Repository, authorization: str) -> None:
+        """Check that whoever sends this header may read ``repository``.
+
+        Raises:
+            HubError: it is gated, and the token is none or not one of those that may.
+        """
+        if not repository.gated:
+            return
+        token = authorization.removeprefix("Bearer ")
+        allowed = (self._root / repository.name / GATED_FILE).read_text().split()
+        if not authorization:
+            raise HubError(
+                401,
+                "GatedRepo",
+                f"Access to model {repository.name} is restricted. You must have access to it and"
+                " be authenticated to access it. Please log in.",
+            )
+        if token not in allowed:
+            raise HubError(
+                403,
+                "GatedRepo",
+                f"Access to model {repository.name} is restricted and you are not in the authorized"
+                " list.",
+            )
+
+    def _blob(self, directory: Path, path: Path) -> Blob:
+        state = path.stat()
+        key = (str(path), state.st_size, state.st_mtime_ns)
+        if key not in self._sums:
+            self._sums[key] = _sums(path, state.st_size)
+        git_id, sha256 = self._sums[key]
+        return Blob(path.relative_to(directory).as_posix(), path, state.st_size, git_id, sha256)
+
+
+def pointer_text(sha256: str, size: int) -> str:
+    """What Git keeps in place of a file in LFS
+    (https://github.com/git-lfs/git-lfs/blob/main/docs/spec.md)."""
+    return f"version https://git-lfs.github.com/spec/v1\noid sha256:{sha256}\nsize {size}\n"
+
+
+def _sums(path: Path, size: int) -> tuple[str, str]:
+    """Git's id of ``path`` and, of a file in LFS, its SHA-256."""
+    large = path.suffix == _LFS_SUFFIX or size >= _LFS_BYTES
+    digest = hashlib.sha256() if large else hashlib.sha1(b"blob %d\0" % size, usedforsecurity=False)
+    with path.open("rb") as file:
+        while block := file.read(_BLOCK):
+            digest.update(block)
+    if not large:
+        return digest.hexdigest(), ""
+    pointer = pointer_text(digest.hexdigest(), size).encode()
+    git_id = hashlib.sha1(b"blob %d\0%s" % (len(pointer), pointer), usedforsecurity=False)
+    return git_id.hexdigest(), digest.hexdigest()

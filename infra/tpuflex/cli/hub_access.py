@@ -1,0 +1,93 @@
+"""How a command reaches the Hugging Face Hub: its address, the token, progress and Ctrl-C."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import InterruptedByUser, NotFoundError, ServiceDisabledError
+from tpuflex.naming import HF_TOKEN
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.output import Output
+    from tpuflex.gcp.weights_files import Progress
+    from tpuflex.operate.hub.client import HubClient
+
+#: As huggingface_hub has them
+#: (https://huggingface.co/docs/huggingface_hub/package_reference/environment_variables).
+ENDPOINT_VARIABLE = "HF_ENDPOINT"
+TOKEN_VARIABLE = "HF_TOKEN"  # noqa: S105 - the name of a variable
+
+
+def _never() -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class HubAccess:
+    """The Hub, as the stack of a cloud reaches it.
+
+    Attributes:
+        connect: gives the stack's cloud, when it is needed.
+        output: shows the progress of a download.
+        cancelled: whether the user pressed Ctrl-C.
+    """
+
+    connect: Callable[[], Cloud]
+    output: Output
+    cancelled: Callable[[], bool] = _never
+
+    def client(self) -> HubClient:
+        """A client of the Hub."""
+        return hub_client(self.connect())
+
+    @contextmanager
+    def transfer(self) -> Iterator[Progress]:
+        """Show the progress of a download.
+
+        Raises:
+            InterruptedByUser: the user pressed Ctrl-C.
+        """
+        with self.output.transfer("  fetching weights") as show:
+
+            def progress(done: int, total: int) -> None:
+                if self.cancelled():
+                    raise InterruptedByUser("Stopped while the weights were being fetched.")
+                show(done, total)
+
+            yield progress
+
+
+def hub_client(cloud: Cloud) -> HubClient:
+    """A client of the Hub, as the stack of ``cloud`` reaches it."""
+    from tpuflex.operate.hub.client import HubClient
+
+    endpoint = cloud.environ.get(ENDPOINT_VARIABLE, "").rstrip("/")
+    return HubClient(endpoint, lambda: hub_token(cloud), cloud.timing)
+
+
+def hub_token(cloud: Cloud) -> str:
+    """The token for the Hub: HF_TOKEN, else the secret that the stack file names; empty for none.
+
+    Raises:
+        NotFoundError: the secret has no such version.
+        TpuflexError: Secret Manager refused.
+    """
+    if token := cloud.environ.get(TOKEN_VARIABLE, "").strip():
+        return token
+    number = cloud.stack.settings.secrets.hf_token_version
+    if number is None:
+        return ""
+    try:
+        return cloud.secrets.access(f"{cloud.secret(HF_TOKEN)}/versions/{number}")
+    except ServiceDisabledError:
+        return ""  # a new project, which can hold no secret yet
+    except NotFoundError as error:
+        raise NotFoundError(
+            f"Version {number} of the token for the Hub does not exist.",
+            hint=f"Add it: tpuflex secrets put {HF_TOKEN} --stack {cloud.stack.name}\n"
+            f"or set {TOKEN_VARIABLE}.",
+        ) from error
