@@ -256,6 +256,34 @@ def test_waits_are_bounded(
     assert "\x1b" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("sha", "source"),
+    [("1" * 40, HubSource(MODEL, "2" * 40)), ("../../../elsewhere", MAIN), (None, MAIN)],
+)
+def test_a_commit_that_was_not_asked_for(
+    answers: list[httpx2.Response], sha: str | None, source: HubSource
+) -> None:
+    """M11: another commit than the pinned one is refused, and so is what is no commit: a directory
+    is named after it."""
+    request = httpx2.Request("GET", "https://hub.test/api/models/acme/tiny")
+    files = [
+        {"rfilename": name, "size": 1, "blobId": "0" * 40}
+        for name in ("config.json", "x.safetensors")
+    ]
+    answers.append(
+        httpx2.Response(200, json={"id": MODEL, "sha": sha, "siblings": files}, request=request)
+    )
+
+    with pytest.raises(WeightsError, match="commit"):
+        HubClient("https://hub.test", str, pauses([])).snapshot(source)
+
+
+def test_no_token_crosses_the_network_in_clear() -> None:
+    """M11: a mirror without TLS gets no token, and is not asked at all."""
+    with pytest.raises(AccessError, match="in clear"):
+        HubClient("http://mirror.test", lambda: TOKEN, pauses([])).snapshot(MAIN)
+
+
 SAFE = HubFile("model.safetensors", 1, "0" * 64, "0" * 40)
 CONFIG = HubFile("config.json", 1, "", "0" * 40)
 

@@ -10,8 +10,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TypeVar
+from urllib.parse import urlsplit
 
-from tpuflex.errors import AccessError, TpuflexError
+from pulumi_plugin.printable import printable
+from tpuflex.errors import AccessError, TpuflexError, WeightsError
 from tpuflex.gcp.timing import Timing
 from tpuflex.operate.hub.refusals import LONGEST_WAIT, passing, retry_after, translated
 from tpuflex.operate.hub.snapshot import HubFile, HubSource, Snapshot, choose_files
@@ -20,6 +22,7 @@ from tpuflex.operate.hub.snapshot import HubFile, HubSource, Snapshot, choose_fi
 ATTEMPTS = 5
 _TIMEOUT = 30.0
 _BLOCK = 4 * 1024 * 1024
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 _Answer = TypeVar("_Answer")
 
@@ -50,6 +53,13 @@ class HubClient:
                 hint="Look at HF_TOKEN, or at the secret that tpuflex:secrets.hf_token_version"
                 " names.",
             )
+        where = urlsplit(self._endpoint or "https:")
+        if token and where.scheme != "https" and where.hostname not in _LOOPBACK:
+            raise AccessError(
+                f"HF_ENDPOINT is {self._endpoint}: no token is sent there, it would cross the"
+                " network in clear",
+                hint="Name a mirror with https://, or unset HF_TOKEN.",
+            )
         return token or False
 
     def snapshot(self, source: HubSource, extra_files: tuple[str, ...] = ()) -> Snapshot:
@@ -77,6 +87,11 @@ class HubClient:
                 files_metadata=True,
                 timeout=_TIMEOUT,
             )
+            if source.pinned and info.sha != source.revision:
+                raise WeightsError(
+                    f"asked for {where}, the Hub gives commit {printable(str(info.sha))}",
+                    hint="Do not use it. Is HF_ENDPOINT a mirror that keeps one commit only?",
+                )
             # What a gated model holds everybody may list; only this asks for leave to read it.
             api.auth_check(source.repository)
             files = (

@@ -128,6 +128,9 @@ def choose_files(
     chosen: list[HubFile] = []
     left_out: list[str] = []
     where = f"hf://{repository}@{commit}"
+    # It becomes the name of a directory here.
+    if not _SHA1.fullmatch(commit):
+        raise WeightsError(f"the Hub names {printable(commit)} as a commit of {repository}")
     for file in sorted(files, key=lambda one: one.path):
         _require_path(file.path, where)
         hidden = any(part.startswith(".") for part in file.path.split("/"))
