@@ -43,7 +43,9 @@ def refusal(permission: str, method_id: str) -> tuple[str, str, bytes]:
     whole = template.replace("{v1Id}/{v1Id1}", "projects/p").replace(
         "{v1beta1Id}/{v1beta1Id1}", "projects/p"
     )
-    path = re.sub(r"\{\w+\}", "some-name", whole)
+    # The name of an API in the address (of its quota, say) is no name of a permission.
+    path = re.sub(r"(?<=services/)\{\w+\}", "tpu.googleapis.com", whole)
+    path = re.sub(r"\{\w+\}", "some-name", path)
     resource = path.partition(f"{version}/")[2].partition(":")[0]
     denial = denials.Denial(api, method_id, resource, (permission,), "me@example.com")
     error = denials.BY_SERVICE.get(api, denials.common)(denial)

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 
-#: A permission as Google's texts name it.
-_NAMED = re.compile(r"\b[a-z]{3,}\.[a-zA-Z]+\.[a-zA-Z]+\b(?!\.)")
+#: A permission as Google's texts name it; the name of an API (tpu.googleapis.com) is none.
+_NAMED = re.compile(r"\b[a-z]{3,}\.(?!googleapis\.com\b)[a-zA-Z]+\.[a-zA-Z]+\b(?!\.)")
 
 #: HTTP method and end of the address -> the permission, by the reference pages of the methods.
 _CALLS: tuple[tuple[str, re.Pattern[str], str], ...] = tuple(
