@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -87,7 +87,7 @@ def run_sweep(
     """
     output = invocation.output
     swept = look(invocation, cloud, chosen, cloud.stack.settings.slice.zones)
-    require_slices(chosen, swept.left)
+    require_slices(chosen, (swept,))
     if invocation.yes:
         swept = delete_orphans(invocation, swept)
     output.document(swept.document())
@@ -176,10 +176,18 @@ def _numbered(here: Here, listing: Listing, cloud: Cloud) -> tuple[Here, Listing
         return here, replace(listing, unseen=(*listing.unseen, error.message))
 
 
-def require_slices(chosen: Chosen, left: tuple[Leftover, ...]) -> None:
-    """Check that every named slice is among what is left, so that a slip is not overlooked."""
+def require_slices(chosen: Chosen, found: Sequence[Swept]) -> None:
+    """Check that every named slice is among what is left, so that a slip is not overlooked.
+
+    Raises:
+        NotFoundError: one is not.
+        IncompleteTeardownError: one is not among what could be listed.
+    """
+    left = (each for swept in found for each in swept.left)
     unknown = sorted(chosen.slices - {each.resource.name for each in left})
     if unknown:
+        for swept in found:
+            require_complete(swept.listing, (), swept.here.cloud_project)
         raise NotFoundError(
             f"--slice {unknown[0]}: nothing of that name is left behind; nothing was deleted.",
             hint="See what is: tpuflex sweep",

@@ -78,10 +78,11 @@ def run_sweep_all(
 
     Raises:
         NotFoundError: a slice was named that is not left behind; nothing was deleted.
+        IncompleteTeardownError: the same, and the list is incomplete.
     """
     places, failures = _places(invocation)
     found = list(_looked(invocation, places, chosen, connect, failures))
-    require_slices(chosen, tuple(each for swept in found for each in swept.left))
+    require_slices(chosen, found)
     if invocation.yes:
         found = [delete_orphans(invocation, each) for each in found]
     for swept in found:
