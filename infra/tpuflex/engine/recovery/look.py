@@ -54,6 +54,7 @@ class LookResult:
         detail: why, for people.
         being_deleted: whether it is being deleted.
         described: whether its API has said what it is, and not only refused to.
+        refused: Google's words, if the caller may not look.
     """
 
     presence: Presence
@@ -61,6 +62,7 @@ class LookResult:
     detail: str = ""
     being_deleted: bool = False
     described: bool = True
+    refused: str = ""
 
 
 class Look(Protocol):
@@ -142,8 +144,10 @@ class CloudLook:
         except AccessError as error:
             if kind.shared_names:
                 detail = "the name is taken in another project"
-                return LookResult(Presence.FOREIGN, place.id, detail, described=False)
-            return LookResult(Presence.UNKNOWN, place.id, error.message)
+                return LookResult(
+                    Presence.FOREIGN, place.id, detail, described=False, refused=error.message
+                )
+            return LookResult(Presence.UNKNOWN, place.id, error.message, refused=error.message)
         except ApiError as error:
             return LookResult(Presence.UNKNOWN, place.id, error.message)
         try:

@@ -16,6 +16,7 @@ import uuid
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from tpuflex.engine.events import name_of
 from tpuflex.engine.recovery.import_state import (
     STILL_BEING_DELETED,
     Context,
@@ -125,7 +126,7 @@ def _settle_pending(context: Context, creations: Sequence[Stored]) -> None:
         else:
             reread.append((resource, kind))
     touched = {one["urn"] for one in (*imported, *(resource for resource, _ in reread))}
-    doubtful = _doubtful(deployment, context.look)
+    doubtful = _doubtful(deployment, context)
     reread += [(one, "") for one in doubtful if one["urn"] not in touched]
     if not operations and not reread:
         return
@@ -150,10 +151,10 @@ def _settle_pending(context: Context, creations: Sequence[Stored]) -> None:
     write_back(context, state, {one["urn"] for one in imported if not one.get("dependencies")})
 
 
-def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
+def _doubtful(deployment: Stored, context: Context) -> list[Stored]:
     """What the state has and the cloud has not, or not for long: its deletion was begun, and what
     was to wait for its end was killed. The engine keeps no operation of it when it was only the
-    plugin that died."""
+    plugin that died. What may not be looked at is told, and stays as it is."""
     doubtful = []
     for resource in resources(deployment):
         ended = recorded_lifecycle(resource.get("outputs") or {}) is Lifecycle.ENDED
@@ -161,7 +162,9 @@ def _doubtful(deployment: Stored, look: Look) -> list[Stored]:
             continue
         if ended or is_reminder(resource):
             continue
-        seen = look(resource["type"], resource.get("inputs") or {})
+        seen = context.look(resource["type"], resource.get("inputs") or {})
+        if seen.refused:
+            context.say(f"  warning  {name_of(resource['urn'])} was not looked at: {seen.refused}")
         if seen.presence is Presence.ABSENT or seen.being_deleted:
             doubtful.append(resource)
     return doubtful
