@@ -23,8 +23,6 @@ from tpuflex.engine.find import Engine, ensure
 ROOT = Path(__file__).parents[2]
 #: Real seconds after which a command counts as hanging.
 TIMEOUT_S = 120.0
-#: Seconds of the cloud's time for which a copy of a stack may stand in for one just brought up.
-STALE_S = 3600.0
 
 Json = dict[str, Any]
 
@@ -45,6 +43,8 @@ class Rig(ABC):
     #: Pulumi project name.
     project = "shop"
     stack = "dev"
+    #: Seconds of the cloud's time for which a copy of a stack may stand in for one just brought up.
+    stale_s = 3600.0
 
     def __init__(self, home: Path, *, speed: float = 1.0, strict: bool = False) -> None:
         self.home = home
@@ -195,7 +195,7 @@ class Rig(ABC):
         now = float(self.control.call("GET", "clock")["epoch"])
         made_of, emulator = self.program(), self.home / ".tpuflex" / "emulator"
         copy = self._copies.get(made_of)
-        if copy is None or now - copy.epoch > STALE_S:
+        if copy is None or now - copy.epoch > self.stale_s:
             self.reset()
             ended = self.run("up")
             assert ended.exit_code == 0, self.said[-1].stderr

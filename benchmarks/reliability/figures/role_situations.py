@@ -1,0 +1,185 @@
+"""The situations of figure 12: each command, and the stacks that it meets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from reliability.role_rig import Edits, RoleRig
+from tpuflex.operate.doctor.rights import COMMANDS as EXAMINED
+from tpuflex.roles.roles import Command, When, roles
+
+
+class Start(StrEnum):
+    """What there is of the stack when the command begins."""
+
+    NEW = "new"
+    UP = "up"
+    LOST = "lost"  #: it is up, and its state is gone
+    PENDING = "pending"  #: it is up, and its state says of everything that it was begun
+
+
+#: Exit codes of AccessError, and of IncompleteTeardownError: what cannot be listed is perhaps left.
+ACCESS, UNPROVED = 6, 10
+#: Of EngineError, when `recover` could not settle something, and lists each with the reason.
+UNSETTLED = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Situation:
+    """A command, and the stack that it meets.
+
+    Attributes:
+        commands: whose permissions it gets; those of the first one are taken away.
+        words: the command line; ``{slice}`` stands for its name, ``{model}`` for the weights.
+        start: what there is.
+        stack: how the stack file differs from that of the dev stack.
+        change: how it differs when the command begins.
+        client: whether it runs in the rig's process: it asks no engine to run a program.
+        given: what it reads on standard input.
+        codes: exit codes that say that it was refused.
+        tells: whether it may succeed without a permission, and name it in what it shows.
+        only: take away only the permissions of such stacks; the others are another situation's.
+        examined: take away what ``up`` needs instead, whether this command asks for it or not.
+    """
+
+    commands: tuple[Command, ...]
+    words: tuple[str, ...]
+    start: Start = Start.UP
+    stack: Edits = field(default_factory=dict)
+    change: Edits = field(default_factory=dict)
+    client: bool = False
+    given: str = ""
+    codes: frozenset[int] = frozenset({ACCESS})
+    tells: bool = False
+    only: When | None = None
+    examined: bool = False
+
+    @property
+    def command(self) -> Command:
+        """The command that it is about."""
+        return self.commands[0]
+
+    @property
+    def held(self) -> frozenset[str]:
+        """What it needs."""
+        return roles().permissions_for(*self.commands)
+
+    @property
+    def ablated(self) -> frozenset[str]:
+        """What may be taken away from it."""
+        needs = [
+            need
+            for need in roles().permissions
+            if self.command in need.commands and self.only in (None, need.when)
+        ]
+        return frozenset(need.permission for need in needs)
+
+
+_UNCHECKED = ("up", "--skip-check", "permissions")
+_INTERNET: Edits = {"network": {"egress": "internet"}}
+_CHANGED: Edits = {
+    "network": {"allowed_cidrs": ["10.0.0.0/8"]},
+    "serving": {"env": {"VLLM_CPU_KVCACHE_SPACE": "2"}},
+}
+#: Whatever `doctor` examines, so that it finds nothing amiss but what is taken away.
+_DOCTOR = (Command.DOCTOR, *EXAMINED)
+
+SITUATIONS: Mapping[str, Situation] = {
+    "preview of a new stack": Situation((Command.PREVIEW,), ("preview",), Start.NEW),
+    "preview of a stack that is up": Situation((Command.PREVIEW,), ("preview",), tells=True),
+    "up": Situation((Command.UP,), _UNCHECKED, Start.NEW),
+    "up with egress: internet": Situation(
+        (Command.UP,), _UNCHECKED, Start.NEW, stack=_INTERNET, change=_INTERNET, only=When.NAT
+    ),
+    "up of a stack that is up": Situation((Command.UP,), ("up",)),
+    "up of a changed stack": Situation(
+        (Command.UP,), _UNCHECKED, change=_CHANGED, only=When.CHANGED
+    ),
+    "weights push of a new stack": Situation(
+        (Command.WEIGHTS_PUSH,), ("weights", "push", "{model}"), Start.NEW
+    ),
+    "weights push of a stack that is up": Situation(
+        (Command.WEIGHTS_PUSH,), ("weights", "push", "{model}"), client=True
+    ),
+    "secrets ensure of a new stack": Situation(
+        (Command.SECRETS_PUT,), ("secrets", "ensure"), Start.NEW
+    ),
+    "secrets put of a stack that is up": Situation(
+        (Command.SECRETS_PUT,),
+        ("secrets", "put", "api-key"),
+        client=True,
+        given="a-key-of-the-figure",
+    ),
+    "status": Situation((Command.STATUS,), ("status",), client=True),
+    "recover of a killed up": Situation(
+        (Command.RECOVER,),
+        ("recover",),
+        Start.PENDING,
+        codes=frozenset({ACCESS, UNSETTLED}),
+        tells=True,
+    ),
+    "recover --take-over of a lost state": Situation(
+        (Command.RECOVER,),
+        ("recover", "--take-over"),
+        Start.LOST,
+        codes=frozenset({ACCESS, UNSETTLED}),
+        tells=True,
+    ),
+    "sweep": Situation((Command.SWEEP,), ("sweep",), client=True, codes=frozenset({UNPROVED})),
+    "sweep --yes of a lost state": Situation(
+        (Command.SWEEP_YES,),
+        ("sweep", "--yes", "--slice", "{slice}"),
+        Start.LOST,
+        client=True,
+        codes=frozenset({UNPROVED}),
+    ),
+    "down": Situation((Command.DOWN,), ("down",), codes=frozenset({ACCESS, UNPROVED})),
+    "down with egress: internet": Situation(
+        (Command.DOWN,),
+        ("down",),
+        stack=_INTERNET,
+        change=_INTERNET,
+        codes=frozenset({ACCESS, UNPROVED}),
+        only=When.NAT,
+    ),
+    "doctor": Situation(_DOCTOR, ("doctor",), client=True, tells=True),
+    "doctor of what up needs": Situation(
+        (Command.UP, *_DOCTOR), ("doctor",), client=True, examined=True
+    ),
+}
+
+_ARRANGED: Mapping[Start, Callable[[RoleRig], None]] = {
+    Start.LOST: RoleRig.lose_state,
+    Start.PENDING: RoleRig.leave_pending,
+}
+
+
+def run(rig: RoleRig, situation: Situation, missing: str = "") -> int | None:
+    """Run the command of ``situation`` without the permission ``missing``; its exit code."""
+    arrange(rig, situation)
+    rig.grant(situation.held - {missing})
+    words = [_word(rig, word) for word in situation.words]
+    if situation.client:
+        return rig.client(*words, given=situation.given).exit_code
+    return rig.as_account(*words).exit_code
+
+
+def arrange(rig: RoleRig, situation: Situation) -> None:
+    """Let there be what ``situation`` begins with."""
+    rig.edit(situation.stack)
+    if situation.start is Start.NEW:
+        rig.reset()
+    else:
+        rig.bring_up()
+    if situation.start in _ARRANGED:
+        _ARRANGED[situation.start](rig)
+    rig.edit(situation.change)
+    rig.enforce()
+
+
+def _word(rig: RoleRig, word: str) -> str:
+    if word == "{slice}":
+        return rig.slice_name()
+    return str(rig.home / "model") if word == "{model}" else word
