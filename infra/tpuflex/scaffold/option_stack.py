@@ -55,7 +55,7 @@ def stack_sections(option: Option, image: str, project: str) -> dict[str, object
     }
 
 
-def comments(option: Option, stack: str) -> dict[str, tuple[str, ...]]:
+def comments(option: Option, stack: str, project: str) -> dict[str, tuple[str, ...]]:
     """Comments above keys of :func:`stack_sections`, by path."""
     return {
         "model.name": (
@@ -63,17 +63,19 @@ def comments(option: Option, stack: str) -> dict[str, tuple[str, ...]]:
             f"Or without: tpuflex --stack {stack} up makes the bucket, and then",
             f"  tpuflex --stack {stack} weights push DIRECTORY",
         ),
-        "serving.image": _image_comment(option.zones[0]),
+        "serving.image": _image_comment(option.zones[0], project),
     }
 
 
-def _image_comment(zone: str) -> tuple[str, ...]:
-    what, mode, how = str(mirror_command(zone)).partition("--mode=")
+def _image_comment(zone: str, project: str) -> tuple[str, ...]:
+    what, mode, how = str(mirror_command(zone, project)).partition("--mode=")
+    mirrored, place, where = how.partition("--location=")
     return (
         "The hosts reach nothing but Google: the image comes through a mirror of Docker Hub,",
         "made once:",
         f"  {what}\\",
-        f"    {mode}{how}",
+        f"    {mode}{mirrored}\\",
+        f"    {place}{where}",
     )
 
 

@@ -57,7 +57,7 @@ def write_stack(
     text = stack_text(
         _sections(best, catalog, project or PLACEHOLDER_PROJECT),
         heading(best, stack),
-        comments=comments(best, stack),
+        comments=comments(best, stack, project or PLACEHOLDER_PROJECT),
         schema=schema_of(place.root, place.stacks),
     )
     try:
