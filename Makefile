@@ -8,7 +8,7 @@ STAMP := $(VENV)/.ready-$(shell cat pyproject.toml requirements/dev.lock 2>/dev/
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Only wheels whose hashes a lock names, from whatever index is configured; nothing is built or run.
 LOCKED = install --quiet --no-cache-dir --no-deps --require-hashes --only-binary :all: --requirement
-SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) .github/sweep.sh benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex \
+SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex \
 	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
 # One file's tests stay in one process and in their order: some share an engine or a stack.

@@ -18,7 +18,7 @@ from tpuflex.cli.steps.ci_init import VARIABLES
 from tpuflex.scaffold.workflows import FOLDER, WorkflowSource, is_untouched, workflow_texts
 
 ROOT = Path(__file__).parents[2]
-NAMES = ("preview", "deploy", "renew")
+NAMES = ("preview", "deploy", "renew", "sweep")
 ONE, TWO = f"acme/tpuflex@{'a1' * 20}", f"acme/tpuflex@{'b2' * 20}"
 
 
@@ -35,7 +35,7 @@ def written(repository: Path) -> dict[str, str]:
 
 
 def test_the_workflows(type_in: TypeIn, repository: Path) -> None:
-    """`ci init` writes three workflows at the top of the repository, which call those of tpuflex by
+    """`ci init` writes four workflows at the top of the repository, which call those of tpuflex by
     a commit, and says which variables they read."""
     done = type_in("ci", "init", "--source", ONE)
 
