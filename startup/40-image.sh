@@ -22,6 +22,10 @@ fetch_image() {
     fail image "docker cannot pull $image: $(tail --bytes=600 "$STATE_DIR/pull.problem")$(pull_remedy "${image%%@*}")"
 }
 
+is_limited() {
+    grep --quiet --ignore-case 'toomanyrequests' "$STATE_DIR/pull.problem"
+}
+
 is_denied() {
     grep --quiet --ignore-case --extended-regexp 'denied|unauthorized|forbidden' "$STATE_DIR/pull.problem"
 }
@@ -29,7 +33,11 @@ is_denied() {
 # pull_remedy REPOSITORY: what may mend the failure, after what docker says of it.
 pull_remedy() {
     local rest=${1#*/}
-    if grep --quiet --ignore-case 'toomanyrequests' "$STATE_DIR/pull.problem"; then
+    if is_limited && has_token_for "${1%%/*}"; then
+        printf '%s' '. Artifact Registry limits requests by the minute, and Docker Hub those of a' \
+            ' mirror that has no account there:' \
+            ' https://cloud.google.com/artifact-registry/docs/repositories/configure-remote-auth-dockerhub'
+    elif is_limited; then
         printf '%s' '. All hosts behind one address share this limit: mirror the image in Artifact' \
             ' Registry (see README), and write its name there at tpuflex:serving.image'
     elif is_denied && has_token_for "${1%%/*}"; then

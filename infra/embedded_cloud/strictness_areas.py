@@ -228,6 +228,8 @@ class Registry:
         token_required: a repository of a project answers nobody without a token, and a service
             account only with the role.
         anonymous_pulls_per_hour: of Docker Hub, by all hosts together: they are behind one address.
+        repository_requests_per_minute: of a project's repositories, by everybody: the quota of
+            Artifact Registry (https://cloud.google.com/artifact-registry/quotas).
         absent: images that no registry has, as ``sha256:…`` or ``name@sha256:…``.
     """
 
@@ -235,6 +237,7 @@ class Registry:
 
     token_required: bool = False
     anonymous_pulls_per_hour: Count | None = None
+    repository_requests_per_minute: Count | None = None
     absent: tuple[str, ...] = ()
 
 

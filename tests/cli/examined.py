@@ -19,6 +19,8 @@ from tests.loopback import overrides
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps.doctor_cloud import cloud_examinations
+from tpuflex.cli.steps.doctor_state import bucket_checks
+from tpuflex.gcp.credentials import QUOTA_PROJECT_VARIABLE
 from tpuflex.gcp.required_apis import APIS
 from tpuflex.operate.doctor.check import Check
 from tpuflex.operate.doctor.side_by_side import examine_all
@@ -31,12 +33,25 @@ MIRROR = "us-east5-docker.pkg.dev/tpuflex-dev/dockerhub"
 
 @dataclass
 class Doctor:
-    """An embedded cloud, and the dev stack on it with some settings changed."""
+    """An embedded cloud, and the dev stack on it with some settings changed.
+
+    Attributes:
+        running: the cloud.
+        stack: the stack.
+        url: the cloud's address.
+        token: the caller's.
+        quota_project: the project that the caller's calls are charged to; empty for none.
+        backend: URL of the backend of Pulumi's state; empty for that of the embedded cloud.
+        engine_says: what the engine refuses `up` with; empty if it does not.
+    """
 
     running: EmbeddedCloud
     stack: OpenStack
     url: str
     token: str = TOKEN
+    quota_project: str = ""
+    backend: str = ""
+    engine_says: str = ""
 
     def change(self, section: str, **values: Any) -> None:
         """Change settings of a section of the stack file."""
@@ -77,11 +92,16 @@ class Doctor:
             "STORAGE_EMULATOR_HOST": self.url,
             "GOOGLE_OAUTH_ACCESS_TOKEN": self.token,
         }
+        if self.quota_project:  # which the embedded cloud's own token never has
+            user = self.running.environ("user")
+            environ = {**user, QUOTA_PROJECT_VARIABLE: self.quota_project}
         return Cloud(self.stack, environ)
 
     def checks(self) -> dict[str, Check]:
         """All checks of the cloud, by name."""
         found = chain(*examine_all(cloud_examinations(self.cloud)))
+        if self.backend:
+            found = chain(found, bucket_checks(self.backend, self.stack, self.cloud.environ))
         return {check.name: check for check in found}
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -45,10 +46,13 @@ class Row:
 
 
 def api_rows() -> Iterator[Row]:
-    """Every API but Service Usage, which enables the others: `up` enables it and waits."""
+    """Every API: `up` enables it and waits, but for the one that enables the others."""
     for api in APIS:
-        if api.name != "serviceusage":
-            command = f"gcloud services enable {api.service} --project=tpuflex-dev"
+        command = f"gcloud services enable {api.service} --project=tpuflex-dev"
+        if api.name == "serviceusage":
+            enable = f"gcloud services enable {api.service} "
+            yield Row(api.service, _no_service_usage, api.service, FAILED, enable, 6)
+        else:
             yield Row(api.service, _disabled(api.service), api.service, WARNING, command, 0)
 
 
@@ -150,6 +154,16 @@ def image_rows() -> Iterator[Row]:
         "gcloud artifacts repositories create dockerhub2",
         4,
     )
+    yield Row("right to pull the image", _no_reader, "image", UNKNOWN, "registry.reader", 0)
+    busy: JsonValue = {"repository_requests_per_minute": 0}
+    yield Row(
+        "requests to Artifact Registry that are left",
+        _strict(registry=busy),
+        "image",
+        UNKNOWN,
+        "again in a minute",
+        0,
+    )
     hub = f"docker.io/vllm/vllm-tpu@{DIGEST}"
     yield Row("pulls of Docker Hub that are left", _limited(hub), "image", SKIPPED, "", 0)
 
@@ -163,6 +177,14 @@ def weights_rows() -> Iterator[Row]:
     yield Row("pinned weights", _not_pinned, "weights", FAILED, "manifest_sha256", 7)
     yield Row("a whole source", _damaged, "weights", FAILED, "Download it again.", 7)
     yield Row("source of the weights", _misspelt, "weights", FAILED, "hf download", 5)
+
+
+def state_rows() -> Iterator[Row]:
+    """The lock of a state that is kept in a bucket. The engine itself refuses to run beside it."""
+    cancel = "pulumi cancel"
+    here, dead = socket.gethostname(), "999999999"
+    yield Row("lock of the state in a bucket", _locked("elsewhere", "7"), "lock", FAILED, cancel, 8)
+    yield Row("lock that a killed run left there", _locked(here, dead), "lock", WARNING, cancel, 8)
 
 
 def _policy(
@@ -193,6 +215,17 @@ def _without(permission: str, egress: str = "google") -> Callable[[Doctor], None
     return take_away
 
 
+def _no_service_usage(doctor: Doctor) -> None:
+    """In the project that quota is taken from: there Service Usage itself is asked for."""
+    _disabled("serviceusage.googleapis.com")(doctor)
+    doctor.quota_project = "tpuflex-dev"
+
+
+def _no_reader(doctor: Doctor) -> None:
+    missing: JsonValue = ["artifactregistry.repositories.downloadArtifacts"]
+    doctor.strict(registry={"token_required": True}, permissions={"missing": missing})
+
+
 def _unpaid_unread(doctor: Doctor) -> None:
     """`up` never enables that API, so that most projects have it off."""
     doctor.call("POST", f"{PROJECT}/services/cloudbilling.googleapis.com:disable", {})
@@ -217,6 +250,25 @@ def _limited(image: str) -> Callable[[Doctor], None]:
     def take_away(doctor: Doctor) -> None:
         doctor.strict(registry={"anonymous_pulls_per_hour": 0})
         doctor.change("serving", image=image)
+
+    return take_away
+
+
+def _locked(host: str, pid: str) -> Callable[[Doctor], None]:
+    """Somebody works on the stack, from another clone."""
+
+    def take_away(doctor: Doctor) -> None:
+        moment = "2026-11-21T12:02:04Z"
+        holder = {"pid": int(pid), "username": "jo", "hostname": host, "timestamp": moment}
+        doctor.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": "our-states"})
+        name = "team/.pulumi/locks/organization/tpuflex/dev/1.json"
+        query = f"uploadType=media&name={name.replace('/', '%2F')}"
+        doctor.call("POST", f"upload/storage/v1/b/our-states/o?{query}", holder)
+        doctor.backend = "gs://our-states/team"
+        doctor.engine_says = (
+            "error: the stack is currently locked by 1 lock(s). Either wait for the other …\n"
+            f"  gs://our-states/{name}: created by jo@{host} (pid {pid}) at {moment}\n"
+        )
 
     return take_away
 
@@ -284,6 +336,7 @@ def _pushed(doctor: Doctor, *, trusted: bool) -> None:
 SECTIONS: dict[str, tuple[Row, ...]] = {
     "APIs": tuple(api_rows()),
     "Project": tuple(project_rows()),
+    "Pulumi's state": tuple(state_rows()),
     "Permissions": tuple(permission_rows()),
     "Permissions that only the doctor uses": tuple(reading_rows()),
     "Organization policies": tuple(policy_rows()),

@@ -44,6 +44,27 @@ def test_all_is_well(doctor: Doctor) -> None:
     require_ready(doctor.cloud)
 
 
+def test_a_state_whose_bucket_may_not_be_read(doctor: Doctor) -> None:
+    """The engine reads it by credentials of its own: nothing is known, and the command that lists
+    the locks is named."""
+    doctor.backend = "gs://not-there"
+    lock = doctor.checks()["lock"]
+    assert lock.standing is Standing.UNKNOWN
+    assert "bucket does not exist" in lock.text
+    assert lock.remedy.startswith("gcloud storage ls 'gs://not-there/")
+
+
+def test_no_lock_and_what_is_no_lock(doctor: Doctor) -> None:
+    """A bucket without locks of this stack is free; an object in a lock's place that is none may
+    be anybody's, and is not taken for free."""
+    doctor.call("POST", "storage/v1/b?project=tpuflex-dev", {"name": "our-states"})
+    doctor.backend = "gs://our-states"
+    assert doctor.checks()["lock"].standing is Standing.OK
+    name = ".pulumi/locks/organization/tpuflex/dev/1.json".replace("/", "%2F")
+    doctor.call("POST", f"upload/storage/v1/b/our-states/o?uploadType=media&name={name}", {"a": 1})
+    assert doctor.checks()["lock"].text == "a lock in the bucket cannot be read as one"
+
+
 @pytest.mark.parametrize("api", [api for api in APIS if api.name != "serviceusage"])
 def test_one_api_is_not_enabled(doctor: Doctor, api: GoogleApi) -> None:
     """B2, B3: an API that is off is named with the command that enables it. That is no failure:

@@ -91,7 +91,10 @@ def test_this_machine(shown: Shown) -> None:
 
 def test_the_state(shown: Shown) -> None:
     """A backend that answers or not, and a lock of each kind of holder."""
-    held = {holder: [state.HeldLock("process 7 of me on here", holder)] for holder in state.Holder}
+    held = {
+        holder: [state.HeldLock("process 7 of me on here", holder, "tpuflex recover")]
+        for holder in state.Holder
+    }
     checks = [
         state.backend_check("file:///p/.tpuflex/backend"),
         state.backend_check(EngineError("/states does not exist", hint="mkdir -p /states")),
@@ -99,8 +102,8 @@ def test_the_state(shown: Shown) -> None:
         state.lock_check([]),
         *(state.lock_check(held[holder]) for holder in state.Holder),
         state.lock_check(Unread("the lock cannot be read", "rm it")),
-        state.lock_elsewhere_check("gs://my-state/here?x=y"),
-        state.lock_elsewhere_check("https://api.pulumi.com"),
+        state.lock_check(Unread("it refuses", state.listing_of_locks("gs://my-state/here?x=y"))),
+        state.lock_elsewhere_check(),
     ]
     assert_golden("doctor/state.txt", shown(checks))
 

@@ -17,6 +17,7 @@ from tpuflex.cli.output import Output
 from tpuflex.cli.prepare import EndpointPreparation
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.ready import require_ready
+from tpuflex.engine.failure import failure
 from tpuflex.errors import SettingsError, TpuflexError
 from tpuflex.operate.doctor.check import Check, Standing
 
@@ -44,7 +45,7 @@ def before_the_engine(doctor: Doctor) -> TpuflexError | None:
         EndpointPreparation(cloud, output.progress, output, lambda: False).check()
     except TpuflexError as error:
         return error
-    return None
+    return failure("up", (), doctor.engine_says) if doctor.engine_says else None
 
 
 @pytest.mark.parametrize(

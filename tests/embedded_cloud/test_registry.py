@@ -128,6 +128,19 @@ def test_docker_hub_limits_anonymous_pulls(
     assert ask(cloud, **hub).status_code == 200
 
 
+def test_artifact_registry_limits_requests_by_the_minute(
+    cloud: EmbeddedCloud, mirrored: Api, clock: ManualClock
+) -> None:
+    """M8: a project's repositories have a quota, whoever asks; a minute later there is more."""
+    strict(mirrored, repository_requests_per_minute=1)
+    assert [ask(cloud).status_code for _ in range(2)] == [200, 429]
+    (error,) = ask(cloud).json()["errors"]
+    assert error["code"] == "TOOMANYREQUESTS"
+    assert error["message"].startswith("Quota exceeded for quota metric")
+    clock.advance(61)
+    assert ask(cloud).status_code == 200
+
+
 @pytest.mark.parametrize(
     ("host", "name", "status"),
     [

@@ -172,6 +172,11 @@ def test_an_image_is_pulled_with_credentials(
     ("rules", "name", "said"),
     [
         ({"anonymous_pulls_per_hour": 0}, "vllm/vllm-tpu", "daemon: toomanyrequests: You have"),
+        (
+            {"repository_requests_per_minute": 0},
+            f"us-east5-docker.pkg.dev/{PROJECT}/mirror/vllm",
+            "daemon: toomanyrequests: Quota exceeded",
+        ),
         ({"absent": [DIGEST]}, "quay.io/a/b", "manifest unknown: manifest unknown"),
         ({"absent": []}, f"gcr.io/{PROJECT}/vllm", 'name unknown: Repository "gcr.io" not found'),
     ],
@@ -179,7 +184,7 @@ def test_an_image_is_pulled_with_credentials(
 def test_a_pull_fails_in_dockers_words(
     cloud: EmbeddedCloud, tmp_path: Path, rules: dict[str, Any], name: str, said: str
 ) -> None:
-    """K6, M8: the limit of Docker Hub, an image and a repository that are not there."""
+    """K6, M8: the limits of Docker Hub and Artifact Registry, what is not there."""
     cloud.cloud.strictness.change({"registry": rules})
     with pytest.raises(DockerError, match=said):
         HostImages(tmp_path, {"TPUFLEX_REGISTRY": f"{cloud.url}/registry"}).pull(f"{name}@{DIGEST}")

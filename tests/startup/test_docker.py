@@ -87,6 +87,12 @@ def test_a_host_that_reaches_only_google_does_not_try_for_long(host: StartupHost
             "All hosts behind one address share this limit: mirror the image in Artifact Registry",
             5,
         ),
+        (
+            "us-east5-docker.pkg.dev/my-project/mirror/vllm",
+            "toomanyrequests: Quota exceeded for quota metric 'Requests per project per region'",
+            "docs/repositories/configure-remote-auth-dockerhub",
+            5,
+        ),
     ],
 )
 def test_a_pull_that_is_refused_names_the_remedy(

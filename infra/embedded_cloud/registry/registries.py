@@ -18,6 +18,7 @@ from embedded_cloud.registry.names import DOCKER_HUB, Repository, of_a_project, 
 from embedded_cloud.strictness_areas import Registry
 
 _HOUR_S = 3600
+_MINUTE_S = 60
 _DOWNLOAD = "artifactregistry.repositories.downloadArtifacts"
 
 
@@ -59,6 +60,7 @@ class Registries:
         self._rights = rights
         self._clock = clock
         self._anonymous: deque[float] = deque()
+        self._of_projects: dict[str, deque[float]] = {}
 
     def manifest(
         self, host: str, name: str, reference: str, caller: Caller | None, strictness: Registry
@@ -90,6 +92,7 @@ class Registries:
         within = repository(host, name)
         if within is None:
             raise RegistryError(400, "NAME_INVALID", f'Invalid image name: "{name}"')
+        self._meter(within.project, strictness.repository_requests_per_minute)
         if strictness.token_required:
             self._require_reader(within, caller)
         if self._repositories.find(within.name) is None:
@@ -119,16 +122,34 @@ class Registries:
     def _count(self, allowed: int | None) -> None:
         """A pull of Docker Hub by nobody in particular
         (https://docs.docker.com/docker-hub/usage/pulls/)."""
-        if allowed is None:
-            return
-        now = self._clock.now()
-        while self._anonymous and self._anonymous[0] <= now - _HOUR_S:
-            self._anonymous.popleft()
-        if len(self._anonymous) >= allowed:
+        if not self._within(self._anonymous, allowed, _HOUR_S):
             raise RegistryError(
                 429,
                 "TOOMANYREQUESTS",
                 "You have reached your unauthenticated pull rate limit."
                 " https://www.docker.com/increase-rate-limit",
             )
-        self._anonymous.append(now)
+
+    def _meter(self, project: str, allowed: int | None) -> None:
+        """A request to the repositories of ``project``, in the words of
+        https://github.com/kubernetes-sigs/promo-tools/issues/1271."""
+        if not self._within(self._of_projects.setdefault(project, deque()), allowed, _MINUTE_S):
+            raise RegistryError(
+                429,
+                "TOOMANYREQUESTS",
+                "Quota exceeded for quota metric 'Requests per project per region' and limit"
+                " 'Requests per project per region per minute per region' of service"
+                f" 'artifactregistry.googleapis.com' for consumer 'project:{project}'.",
+            )
+
+    def _within(self, recent: deque[float], allowed: int | None, seconds: float) -> bool:
+        """Whether one more is allowed within ``seconds``; it is counted if it is."""
+        if allowed is None:
+            return True
+        now = self._clock.now()
+        while recent and recent[0] <= now - seconds:
+            recent.popleft()
+        if len(recent) >= allowed:
+            return False
+        recent.append(now)
+        return True

@@ -49,6 +49,8 @@ _LOCKED = re.compile(r"the stack is currently locked by|Another update is curren
 _HOLDER = re.compile(
     r"created by (?P<user>\S+)@(?P<host>\S+) \(pid (?P<pid>\d+)\) at (?P<time>\S+)"
 )
+#: A lock that is no file here: `tpuflex recover` could not take it away.
+_LOCK_IN_BUCKET = re.compile(r"^\s*(gs|s3|azblob)://\S+: created by", re.M)
 #: What the message of a failure because of a lock begins with.
 LOCKED = "Another operation is running on this stack, or one was killed while it ran."
 #: A file of the backend that a kill has truncated.
@@ -141,10 +143,11 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         stderr: what the engine printed to standard error.
     """
     if _LOCKED.search(stderr):
+        free = "pulumi cancel" if _LOCK_IN_BUCKET.search(stderr) else "tpuflex recover"
         return EngineError(
             f"{LOCKED}{_holder(stderr)}",
             hint="Wait for it to end, or press Ctrl-C there, and run this again. If that process is"
-            " dead: tpuflex recover",
+            f" dead: {free}",
             locked=True,
         )
     if (removed := _REMOVED.search(stderr)) is not None:

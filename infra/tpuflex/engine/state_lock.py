@@ -2,7 +2,8 @@
 
 The backend writes ``.pulumi/locks/organization/PROJECT/STACK/ID.json`` with process id, user,
 host and time, and has no lease: a killed engine leaves its lock for good (the engine's
-``pkg/backend/diy/lock.go``). A lock is broken here only when its owner is certainly dead.
+``pkg/backend/diy/lock.go``). A lock is broken here only when its owner is certainly dead. In a
+bucket the files are objects of the same names, which are read and never removed.
 """
 
 from __future__ import annotations
@@ -12,12 +13,12 @@ import os
 import signal
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
-from typing import Protocol
+from typing import Any, Protocol
 
 from tpuflex.errors import EngineError
 
@@ -40,18 +41,16 @@ class Owner(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Lock:
-    """One lock file.
+class LockHolder:
+    """Who has taken a lock.
 
     Attributes:
-        path: the file.
         pid: its owner's process id.
         username: its owner's user.
         hostname: its owner's machine.
         timestamp: when it was taken, seconds since the epoch.
     """
 
-    path: Path
     pid: int
     username: str
     hostname: str
@@ -65,6 +64,17 @@ class Lock:
             f"process {self.pid} of {self.username} on {self.hostname}, "
             f"since {taken.strftime('%Y-%m-%dT%H:%M:%SZ')}"
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Lock(LockHolder):
+    """One lock file.
+
+    Attributes:
+        path: the file.
+    """
+
+    path: Path
 
 
 class Processes(Protocol):
@@ -83,7 +93,7 @@ class Processes(Protocol):
         """Ask ``pid`` to finish and wait; whether it is gone."""
 
 
-def owner(lock: Lock, processes: Processes) -> Owner:
+def owner(lock: LockHolder, processes: Processes) -> Owner:
     """What is known of the owner of ``lock``."""
     if lock.hostname != processes.hostname():
         return Owner.ELSEWHERE
@@ -104,10 +114,28 @@ def locks(backend: Path, project: str, stack: str) -> tuple[Lock, ...]:
     Raises:
         EngineError: a lock file cannot be read as one.
     """
-    held = backend / ".pulumi" / "locks" / "organization"
-    # The second is where a backend from before Pulumi 3.61 keeps them.
-    places = (held / project / stack, held / stack)
+    places = (backend / place for place in lock_places(project, stack))
     return tuple(_read(file) for place in places for file in sorted(place.glob("*.json")))
+
+
+def lock_places(project: str, stack: str) -> tuple[str, ...]:
+    """The directories of a stack's locks, below the backend's."""
+    # The second is where a backend from before Pulumi 3.61 keeps them.
+    return tuple(f".pulumi/locks/organization/{each}" for each in (f"{project}/{stack}", stack))
+
+
+def lock_holder(content: Mapping[str, Any]) -> LockHolder:
+    """Who has taken the lock with ``content``.
+
+    Raises:
+        KeyError, TypeError, ValueError: it is no lock's.
+    """
+    return LockHolder(
+        int(content["pid"]),
+        str(content["username"]),
+        str(content["hostname"]),
+        datetime.fromisoformat(str(content["timestamp"])).timestamp(),
+    )
 
 
 def break_locks(
@@ -151,14 +179,8 @@ def break_locks(
 
 def _read(file: Path) -> Lock:
     try:
-        content = json.loads(file.read_bytes())
-        return Lock(
-            file,
-            int(content["pid"]),
-            str(content["username"]),
-            str(content["hostname"]),
-            datetime.fromisoformat(str(content["timestamp"])).timestamp(),
-        )
+        found = lock_holder(json.loads(file.read_bytes()))
+        return Lock(found.pid, found.username, found.hostname, found.timestamp, file)
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise EngineError(
             f"The lock {file} cannot be read, so its owner is not known.",

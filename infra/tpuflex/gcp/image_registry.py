@@ -85,7 +85,9 @@ def image_state(session: Session, endpoints: Endpoints, image: str) -> ImageStat
     text = f"{host}: {answer.status_code} {code}: {message}"
     if answer.status_code in (requests.codes.unauthorized, requests.codes.forbidden):
         raise AccessError(text, hint="It needs roles/artifactregistry.reader.")
-    raise ApiError(text, status=answer.status_code)
+    limited = answer.status_code == requests.codes.too_many
+    hint = "It limits requests by the minute: run it again in a minute." if limited else ""
+    raise ApiError(text, status=answer.status_code, hint=hint)
 
 
 def _refusal(answer: requests.Response) -> tuple[str, str]:

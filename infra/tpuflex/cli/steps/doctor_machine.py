@@ -1,27 +1,22 @@
-"""What `tpuflex doctor` reads of this machine, and of the backend of Pulumi's state."""
+"""What `tpuflex doctor` reads of this machine."""
 
 from __future__ import annotations
 
-import os
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
-from tpuflex.cli.cloud_environment import google_environment
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.steps.doctor_cloud import credential_check
-from tpuflex.engine.backend import asked_backend
+from tpuflex.cli.steps.doctor_state import state_checks
 from tpuflex.engine.find import cached_engine, search
 from tpuflex.engine.gcp_plugin import fetched_gcp_plugin, find_gcp_plugin, gcp_plugin_release
 from tpuflex.engine.own_provider import PROVIDER, with_own_provider
-from tpuflex.engine.state_files import damage, file_backend
-from tpuflex.engine.state_lock import Owner, ThisMachine, locks, owner
-from tpuflex.errors import EngineError, TpuflexError
-from tpuflex.operate.doctor import machine, state
+from tpuflex.errors import TpuflexError
+from tpuflex.operate.doctor import machine
 from tpuflex.operate.doctor.check import Check, Group
-from tpuflex.operate.doctor.reading import Unread, attempt
+from tpuflex.operate.doctor.reading import attempt
 from tpuflex.operate.doctor.side_by_side import Examination
 from tpuflex.operate.gcloud import find_gcloud
 from tpuflex.trusted_files import require_trusted
@@ -30,17 +25,10 @@ if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
     from tpuflex.cli.stack import OpenStack
     from tpuflex.engine.find import Engine
-    from tpuflex.engine.state_lock import Lock
 
 T = TypeVar("T")
 #: Seconds for gcloud to say its version: fewer than all examinations may take together.
 _GCLOUD_WITHIN_S = 15.0
-_HOLDERS = {
-    Owner.DEAD: state.Holder.GONE,
-    Owner.HEADLESS: state.Holder.GONE,
-    Owner.ALIVE: state.Holder.AT_WORK,
-    Owner.ELSEWHERE: state.Holder.ELSEWHERE,
-}
 
 
 def machine_examinations(invocation: Invocation, stack: OpenStack | None) -> list[Examination]:
@@ -57,7 +45,13 @@ def machine_examinations(invocation: Invocation, stack: OpenStack | None) -> lis
     if stack is None:
         found.append(Examination(Group.ACCOUNT, "credential", lambda: [credential_check(environ)]))
     else:
-        found.append(Examination(Group.STATE, "backend", lambda: _state_checks(invocation, stack)))
+        found.append(
+            Examination(
+                Group.STATE,
+                "backend",
+                lambda: state_checks(invocation, stack, lambda: _engine(invocation)),
+            )
+        )
     return found
 
 
@@ -143,51 +137,6 @@ def _embedded_check(stack: OpenStack) -> Check:
         "" if image else "its vLLM is not installed yet: `tpuflex up` fetches about 1 GB first"
     )
     return machine.embedded_check((), "" if address is None else address.url, lacking)
-
-
-def _state_checks(invocation: Invocation, stack: OpenStack) -> Sequence[Check]:
-    if stack.embedded:
-        environ = {"PULUMI_BACKEND_URL": f"file://{stack.own_files / 'backend'}"}
-    else:
-        environ = google_environment(invocation.environ, stack.project.home)
-    url = environ.get("PULUMI_BACKEND_URL", "")
-    if not url:
-        try:
-            engine = _engine(invocation)
-        except TpuflexError as error:
-            return [state.backend_check(error)]
-        if engine is None:
-            why = "only an engine knows where it is logged in, and there is none yet"
-            return [state.backend_check(Unread(why, "tpuflex engine --install"))]
-        asked = _or_error(lambda: asked_backend(engine, environ))
-        if isinstance(asked, TpuflexError):
-            return [state.backend_check(asked)]
-        url = asked
-    directory = file_backend(url)
-    if directory is None:
-        return [state.backend_check(url), state.lock_elsewhere_check(url)]
-    problem = _directory_problem(directory, ours=directory.is_relative_to(stack.project.home))
-    problem = problem or damage({"PULUMI_BACKEND_URL": url})
-    held = attempt(lambda: locks(directory, stack.project.name, stack.name))
-    return [
-        state.backend_check(problem or url),
-        state.lock_check(held if isinstance(held, Unread) else [_held(lock) for lock in held]),
-    ]
-
-
-def _directory_problem(directory: Path, *, ours: bool) -> EngineError | None:
-    """Why a file backend cannot be used there; one of our own is made when it is needed."""
-    if not directory.is_dir():
-        if ours:
-            return None
-        return EngineError(f"{directory} does not exist", hint=f"mkdir -p {directory}")
-    if not os.access(directory, os.R_OK | os.W_OK | os.X_OK):
-        return EngineError(f"{directory} may not be written to", hint=f"chmod u+rwx {directory}")
-    return None
-
-
-def _held(lock: Lock) -> state.HeldLock:
-    return state.HeldLock(lock.described, _HOLDERS[owner(lock, ThisMachine())])
 
 
 def _or_error(read: Callable[[], T]) -> T | TpuflexError:

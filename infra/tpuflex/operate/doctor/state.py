@@ -30,10 +30,12 @@ class HeldLock:
     Attributes:
         described: its holder, for people.
         holder: what is known of it.
+        remedy: what takes it away once its holder is gone.
     """
 
     described: str
     holder: Holder
+    remedy: str
 
 
 def backend_check(url: str | TpuflexError | Unread) -> Check:
@@ -49,21 +51,20 @@ def backend_check(url: str | TpuflexError | Unread) -> Check:
     return BACKEND.ok(url)
 
 
-def lock_elsewhere_check(url: str) -> Check:
-    """The lock of a backend whose files are not on this machine. Pulumi Cloud says itself who is at
-    work; of a bucket nobody tells but a listing of it, which takes credentials of its own
-    (https://www.pulumi.com/docs/iac/concepts/state-and-backends/)."""
-    if url.startswith("gs://"):
-        place = url.removeprefix("gs://").partition("?")[0].rstrip("/")
-        return LOCK.unknown(
-            Unread(
-                "not read: it is in the bucket",
-                str(list_objects(f"gs://{place}/.pulumi/locks/**"))
-                + "\n(matches nothing while it is free; `pulumi cancel` takes away one that was"
-                " left behind)",
-            )
-        )
+def lock_elsewhere_check() -> Check:
+    """The lock of a backend that is no directory and no bucket: Pulumi Cloud says itself who is at
+    work (https://www.pulumi.com/docs/iac/concepts/state-and-backends/)."""
     return LOCK.skipped("kept by the backend itself")
+
+
+def listing_of_locks(url: str) -> str:
+    """What shows the locks of a backend in a bucket to whoever may read it."""
+    place = url.removeprefix("gs://").partition("?")[0].rstrip("/")
+    return (
+        str(list_objects(f"gs://{place}/.pulumi/locks/**"))
+        + "\n(matches nothing while it is free; `pulumi cancel` takes away one that was left"
+        " behind)"
+    )
 
 
 def lock_check(locks: Sequence[HeldLock] | Unread) -> Check:
@@ -75,9 +76,9 @@ def lock_check(locks: Sequence[HeldLock] | Unread) -> Check:
     lock = locks[0]
     match lock.holder:
         case Holder.GONE:
-            return LOCK.warning(f"left behind by {lock.described}", "tpuflex recover")
+            return LOCK.warning(f"left behind by {lock.described}", lock.remedy)
         case Holder.ELSEWHERE:
-            remedy = "Wait for it to end; if that process is gone: tpuflex recover (there)"
+            remedy = f"Wait for it to end; if that process is gone: {lock.remedy}"
         case Holder.AT_WORK:
             remedy = "Wait for it to end, or press Ctrl-C there."
     return LOCK.failed(EngineError, f"held by {lock.described}", remedy)
