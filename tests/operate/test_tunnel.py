@@ -175,6 +175,7 @@ def test_gcloud_is_not_waited_for_while_it_says_the_same_again(tmp_path: Path) -
         ("Error while connecting [4047: 'Failed to lookup instance'].", ConflictError, "status"),
         ("You do not currently have an active account selected.", AccessError, "gcloud auth login"),
         ("user@tpu.1: Permission denied (publickey).", AccessError, "compute.osAdminLogin"),
+        ("user@tpu.1: Permission denied (keyboard-interactive).", AccessError, "in a terminal"),
         ("reason: SERVICE_DISABLED", AccessError, "Enable it"),
         (
             "Failed to connect to TPU.\n- Verify that the 'compute.disableGuestAttributesAccess'",

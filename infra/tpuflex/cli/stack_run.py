@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -16,6 +16,7 @@ from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, EndpointPreparation
 from tpuflex.cli.prepare_weights import check_source
+from tpuflex.cli.settled_engine import T, outlasting
 from tpuflex.cli.steps.policy import judge
 from tpuflex.codes import Code
 from tpuflex.engine.commands import Target
@@ -98,7 +99,7 @@ class StackRun:
         # Loading the program's classes takes as long as starting the engine: do both at once.
         _ = self._loading
         cost = run_cost(self._stack.settings)
-        preview = self.engine.preview()
+        preview = self._outlasting(self.engine.preview)
         self.preparation.before = _weights_before(preview)
         plan = StackPlan(
             self._stack,
@@ -122,7 +123,7 @@ class StackRun:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
         with self._live(changes) as self._progress:
-            return self.engine.up()
+            return self._outlasting(self.engine.up)
 
     def up_part(self, targets: tuple[str, ...]) -> None:
         """Create a part of the stack.
@@ -134,7 +135,7 @@ class StackRun:
             TpuflexError: the program, a provider or the engine failed, or Ctrl-C.
         """
         with self._part(), self._live(0) as self._progress:
-            self.engine.up(targets=targets)
+            self._outlasting(lambda: self.engine.up(targets=targets))
 
     def preview_without_weights(self) -> EnginePlan:
         """What the whole stack would create, found out without its weights.
@@ -143,7 +144,7 @@ class StackRun:
             TpuflexError: the program or the engine failed.
         """
         with self._part():
-            return self.engine.preview()
+            return self._outlasting(self.engine.preview)
 
     @contextmanager
     def _part(self) -> Iterator[None]:
@@ -161,7 +162,7 @@ class StackRun:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
         with self._live(0) as self._progress:
-            self.engine.refresh()
+            self._outlasting(self.engine.refresh)
 
     def destroy(self, plan: EnginePlan, *, keep_protected: bool = False) -> None:
         """Delete every resource of the stack, except protected ones with ``keep_protected``.
@@ -238,6 +239,9 @@ class StackRun:
                 return  # the plan shows it on a line of its own
             word = "warning" if note.severity == "warning" else ""
             self._invocation.output.progress(f"  {word:8} {note.name}: {note.text}")
+
+    def _outlasting(self, run: Callable[[], T]) -> T:
+        return outlasting(run, self._cloud.settling, self._cloud.timing, self._say)
 
     def _say(self, text: str) -> None:
         if self._progress is not None:

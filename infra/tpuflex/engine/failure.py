@@ -25,6 +25,7 @@ from tpuflex.errors import (
     IncompleteTeardownError,
     NotFoundError,
     QuotaError,
+    ServiceDisabledError,
     TpuflexError,
 )
 from tpuflex.gcp.bucket_owner import another_name
@@ -49,6 +50,8 @@ _LOCKED = re.compile(r"the stack is currently locked by|Another update is curren
 _HOLDER = re.compile(
     r"created by (?P<user>\S+)@(?P<host>\S+) \(pid (?P<pid>\d+)\) at (?P<time>\S+)"
 )
+#: Google's words for an API that is not enabled, or was a moment ago.
+_API_OFF = re.compile("SERVICE_DISABLED|accessNotConfigured|has not been used in project")
 #: A lock that is no file here: `tpuflex recover` could not take it away.
 _LOCK_IN_BUCKET = re.compile(r"^\s*(gs|s3|azblob)://\S+: created by", re.M)
 #: What the message of a failure because of a lock begins with.
@@ -188,6 +191,9 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         stale = operation == "destroy" and _GONE.search(text) is not None
         return EngineError(text, hint=hint or _advice(operation, text), stale=stale)
     outcome = OUTCOMES[code]
+    refused = [problem for problem in problems if problem.code is code]
+    off = code is Code.PERMISSION and all(_API_OFF.search(each.text) for each in refused)
+    kind = ServiceDisabledError if off else outcome.error
     advice = _again(operation) if outcome.hint is None else outcome.hint
     if code is Code.PERMISSION:
         billed = _STILL_BILLED if operation == "destroy" and _SLICE.search(text) else ""
@@ -195,7 +201,7 @@ def failure(operation: str, notes: Iterable[Note], stderr: str) -> TpuflexError:
         # Our own provider has said it already, where its error had a remedy.
         said = "" if mending in text else mending
         advice = "\n".join(filter(None, (billed, said, advice)))
-    return outcome.error(text, hint=hint or advice)
+    return kind(text, hint=hint or advice)
 
 
 def _advice(operation: str, text: str) -> str:
@@ -269,7 +275,7 @@ def _problems(notes: Iterable[Note]) -> Iterable[_Problem]:
 _GOOGLES: tuple[tuple[re.Pattern[str], Code], ...] = (
     (re.compile("quota", re.I), Code.QUOTA),
     (re.compile("PERMISSION_DENIED|[Pp]ermission|UNAUTHENTICATED|access denied"), Code.PERMISSION),
-    (re.compile("SERVICE_DISABLED|accessNotConfigured"), Code.PERMISSION),
+    (_API_OFF, Code.PERMISSION),
     # Forbidden, in whatever words; a mere rate limit is no permission.
     (re.compile(r"googleapi: Error 403: (?!.*[rR]ateLimit)", re.S), Code.PERMISSION),
 )

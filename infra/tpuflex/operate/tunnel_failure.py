@@ -103,6 +103,14 @@ _CAUSES = (
             "A key with a passphrase has to be in ssh-agent; `tpuflex ssh` asks for it."
         ),
     ),
+    # What is left of `publickey,keyboard-interactive` once the key was taken
+    # (https://cloud.google.com/compute/docs/oslogin/set-up-oslogin#os-login-2fa).
+    _Cause(
+        r"Permission denied \(keyboard-interactive",
+        AccessError,
+        "OS Login asks for a second factor (enable-oslogin-2fa), which is given at a terminal",
+        _say("Keep `tpuflex tunnel` open in a terminal, and use its port; `tpuflex ssh` asks too."),
+    ),
     _Cause(
         r"PERMISSION_DENIED|does not have permission|Required '[\w.]+' permission",
         AccessError,
