@@ -15,7 +15,7 @@ SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_f
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test checks quick lint workflows types format docs reliability prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test checks site quick lint workflows types format docs reliability prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -36,6 +36,12 @@ checks: $(STAMP) $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready
 	@TPUFLEX_CHECKS=1 $(BIN)/pytest tests/policy/test_checkov.py tests/policy/test_pack.py \
 		tests/engine/test_policy.py $(ARGS)
 
+# The site of docs/, in .tpuflex/site: a link to nowhere fails it. SITE_REPOSITORY is the address of
+# the repository, to which links to other files of the project then lead.
+site: $(STAMP) $(CHECKS)/site/.ready
+	@NO_MKDOCS_2_WARNING=1 $(CHECKS)/site/bin/mkdocs build --quiet --strict
+	@TPUFLEX_SITE=.tpuflex/site $(BIN)/pytest --quiet tests/docs/test_site.py
+
 $(CHECKS)/%/.ready: requirements/%.lock
 	@echo "Setting up $(@D)"
 	@mkdir -p $(CHECKS) && chmod 700 .tpuflex && rm -rf $(@D)
@@ -47,7 +53,7 @@ $(CHECKS)/%/.ready: requirements/%.lock
 quick: lint
 	@$(PYTEST) -m "not engine and not gcloud and not vllm" $(QUICK) $(ARGS)
 
-QUICK = $(addprefix tests/,cli components embedded_cloud gcp mutation operate planning provider pulumi_plugin request unit)
+QUICK = $(addprefix tests/,cli components docs embedded_cloud gcp mutation operate planning provider pulumi_plugin request unit)
 
 lint: $(STAMP)
 	@$(BIN)/ruff format --check .

@@ -20,6 +20,7 @@ LOCKS = {
     "requirements/mutation.lock": ("--group", "mutation"),
     "requirements/maintenance.lock": ("--group", "maintenance"),
     "requirements/release.lock": ("--group", "release"),
+    "requirements/site.lock": ("--group", "site"),
     "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
     "requirements/checkov.lock": ("--group", "checkov"),
     "requirements/policy-pack.lock": ("--group", "policy-pack"),

@@ -45,7 +45,7 @@ def pins(lock: Path) -> dict[str, str]:
 
 class TestLocks:
     def test_there_are_locks(self) -> None:
-        """S15: set-up, measurements, checks, releases and the Go toolchain have a lock each."""
+        """S15: each set-up, the site, releases and the Go toolchain have a lock each."""
         assert {lock.name for lock in LOCKS if lock.is_file()} == {
             "checkov.lock",
             "dev.lock",
@@ -55,6 +55,7 @@ class TestLocks:
             "policy-pack.lock",
             "release.lock",
             "run.lock",
+            "site.lock",
         }
 
     @pytest.mark.parametrize("lock", LOCKS, ids=lambda lock: lock.name)

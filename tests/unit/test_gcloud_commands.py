@@ -61,7 +61,7 @@ _IN_TEXT = re.compile(r"^[ #$]*(gcloud [a-z].*)$|`(gcloud [^`…]+)`", re.MULTIL
 
 def written() -> dict[str, str]:
     """The gcloud commands in what users read: documents and stack files, by command."""
-    files = [ROOT / "README.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "stacks").glob("*.yaml")]
+    files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "stacks").glob("*.yaml")]
     found: dict[str, str] = {}
     for file in files:
         text = re.sub(r"\\\n[ #]*", "", file.read_text())

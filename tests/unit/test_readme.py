@@ -16,7 +16,7 @@ ROOT = Path(__file__).parents[2]
 README = (ROOT / "README.md").read_text()
 DOCUMENTS = sorted(
     path
-    for place in (".", "contributing", "docs", "docs/adr")
+    for place in (".", "contributing", "docs", "docs/adr", "docs/how-to")
     for path in (ROOT / place).glob("*.md")
 )
 

@@ -9,20 +9,26 @@ import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+from tpuflex.cli.cost_reference import cost_reference
+from tpuflex.cli.decisions_reference import decisions_reference
 from tpuflex.cli.lifecycle_reference import lifecycle_reference
 from tpuflex.cli.policy_reference import policy_reference
 from tpuflex.cli.python_class import python_classes
 from tpuflex.cli.reference import reference
+from tpuflex.cli.settings_reference import settings_reference
 from tpuflex.cli.stacks_reference import stacks_reference
 from tpuflex.settings.schema import catalog_schema_text, schema_text
 
 ROOT = Path(__file__).parents[3]
 #: Path in the project -> the function that renders the file.
 FILES: Mapping[str, Callable[[], str]] = {
+    "docs/adr/README.md": decisions_reference,
     "docs/catalog.schema.json": catalog_schema_text,
     "docs/cli.md": reference,
+    "docs/cost.md": cost_reference,
     "docs/lifecycle.md": lifecycle_reference,
     "docs/policy.md": policy_reference,
+    "docs/settings.md": settings_reference,
     "docs/stack.schema.json": schema_text,
     "docs/stacks.md": stacks_reference,
     "infra/tpuflex/tpu.py": python_classes,
