@@ -32,10 +32,12 @@ _SESSION_PREFIX = "ya29.tpuflex-embedded-session."
 _RANDOM_BYTES = 32
 
 #: What a host may do, as roles/storage.objectViewer, roles/secretmanager.secretAccessor,
-#: roles/logging.logWriter and roles/artifactregistry.reader.
+#: roles/logging.logWriter and roles/artifactregistry.reader. Where it may write objects, its
+#: bindings say: see :mod:`embedded_cloud.admission.permissions`.
 _HOST_METHODS = frozenset(
     {
         "storage.objects.get",
+        "storage.objects.insert",
         "storage.objects.list",
         "secretmanager.projects.secrets.versions.access",
         "logging.entries.write",

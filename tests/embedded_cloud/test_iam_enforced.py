@@ -252,8 +252,8 @@ def test_a_quota_project_wants_its_permission(api: Api, account: Api) -> None:
     assert status() == 200
 
 
-def test_a_host_reads_only_what_it_was_granted(cloud: EmbeddedCloud, api: Api) -> None:
-    """The host's token stands for the service account of its node."""
+def _host(cloud: EmbeddedCloud, api: Api) -> tuple[Api, str]:
+    """A host with an account of its own, and how policies name that."""
     made = {"accountId": "host-1x"}
     _ok(api.call("POST", f"v1/projects/{PROJECT}/serviceAccounts", body=made))
     email = f"host-1x@{PROJECT}.iam.gserviceaccount.com"
@@ -263,9 +263,39 @@ def test_a_host_reads_only_what_it_was_granted(cloud: EmbeddedCloud, api: Api) -
     cloud.cloud.clock.advance(600)
     (spec,) = cloud.cloud.tpu.desired_hosts()
     host = replace(api, token=cloud.cloud.access.host_token(spec.key))
+    return host, f"serviceAccount:{email}"
+
+
+@pytest.mark.parametrize("enforced", [True, False])
+def test_a_host_writes_only_below_the_prefix_it_was_granted(
+    cloud: EmbeddedCloud, api: Api, enforced: bool
+) -> None:
+    """M6: the role on condition of the object's name lets the host add programs, and neither touch
+    the weights nor delete; also where bindings do not decide about the rest."""
+    host, member = _host(cloud, api)
+    _ok(api.call("POST", "storage/v1/b", body={"name": "bk-1"}, project=PROJECT))
+    cloud.cloud.strictness.change({"iam": {"enforced": enforced}})
+    start = "projects/_/buckets/bk-1/objects/compile-cache/"
+    condition = {"title": "t", "expression": f"resource.name.startsWith('{start}')"}
+    grants = [{"role": "roles/storage.objectCreator", "members": [member], "condition": condition}]
+
+    def put(name: str) -> int:
+        path = "upload/storage/v1/b/bk-1/o"
+        return host.call("POST", path, body={}, uploadType="media", name=name).status_code
+
+    assert put("compile-cache/k/a.tar") == 403
+    _ok(api.call("PUT", "storage/v1/b/bk-1/iam", body={"version": 3, "bindings": grants}))
+    assert put("compile-cache/k/a.tar") == 200
+    for other in ("models/m/1/MANIFEST.json", "compile-cache", "x/compile-cache/a"):
+        assert put(other) == 403
+    assert host.call("DELETE", "storage/v1/b/bk-1/o/compile-cache%2Fk%2Fa.tar").status_code == 403
+
+
+def test_a_host_reads_only_what_it_was_granted(cloud: EmbeddedCloud, api: Api) -> None:
+    """The host's token stands for the service account of its node."""
+    host, member = _host(cloud, api)
     for name in ("bk-1", "bk-2"):
         _ok(api.call("POST", "storage/v1/b", body={"name": name}, project=PROJECT))
-    member = f"serviceAccount:{email}"
     policy = {"bindings": [{"role": "roles/storage.objectViewer", "members": [member]}]}
     _ok(api.call("PUT", "storage/v1/b/bk-1/iam", body=policy))
     entry = {"logName": f"projects/{PROJECT}/logs/x", "resource": {"type": "global"}}

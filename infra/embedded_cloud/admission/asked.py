@@ -41,10 +41,12 @@ class Asked:
     Attributes:
         permission: its name.
         resource: name of the resource whose policy is asked first.
+        name: name of the resource that conditions are about, where it has no policy of its own.
     """
 
     permission: str
     resource: str
+    name: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +86,8 @@ class Questions:
             if permission == _ACT_AS:
                 found += [Asked(permission, name) for name in self._accounts(project, body)]
             else:
-                found.append(Asked(permission, self._resource(match, permission, project)))
+                resource = self._resource(match, permission, project)
+                found.append(Asked(permission, resource, _object(match, inbound, resource)))
         if method_id == "dns.changes.create":
             named = [permission for key, permission in _RECORD_SETS if body.get(key)]
             found += [Asked(permission, policy_resource(project)) for permission in named]
@@ -124,6 +127,16 @@ class Questions:
                 email = f"{number}-compute@developer.gserviceaccount.com"
             where = project_of(email) or project
             yield f"projects/{where}/serviceAccounts/{email}"
+
+
+def _object(match: Match, inbound: InboundRequest, bucket: str) -> str:
+    """Full name of the object in ``bucket`` that a call is about; empty where the call names none,
+    or only in its body (https://cloud.google.com/storage/docs/access-control/iam#conditions)."""
+    if match.service.name != "storage":
+        return ""
+    params = match.params
+    name = params.get("destinationObject") or params.get("object") or inbound.query.get("name", "")
+    return f"{bucket}/objects/{name}" if name else ""
 
 
 def _logged_project(body: JsonObject) -> str:

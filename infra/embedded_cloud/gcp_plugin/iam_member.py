@@ -17,7 +17,7 @@ from embedded_cloud.gcp_plugin.policies import (
 from embedded_cloud.gcp_plugin.properties import CONDITION, ETAG, MEMBER, ROLE
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ResourceType
 from embedded_cloud.gcp_plugin.states import located
-from embedded_cloud.json_types import JsonObject, child, text
+from embedded_cloud.json_types import JsonObject, child, children, text
 from pulumi_plugin.values import Properties
 from tpuflex.errors import ApiError
 
@@ -51,14 +51,16 @@ class IamMember:
 
     def read(self, row: ResourceType, made: Made, call: CloudCall) -> Made | None:
         """The present state, or ``None`` when the policy does not grant this."""
-        grant, resource = _grant(made.state), self._full(made.state)
+        resource = self._full(made.state)
         policy = unless_gone(
             f"Error when reading or editing {row.title}",
             lambda: fetch(self.reading, resource, call),
         )
+        values = made.state if policy is None else _with_condition(made.state, policy)
+        grant = _grant(values)
         if policy is None or not grant.within(policy):
             return None
-        return Made(self._id(resource, grant), self._state(row, made.state, resource, policy))
+        return Made(self._id(resource, grant), self._state(row, values, resource, policy))
 
     def update(
         self, row: ResourceType, made: Made, inputs: Properties, call: CloudCall
@@ -116,9 +118,25 @@ def iam_member(token: str, target: Property, behaviour: IamMember, *more: Proper
         token=token,
         title=token.rpartition(":")[2],
         properties=(target, *more, ROLE, MEMBER, CONDITION, ETAG),
-        identity=Identity(f"{{{target.name}}} {{role}} {{member}}"),
+        identity=Identity(
+            f"{{{target.name}}} {{role}} {{member}}",
+            # The last part is the title of its condition.
+            (f"{{{target.name}}} {{role}} {{member}} {{condition}}",),
+        ),
         behaviour=behaviour,
     )
+
+
+def _with_condition(values: Properties, policy: JsonObject) -> Properties:
+    """``values``, with the condition that an id to import names by its title only."""
+    title = values.get("condition")
+    if not isinstance(title, str):
+        return values
+    for binding in children(policy, "bindings"):
+        condition = child(binding, "condition")
+        if text(binding, "role") == text(values, "role") and text(condition, "title") == title:
+            return values | {"condition": {key: str(value) for key, value in condition.items()}}
+    return values | {"condition": {"title": title}}
 
 
 def _grant(values: Properties) -> Grant:

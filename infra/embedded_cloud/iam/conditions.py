@@ -1,7 +1,9 @@
-"""Conditions of bindings. One form is understood: a limit on the roles that may be granted.
+"""Conditions of bindings. Two forms are understood: a limit on the roles that may be granted, and
+one on the resources, by how their names begin.
 
-https://cloud.google.com/iam/docs/setting-limits-on-granting-roles. A condition in another form
-would have to be taken for true or for false, so a policy that has one is refused.
+https://cloud.google.com/iam/docs/setting-limits-on-granting-roles,
+https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name. A condition in
+another form would have to be taken for true or for false, so a policy that has one is refused.
 """
 
 from __future__ import annotations
@@ -16,10 +18,13 @@ _LIMIT = re.compile(
     r"\s*\.hasOnly\(\s*\[(?P<roles>[^\]]*)\]\s*\)\s*"
 )
 _ROLE = re.compile(r"\s*(['\"])(?P<role>[\w./-]+)\1\s*")
+_BEGINNING = re.compile(
+    r"\s*resource\.name\.startsWith\(\s*(?:'(?P<one>[^'\"\\]*)'|\"(?P<two>[^'\"\\]*)\")\s*\)\s*"
+)
 
 
 def grantable(expression: str) -> frozenset[str] | None:
-    """The roles to which ``expression`` limits grants; None if it is in no form that is known."""
+    """The roles to which ``expression`` limits grants; None if it does not limit them."""
     found = _LIMIT.fullmatch(expression)
     if found is None:
         return None
@@ -28,9 +33,31 @@ def grantable(expression: str) -> frozenset[str] | None:
     return frozenset(match["role"] for match in roles if match) if all(roles) else None
 
 
-def holds(condition: JsonObject, modified: frozenset[str]) -> bool:
-    """Whether a call that grants or revokes the roles ``modified`` meets ``condition``."""
-    roles = grantable(text(condition, "expression"))
+def beginning(expression: str) -> str | None:
+    """How the names of resources begin to which ``expression`` limits a role; None if it does not
+    limit them so."""
+    found = _BEGINNING.fullmatch(expression)
+    return None if found is None else found["one"] or found["two"] or ""
+
+
+def understood(expression: str) -> bool:
+    """Whether ``expression`` is in a form that can be judged."""
+    return grantable(expression) is not None or beginning(expression) is not None
+
+
+def holds(condition: JsonObject, modified: frozenset[str], name: str) -> bool:
+    """Whether a call meets ``condition``.
+
+    Args:
+        condition: the condition of a binding.
+        modified: the roles that the call grants or revokes.
+        name: full name of the resource that it is about.
+    """
+    expression = text(condition, "expression")
+    start = beginning(expression)
+    if start is not None:
+        return name.startswith(start)
+    roles = grantable(expression)
     return roles is not None and modified <= roles
 
 
@@ -38,7 +65,8 @@ def not_understood(condition: JsonObject) -> CloudError:
     """501: a condition that the embedded cloud cannot judge."""
     return unimplemented(
         f"the condition {text(condition, 'expression')!r}: only"
-        " api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly([...])"
+        " api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly([...]) and"
+        " resource.name.startsWith('...')"
     )
 
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from embedded_cloud.clock import Clock
 from embedded_cloud.errors import CloudError, cloud_error, invalid_argument
-from embedded_cloud.iam.conditions import grantable, not_understood
+from embedded_cloud.iam.conditions import not_understood, understood
 from embedded_cloud.iam.custom_roles import permissions_of
 from embedded_cloud.iam.predefined import predefined_roles
 from embedded_cloud.iam.state import exists
@@ -180,7 +180,7 @@ class Policies:
         if role not in predefined_roles() and permissions_of(self._store, role) is None:
             known = "" if "/roles/" in role else " (the embedded cloud knows some of Google's only)"
             raise invalid_argument(f"Role {role} is not supported for this resource.{known}")
-        if condition and grantable(text(condition, "expression")) is None:
+        if condition and not understood(text(condition, "expression")):
             raise not_understood(condition)
 
     def _known(self, email: str) -> bool:

@@ -87,6 +87,7 @@ class Rights:
         permission: str,
         resource: str,
         modified: frozenset[str] = frozenset(),
+        name: str = "",
     ) -> bool:
         """Whether ``caller`` may do what asks for ``permission`` on ``resource``.
 
@@ -95,6 +96,8 @@ class Rights:
             permission: such as ``tpu.nodes.get``.
             resource: name of the resource whose policy is asked first.
             modified: the roles that the call grants or revokes.
+            name: name of the resource that conditions are about, where it has no policy of its own:
+                an object in a bucket.
         """
         strictness = self._strictness()
         host = caller.kind is Principal.HOST
@@ -106,7 +109,7 @@ class Rights:
         if self._hierarchy.is_absent_bucket(resource):
             # Everybody may be told: names of buckets are global.
             return True
-        return self.granted(caller, permission, resource, modified)
+        return self.granted(caller, permission, resource, modified, name)
 
     def granted(
         self,
@@ -114,12 +117,16 @@ class Rights:
         permission: str,
         resource: str,
         modified: frozenset[str] = frozenset(),
+        name: str = "",
     ) -> bool:
-        """Whether a binding that is in force grants ``permission`` to ``caller``."""
+        """Whether a binding that is in force grants ``permission``; see :meth:`may`."""
         members = self._members(caller)
         return any(
             self._holds(text(binding, "role"), permission)
-            and (not binding.get("condition") or holds(child(binding, "condition"), modified))
+            and (
+                not binding.get("condition")
+                or holds(child(binding, "condition"), modified, name or resource)
+            )
             and self._names(texts(binding, "members"), members)
             for place in self._hierarchy.policies(resource)
             for binding in self._policies.in_force(place.resource, place.initial)

@@ -44,7 +44,10 @@ def places(type_: str, inputs: Inputs) -> tuple[Place, ...]:
         try:
             if "{name}" in kind.id:
                 values["name"] = kind.last.format_map(values)
-            place = Place(kind.id.format_map(values), kind.path.format_map(values))
+            # A grant on a condition is told from others by the condition's title.
+            condition = inputs.get("condition")
+            title = f" {condition['title']}" if isinstance(condition, Mapping) else ""
+            place = Place(kind.id.format_map(values) + title, kind.path.format_map(values))
         except KeyError:
             return ()
         if unknown(place.id):

@@ -7,7 +7,7 @@ import pytest
 
 from embedded_cloud.gcp_plugin import RunningPlugin
 from embedded_cloud.server import EmbeddedCloud
-from pulumi_plugin.values import UNKNOWN, Properties
+from pulumi_plugin.values import UNKNOWN, Properties, Value
 from tests.embedded_cloud.gcp_plugin.calls import (
     EMAIL,
     NETWORK_ID,
@@ -144,6 +144,21 @@ def test_an_import_finds_the_resource_and_nothing_to_change(
     for name in owned - {"pulumiLabels"}:
         effective = f"effective{name.capitalize()}"
         assert imported.state[effective] == made.state[effective]
+
+
+def test_a_grant_on_a_condition_is_imported_by_the_condition_s_title(calls: Calls) -> None:
+    """M6: the last part of the id tells it from another grant of the role to the same member."""
+    plain = make(calls, "BucketIAMMember")
+    condition: Value = {"title": "cache_only", "expression": "resource.name.startsWith('x')"}
+    inputs = SAMPLES["BucketIAMMember"] | {"condition": condition}
+    made = calls.create("BucketIAMMember", inputs)
+    identity = f"b/plugin-bucket-1 roles/storage.objectViewer serviceAccount:{EMAIL}"
+    imported = calls.import_("BucketIAMMember", f"{identity} cache_only")
+    assert imported is not None
+    assert (imported.id, imported.state) == (made.id, made.state)
+    assert not calls.diff(imported, inputs).detailedDiff
+    assert imported.id != plain.id
+    assert calls.import_("BucketIAMMember", f"{identity} other") is None
 
 
 @pytest.mark.parametrize("kind", TOKENS)
