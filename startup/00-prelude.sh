@@ -10,8 +10,9 @@
 #
 # Guest attribute `tpuflex/report`: a JSON object of texts, without those that are empty: phase,
 # detail, error, timeline, isolation, weights (SHA-256 of the manifest that was fetched and checked),
-# vllm_version (of the server), and kv_cache (JSON: block_size, num_blocks, cache_dtype, tokens; null
-# where the server does not say). The last phase is READY: the host has served a completion.
+# vllm_version (of the server), kv_cache (JSON: block_size, num_blocks, cache_dtype, tokens; null
+# where the server does not say), and compile_cache (JSON: what was restored from where, compiled and
+# saved). The last phase is READY: the host has served a completion.
 #
 # Environment, all optional:
 #   TPUFLEX_ROOT       put before every absolute path; an emulated host has its own root

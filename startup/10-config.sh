@@ -65,6 +65,7 @@ TEXT = {
         "manifest": r"[^\x00-\x1f/]+",
         "manifest_sha256": r"[0-9a-f]{64}",
     },
+    "compile_cache": {"mode": r"none|host|bucket", "prefix": r"[a-z][a-z0-9-]*"},
     "commands": {"weights": r"[^\x00-\x1f]*", "secrets": r"[^\x00-\x1f]*"},
 }
 NUMBERS = {

@@ -86,12 +86,14 @@ start_container() {
     if [[ $status == running && $running_spec == "$spec" ]]; then
         detail 'the container already runs with this configuration'
         report isolation "$(<"$STATE_DIR/isolation")"
+        tell_compile_cache
         return 0
     fi
     if [[ $status != absent ]]; then
         detail "replacing the container that is $status"
         docker rm --force "$name" >/dev/null
     fi
+    place_compile_cache
     run_server
 }
 
@@ -105,6 +107,7 @@ run_container() {
     for entry in "${env[@]}"; do
         options+=(--env "$entry")
     done
+    cache_options options
     template=$(setting serving.chat_template)
     if [[ -n $template ]]; then
         [[ -f $WEIGHTS_DIR/$template ]] ||

@@ -18,6 +18,7 @@ main() {
     prepare_tls
     have_docker
     fetch_image
+    begin_compile_cache
     fetch_weights
     start_container
     wait_for_health
@@ -25,6 +26,9 @@ main() {
     phase READY
     publish_for_good
     keep_boot_log NOTICE || log 'the log could not be written to Cloud Logging'
+    # The host serves already; what is left to do concerns the next one.
+    save_compile_cache || log 'the compile cache could not be saved'
+    [[ -z $REPORT_IS_DUE ]] || publish_for_good
 }
 
 main "$@"

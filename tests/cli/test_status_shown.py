@@ -13,6 +13,7 @@ from tests.cli.typing import NOON
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.status import show_status
+from tpuflex.operate.compile_cache import CompileCacheReport
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.kv_cache import KvCacheReport
 from tpuflex.operate.slice import SliceStatus
@@ -142,12 +143,15 @@ def test_what_the_server_reports(
     cache: KvCacheReport,
     shown: str,
 ) -> None:
-    """Version and KV cache of the server, beside the one that was planned."""
-    host = HostReport("READY", vllm_version="0.32.0", kv_cache=cache)
+    """Version and KV cache of the server, beside the one that was planned; M6: its programs."""
+    programs = CompileCacheReport("bucket", 412, 1_200_000_000, 3.4, compiled=0)
+    host = HostReport("READY", vllm_version="0.32.0", kv_cache=cache, compile_cache=programs)
 
     _, text = show(status(host=host))
 
     assert "  vLLM             0.32.0\n" in text
+    restored = "412 programs (1.2 GB) from the bucket in 3.4 s; 0 compiled"
+    assert f"  compile cache    {restored}\n" in text
     assert f"  KV cache         {shown}" in text
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlsplit
+from urllib.parse import parse_qs, unquote, urlsplit
 
 API_KEY = "key-canary-3141592653"
 VERSION = "projects/p/secrets/api-key/versions/1"
@@ -168,6 +168,8 @@ class Handler(BaseHTTPRequestHandler):
                     return self._answer(statuses.pop(0))
         if path.startswith("/computeMetadata/v1/"):
             return self._metadata(path.removeprefix("/computeMetadata/v1/"))
+        if path == "/storage/v1/b/bucket-1/o":
+            return self._listing(parse_qs(urlsplit(self.path).query)["prefix"][0])
         if path.startswith("/storage/v1/b/bucket-1/o/"):
             return self._object(path.removeprefix("/storage/v1/b/bucket-1/o/"))
         if path.startswith("/v1/projects/"):
@@ -202,6 +204,8 @@ class Handler(BaseHTTPRequestHandler):
         self.do_OPTIONS()
 
     def do_POST(self) -> None:
+        if self.path.startswith("/upload/storage/v1/b/bucket-1/o?"):
+            return self._upload(parse_qs(urlsplit(self.path).query), self._body())
         request = json.loads(self._body() or b"{}")
         if self.path == "/v2/entries:write":
             return self._log(request)
@@ -244,6 +248,27 @@ class Handler(BaseHTTPRequestHandler):
         }
         value = values.get(key)
         return self._answer(404) if value is None else self._answer(200, value.encode())
+
+    def _listing(self, prefix: str) -> None:
+        if self.headers.get("Authorization") != "Bearer ya29.host":
+            return self._answer(401)
+        items = [{"name": name} for name in sorted(self.cloud.objects) if name.startswith(prefix)]
+        return self._answer(200, json.dumps({"items": items} if items else {}).encode())
+
+    def _upload(self, query: dict[str, list[str]], content: bytes) -> None:
+        """A new object; the host may replace none (roles/storage.objectCreator)."""
+        name = query["name"][0]
+        with self.cloud.lock:
+            self.cloud.requests.append(f"POST {name}")
+            statuses = self.cloud.answers.get("/upload", [])
+            if statuses:
+                return self._answer(statuses.pop(0))
+            if self.headers.get("Authorization") != "Bearer ya29.host":
+                return self._answer(401)
+            if query["ifGenerationMatch"] != ["0"] or name in self.cloud.objects:
+                return self._answer(412)
+            self.cloud.objects[name] = content
+        return self._answer(200, b"{}")
 
     def _object(self, name: str) -> None:
         if self.headers.get("Authorization") != "Bearer ya29.host":

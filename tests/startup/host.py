@@ -44,7 +44,18 @@ rm) rm -f "$here/container.json" ;;
 stop) : ;;
 run)
     for word in "$@"; do
-        case $word in tpuflex.spec=*) spec=${word#tpuflex.spec=} ;; esac
+        case $word in
+        tpuflex.spec=*) spec=${word#tpuflex.spec=} ;;
+        VLLM_XLA_CACHE_PATH=*) cache=${word#*=} ;;
+        esac
+    done
+    # A server compiles each program that it does not find.
+    for program in $(cd "$here/programs" 2>/dev/null && find . -type f); do
+        [[ -z ${cache:-} || ! -e $cache/$program ]] || continue
+        printf '%s\n' "${program#./}" >>"$here/compiled"
+        [[ -n ${cache:-} ]] || continue
+        mkdir -p "$cache/${program%/*}"
+        cp "$here/programs/$program" "$cache/$program"
     done
     status=running restarts=0
     [[ ! -e $here/crashes ]] || { status=restarting restarts=3; }
@@ -175,6 +186,7 @@ class StartupHost:
                 "formats": list(allowed_patterns()),
                 "parallelism": 3,
             },
+            "compile_cache": {"mode": "bucket", "prefix": "compile-cache"},
             "secrets": [{"role": "api-key", "version": VERSION}],
             "timeouts": {"ready_s": 30, "secret_s": 20},
             "commands": {
@@ -234,6 +246,31 @@ class StartupHost:
             for path in directory.rglob("*")
             if path.is_file()
         }
+
+    def needs(self, programs: dict[str, bytes]) -> None:
+        """Let the server of this host need these compiled programs."""
+        for path, content in programs.items():
+            file = self.directory / "programs" / path
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(content)
+
+    def compiled(self) -> list[str]:
+        """The programs that the server had to compile since this was last asked."""
+        path = self.directory / "compiled"
+        found = sorted(path.read_text().split()) if path.exists() else []
+        path.unlink(missing_ok=True)
+        return found
+
+    def compile_cache(self, *parts: str) -> Path:
+        """A path below what the host keeps of its one compile cache."""
+        (kept,) = (self.root / "var" / "lib" / "tpuflex" / "compile-cache").iterdir()
+        return kept.joinpath(*parts)
+
+    def reboot(self) -> None:
+        """Empty the memory, and leave a dead container."""
+        shutil.rmtree(self.root / "run")
+        record = self.directory / "container.json"
+        record.write_text(record.read_text().replace("running", "exited"))
 
     def slept(self) -> int:
         """Seconds that the script would have slept."""

@@ -63,16 +63,22 @@ def test_container_is_pinned_and_restarts(booted: Booted) -> None:
 
 
 def test_mounts_keep_their_path_and_are_read_only(booted: Booted) -> None:
-    """Weights and guard are bound read-only at the path they have on the host; no key is."""
+    """Weights and guard are bound read-only at the path they have on the host; no key is. All that
+    the server can write is its compile cache."""
     host, _ = booted
     words = shlex.split(host.docker_calls("run")[0])
     mounts = [words[index + 1] for index, word in enumerate(words) if word == "--mount"]
-    assert len(mounts) == 2
+    assert len(mounts) == 3
     assert "secrets" not in " ".join(mounts)
+    written = []
     for mount in mounts:
         options = dict(part.partition("=")[::2] for part in mount.split(","))
         assert options["source"] == options["target"]
-        assert "readonly" in options
+        if "readonly" not in options:
+            written.append(options["source"])
+    assert len(written) == 1
+    assert "/var/lib/tpuflex/compile-cache/" in written[0]
+    assert written[0].endswith("/programs")
 
 
 def test_key_is_only_in_its_file(booted: Booted) -> None:

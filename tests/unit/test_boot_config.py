@@ -47,6 +47,24 @@ def config(certificate: int | None = None, **serving: Any) -> BootConfig:
     return boot_config(settings(certificate, **serving), NAMES, SHA256)
 
 
+@pytest.mark.parametrize(
+    ("serving", "mode"),
+    [
+        ({}, "bucket"),
+        ({"compile_cache": "host"}, "host"),
+        ({"compile_cache": "none"}, "none"),
+        ({"env": {"VLLM_XLA_CACHE_PATH": "/x"}}, "none"),
+        ({"env": {"JAX_COMPILATION_CACHE_DIR": "/x"}}, "none"),
+    ],
+)
+def test_compiled_programs_are_kept_unless_somebody_else_does(
+    serving: dict[str, Any], mode: str
+) -> None:
+    """M6: in the bucket by default; a directory of the user's own is left to the user."""
+    cache = config(**serving).compile_cache
+    assert (cache.mode, cache.prefix) == (mode, "compile-cache")
+
+
 def test_document_has_the_fields_that_the_script_reads() -> None:
     """The document is the contract between package and startup script."""
     document = json.loads(config().to_json())

@@ -6,6 +6,7 @@ import pytest
 
 from tests.unit.stack_sections import (
     CPU_IMAGE,
+    TPU_IMAGE,
     embedded,
     findings,
     sections,
@@ -74,6 +75,16 @@ REFUSED = [
     ("serving.env", {"PATH": "/x"}, "tpuflex:serving.env.PATH", "Remove it"),
     ("serving.env", {"TPUFLEX_ROOT": "/x"}, "tpuflex:serving.env.TPUFLEX_ROOT", "Remove it"),
     ("serving.env", {"X": "a\nb"}, "tpuflex:serving.env.X", "one line"),
+    (
+        "serving",
+        {
+            "image": TPU_IMAGE,
+            "compile_cache": "host",
+            "env": {"JAX_COMPILATION_CACHE_DIR": "/x"},
+        },
+        "tpuflex:serving.compile_cache",
+        "Remove JAX_COMPILATION_CACHE_DIR, or write none",
+    ),
     ("serving.port", 80, "tpuflex:serving.port", "1024 or more"),
     ("network.allowed_cidrs", ["0.0.0.0/0"], "tpuflex:network.allowed_cidrs[0]", "IAP tunnel"),
     ("network.allowed_cidrs", ["128.0.0.0/1"], "tpuflex:network.allowed_cidrs[0]", "IAP tunnel"),

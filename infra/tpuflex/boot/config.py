@@ -16,7 +16,7 @@ from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
 from tpuflex.naming import Names, SecretRole, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
-from tpuflex.settings.serving import Isolation, ServingFlags
+from tpuflex.settings.serving import CompileCache, Isolation, ServingFlags
 
 CONTAINER_NAME = "vllm"
 #: Files downloaded at a time; a single stream does not fill a host's network.
@@ -24,6 +24,9 @@ PARALLELISM = 16
 #: How long a host asks for a secret: a new permission takes minutes to take effect, and
 #: somebody may still have to add the value.
 SECRET_SECONDS = 1800
+
+#: Begins the names of all objects that a host may write.
+COMPILE_CACHE_PREFIX = "compile-cache"
 
 #: Environment of every serving container, unless the stack file overrides it.
 DEFAULT_ENVIRONMENT: dict[str, str] = {
@@ -109,6 +112,15 @@ class WeightsConfig(_Frozen):
     """Files downloaded at a time."""
 
 
+class CompileCacheConfig(_Frozen):
+    """Where compiled programs are kept."""
+
+    mode: CompileCache
+    """How long: see :class:`tpuflex.settings.serving.ServingSettings`."""
+    prefix: str
+    """Prefix of their objects in the bucket of the weights, without a trailing slash."""
+
+
 class SecretConfig(_Frozen):
     """One secret that the host fetches."""
 
@@ -145,6 +157,7 @@ class BootConfig(_Frozen):
     container: ContainerConfig
     serving: ServingConfig
     weights: WeightsConfig
+    compile_cache: CompileCacheConfig
     secrets: tuple[SecretConfig, ...]
     timeouts: BootTimeouts
     commands: BootCommands
@@ -206,6 +219,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             formats=allowed_patterns(settings.model.weights.extra_files),
             parallelism=PARALLELISM,
         ),
+        compile_cache=CompileCacheConfig(mode=serving.kept_programs, prefix=COMPILE_CACHE_PREFIX),
         secrets=tuple(
             SecretConfig(role=role, version=names.secret_version(settings.project, role, number))
             for role, number in versions.items()

@@ -74,6 +74,7 @@ class Prerequisites:
                 project=project,
                 region=region,
                 reader=self.identity.member,
+                keeps_programs=settings.serving.kept_programs == "bucket",
             ),
             after_services,
         )
@@ -98,6 +99,7 @@ class Prerequisites:
             *self.network.barriers,
             *self.identity.grants,
             self.weights.grant,
+            *([self.weights.cache_grant] if self.weights.cache_grant else []),
             *self.secrets.grants,
         ]
 

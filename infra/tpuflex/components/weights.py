@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
 import pulumi
 from pulumi_gcp import storage
 
+from tpuflex.boot.config import COMPILE_CACHE_PREFIX
 from tpuflex.components.marks import labels
 from tpuflex.naming import Names
+
+#: Days for which compiled programs are kept. A host cannot delete those that nobody needs any more.
+_CACHE_DAYS = 90
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,9 +35,12 @@ class WeightsBucketArgs:
     reader: pulumi.Input[str]
     """IAM member that may read the weights."""
 
+    keeps_programs: bool
+    """Whether the reader keeps the programs there that it compiled."""
+
 
 class WeightsBucket(pulumi.ComponentResource):
-    """A private regional bucket, and its one reader.
+    """A private regional bucket, and its one reader, who may add compiled programs to it.
 
     It is emptied and deleted on destroy: the weights can be pushed again from their source, and
     terabytes that a teardown leaves behind keep costing. For the same reason deleted objects do
@@ -41,18 +49,24 @@ class WeightsBucket(pulumi.ComponentResource):
     Attributes:
         bucket: the bucket.
         bucket_name: its name; known before it exists.
-        grant: the reader's role.
+        grant: the role by which the reader reads.
+        cache_grant: the role by which it adds compiled programs; None where they are not kept.
     """
 
     bucket: storage.Bucket
     bucket_name: str
     grant: storage.BucketIAMMember
+    cache_grant: storage.BucketIAMMember | None
 
     def __init__(
         self, name: str, args: WeightsBucketArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("tpuflex:index:WeightsBucket", name, None, opts)
         self.bucket_name = args.names.bucket(args.project, args.region)
+        cached = f"{COMPILE_CACHE_PREFIX}/"
+        rules = [_deletion(days_since_noncurrent_time=1)]
+        if args.keeps_programs:
+            rules.append(_deletion(age=_CACHE_DAYS, matches_prefixes=[cached]))
         self.bucket = storage.Bucket(
             name,
             name=self.bucket_name,
@@ -62,14 +76,7 @@ class WeightsBucket(pulumi.ComponentResource):
             uniform_bucket_level_access=True,
             public_access_prevention="enforced",
             versioning=storage.BucketVersioningArgs(enabled=True),
-            lifecycle_rules=[
-                storage.BucketLifecycleRuleArgs(
-                    action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
-                    condition=storage.BucketLifecycleRuleConditionArgs(
-                        days_since_noncurrent_time=1
-                    ),
-                ),
-            ],
+            lifecycle_rules=rules,
             soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
             force_destroy=True,
             labels=labels(args.names, args.state_id),
@@ -82,4 +89,28 @@ class WeightsBucket(pulumi.ComponentResource):
             member=args.reader,
             opts=pulumi.ResourceOptions(parent=self),
         )
+        self.cache_grant = None
+        if args.keeps_programs:
+            self.cache_grant = storage.BucketIAMMember(
+                f"{name}-compile-cache",
+                bucket=self.bucket.name,
+                # Adds objects, and can neither replace nor delete one.
+                role="roles/storage.objectCreator",
+                member=args.reader,
+                # https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name
+                condition=storage.BucketIAMMemberConditionArgs(
+                    title="tpuflex_compile_cache_only",
+                    description="Programs that the hosts have compiled, not the weights",
+                    expression="resource.name.startsWith("
+                    f"'projects/_/buckets/{self.bucket_name}/objects/{cached}')",
+                ),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
         self.register_outputs({"bucket": self.bucket.name})
+
+
+def _deletion(**condition: Any) -> storage.BucketLifecycleRuleArgs:
+    return storage.BucketLifecycleRuleArgs(
+        action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
+        condition=storage.BucketLifecycleRuleConditionArgs(**condition),
+    )

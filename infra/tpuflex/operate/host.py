@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 
 from pulumi_plugin.printable import printable
+from tpuflex.operate.compile_cache import CompileCacheReport, compile_cache_report
 from tpuflex.operate.kv_cache import KvCacheReport, kv_cache_report
 
 #: Namespace of the guest attributes that the startup script writes.
@@ -49,6 +50,8 @@ class HostReport:
             before that.
         vllm_version: version that the server gives for itself; empty before it serves.
         kv_cache: the KV cache that the server has allocated; None before it serves.
+        compile_cache: what became of the programs that were compiled before; None before the
+            container starts, and where none are kept.
     """
 
     phase: str = ""
@@ -59,6 +62,7 @@ class HostReport:
     weights: str = ""
     vllm_version: str = ""
     kv_cache: KvCacheReport | None = None
+    compile_cache: CompileCacheReport | None = None
 
     @property
     def ready(self) -> bool:
@@ -93,6 +97,7 @@ class HostReport:
             "weights": self.weights,
             "vllm_version": self.vllm_version,
             "kv_cache": None if self.kv_cache is None else self.kv_cache.to_json(),
+            "compile_cache": self.compile_cache and self.compile_cache.to_json(),
         }
 
 
@@ -114,6 +119,7 @@ def host_report(attributes: Mapping[str, str]) -> HostReport | None:
         weights=printable(attributes.get("weights", "")),
         vllm_version=printable(attributes.get("vllm_version", "")),
         kv_cache=kv_cache_report(attributes.get("kv_cache", "")),
+        compile_cache=compile_cache_report(attributes.get("compile_cache", "")),
     )
 
 

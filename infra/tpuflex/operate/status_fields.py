@@ -22,9 +22,10 @@ STATUS_FIELDS: Mapping[str, str] = {
     "expires": "when Google ends the run (RFC 3339); null while it is not known",
     "gives_up": "when Google gives the request up (RFC 3339), while it waits; or null",
     "host": "the host's own report (phase, detail, error, timeline, isolation,"
-    " weights: SHA-256 of the manifest that it fetched and checked, vllm_version, and kv_cache:"
-    " block_size, num_blocks, cache_dtype and tokens of the server, or null); null before the"
-    " first",
+    " weights: SHA-256 of the manifest that it fetched and checked, vllm_version, kv_cache:"
+    " block_size, num_blocks, cache_dtype and tokens of the server, or null, and compile_cache:"
+    " from, files, bytes and seconds of what was restored, compiled, saved_bytes, saved_seconds"
+    " and problem, or null); null before the first",
     "unread": "why the host's report could not be read; or empty",
     "weights": "SHA-256 of the manifest of the weights that its node was made for; or empty",
     "state_id": "id of the state that made it, by its label; or null",

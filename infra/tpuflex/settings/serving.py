@@ -23,6 +23,10 @@ ImageDigest = Annotated[str, Field(pattern=r"^[a-z0-9][a-z0-9._/:-]*@sha256:[0-9
 EnvironmentName = Annotated[str, Field(pattern=r"^[A-Z_][A-Z0-9_]*$")]
 #: Whether the serving container runs without the rights and the network of its host.
 Isolation = Literal["required", "preferred", "none"]
+#: How long the programs are kept that were compiled for the chips.
+CompileCache = Literal["bucket", "host", "none"]
+#: Variables that name the directory in which they are kept, vLLM's and JAX's own.
+COMPILE_CACHE_VARIABLES = ("VLLM_XLA_CACHE_PATH", "JAX_COMPILATION_CACHE_DIR")
 #: Method of speculative decoding that loads a Python class.
 CODE_METHOD = "custom_class"
 
@@ -136,3 +140,16 @@ class ServingSettings(Frozen):
     """What the container gets of its host: `required`, only the TPU devices and the port of the
     endpoint; `preferred`, the same, but a server that cannot start so is started again with all
     rights on the host, which `status` then shows; `none`, all rights from the start."""
+    compile_cache: CompileCache | None = None
+    """How long the programs are kept that were compiled for the chips, which takes 20 minutes for a
+    large model: `bucket`, in the endpoint's bucket until `down`, so that the next host starts with
+    them; `host`, on the host's disk, over reboots; `none`, as long as the container. By default
+    `bucket`, or `none` if env names a directory of your own (VLLM_XLA_CACHE_PATH or
+    JAX_COMPILATION_CACHE_DIR)."""
+
+    @property
+    def kept_programs(self) -> CompileCache:
+        """How long compiled programs are kept: :attr:`compile_cache`, unless the stack file names a
+        directory of its own for them."""
+        own = any(name in self.env for name in COMPILE_CACHE_VARIABLES)
+        return self.compile_cache or ("none" if own else "bucket")

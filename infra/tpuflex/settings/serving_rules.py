@@ -15,7 +15,13 @@ from tpuflex.settings.extra_args import extra_args_findings
 from tpuflex.settings.image_rules import image_findings, image_warnings, version_findings
 from tpuflex.settings.media_rules import media_findings
 from tpuflex.settings.model import Draft
-from tpuflex.settings.serving import CODE_METHOD, ServingFlags, ServingSettings, is_import_path
+from tpuflex.settings.serving import (
+    CODE_METHOD,
+    COMPILE_CACHE_VARIABLES,
+    ServingFlags,
+    ServingSettings,
+    is_import_path,
+)
 
 _KEY = "tpuflex:serving"
 
@@ -37,6 +43,7 @@ def serving_findings(draft: Draft) -> Iterator[Finding]:
     yield from environment_findings(draft.serving.env)
     if draft.cloud == "google":
         yield from tpu_environment_findings(draft.serving.env)
+    yield from _compile_cache(draft.serving)
     yield from media_findings(draft, draft.serving)
     yield from _image(draft, draft.serving)
     yield from _parallelism(draft, draft.serving.flags)
@@ -84,6 +91,16 @@ def _flags(flags: ServingFlags) -> Iterator[Finding]:
             f"{key}.max_num_batched_tokens",
             f"{batched} is less than max_num_seqs ({sequences}), and vLLM refuses to start",
             f"Write {sequences} or more.",
+        )
+
+
+def _compile_cache(serving: ServingSettings) -> Iterator[Finding]:
+    own = [name for name in COMPILE_CACHE_VARIABLES if name in serving.env]
+    if own and serving.compile_cache in ("bucket", "host"):
+        yield Finding(
+            f"{_KEY}.compile_cache",
+            f"{serving.compile_cache}, but {own[0]} in env names a directory that is not kept",
+            f"Remove {' and '.join(own)}, or write none.",
         )
 
 

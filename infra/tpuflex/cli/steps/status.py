@@ -153,6 +153,7 @@ def show_status(
             ("host", host_text(status)),
             ("container", status.host.isolation if status.host else ""),
             ("vLLM", f"{version}, {insecure}" if insecure else version),
+            ("compile cache", compile_cache_text(status)),
             ("KV cache", kv_cache_text(status, plan_stack(stack.settings))),
             ("error", status.host.reason if status.host else ""),
             ("endpoint", endpoint),
@@ -191,6 +192,12 @@ def host_text(status: SliceStatus) -> str:
         return "has reported nothing yet" if status.node_state else ""
     detail = f": {status.host.detail}" if status.host.detail else ""
     return f"{status.host.phase}{detail}"
+
+
+def compile_cache_text(status: SliceStatus) -> str:
+    """With which compiled programs the server started, and what was kept of them."""
+    reported = status.host.compile_cache if status.host is not None else None
+    return "" if reported is None else str(reported)
 
 
 def kv_cache_text(status: SliceStatus, plan: MemoryPlan | NotPlannable) -> str:

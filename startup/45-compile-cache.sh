@@ -1,0 +1,279 @@
+#!/usr/bin/env bash
+# Startup of a serving host, part 45: the compile cache. Compiling a model for TPU takes 20 minutes;
+# what was compiled once is kept on the host's disk, over restarts of the container and reboots, and in
+# the stack's bucket, for the hosts after this one. The server gets a directory: JAX has no index in
+# it, and did not find its programs below gs:// addresses
+# (https://github.com/marin-community/marin/issues/2318). Nothing here ever ends a boot.
+set -Eeuo pipefail
+
+export CACHE_ROOT="${TPUFLEX_ROOT:-}/var/lib/tpuflex/compile-cache"
+# Of the present key; empty without a cache.
+CACHE_DIR=
+CACHE_FETCHER=
+
+declare -A CACHE_REPORT=()
+
+# cache_command COMMAND [ARGUMENT...]: run one of compile_cache_disk.py; what is wrong goes to
+# cache.problem.
+cache_command() {
+    timeout 900 python3 -IS -c '
+import sys
+
+sys.dont_write_bytecode = True
+sys.path.insert(0, sys.argv[1])
+from compile_cache_disk import main
+
+main(*sys.argv[2:])
+' "$STATE_DIR" "$@" 2>"$STATE_DIR/cache.problem"
+}
+
+cache_problem() {
+    tail --lines=1 "$STATE_DIR/cache.problem" 2>/dev/null
+}
+
+# report_cache KEY VALUE [KEY VALUE...]: what became of the cache, for `tpuflex status`.
+report_cache() {
+    local key
+    while (($# > 0)); do
+        CACHE_REPORT[$1]=$2
+        shift 2
+    done
+    for key in "${!CACHE_REPORT[@]}"; do
+        printf '%s\0%s\0' "$key" "${CACHE_REPORT[$key]}"
+    done | python3 -IS -c '
+import json
+import sys
+
+fields = sys.stdin.buffer.read().decode("utf-8", "replace").split("\0")
+report = {key: text for key, text in zip(fields[0::2], fields[1::2]) if text}
+typed = {key: int(text) if text.isdecimal() else text for key, text in sorted(report.items())}
+print(json.dumps(typed))
+' >"$STATE_DIR/cache.report"
+    tell_compile_cache
+}
+
+# tell_compile_cache: report what became of the cache when the server that runs was started.
+tell_compile_cache() {
+    [[ ! -s $STATE_DIR/cache.report ]] || report compile_cache "$(<"$STATE_DIR/cache.report")"
+}
+
+# begin_compile_cache: find the key, and begin to fetch what there is for it, beside the weights.
+begin_compile_cache() {
+    CACHE_DIR=
+    [[ $(setting compile_cache.mode) != none ]] || return 0
+    local key name
+    for name in compile_cache compile_cache_disk; do
+        python_source "$name" >"$STATE_DIR/$name.py"
+    done
+    [[ $(http_get "$METADATA/instance/attributes/tpu-env" "$STATE_DIR/tpu-env" \
+        --header 'Metadata-Flavor: Google') == 200 ]] || : >"$STATE_DIR/tpu-env"
+    if ! key=$(cache_command key "$CACHE_ROOT" "$STATE_DIR/config.json" "$STATE_DIR/tpu-env"); then
+        report_cache problem "no compile cache: $(cache_problem)"
+        return 0
+    fi
+    CACHE_DIR="$CACHE_ROOT/$key"
+    : >"$STATE_DIR/cache.found"
+    restore_compile_cache &
+    CACHE_FETCHER=$!
+}
+
+# restore_compile_cache: unpack the host's own archive, else the newest one of the bucket that may be
+# used, and write to cache.found what was found: another process reports it.
+restore_compile_cache() {
+    local name began
+    REPORT_IS_DUE=
+    began=$(milliseconds)
+    rm -rf "$CACHE_DIR/incoming"
+    ! unpack_archive host "$began" || return 0
+    [[ $(setting compile_cache.mode) == bucket ]] || return 0
+    while IFS= read -r name; do
+        if fetch_archive "$name" && unpack_archive bucket "$began"; then
+            : >"$CACHE_DIR/uploaded"
+            return 0
+        fi
+    done < <(list_archives)
+}
+
+# unpack_archive FROM BEGAN: unpack the archive on the disk, if there is one that may be used.
+unpack_archive() {
+    local found
+    [[ -e $CACHE_DIR/archive.json ]] || return 1
+    if found=$(cache_command unpack "$CACHE_DIR" "$SECRETS_DIR/api-key" "$1"); then
+        printf '%s\n' "from $1" "$found" "milliseconds $(($(milliseconds) - $2))" >>"$STATE_DIR/cache.found"
+        return 0
+    fi
+    ignore_cache "the compile cache of the $1 is ignored: $(cache_problem)"
+    rm -rf "$CACHE_DIR"/archive.* "$CACHE_DIR/incoming"
+    return 1
+}
+
+# ignore_cache WHY: say so in the log, and for the report.
+ignore_cache() {
+    log "$1"
+    printf 'problem %s\n' "$1" >>"$STATE_DIR/cache.found"
+}
+
+cache_objects() {
+    printf '%s/%s/' "$(setting compile_cache.prefix)" "${CACHE_DIR##*/}"
+}
+
+percent_encoded() {
+    python3 -IS -c 'import sys, urllib.parse; print(urllib.parse.quote(sys.argv[1], safe=""))' "$1"
+}
+
+# list_archives: the bucket's documents for this key that are worth a try, the newest first.
+list_archives() {
+    local status listing="$STATE_DIR/cache.listing" query
+    query="maxResults=1000&prefix=$(percent_encoded "$(cache_objects)")"
+    status=$(cache_get 16384 "$STORAGE/b/$(setting weights.bucket)/o?$query" "$listing")
+    if [[ $status != 200 ]]; then
+        ignore_cache "the bucket's compile cache cannot be listed (HTTP $status)"
+    elif ! cache_command newest "$listing" "$(cache_objects)"; then
+        ignore_cache "the list of the bucket's compile cache cannot be read: $(cache_problem)"
+    fi
+}
+
+# fetch_archive NAME: bring the archive of the document NAME to the disk, if it may be used here.
+fetch_archive() {
+    local object status size fetched="$CACHE_DIR/archive.fetched"
+    object="$STORAGE/b/$(setting weights.bucket)/o/$(percent_encoded "${1%.json}")"
+    status=$(cache_get 256 "$object.json?alt=media" "$fetched")
+    if [[ $status != 200 ]]; then
+        ignore_cache "$1 cannot be read (HTTP $status)"
+    elif ! size=$(cache_command check "$CACHE_DIR" "$SECRETS_DIR/api-key" "$fetched"); then
+        ignore_cache "$1 is ignored: $(cache_problem)"
+    else
+        status=$(cache_get $((size / 1024 + 1)) "$object.tar?alt=media" "$CACHE_DIR/archive.tar")
+        if [[ $status == 200 ]]; then
+            mv -f "$fetched" "$CACHE_DIR/archive.json"
+            return 0
+        fi
+        ignore_cache "${1%.json}.tar cannot be read (HTTP $status)"
+    fi
+    rm -f "$CACHE_DIR"/archive.*
+    return 1
+}
+
+# cache_get BLOCKS URL FILE: print the HTTP status of a GET whose answer ends at that many blocks of
+# 1024 bytes. A role that was just granted, and a service in trouble, are given a moment.
+cache_get() {
+    local delay status=000
+    for delay in 2 5 10 0; do
+        if authorize; then
+            status=$(download "$1" http_get "$2" "$3" --max-time 600 --speed-limit 1024 --speed-time 30)
+        fi
+        case $status in
+        000 | 401 | 403 | 429 | 5??) pause "$delay" ;;
+        *) break ;;
+        esac
+    done
+    printf '%s' "$status"
+}
+
+# place_compile_cache: before a server starts, give it what was restored, and nothing that a server has
+# written since it was READY: what a broken-into server leaves is for nobody after it.
+place_compile_cache() {
+    [[ -n $CACHE_DIR ]] || return 0
+    [[ -z $CACHE_FETCHER ]] || wait "$CACHE_FETCHER" || true
+    CACHE_FETCHER=
+    local name value problem=
+    CACHE_REPORT=()
+    while read -r name value; do
+        case $name in
+        problem) problem=$value ;;
+        *) CACHE_REPORT[$name]=$value ;;
+        esac
+    done <"$STATE_DIR/cache.found"
+    if [[ -e $CACHE_DIR/ready || -e $CACHE_DIR/incoming ]]; then
+        rm -rf "$CACHE_DIR/programs" "$CACHE_DIR/ready"
+    fi
+    [[ ! -e $CACHE_DIR/incoming ]] || mv "$CACHE_DIR/incoming" "$CACHE_DIR/programs"
+    # With other keys, what is there is of another configuration of this host.
+    find "$CACHE_ROOT" -mindepth 1 -maxdepth 1 ! -name "${CACHE_DIR##*/}" -exec rm -rf {} +
+    if ! mkdir -p "$CACHE_DIR/programs"; then
+        CACHE_DIR=
+        problem="${problem:+$problem; }no directory could be made for it"
+    fi
+    if [[ -n ${CACHE_REPORT[from]:-} ]]; then
+        detail "compile cache: ${CACHE_REPORT[files]} programs ($(human "${CACHE_REPORT[bytes]}")) of the ${CACHE_REPORT[from]}"
+    elif [[ -n $problem ]]; then
+        detail "there is no compile cache: $problem"
+    fi
+    # Of a server that has none, and leaves none, there is nothing to say.
+    rm -f "$STATE_DIR/cache.report"
+    [[ -z ${CACHE_REPORT[from]:-}$problem ]] || report_cache problem "$problem"
+}
+
+# cache_options ARRAY: docker's options that give the server its cache. vLLM for TPU goes by the first
+# variable and has it override the second, which is JAX's own.
+cache_options() {
+    local -n options_of=$1
+    [[ -n $CACHE_DIR ]] || return 0
+    options_of+=(--mount "type=bind,source=$CACHE_DIR/programs,target=$CACHE_DIR/programs"
+        --env "VLLM_XLA_CACHE_PATH=$CACHE_DIR/programs"
+        --env "JAX_COMPILATION_CACHE_DIR=$CACHE_DIR/programs")
+}
+
+# save_compile_cache: once READY, keep what the server has compiled until now, and nothing later.
+save_compile_cache() {
+    [[ -n $CACHE_DIR ]] || return 0
+    [[ -z $CACHE_FETCHER ]] || wait "$CACHE_FETCHER" || true
+    rm -rf "$CACHE_DIR/incoming"
+    local compiled
+    if [[ ! -e $CACHE_DIR/ready ]]; then
+        : >"$CACHE_DIR/ready"
+        if ! compiled=$(cache_command pack "$CACHE_DIR" "$SECRETS_DIR/api-key"); then
+            report_cache problem "the compile cache is not kept: $(cache_problem)"
+            return 0
+        fi
+        ((compiled == 0)) || rm -f "$CACHE_DIR/uploaded"
+        [[ $compiled == 0 && ! -s $STATE_DIR/cache.report ]] || report_cache compiled "$compiled"
+    fi
+    if [[ -e $CACHE_DIR/archive.json && ! -e $CACHE_DIR/uploaded && $(setting compile_cache.mode) == bucket ]]; then
+        upload_archive
+    fi
+}
+
+# upload_archive: the archive, then its document: what has a document is whole. The host may only add
+# objects, and these have names of their own.
+upload_archive() {
+    local began name extension status=
+    began=$(milliseconds)
+    if ! name=$(cache_command name "$CACHE_DIR" "$SECRETS_DIR/api-key"); then
+        report_cache problem "the compile cache is not saved: $(cache_problem)"
+        return 0
+    fi
+    for extension in tar json; do
+        status=$(cache_put "$CACHE_DIR/archive.$extension" "$(cache_objects)$name.$extension")
+        if [[ $status != 200 ]]; then
+            report_cache problem "the compile cache is not saved: Cloud Storage answers $status"
+            return 0
+        fi
+    done
+    : >"$CACHE_DIR/uploaded"
+    report_cache saved_bytes "$(stat --format=%s "$CACHE_DIR/archive.tar")" \
+        saved_milliseconds $(($(milliseconds) - began))
+}
+
+# cache_put FILE OBJECT: print the HTTP status of an upload; 200 also where the object is there.
+cache_put() {
+    local delay url status=000
+    url="${STORAGE%/storage/v1}/upload/storage/v1/b/$(setting weights.bucket)/o"
+    url+="?uploadType=media&ifGenerationMatch=0&name=$(percent_encoded "$2")"
+    for delay in 5 15 60 120 0; do
+        if authorize; then
+            status=$(http_get "$url" "$STATE_DIR/cache.answer" --max-time 1800 --request POST \
+                --header "@$AUTHORIZATION" --header 'Content-Type: application/octet-stream' \
+                --upload-file "$1")
+        fi
+        case $status in
+        412) status=200 ;;
+        000 | 401 | 403 | 429 | 5??)
+            pause "$delay"
+            continue
+            ;;
+        esac
+        break
+    done
+    printf '%s' "$status"
+}

@@ -1,0 +1,151 @@
+"""The compile cache on the disk of a host, as the startup script's commands. What goes wrong ends a
+command with one line, and never a boot."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+from compile_cache import (
+    RefusedError,
+    check,
+    files_in,
+    key_of,
+    key_parts,
+    newest,
+    pack,
+    require_code,
+    secret_of,
+    signed,
+    text_of,
+    unpack,
+)
+
+#: Kept free on the disk beside an archive and what is in it.
+SPARE_BYTES = 2 * 2**30
+#: Of a document; the arguments and variables of a server are in it.
+MAX_DOCUMENT = 256 * 2**10
+
+
+class Home:
+    """What a host keeps for one key, on its disk."""
+
+    def __init__(self, directory: Path, api_keys: Path) -> None:
+        self.directory = directory
+        self.programs = directory / "programs"
+        self.incoming = directory / "incoming"
+        self.archive = directory / "archive.tar"
+        self.document = directory / "archive.json"
+        self.parts = directory / "parts.json"
+        self.known = directory / "known.json"
+        self.uploaded = directory / "uploaded"
+        self._api_keys = api_keys
+
+    @property
+    def secret(self) -> bytes:
+        """What signs documents here."""
+        return secret_of(self._api_keys.read_bytes(), self.directory.name)
+
+    def read(self, path: Path) -> dict[str, Any]:
+        """The document at ``path``.
+
+        Raises:
+            RefusedError: what it says must not be used.
+        """
+        if path.stat().st_size > MAX_DOCUMENT:
+            raise RefusedError("its document is too long")
+        try:
+            document = json.loads(path.read_bytes())
+        except (ValueError, RecursionError) as error:
+            raise RefusedError("its document is not JSON") from error
+        found = check(document, self.directory.name)
+        free = shutil.disk_usage(self.directory).free
+        if found["size"] + found["bytes"] + SPARE_BYTES > free:
+            raise RefusedError(f"it needs {found['bytes']} bytes, and the disk has {free} free")
+        return found
+
+    def compiled(self) -> list[str]:
+        """Paths of programs that the server has compiled itself."""
+        # Without an archive, what is there was left by a start that was cut short.
+        kept = self.document.exists()
+        known = set(json.loads(self.known.read_bytes())) if kept else set()
+        found = []
+        for path, file in files_in(self.programs):
+            file.close()
+            if path not in known:
+                found.append(path)
+        return found
+
+
+def _key(home: str, config: str, tpu_env: str) -> None:
+    """Print the key, and make its directory below ``home``."""
+    text = Path(tpu_env).read_text(encoding="utf-8", errors="replace")
+    parts = key_parts(json.loads(Path(config).read_bytes()), text, "0/1")
+    directory = Path(home, key_of(parts))
+    directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+    (directory / "parts.json").write_bytes(text_of(parts))
+    print(directory.name)
+
+
+def _check(home: Home, path: str) -> None:
+    """Print the size of the archive of a document from the bucket."""
+    document = home.read(Path(path))
+    require_code(document, home.secret)
+    print(document["size"])
+
+
+def _unpack(home: Home, origin: str) -> None:
+    """Unpack the archive, and print how much is in it. The host's own disk is root's: a key of the
+    endpoint that was exchanged makes no stranger of what it has kept."""
+    document = home.read(home.document)
+    if origin == "bucket":
+        require_code(document, home.secret)
+    home.known.write_bytes(json.dumps(unpack(home.archive, document, home.incoming)).encode())
+    if (now := signed(document, home.secret)) != document:
+        home.document.write_bytes(text_of(now))
+        home.uploaded.unlink(missing_ok=True)
+    print(f"files {document['files']}\nbytes {document['bytes']}")
+
+
+def _pack(home: Home) -> None:
+    """Pack what the server has compiled, unless that is nothing; print how much of it is new."""
+    new = home.compiled()
+    if new:
+        partial = home.archive.with_suffix(".partial")
+        partial.unlink(missing_ok=True)
+        home.document.unlink(missing_ok=True)
+        try:
+            parts = json.loads(home.parts.read_bytes())
+            document = pack(home.programs, partial, parts, home.secret, time.time())
+            partial.rename(home.archive)
+        finally:
+            partial.unlink(missing_ok=True)
+        home.document.write_bytes(text_of(document))
+    print(len(new))
+
+
+def main(command: str, *arguments: str) -> None:
+    """Run one command of the startup script; what it ends with is told, and no more."""
+    try:
+        if command == "key":
+            _key(*arguments)
+        elif command == "newest":
+            for name in newest(json.loads(Path(arguments[0]).read_bytes()), arguments[1]):
+                print(name)
+        else:
+            home = Home(Path(arguments[0]), Path(arguments[1]))
+            if command == "check":
+                _check(home, arguments[2])
+            elif command == "unpack":
+                _unpack(home, arguments[2])
+            elif command == "pack":
+                _pack(home)
+            elif command == "name":
+                document = home.read(home.document)
+                print(f"{document['created']}-{document['sha256'][:16]}")
+    except (RefusedError, OSError, ValueError, IndexError, KeyError, TypeError) as error:
+        sys.exit(str(error) or type(error).__name__)

@@ -1,0 +1,200 @@
+"""M6: what was compiled for the chips once is not compiled again, and only by our own word."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.startup.cloud import FILES
+from tests.startup.host import StartupHost
+from tpuflex.startup.compile_cache import pack
+
+PROGRAMS = {
+    "jit_prefill-" + "ab" * 32 + "-cache": b"compiled prefill" * 100,
+    "tp4_rank0/jit_decode-" + "cd" * 32 + "-cache": b"compiled decode" * 100,
+}
+
+
+def new_host(directory: Path, objects: dict[str, bytes] | None = None) -> StartupHost:
+    """A fresh host whose bucket holds ``objects``, or weights only."""
+    host = StartupHost(directory)
+    host.cloud.put_weights(FILES)
+    host.cloud.objects |= objects or {}
+    host.needs(PROGRAMS)
+    return host
+
+
+def run(host: StartupHost) -> str:
+    """Run the script, which ends READY; its output."""
+    done = host.run()
+    assert done.status == 0, done.output
+    assert host.cloud.phases()[-1] == "READY"
+    return done.output
+
+
+def told(host: StartupHost) -> dict[str, object]:
+    """What the host last said of its compile cache, without times."""
+    text = host.cloud.last("compile_cache")
+    report: dict[str, object] = json.loads(text) if text else {}
+    return {key: value for key, value in report.items() if "milliseconds" not in key}
+
+
+@pytest.fixture(scope="module")
+def saved(tmp_path_factory: pytest.TempPathFactory) -> Iterator[StartupHost]:
+    """A host that has compiled, and saved what it compiled; for reading only."""
+    host = new_host(tmp_path_factory.mktemp("saved"))
+    run(host)
+    assert host.compiled() == sorted(PROGRAMS)
+    yield host
+    host.close()
+
+
+def cache_objects(host: StartupHost) -> dict[str, bytes]:
+    return {k: v for k, v in host.cloud.objects.items() if k.startswith("compile-cache/")}
+
+
+@pytest.fixture
+def fresh(saved: StartupHost, tmp_path: Path) -> Iterator[StartupHost]:
+    """The next host of the same endpoint, before its first boot."""
+    host = new_host(tmp_path / "fresh", cache_objects(saved))
+    yield host
+    host.close()
+
+
+def test_what_was_compiled_is_saved_once_ready(saved: StartupHost) -> None:
+    """M6: an archive, and then its document, under the key of what was compiled."""
+    archive, document = [each for each in saved.cloud.requests if "POST compile-cache/" in each]
+    key = saved.compile_cache().name
+    assert archive.startswith(f"POST compile-cache/{key}/")
+    assert document == archive.replace(".tar", ".json")
+    parts = json.loads(cache_objects(saved)[document.removeprefix("POST ")])["parts"]
+    assert parts["image"] == "sha256:" + "ab" * 32
+    assert parts["args"] == saved.config()["serving"]["args"]
+    size = len(cache_objects(saved)[archive.removeprefix("POST ")])
+    assert told(saved) == {"compiled": 2, "saved_bytes": size}
+
+
+def test_the_server_is_told_where_its_cache_is(saved: StartupHost) -> None:
+    """M6: both variables name the one directory that outlives the container."""
+    words = shlex.split(saved.docker_calls("run")[0])
+    directory = saved.compile_cache("programs")
+    assert f"VLLM_XLA_CACHE_PATH={directory}" in words
+    assert f"JAX_COMPILATION_CACHE_DIR={directory}" in words
+    assert {str(p.relative_to(directory)) for p in directory.rglob("*-cache")} == set(PROGRAMS)
+
+
+def test_a_fresh_host_compiles_nothing(fresh: StartupHost) -> None:
+    """M6: after a renewal, the next host has the programs before its server starts, and saves
+    nothing again."""
+    before = set(fresh.cloud.objects)
+    run(fresh)
+    assert fresh.compiled() == []
+    size = sum(map(len, PROGRAMS.values()))
+    assert told(fresh) == {"from": "bucket", "files": 2, "bytes": size, "compiled": 0}
+    assert set(fresh.cloud.objects) == before
+
+
+def test_a_reboot_compiles_nothing_and_asks_nobody(fresh: StartupHost) -> None:
+    """M6: the host's disk has the cache after a reboot, without what a server wrote since READY."""
+    run(fresh)
+    foreign = fresh.compile_cache("programs", "jit_evil-" + "00" * 32 + "-cache")
+    foreign.write_bytes(b"written by whoever broke into the server")
+    fresh.cloud.requests.clear()
+    fresh.reboot()
+    run(fresh)
+    assert fresh.compiled() == []
+    assert told(fresh)["from"] == "host"
+    assert not foreign.exists()
+    assert fresh.cloud.asked("compile-cache/") == 0
+    # Run once more beside the server at work, the script leaves its cache alone.
+    run(fresh)
+    assert told(fresh)["from"] == "host"
+    assert not fresh.compile_cache("incoming").exists()
+    assert fresh.compile_cache("programs").is_dir()
+
+
+def test_bad_archives_are_passed_over(fresh: StartupHost) -> None:
+    """M6: what is half-written, cut short or somebody else's is ignored and told, and an older good
+    one is used."""
+    good = next(name for name in cache_objects(fresh) if name.endswith(".json"))
+    prefix = good.rpartition("/")[0]
+    document, archive = fresh.cloud.objects[good], fresh.cloud.objects[good[:-4] + "tar"]
+    forged = {**json.loads(document), "files": 1}
+    fresh.cloud.objects |= {
+        f"{prefix}/29990101T000000Z-{'3' * 16}.tar": archive,  # its document never came
+        f"{prefix}/29980101T000000Z-{'2' * 16}.json": json.dumps(forged).encode(),
+        f"{prefix}/29970101T000000Z-{'1' * 16}.json": document,
+        f"{prefix}/29970101T000000Z-{'1' * 16}.tar": archive[:-700],
+    }
+    output = run(fresh)
+    assert fresh.compiled() == []
+    assert "was not made with the present key of this endpoint" in output
+    assert "cut short or altered" in output
+    assert told(fresh)["from"] == "bucket"
+
+
+def test_a_writer_of_the_bucket_runs_nothing(fresh: StartupHost, tmp_path: Path) -> None:
+    """M6: whoever can write to the bucket, and has no key of the endpoint, gets no code onto the
+    chips; the server compiles, and what it compiled is saved beside."""
+    good = next(name for name in cache_objects(fresh) if name.endswith(".json"))
+    evil = tmp_path / "evil"
+    evil.mkdir()
+    for path in PROGRAMS:
+        (evil / path.rpartition("/")[2]).write_bytes(b"code of somebody else")
+    parts = json.loads(fresh.cloud.objects[good])["parts"]
+    document = pack(evil, tmp_path / "evil.tar", parts, b"a guess", 0.0)
+    forged = f"{good.rpartition('/')[0]}/29990101T000000Z-{'f' * 16}"
+    fresh.cloud.objects = {k: v for k, v in fresh.cloud.objects.items() if "compile" not in k} | {
+        f"{forged}.json": json.dumps(document).encode(),
+        f"{forged}.tar": (tmp_path / "evil.tar").read_bytes(),
+    }
+    output = run(fresh)
+    assert fresh.compiled() == sorted(PROGRAMS)
+    assert "was not made with the present key" in output
+    assert "was not made with the present key" in str(told(fresh)["problem"])
+    assert sum(name.endswith(".json") for name in cache_objects(fresh)) == 2
+
+
+def test_other_arguments_are_another_cache(fresh: StartupHost) -> None:
+    """M6: programs of other arguments are not restored; names and ports make no other key."""
+    serving = fresh.config()["serving"]
+    fresh.cloud.config = fresh.config(serving=serving | {"args": ["--dtype", "float32"]})
+    run(fresh)
+    assert fresh.compiled() == sorted(PROGRAMS)
+    first = fresh.compile_cache().name
+    fresh.cloud.config = fresh.config(serving=serving | {"model_name": "other"})
+    run(fresh)
+    assert fresh.compiled() == []
+    assert fresh.compile_cache().name != first
+
+
+@pytest.mark.parametrize(
+    ("mode", "saves", "keeps"), [("host", False, True), ("none", False, False)]
+)
+def test_modes(tmp_path: Path, mode: str, saves: bool, keeps: bool) -> None:
+    """M6: `host` keeps the cache on the host alone, `none` leaves the server to its image."""
+    host = new_host(tmp_path)
+    host.cloud.config = host.config(compile_cache={"mode": mode, "prefix": "compile-cache"})
+    run(host)
+    words = shlex.split(host.docker_calls("run")[0])
+    assert any("VLLM_XLA_CACHE_PATH" in word for word in words) == keeps
+    assert bool(cache_objects(host)) == saves
+    assert host.cloud.asked("compile-cache/") == 0
+    host.close()
+
+
+def test_a_cache_that_cannot_be_read_or_saved_fails_no_boot(fresh: StartupHost) -> None:
+    """M6: a host that may not write its cache is READY, and says what is missing."""
+    fresh.cloud.answers = {"/upload": [403] * 9}
+    fresh.cloud.objects = {k: v for k, v in fresh.cloud.objects.items() if "compile" not in k}
+    run(fresh)
+    assert fresh.compiled() == sorted(PROGRAMS)
+    assert told(fresh)["problem"] == "the compile cache is not saved: Cloud Storage answers 403"
+    # A later run only uploads, as it may by then.
+    fresh.cloud.answers = {}
+    run(fresh)
+    assert len(cache_objects(fresh)) == 2
