@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, inline_commands, split_commands
+from tests.engine.readme_shell import commands
 from tpuflex.cli.main import tpuflex
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
@@ -185,6 +186,25 @@ def test_json_and_python_can_be_read(block: Block) -> None:
         json.loads(block.text)
     else:
         ast.parse(block.text)
+
+
+@pytest.mark.parametrize("page", ["docs/how-to/first-deployment.md", "docs/tutorial.md"])
+def test_what_is_typed_for_google_is_what_a_test_types(page: str) -> None:
+    """The commands of README's part on Google, which test_readme_google.py types in a rehearsal,
+    stand in the guide and in the tutorial in the same words and order."""
+    told = [
+        " ".join(words)
+        for block in blocks("sh")
+        if block.page == page
+        for words in block.commands()
+    ]
+    typed = [
+        line for line in commands("For a stack on Google you need") if "pip install" not in line
+    ]
+
+    assert len(typed) > 3
+    rest = iter(told)
+    assert [line for line in typed if line not in rest] == []
 
 
 def test_marks_are_needed() -> None:
