@@ -96,6 +96,10 @@ try:
             if type(value) is not int or value < 1:
                 sys.exit(f"tpuflex-config: {part}.{name} is not a positive number: {value!r}")
             fields[f"{part}.{name}"] = str(value)
+    expected = config["weights"]["expected_gbps"]
+    if type(expected) is not int or not 0 <= expected < 10_000:
+        sys.exit(f"tpuflex-config: weights.expected_gbps is not valid: {expected!r}")
+    fields["weights.expected_gbps"] = str(expected)
     put_list("serving.args", config["serving"]["args"])
     put_list("weights.formats", config["weights"]["formats"])
     environment = config["container"]["env"]

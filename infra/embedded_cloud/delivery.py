@@ -13,7 +13,7 @@ from pathlib import Path
 from aiohttp import web
 
 from embedded_cloud.json_types import JsonObject
-from embedded_cloud.routing import Delivery, Reply
+from embedded_cloud.routing import Delivery, FileRange, Reply
 
 _COMPRESS_ABOVE = 1024
 _LOOK_S = 0.05
@@ -63,11 +63,29 @@ async def _whole(request: web.Request, reply: Reply) -> web.StreamResponse:
     if isinstance(body, dict):
         return _json_response(request, body, reply.status, dict(reply.headers))
     response = web.StreamResponse(status=reply.status, headers=reply.headers)
+    if isinstance(body, FileRange):
+        with body.file:
+            await response.prepare(request)
+            if body.length:
+                await _send_range(request, body)
+        await response.write_eof()
+        return response
     await response.prepare(request)
     async for chunk in body:
         await response.write(chunk)
     await response.write_eof()
     return response
+
+
+async def _send_range(request: web.Request, body: FileRange) -> None:
+    """Have the kernel send it: weights are as fast as loopback is, and pass through no Python."""
+    if request.transport is None:
+        raise ConnectionResetError
+    try:
+        loop = asyncio.get_running_loop()
+        await loop.sendfile(request.transport, body.file, body.start, body.length)
+    except ConnectionError as error:  # such as a broken pipe
+        raise ConnectionResetError from error
 
 
 def _json_response(
@@ -121,6 +139,10 @@ async def payload_of(reply: Reply) -> bytes:
         return _encoded(body)
     if isinstance(body, Path):
         return await asyncio.to_thread(body.read_bytes)
+    if isinstance(body, FileRange):
+        with body.file:
+            body.file.seek(body.start)
+            return await asyncio.to_thread(body.file.read, body.length)
     return b"".join([chunk async for chunk in body])
 
 

@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequenc
 from dataclasses import dataclass, field
 from enum import Enum, auto
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol, TypeAlias
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TypeAlias
 from urllib.parse import unquote
 
 from embedded_cloud.clock import Clock
@@ -71,19 +71,29 @@ class Delivery(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class FileRange:
+    """``length`` bytes of an open file from ``start``; whoever sends them closes the file."""
+
+    file: BinaryIO
+    start: int
+    length: int
+
+
+@dataclass(frozen=True, slots=True)
 class Reply:
     """One answer.
 
     Attributes:
         status: HTTP status code.
-        body: a JSON object, bytes, an asynchronous stream of bytes, a file to send, or nothing.
+        body: a JSON object, bytes, an asynchronous stream of bytes, a file to send, a range
+            of one, or nothing.
         headers: extra headers.
         delivery: whether and how it reaches the client.
         silent_s: for SILENT, the seconds of real time until the reset at the latest.
     """
 
     status: int = 200
-    body: JsonObject | bytes | AsyncIterator[bytes] | Path | None = None
+    body: JsonObject | bytes | AsyncIterator[bytes] | Path | FileRange | None = None
     headers: Mapping[str, str] = field(default_factory=dict)
     delivery: Delivery = Delivery.WHOLE
     silent_s: float = 0.0

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from embedded_cloud.json_types import JsonValue
+from tpuflex.boot.manifest import PART_BYTES
 from tpuflex.errors import AccessError, NotFoundError, WeightsError
 from tpuflex.gcp.weights import WeightsBucket
 from tpuflex.gcp.weights_report import PushReport, WeightsProblem
@@ -64,6 +66,16 @@ def test_push_brings_files_and_manifest(clients: Clients, checkpoint: Path) -> N
     assert clients.bucket().verify(PREFIX).problems == ()
     assert report.bytes_sent == report.manifest.total_bytes == 6002
     assert clients.bucket().verify(PREFIX).sha256 == report.manifest.sha256
+
+
+def test_a_large_file_has_the_sums_of_its_parts(clients: Clients, checkpoint: Path) -> None:
+    """M9: the manifest has the SHA-256 of each part of a file that is longer than one."""
+    shard = checkpoint / "model-1.safetensors"
+    shard.write_bytes(b"a" * PART_BYTES + b"tail")
+    found = {file.path: file for file in push(clients.bucket(), checkpoint).manifest.files}
+    sums = [hashlib.sha256(part).hexdigest() for part in (b"a" * PART_BYTES, b"tail")]
+    assert found["model-1.safetensors"].parts == tuple(sums)
+    assert found["nested/model-2.safetensors"].parts == ()
 
 
 def test_second_push_sends_nothing(clients: Clients, checkpoint: Path) -> None:
@@ -124,6 +136,25 @@ def test_failed_push_leaves_no_manifest(clients: Clients, checkpoint: Path) -> N
     assert "MANIFEST.json" not in names(clients)
     push(clients.bucket(), checkpoint)
     assert clients.bucket().verify(PREFIX).problems == ()
+
+
+def test_a_manifest_without_parts_stays(clients: Clients, checkpoint: Path) -> None:
+    """M9: weights that were pushed, pinned or planned before there were sums of parts keep their
+    manifest: nothing is sent, and no slice sees another hash. Other weights get parts."""
+    bucket = clients.bucket()
+    made = push(bucket, checkpoint).manifest
+    first = made.in_schema_1()
+    bucket._bucket.blob(f"{PREFIX}/MANIFEST.json").upload_from_string(first.to_json())
+    again = push(bucket, checkpoint)
+    assert again.sent == ()
+    assert again.manifest == first
+    found = bucket.find(PREFIX)
+    assert found is not None
+    assert found.sha256 == first.sha256
+    clients.delete(f"{PREFIX}/MANIFEST.json")
+    assert push(bucket, checkpoint, known=(None, first.sha256)).manifest == first
+    clients.delete(f"{PREFIX}/MANIFEST.json")
+    assert push(bucket, checkpoint).manifest == made
 
 
 def test_progress_counts_every_byte_once(clients: Clients, checkpoint: Path) -> None:

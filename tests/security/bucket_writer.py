@@ -16,7 +16,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
-from tests.startup.cloud import PREFIX, manifest_of
+from tests.startup.cloud import PREFIX, manifest_of, ranged
 from tpuflex.boot.metadata import startup_script
 from tpuflex.catalog.weight_formats import allowed_patterns
 
@@ -25,17 +25,19 @@ FILES = {
     "config.json": b'{"architectures": ["LlamaForCausalLM"], "eos_token_id": 2}',
     "chat_template.jinja": b"{% for message in messages %}{{ message.content }}{% endfor %}",
     "tokenizer.json": json.dumps({"model": {"vocab": {str(n): n for n in range(200)}}}).encode(),
-    "model-1.safetensors": bytes(range(256)) * 8,
+    "model-1.safetensors": random.Random(1).randbytes(5 * 4096 + 100),  # noqa: S311
     "nested/model-2.safetensors": bytes(reversed(range(256))) * 7,
 }
 MANIFEST = "MANIFEST.json"
+#: Of a part: the first shard has six.
+PART_BYTES = 4096
 
 Objects = dict[str, bytes]
 
 
 def pushed() -> Objects:
     """The objects as a push leaves them, by their path below the prefix."""
-    return {**FILES, MANIFEST: json.dumps(manifest_of(FILES), indent=1).encode()}
+    return {**FILES, MANIFEST: json.dumps(manifest_of(FILES, PART_BYTES), indent=1).encode()}
 
 
 @dataclass(frozen=True)
@@ -96,7 +98,7 @@ def renamed_with_manifest(chance: random.Random) -> Change:
         files[path] = f"another {path}, {name}".encode()
     else:
         files[f"{name}.py" if how == "code" else f"pytorch_model-{name}.bin"] = b"import os"
-    text = json.dumps(manifest_of(files), indent=1).encode()
+    text = json.dumps(manifest_of(files, PART_BYTES), indent=1).encode()
     return Change(f"{how} of {path} ({name}), with its manifest", {**files, MANIFEST: text})
 
 
@@ -113,6 +115,28 @@ def renamed(chance: random.Random) -> Change:
         other = chance.choice([each for each in FILES if each != path])
         return Change(f"{other} in the place of {path}", {**objects, path: FILES[other]}, path)
     return Change(f"{path} renamed to {name}", {**objects, name: content}, path)
+
+
+def changed_parts() -> Iterator[Change]:
+    """The shard of several parts with each of them flipped, cut, left out, doubled, emptied, or
+    exchanged for its neighbour, and with bytes after its end."""
+    path = "model-1.safetensors"
+    whole = FILES[path]
+    parts = [whole[at : at + PART_BYTES] for at in range(0, len(whole), PART_BYTES)]
+    for number, part in enumerate(parts):
+        before, after = parts[:number], parts[number + 1 :]
+        ways = {
+            "flipped": [*before, part[:-1] + bytes([part[-1] ^ 1]), *after],
+            "cut": [*before, part[:-1], *after],
+            "cut off after": [*before, part[:1]],
+            "left out": [*before, *after],
+            "doubled": [*before, part, part, *after],
+            "emptied": [*before, bytes(len(part)), *after],
+            "exchanged": [*before, *after[:1], part, *after[1:]] if after else [*parts, b"more"],
+        }
+        for way, changed in ways.items():
+            objects = {**pushed(), path: b"".join(changed)}
+            yield Change(f"part {number} {way}", objects, path)
 
 
 @dataclass
@@ -133,9 +157,10 @@ class Buckets:
             def do_GET(self) -> None:
                 self.answer(*buckets.answer(self.path, self.headers.get("Range", "")))
 
-            def answer(self, status: int, body: bytes = b"") -> None:
+            def answer(self, status: int, body: bytes, content_range: str) -> None:
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(body)))
+                self.send_header("Content-Range", content_range)
                 self.end_headers()
                 self.wfile.write(body)
 
@@ -147,18 +172,13 @@ class Buckets:
         self._server.shutdown()
         self._server.server_close()
 
-    def answer(self, path: str, asked: str) -> tuple[int, bytes]:
+    def answer(self, path: str, asked: str) -> tuple[int, bytes, str]:
         """The answer to a request for an object."""
         bucket, _, name = urlsplit(path).path.removeprefix("/storage/v1/b/").partition("/o/")
         case = bucket.removeprefix("case-")
         objects = pushed() if case == "pushed" else self.cases[int(case)].objects
         content = objects.get(unquote(name).removeprefix(f"{PREFIX}/"))
-        if content is None:
-            return 404, b""
-        start = int(asked.removeprefix("bytes=").rstrip("-")) if asked else 0
-        if asked and start >= len(content):
-            return 416, b""
-        return 206 if start else 200, content[start:]
+        return (404, b"", "") if content is None else ranged(content, asked)
 
 
 #: The host's functions, and what they say of each case; the pauses and reports that they make on
@@ -176,7 +196,7 @@ mkdir -p "$STATE_DIR" "$MEMORY_DIR"
 : >"$AUTHORIZATION"
 SETTINGS[weights.id]=$1 SETTINGS[weights.prefix]=PREFIX SETTINGS[weights.manifest]=MANIFEST.json
 SETTINGS[weights.manifest_sha256]=SHA256 SETTINGS[timeouts.ready_s]=1
-SETTINGS[commands.weights]='tpuflex weights push'
+SETTINGS[commands.weights]='tpuflex weights push' SETTINGS[weights.parallelism]=4
 formats=(FORMATS)
 SETTINGS[weights.formats.count]=${#formats[@]}
 for index in "${!formats[@]}"; do SETTINGS[weights.formats.$index]=${formats[index]}; done
@@ -187,30 +207,42 @@ manifest_of() {
     (set -e; wait_for_manifest)
 }
 manifest_of pushed || echo 'what was pushed is refused'
-cp "$STATE_DIR/weights.records" "$STATE_DIR/pushed.records"
-while read -r case file; do
-    if [[ -z $file ]]; then
-        manifest_of "$case" && echo "accepted $case"
-        continue
-    fi
-    rm -f "$STATE_DIR"/weights.problems
-    found=
-    while IFS= read -r -d '' path && IFS= read -r -d '' size && IFS= read -r -d '' sum &&
-        IFS= read -r -d '' url && IFS= read -r -d '' flat; do
-        [[ $path == "$file" ]] || continue
-        found=1
-        fetch_file "$path" "$size" "$sum" "${url/case-pushed/case-$case}" "$flat"
-    done <"$STATE_DIR/pushed.records"
-    [[ -n $found ]] || echo "no record of $file in $case"
-    [[ -s $STATE_DIR/weights.problems ]] || echo "no problem told in $case"
-    [[ ! -e $WEIGHTS_DIR/$file ]] || echo "served $case"
-    rm -f "$WEIGHTS_DIR/$file" "$PARTIAL_DIR"/* "$CHECKED_DIR"/*
+python3 - "$STATE_DIR/weights.records" "$2" "$STATE_DIR/cases.records" <<'PYTHON'
+import json
+import sys
+
+pushed = {record["path"]: record for record in json.load(open(sys.argv[1]))}
+cases = []
+for line in open(sys.argv[2]):
+    number, _, path = line.strip().partition(" ")
+    record = dict(pushed[path], path=f"{number}/{path}", flat=f"{number}-{pushed[path]['flat']}")
+    record["url"] = record["url"].replace("case-pushed", f"case-{number}")
+    cases.append(record)
+json.dump(cases, open(sys.argv[3], "w"))
+PYTHON
+while read -r case; do
+    manifest_of "$case" && echo "accepted $case"
 done
+fetch_files "$STATE_DIR/cases.records"
+cut --fields=2 "$STATE_DIR/weights.problems" | sed 's|/.*||; s/^/refused /'
+(cd "$WEIGHTS_DIR" && find . -type f -printf '%P\n') | sed 's|/.*||; s/^/served /'
 """
 
 
 def served(cases: list[Change], directory: Path) -> list[str]:
     """What the host's functions accept of ``cases``, or say that they should not; in words."""
+    said = _said(cases, directory)
+    refused = {line for line in said if line.startswith("refused ")}
+    silent = [n for n, case in enumerate(cases) if case.file and f"refused {n}" not in refused]
+    said = [line for line in said if line not in refused]
+    said += [f"no problem told in {n}" for n in silent if f"served {n}" not in said]
+    return [
+        f"{line}: {cases[int(line.split()[-1])].what}" if line.split()[-1].isdigit() else line
+        for line in said
+    ]
+
+
+def _said(cases: list[Change], directory: Path) -> list[str]:
     script = startup_script().rstrip().removesuffix('main "$@"')
     driver = (
         _DRIVER.replace("PREFIX", PREFIX, 1)
@@ -219,11 +251,14 @@ def served(cases: list[Change], directory: Path) -> list[str]:
         .replace("FORMATS", " ".join(f"'{each}'" for each in allowed_patterns()))
     )
     (directory / "script").write_text(script + driver)
+    (directory / "cases").write_text(
+        "".join(f"{n} {case.file}\n" for n, case in enumerate(cases) if case.file)
+    )
     (directory / "bin").mkdir()
     (directory / "bin" / "python3").symlink_to(sys.executable)
     with Buckets(cases) as url:
         done = subprocess.run(
-            ["/bin/bash", str(directory / "script"), "set-of-weights"],
+            ["/bin/bash", str(directory / "script"), "set-of-weights", str(directory / "cases")],
             env={
                 "PATH": f"{directory / 'bin'}:/usr/bin:/bin",
                 "LANG": "C.UTF-8",
@@ -231,13 +266,10 @@ def served(cases: list[Change], directory: Path) -> list[str]:
                 "STORAGE_EMULATOR_HOST": url,
                 "TMPDIR": os.environ.get("TMPDIR", "/tmp"),
             },
-            input="".join(f"{n} {case.file}\n" for n, case in enumerate(cases)),
+            input="".join(f"{n}\n" for n, case in enumerate(cases) if not case.file),
             stdout=subprocess.PIPE,
             text=True,
             timeout=600,
             check=True,
         )
-    return [
-        f"{line}: {cases[int(line.split()[-1])].what}" if line.split()[-1].isdigit() else line
-        for line in done.stdout.splitlines()
-    ]
+    return done.stdout.splitlines()

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.security.bucket_writer import FILES, Change, changes, pushed, served
+from tests.security.bucket_writer import FILES, Change, changed_parts, changes, pushed, served
 
 
 @pytest.mark.timeout(600)
@@ -28,3 +28,12 @@ def test_what_was_pushed_is_served(tmp_path: Path) -> None:
 
     assert said.count("accepted") == 1
     assert said.count("served") == len(FILES)
+
+
+def test_no_changed_part_is_served(tmp_path: Path) -> None:
+    """M9: a shard is refused whichever of its parts is flipped, cut, left out, doubled, emptied or
+    exchanged for its neighbour, though every other part is right."""
+    every = list(changed_parts())
+    assert len(every) == 6 * 7
+
+    assert served(every, tmp_path) == []

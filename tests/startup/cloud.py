@@ -6,6 +6,8 @@ import base64
 import hashlib
 import json
 import threading
+from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -30,10 +32,10 @@ num_gpu_blocks="129",prefix_caching_hash_algo="sha256"} 1.0
 """.replace(b"\\\n", b"")
 
 
-def manifest_of(files: dict[str, bytes]) -> dict[str, Any]:
-    """The manifest document of ``files``."""
+def manifest_of(files: dict[str, bytes], part_bytes: int = 0) -> dict[str, Any]:
+    """The manifest document of ``files``: with the sums of their parts, or else of schema 1."""
     return {
-        "schema": 1,
+        **({"schema": 2, "part_bytes": part_bytes} if part_bytes else {"schema": 1}),
         "model": "tiny",
         "revision": "1",
         "total_bytes": sum(map(len, files.values())),
@@ -43,14 +45,20 @@ def manifest_of(files: dict[str, bytes]) -> dict[str, Any]:
                 "size": len(content),
                 "crc32c": "AAAAAA==",
                 "sha256": hashlib.sha256(content).hexdigest(),
+                **({"parts": _sums(content, part_bytes)} if 0 < part_bytes < len(content) else {}),
             }
             for path, content in sorted(files.items())
         ],
     }
 
 
-def _text_of(files: dict[str, bytes]) -> bytes:
-    return json.dumps(manifest_of(files)).encode()
+def _sums(content: bytes, part_bytes: int) -> list[str]:
+    parts = (content[at : at + part_bytes] for at in range(0, len(content), part_bytes))
+    return [hashlib.sha256(part).hexdigest() for part in parts]
+
+
+def _text_of(files: dict[str, bytes], part_bytes: int = 0) -> bytes:
+    return json.dumps(manifest_of(files, part_bytes)).encode()
 
 
 @dataclass
@@ -69,6 +77,8 @@ class Cloud:
         version: vLLM's answer to `/version`.
         metrics: vLLM's answer to `/metrics`.
         requests: every request as `METHOD path`.
+        ranges: the file and the `Range` of every request that had one.
+        before_object: called with the path of an object that exists, before it is answered.
         reports: every field of the reports that changed, in order; empty when it is gone.
         written: the guest attribute as it was written, each time.
         lost: texts; for each, one report that holds it is dropped without a word, as Google may do.
@@ -86,6 +96,8 @@ class Cloud:
     version: bytes = b'{"version": "0.32.0"}'
     metrics: bytes = METRICS
     requests: list[str] = field(default_factory=list)
+    ranges: list[tuple[str, str]] = field(default_factory=list)
+    before_object: Callable[[str], object] = lambda _path: None
     reports: list[tuple[str, str]] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
@@ -102,11 +114,13 @@ class Cloud:
             if before.get(key) != after.get(key):
                 self.reports.append((key, after.get(key, "")))
 
-    def put_weights(self, files: dict[str, bytes], *, manifest: bool = True) -> None:
+    def put_weights(
+        self, files: dict[str, bytes], *, manifest: bool = True, part_bytes: int = 0
+    ) -> None:
         """Put ``files`` into the bucket, by default with their manifest."""
         self.objects |= {f"{PREFIX}/{path}": content for path, content in files.items()}
         if manifest:
-            self.objects[f"{PREFIX}/MANIFEST.json"] = _text_of(files)
+            self.objects[f"{PREFIX}/MANIFEST.json"] = _text_of(files, part_bytes)
 
     def document(self) -> dict[str, Any] | None:
         """The configuration as the host reads it: made for the manifest that lies in the bucket
@@ -163,6 +177,8 @@ class Handler(BaseHTTPRequestHandler):
         path = unquote(urlsplit(self.path).path)
         with self.cloud.lock:
             self.cloud.requests.append(f"GET {path}")
+            if "Range" in self.headers:
+                self.cloud.ranges.append((path.rpartition("/")[2], self.headers["Range"]))
             for part, statuses in self.cloud.answers.items():
                 if part in path and statuses and self._is_expected(path):
                     return self._answer(statuses.pop(0))
@@ -276,11 +292,9 @@ class Handler(BaseHTTPRequestHandler):
         content = self.cloud.objects.get(name)
         if content is None:
             return self._answer(404)
-        asked = self.headers.get("Range", "")
-        if asked:
-            start = int(asked.removeprefix("bytes=").rstrip("-"))
-            return self._answer(206 if start < len(content) else 416, content[start:])
-        return self._answer(200, content)
+        with suppress(threading.BrokenBarrierError):
+            self.cloud.before_object(name.removeprefix(f"{PREFIX}/"))
+        return self._answer(*ranged(content, self.headers.get("Range", "")))
 
     def _secret(self, version: str) -> None:
         if self.headers.get("Authorization") != "Bearer ya29.host":
@@ -294,11 +308,24 @@ class Handler(BaseHTTPRequestHandler):
     def _body(self) -> bytes:
         return self.rfile.read(int(self.headers.get("Content-Length", 0)))
 
-    def _answer(self, status: int, body: bytes = b"") -> None:
+    def _answer(self, status: int, body: bytes = b"", content_range: str = "") -> None:
         self.send_response(status)
         self.send_header("Content-Length", str(len(body)))
+        if content_range:
+            self.send_header("Content-Range", content_range)
         self.end_headers()
         self.wfile.write(body)
+
+
+def ranged(content: bytes, asked: str) -> tuple[int, bytes, str]:
+    """Cloud Storage's answer to a `Range` header: status, body and `Content-Range`."""
+    if not asked:
+        return 200, content, ""
+    first, _, last = asked.removeprefix("bytes=").partition("-")
+    start, end = int(first), min(int(last or len(content)), len(content) - 1)
+    if start >= len(content):
+        return 416, b"", f"bytes */{len(content)}"
+    return 206, content[start : end + 1], f"bytes {start}-{end}/{len(content)}"
 
 
 class Server(ThreadingHTTPServer):

@@ -31,6 +31,6 @@ def booted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[StartupHo
     """
     host = StartupHost(tmp_path_factory.mktemp("booted"))
     host.command("curl", f'#!/bin/sh\necho "$@" >>{host.directory}/curl.calls\nexec {CURL} "$@"\n')
-    host.cloud.put_weights(FILES)
+    host.cloud.put_weights(FILES, part_bytes=16384)
     yield host, host.run()
     host.close()

@@ -5,9 +5,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import threading
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -185,6 +187,7 @@ class StartupHost:
                 "manifest": "MANIFEST.json",
                 "formats": list(allowed_patterns()),
                 "parallelism": 3,
+                "expected_gbps": 0,
             },
             "compile_cache": {"mode": "bucket", "prefix": "compile-cache"},
             "secrets": [{"role": "api-key", "version": VERSION}],
@@ -202,9 +205,19 @@ class StartupHost:
 
         It may take at most ``timeout`` seconds.
         """
-        self.root.mkdir(exist_ok=True)
         apart = ["unshare", "--mount"] if in_mount_namespace else []
-        done = subprocess.run(
+        process = self.start(*apart, **environment)
+        try:
+            output, _ = process.communicate(timeout=timeout)
+        except BaseException:
+            self.kill(process)
+            raise
+        return StartupRun(process.returncode, output)
+
+    def start(self, *apart: str, **environment: str) -> subprocess.Popen[str]:
+        """Begin a run of the startup script, in a process group of its own."""
+        self.root.mkdir(exist_ok=True)
+        return subprocess.Popen(
             [*apart, "/bin/bash", str(self.script)],
             env={
                 "PATH": f"{self.directory / 'bin'}:/usr/bin:/bin",
@@ -223,10 +236,14 @@ class StartupHost:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=timeout,
-            check=False,
+            start_new_session=True,
         )
-        return StartupRun(done.returncode, done.stdout)
+
+    def kill(self, process: subprocess.Popen[str]) -> None:
+        """End a run as a power failure would, with all of its processes."""
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
 
     def docker_calls(self, command: str) -> list[str]:
         """The docker calls that began with ``command``, quoted for the shell."""

@@ -14,8 +14,8 @@ endpoint = tpuflex.VllmEndpoint(
             "name": "HuggingFaceTB/SmolLM2-135M-Instruct",
             # The hash that `tpuflex weights hash` prints: the host serves no others.
             "weights": {
-                "manifest_sha256": "64483c545179cb67aabd8aade8d39dbc"
-                "aefd3d523bd1fb8befde5d450863a9c4"
+                "manifest_sha256": "85beaec7b7518277b93958ab8a2a157d"
+                "e58e498920f9781538d8191904c7ecc6"
             },
         },
         serving={

@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator
 from email.utils import formatdate
-from typing import BinaryIO
 
-from embedded_cloud.routing import Call, Reply
-from embedded_cloud.storage.content import PIECE
+from embedded_cloud.routing import Call, FileRange, Reply
 from embedded_cloud.storage.errors import NotModified
 from embedded_cloud.storage.object_handlers import ObjectHandlers, require_object
 from embedded_cloud.storage.ranges import NotSatisfiable, requested_slice
@@ -52,13 +48,5 @@ class DownloadHandlers:
             headers["Content-Range"] = f"bytes {span.start}-{end}/{size}"
         # Opened before the answer begins, so that a delete or overwrite meanwhile does not cut it.
         file = self._state.files.path(stored.content).open("rb")
-        stream = _read(file, span.start, span.length)
-        return Reply(206 if span.partial else 200, stream, headers)
-
-
-async def _read(file: BinaryIO, start: int, length: int) -> AsyncIterator[bytes]:
-    with file:
-        file.seek(start)
-        while length and (piece := await asyncio.to_thread(file.read, min(PIECE, length))):
-            length -= len(piece)
-            yield piece
+        body = FileRange(file, span.start, span.length)
+        return Reply(206 if span.partial else 200, body, headers)

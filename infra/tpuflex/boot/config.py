@@ -19,8 +19,11 @@ from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import CompileCache, Isolation, ServingFlags
 
 CONTAINER_NAME = "vllm"
-#: Files downloaded at a time; a single stream does not fill a host's network.
+#: Parts of files downloaded at a time; a single stream does not fill a host's network.
 PARALLELISM = 16
+#: What a TPU host's network gives at least in Gbit/s, for a warning: a set of 62 GB is then there
+#: within 20 s. Nobody has measured it for Flex-start (docs/proved.md).
+EXPECTED_GBPS = 25
 #: How long a host asks for a secret: a new permission takes minutes to take effect, and
 #: somebody may still have to add the value.
 SECRET_SECONDS = 1800
@@ -109,7 +112,10 @@ class WeightsConfig(_Frozen):
     formats: tuple[str, ...]
     """Shell patterns of the files that a manifest may name."""
     parallelism: int
-    """Files downloaded at a time."""
+    """Parts of files downloaded at a time."""
+    expected_gbps: int = Field(ge=0)
+    """Gbit/s below which the host says that the download was slow; 0 where nothing is expected of
+    its network."""
 
 
 class CompileCacheConfig(_Frozen):
@@ -218,6 +224,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             manifest_sha256=manifest_sha256,
             formats=allowed_patterns(settings.model.weights.extra_files),
             parallelism=PARALLELISM,
+            expected_gbps=EXPECTED_GBPS if settings.cloud == "google" else 0,
         ),
         compile_cache=CompileCacheConfig(mode=serving.kept_programs, prefix=COMPILE_CACHE_PREFIX),
         secrets=tuple(

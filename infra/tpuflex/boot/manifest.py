@@ -3,18 +3,22 @@
 It is written last, so that its presence means that every file in it is there; the host serves
 nothing that does not match it. Its text follows from model, revision and files alone, so that the
 same files have the same SHA-256 wherever they are pushed: that hash is what the host is told.
+
+Schema 2 has, for each file longer than a part, the SHA-256 of its parts: a host fetches them as
+ranges, side by side, and checks each as it arrives. Schema 1 had none; what was pushed, pinned or
+planned in it stays in it, so that nothing is sent and no slice replaced for it.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from pathlib import PurePosixPath
 from typing import Annotated, Literal
 from urllib.parse import quote
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pulumi_plugin.printable import is_printable, printable
 
@@ -27,7 +31,12 @@ MAX_FILES = 10_000
 MAX_FILE_BYTES = 5 * 2**40
 #: Of a percent-encoded path, which is a file name on the host (NAME_MAX of Linux).
 MAX_NAME_BYTES = 255
-#: Of the document: 10,000 files with long names stay below it.
+#: Bytes of a part: few enough that a stream which dies costs little, many enough that asking for
+#: them costs nothing.
+PART_BYTES = 64 * 2**20
+#: Of all files together: 3.3 TB.
+MAX_PARTS = 50_000
+#: Of the document: 10,000 files with long names, and all parts, stay below it.
 MAX_MANIFEST_BYTES = 8 * 2**20
 
 #: A SHA-256 in hex.
@@ -62,13 +71,17 @@ class WeightsFile(_Frozen):
     crc32c: str = Field(pattern=r"^[A-Za-z0-9+/]{6}==$")
     """CRC32C as Cloud Storage writes it: base64 of four bytes, most significant first."""
     sha256: str = Field(pattern=SHA256_PATTERN)
-    """SHA-256 in hex; what the host checks."""
+    """SHA-256 in hex; what the host checks, where there are no parts."""
+    parts: tuple[Annotated[str, Field(pattern=SHA256_PATTERN)], ...] = Field(
+        default=(), exclude_if=lambda parts: not parts
+    )
+    """SHA-256 in hex of each part, where the file is longer than one."""
 
 
 class Manifest(_Frozen):
     """A complete set of weights."""
 
-    version: Literal[1] = Field(default=1, alias="schema")
+    version: Literal[1, 2] = Field(default=2, alias="schema")
     """Version of this format, ``schema`` in the document."""
     model: str
     """Name under which the model is served."""
@@ -76,6 +89,8 @@ class Manifest(_Frozen):
     """Names this set of weights."""
     total_bytes: int = Field(ge=0)
     """Sum of all sizes."""
+    part_bytes: int = Field(default=0, ge=0, le=2**30, exclude_if=lambda size: not size)
+    """Bytes of a part, of which the last one of a file may have fewer; 0 in schema 1."""
     files: tuple[WeightsFile, ...] = Field(max_length=MAX_FILES)
     """Every file, sorted by path."""
 
@@ -83,9 +98,35 @@ class Manifest(_Frozen):
         """The document as stored in the bucket."""
         return self.model_dump_json(by_alias=True, indent=1) + "\n"
 
+    @model_validator(mode="after")
+    def _has_its_parts(self) -> Manifest:
+        if self.part_bytes < 4096 if self.version == 2 else self.part_bytes:
+            raise ValueError("part_bytes does not go with the schema")
+        for file in self.files:
+            several = 0 < self.part_bytes < file.size
+            if len(file.parts) != (-(-file.size // self.part_bytes) if several else 0):
+                raise ValueError(f"{file.path!r} has not as many parts as its size says")
+        if sum(len(file.parts) for file in self.files) > MAX_PARTS:
+            raise ValueError(f"the files have more than {MAX_PARTS} parts")
+        return self
+
     def same_as(self, other: Manifest) -> bool:
-        """Whether both name the same files with the same content, for the same model."""
-        return (self.model, self.files) == (other.model, other.files)
+        """Whether both name the same files with the same content, for the same model. Manifests of
+        two schemas are compared by what both have."""
+        if self.version != other.version:
+            return self.in_schema_1().same_as(other.in_schema_1())
+        mine, theirs = ((each.model, each.part_bytes, each.files) for each in (self, other))
+        return mine == theirs
+
+    def in_schema_1(self) -> Manifest:
+        """The manifest of the same files as it was before there were parts."""
+        files = tuple(file.model_copy(update={"parts": ()}) for file in self.files)
+        return self.model_copy(update={"version": 1, "part_bytes": 0, "files": files})
+
+    def known_as(self, hashes: Collection[str | None]) -> Manifest:
+        """This manifest in schema 1, if that is what one of ``hashes`` names; else as it is."""
+        first = self.in_schema_1()
+        return first if first.sha256 in hashes else self
 
     @property
     def sha256(self) -> str:
@@ -110,12 +151,13 @@ def manifest(files: Iterable[WeightsFile], *, model: str, revision: str) -> Mani
     """The manifest of ``files``, in order of their paths.
 
     Raises:
-        pydantic.ValidationError: there are more files than a host takes.
+        pydantic.ValidationError: there are more files, or parts of files, than a host takes.
     """
     ordered = tuple(sorted(files, key=lambda file: file.path))
     return Manifest(
         model=model,
         revision=revision,
         total_bytes=sum(file.size for file in ordered),
+        part_bytes=PART_BYTES,
         files=ordered,
     )

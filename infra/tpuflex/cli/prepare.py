@@ -166,7 +166,9 @@ class EndpointPreparation:
 
         source = str(self.cloud.stack.settings.model.weights.source)
         directory = weights_directory(self.cloud.stack, source, self.say, self._hub())
-        report = push_weights(self.cloud, directory, self.output, self.cancelled, check)
+        report = push_weights(
+            self.cloud, directory, self.output, self.cancelled, check, planned=trust.planned
+        )
         if report.sent:
             self.say(
                 f"  pushed   weights: {files_text(len(report.sent))}, "

@@ -106,6 +106,7 @@ def push_weights(
     check: Check | None = None,
     *,
     again: bool = False,
+    planned: str | None = None,
 ) -> PushReport:
     """Push ``directory`` to the stack's bucket, showing the progress, and remember what was
     pushed.
@@ -118,6 +119,7 @@ def push_weights(
         check: called before anything is sent; raises what forbids it. By default only the stack
             file's pin does.
         again: send every file, whatever the bucket holds.
+        planned: hash of the manifest that the slice was made for, if there is one.
 
     Raises:
         WeightsError: the directory holds no weights, a file cannot be read, or they are not the
@@ -154,6 +156,7 @@ def push_weights(
             check=check or pinned_only,
             again=again,
             source=source_of(directory),
+            known=(model.weights.manifest_sha256, planned),
         )
     remember(cloud, report.manifest.sha256)
     return report

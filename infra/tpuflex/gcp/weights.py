@@ -8,7 +8,7 @@ interrupted push resumes where it stopped.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -87,9 +87,11 @@ class WeightsBucket:
         check: Check = _unchecked,
         again: bool = False,
         source: str = "",
+        known: Collection[str | None] = (),
         parallelism: int = PARALLELISM,
     ) -> PushReport:
-        """Upload ``directory`` to ``prefix``, then write its manifest.
+        """Upload ``directory`` to ``prefix``, then write its manifest. Files that have a manifest
+        of schema 1 there keep it.
 
         Args:
             directory: the checkpoint, with its files as a server expects them.
@@ -105,6 +107,7 @@ class WeightsBucket:
                 content the CRC32C of the right one.
             source: what the directory was fetched from, kept as metadata of the manifest: the same
                 files have the same manifest, wherever they come from.
+            known: hashes by which the right manifest may be known already, which it is to keep.
             parallelism: files sent at a time.
 
         Raises:
@@ -122,6 +125,7 @@ class WeightsBucket:
             with self._translated():
                 present = self._objects(prefix)
                 old = self._read(present.get(MANIFEST_NAME))
+                wanted = wanted.known_as({*known, old.sha256 if old is not None else None})
                 check(wanted, old)
                 kept = {} if again else present
                 send = [file for file in wanted.files if not _same(file, kept.get(file.path))]

@@ -16,7 +16,7 @@ import google_crc32c
 import requests
 from pydantic import ValidationError
 
-from tpuflex.boot.manifest import MAX_FILES, Manifest, WeightsFile, manifest
+from tpuflex.boot.manifest import MAX_FILES, MAX_PARTS, PART_BYTES, Manifest, WeightsFile, manifest
 from tpuflex.catalog.weight_formats import refused_files
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
@@ -56,6 +56,7 @@ def local_manifest(
             hint="Remove them. What the server cannot do without, allow in the stack file by a "
             'pattern, such as tpuflex:model.weights.extra_files: ["modeling_*.py"].',
         )
+    files: tuple[WeightsFile, ...] = ()
     try:
         files = tuple(pool.map(lambda name: _checksums(directory, name), names))
         return manifest(files, model=model, revision=revision)
@@ -63,15 +64,21 @@ def local_manifest(
         raise WeightsError(f"{error.filename} cannot be read: {error.strerror}") from error
     except ValidationError as error:
         raise WeightsError(
-            f"{directory} holds {len(names)} files, more than the {MAX_FILES} of a manifest"
+            f"{directory} holds {len(names)} files of {sum(file.size for file in files)} bytes,"
+            f" more than the {MAX_FILES} files or {MAX_PARTS * PART_BYTES} bytes of a manifest"
         ) from error
 
 
 def _checksums(directory: Path, name: str) -> WeightsFile:
     sha256, crc32c, size = hashlib.sha256(), 0, 0
+    parts: list[hashlib._Hash] = []
     with open_file(directory, name) as file:
         while block := file.read(_BLOCK):
+            # Blocks are read in full but for the last one, and a part is a number of them.
+            if size % PART_BYTES == 0:
+                parts.append(hashlib.sha256())
             sha256.update(block)
+            parts[-1].update(block)
             crc32c = google_crc32c.extend(crc32c, block)
             size += len(block)
     try:
@@ -80,6 +87,7 @@ def _checksums(directory: Path, name: str) -> WeightsFile:
             size=size,
             crc32c=base64.b64encode(crc32c.to_bytes(4, "big")).decode(),
             sha256=sha256.hexdigest(),
+            parts=tuple(part.hexdigest() for part in parts) if len(parts) > 1 else (),
         )
     except ValidationError as error:
         raise WeightsError(f"{name!r} is not a name that can be served: rename the file") from error

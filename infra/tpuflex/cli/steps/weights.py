@@ -66,13 +66,14 @@ def local_weights(
     if directory is None:
         return None
     with ThreadPoolExecutor() as pool:
-        return local_manifest(
+        found = local_manifest(
             directory,
             pool,
             model=model.name,
             revision=model.weights.revision,
             extra_files=model.weights.extra_files,
         )
+    return found.known_as((model.weights.manifest_sha256,))
 
 
 def show_hash(found: Manifest, output: Output) -> None:
@@ -100,6 +101,8 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
     prefix = weights_prefix(model)
     check = cloud.weights.verify(prefix, model.weights.extra_files)
     local = local_weights(stack, directory, output, HubAccess(lambda: cloud, output))
+    if local is not None:
+        local = local.known_as((check.sha256,))
     pushed = PushedWeights(stack.own_files).get(cloud.bucket, prefix)
     compared = dict(_comparisons(check, model.weights.manifest_sha256, local, pushed))
     output.document(
