@@ -85,6 +85,7 @@ def test_document_has_the_fields_that_the_script_reads() -> None:
         "manifest_sha256": SHA256,
         "formats": list(allowed_patterns()),
         "parallelism": 16,
+        "expected_gbps": 25,
     }
     assert document["secrets"] == [{"role": "api-key", "version": KEY}]
     assert document["timeouts"] == {"ready_s": 5400, "secret_s": 1800}
