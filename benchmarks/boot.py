@@ -250,7 +250,7 @@ def main() -> None:
         EmbeddedCloud(Path(state)) as cloud,
     ):
         environ = cloud.environ()
-        from google.cloud import storage  # type: ignore[import-untyped]
+        from google.cloud import storage
 
         os.environ["STORAGE_EMULATOR_HOST"] = environ["STORAGE_EMULATOR_HOST"]
         storage.Client(project=PROJECT).create_bucket(BUCKET)
