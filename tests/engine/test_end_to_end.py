@@ -2,8 +2,8 @@
 
 It is installed from its wheel, in a directory that was empty before, with nothing of it on PATH.
 One stack is brought up once for this module; canary secrets travel with it. The cloud refuses and
-delays as Google does, from a bare project on; only the host's address is on loopback, so that it is
-reached without gcloud (through IAP: test_readme_google.py).
+delays as Google does, from a bare project on. Where there is a gcloud with the component alpha, the
+host has a private address, and is reached through IAP; elsewhere its address is on loopback.
 """
 
 from __future__ import annotations
@@ -11,10 +11,12 @@ from __future__ import annotations
 import base64
 import json
 import os
+import socket
 import sqlite3
 import subprocess
+import time
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,12 +24,14 @@ from urllib.parse import quote
 
 import psutil
 import pytest
+import requests
 
 from embedded_cloud.hosts import namespace
 from tests.engine.embedded import ROOT, pulumi_engine
 from tests.wheel.installed import Installed, installed
 from tpuflex.cli.daemon import Daemon
 from tpuflex.engine.find import Engine
+from tpuflex.operate.gcloud import find_gcloud
 
 __all__ = ["installed", "pulumi_engine"]
 
@@ -47,6 +51,7 @@ class Shell:
     project: Path
     home: Path
     environ: dict[str, str]
+    private: bool
 
     def run(
         self, *arguments: str, stdin: str | None = None, check: bool = True
@@ -93,10 +98,13 @@ def shell(
     environ = {**os.environ, "HOME": str(user_home), "TMPDIR": str(tmp), "PATH": "/usr/bin:/bin"}
     if pulumi_engine.source == "path":
         environ["PATH"] += f":{pulumi_engine.path.parent}"
-    shell = Shell(installed, project, home, environ)
+    gcloud = find_gcloud(environ)
+    private = gcloud is not None and "alpha" in gcloud.components
+    shell = Shell(installed, project, home, environ, private)
     shell.run("init", "--cloud", "embedded", "--set", "secrets.api_key_version=1")
     shell.run("emulator", "start", "--port", "0", "--strict")
-    shell.run("emulator", "strictness", '{"network": {"private_addresses": false}}')
+    if not private:
+        shell.run("emulator", "strictness", '{"network": {"private_addresses": false}}')
     # A minute of the cloud's clock in twelve seconds; its deadlines leave time for a slow machine.
     Daemon(home).call("POST", "clock", {"speed": 5})
     try:
@@ -125,7 +133,8 @@ def test_up_serves_and_ask_gets_the_answer(shell: Shell, running: dict[str, obje
     """The real model, asked through the endpoint that `up` printed, knows France's capital."""
     answer = shell.run("ask", QUESTION)
 
-    assert str(running["endpoint"]).startswith("http://127.")
+    assert str(running["endpoint"]).startswith("http://10.128." if shell.private else "http://127.")
+    assert ("opening a tunnel through IAP" in answer.stderr) is shell.private
     assert "Paris" in answer.stdout
     assert not (shell.project / "infra").exists()
     assert "tokens/s" in answer.stderr
@@ -160,7 +169,7 @@ def test_the_planned_cache_is_the_one_that_the_server_reports(
     """Before anything is made, `memory` says how many blocks vLLM will allocate; it does."""
     del running
     planned = shell.json("memory")
-    status: Any = shell.json("status")
+    status: Any = shell.json("status", "--no-tunnel")
 
     reported = status["slice"]["host"]["kv_cache"]
     assert status["memory"] == planned
@@ -241,13 +250,35 @@ def test_no_service_but_secret_manager_stores_a_secret(
 
 
 def test_the_key_is_asked_for(shell: Shell, running: dict[str, object]) -> None:
-    """Without the key the endpoint answers 401."""
-    import requests
+    """Without the key the endpoint answers 401, also to who has come through a tunnel."""
+    with reached(shell, str(running["endpoint"])) as endpoint:
+        assert requests.get(f"{endpoint}/models", timeout=10).status_code == 401
 
-    del shell
-    answer = requests.get(f"{running['endpoint']}/models", timeout=10)
 
-    assert answer.status_code == 401
+@contextmanager
+def reached(shell: Shell, endpoint: str) -> Iterator[str]:
+    """The endpoint as it is called from here: through `tpuflex tunnel` if it is private."""
+    if not shell.private:
+        yield endpoint
+        return
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [str(shell.installed.environment / "bin" / "tpuflex"), "tunnel", "--port", str(port)]
+    process = subprocess.Popen(
+        command, cwd=shell.project, env=shell.environ, stdin=subprocess.DEVNULL
+    )
+    try:
+        while True:
+            assert process.poll() is None
+            with suppress(requests.ConnectionError):
+                requests.get(f"http://127.0.0.1:{port}/health", timeout=10)
+                break
+            time.sleep(0.2)
+        yield f"http://127.0.0.1:{port}/v1"
+    finally:
+        process.terminate()
+        process.wait(30)
 
 
 def test_down_leaves_nothing(shell: Shell, running: dict[str, object]) -> None:
@@ -266,5 +297,8 @@ def test_down_leaves_nothing(shell: Shell, running: dict[str, object]) -> None:
     assert "nothing is left" in (down.stdout + down.stderr).lower()
     assert not [service for service, found in inventory.items() if found]
     assert left == []
-    assert sorted(p.name for p in (shell.project.parent / "home").iterdir()) == []
+    # gcloud keeps its configuration and logs there, wherever it runs.
+    home = {str(p.relative_to(shell.project.parent)) for p in shell.project.parent.glob("home/*/*")}
+    assert home <= ({"home/.config/gcloud"} if shell.private else set())
+    assert {p.name for p in (shell.project.parent / "home").iterdir()} <= {".config"}
     assert sorted(p.name for p in (shell.project.parent / "tmp").iterdir()) == []
