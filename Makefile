@@ -15,7 +15,7 @@ SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_f
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test checks site quick lint workflows types format docs reliability prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test engine image checks site quick lint workflows types format docs reliability prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -24,9 +24,14 @@ demo: $(STAMP)
 
 # All tests, or a part of them: ARGS="tests/cli -k plan"; pytest's own options are fine, too.
 test: $(STAMP)
-	@$(BIN)/tpuflex engine --install
-	@$(BIN)/tpuflex emulator image
+	@$(MAKE) --no-print-directory --jobs=2 engine image
 	@$(PYTEST) $(ARGS)
+
+# What tests run beside tpuflex: one is compiled while the other is downloaded.
+engine: $(STAMP)
+	@$(BIN)/tpuflex engine --install
+image: $(STAMP)
+	@$(BIN)/tpuflex emulator image
 
 # The rules of policy in other tools: checkov on what is planned, and the CrossGuard pack under the
 # engine. Each tool has an environment of its own, because it cannot be installed beside tpuflex.

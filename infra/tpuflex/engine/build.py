@@ -274,7 +274,7 @@ def end_of(output: str) -> str:
 def _beat(done: threading.Event, progress: Callable[[str], None]) -> None:
     started = time.monotonic()
     while not done.wait(_HEARTBEAT_SECONDS):
-        progress(f"  still at it, {time.monotonic() - started:.0f} s")
+        progress(f"engine: still at it, {time.monotonic() - started:.0f} s")
 
 
 def _check(output: Path, environment: Mapping[str, str]) -> None:
