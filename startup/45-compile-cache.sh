@@ -3,7 +3,8 @@
 # what was compiled once is kept on the host's disk, over restarts of the container and reboots, and in
 # the stack's bucket, for the hosts after this one. The server gets a directory: JAX has no index in
 # it, and did not find its programs below gs:// addresses
-# (https://github.com/marin-community/marin/issues/2318). Nothing here ever ends a boot.
+# (https://github.com/marin-community/marin/issues/2318). Its path goes into JAX's keys, so it is the
+# same on every host. Nothing here ever ends a boot.
 set -Eeuo pipefail
 
 export CACHE_ROOT="${TPUFLEX_ROOT:-}/var/lib/tpuflex/compile-cache"
