@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -27,6 +28,7 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from embedded_cloud.server import EmbeddedCloud
 from tpuflex.boot.metadata import startup_script
@@ -58,6 +60,19 @@ SETTINGS[weights.formats.count]=${#formats[@]}
 for index in "${!formats[@]}"; do SETTINGS[weights.formats.$index]=${formats[index]}; done
 fetch_weights
 """
+
+
+class Took(NamedTuple):
+    """Seconds on the clock, and of processors."""
+
+    seconds: float
+    busy: float
+
+
+def processor_seconds() -> float:
+    """Of all commands that have ended."""
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ def push(cloud: EmbeddedCloud, source: Path, prefix: str) -> Pushed:
 
 
 class Ways:
-    """The ways of a set of weights into memory, each as a function that gives its seconds.
+    """The ways of a set of weights into memory, each as a function that says what it took.
 
     Args:
         cloud: the embedded cloud.
@@ -105,7 +120,7 @@ class Ways:
         self._cloud, self._pushed, self._scratch = cloud, pushed, scratch
         self._processes = processes
 
-    def all(self) -> dict[str, Callable[[], float]]:
+    def all(self) -> dict[str, Callable[[], Took]]:
         """Every way that is there, by name, ours first."""
         ways = {
             "ours": self.ours,
@@ -117,7 +132,7 @@ class Ways:
             ways["gcloud storage cp"] = self.gcloud
         return ways
 
-    def ours(self) -> float:
+    def ours(self) -> Took:
         """The phase `weights` of the startup script."""
         script = self._scratch.with_name("script")
         script.write_text(startup_script().rstrip().removesuffix(_MAIN) + _DRIVER)
@@ -134,15 +149,15 @@ class Ways:
             PROCESSES=str(self._processes),
         )
 
-    def cp(self) -> float:
+    def cp(self) -> Took:
         """`cp` from memory to the same memory."""
         return self._timed(["cp", "--recursive", str(self._pushed.source), str(self._scratch)])
 
-    def curl(self) -> float:
+    def curl(self) -> Took:
         """`curl` of the objects, one after the other."""
         return self._timed(["curl", *self._curl_options(), *self._objects()])
 
-    def curls(self) -> float:
+    def curls(self) -> Took:
         """`curl` of ranges of the objects, several at a time."""
         words = []
         for name in self._pushed.names:
@@ -158,7 +173,7 @@ class Ways:
         )
         return self._timed(["bash", "-c", script], said="\n".join(words))
 
-    def gcloud(self) -> float:
+    def gcloud(self) -> Took:
         """`gcloud storage cp`, as it comes."""
         place = f"gs://{BUCKET}/{self._pushed.prefix}/*"
         return self._timed(
@@ -180,13 +195,13 @@ class Ways:
     def _url(self, name: str) -> str:
         return f"{self._cloud.url}/storage/v1/b/{BUCKET}/o/{self._pushed.prefix}%2F{name}?alt=media"
 
-    def _timed(self, command: list[str], said: str = "", **environment: str) -> float:
-        """Seconds of ``command``, which must succeed, into an empty directory."""
+    def _timed(self, command: list[str], said: str = "", **environment: str) -> Took:
+        """What ``command`` took, which must succeed, into an empty directory."""
         shutil.rmtree(self._scratch, ignore_errors=True)
         self._scratch.mkdir()
         # No pipe: a progress report that is asleep would hold its end open.
         with tempfile.TemporaryFile("w+") as output:
-            began = time.perf_counter()
+            began, busy = time.perf_counter(), processor_seconds()
             done = subprocess.run(
                 command,
                 env={**os.environ, **environment},
@@ -197,7 +212,7 @@ class Ways:
                 check=False,
                 timeout=1800,
             )
-            took = time.perf_counter() - began
+            took = Took(time.perf_counter() - began, processor_seconds() - busy)
             shutil.rmtree(self._scratch)
             if done.returncode != 0:
                 output.seek(0)
@@ -205,10 +220,13 @@ class Ways:
         return took
 
 
-def measure(ways: dict[str, Callable[[], float]], runs: int) -> dict[str, float]:
-    """The median seconds of each way, run alternately."""
+def measure(ways: dict[str, Callable[[], Took]], runs: int) -> dict[str, Took]:
+    """The medians of each way, run alternately."""
     times = [{name: way() for name, way in ways.items()} for _ in range(runs)]
-    return {name: statistics.median(each[name] for each in times) for name in ways}
+    return {
+        name: Took(*(statistics.median(each[name][n] for each in times) for n in (0, 1)))
+        for name in ways
+    }
 
 
 def affordable(size: int) -> int:
@@ -221,13 +239,16 @@ def affordable(size: int) -> int:
     return min(size, max(1 << 25, free // 4))
 
 
-def show(shards: int, size: int, medians: dict[str, float]) -> None:
+def show(shards: int, size: int, medians: dict[str, Took]) -> None:
     """Print a table."""
     print(f"\n{size / 1e9:.2f} GB in {shards} shard{'s'[: shards > 1]}")
-    ours = medians["ours"]
-    for name, seconds in medians.items():
+    ours = medians["ours"].seconds
+    for name, (seconds, busy) in medians.items():
         ratio = "" if name == "ours" else f"{seconds / ours:8.2f}x"
-        print(f"  {name:20}{seconds:8.2f} s{size * 8 / seconds / 1e9:8.2f} Gbps{ratio}")
+        print(
+            f"  {name:20}{seconds:8.2f} s{size * 8 / seconds / 1e9:8.2f} Gbps"
+            f"{busy:8.2f} s of processors{ratio}"
+        )
 
 
 def byte_count(text: str) -> int:
