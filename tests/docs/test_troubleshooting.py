@@ -75,7 +75,8 @@ def test_every_code_of_a_host_is_explained() -> None:
     """The table of a host's codes has those that the startup script fails with, and no others."""
     scripts = "".join(file.read_text() for file in (ROOT / "startup").glob("*.sh"))
     codes = {code.strip('"') for code in _FAIL.findall(scripts)} - {"$code"}
-    codes |= set(re.findall(r"\bproblem (weights-[a-z]+)", scripts))
+    code = "".join(file.read_text() for file in (ROOT / "startup").glob("*.py"))
+    codes |= set(re.findall(r"\"(weights-[a-z]+)[\"\\]", code))
     explained = set(_ROW.findall(section("Codes of a host")))
 
     named = {re.sub(r"\$.*", "…", code) for code in codes}
