@@ -43,6 +43,7 @@ FIGURES: dict[str, Figure] = {
         faults.PROCESS_FIGURE,
         stack_files.FIGURE,
         roles.FIGURE,
+        roles.ENGINE_FIGURE,
         # Figures too large for one run are sampled, and get all the time that is left.
         naive.AUTO_NAMED,
         kills_again.FIGURE,
