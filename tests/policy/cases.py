@@ -436,6 +436,28 @@ KEEPS: tuple[Case, ...] = (
         "one that is taken away",
         planned("gcp:projects/iamMemberRemove:IamMemberRemove", {"role": "roles/editor"}),
     ),
+    Case(
+        rows.PUBLIC_GRANT,
+        "to a group of that name",
+        grant(
+            "roles/a.b", "group:allusers@example.com", "gcp:storage/bucketIAMMember:BucketIAMMember"
+        ),
+    ),
+    Case(
+        rows.ACCOUNT_KEY,
+        "an account without one",
+        planned("gcp:serviceaccount/account:Account", {"accountId": "a"}),
+    ),
+    Case(rows.PRIVATE_BUCKET, "enforced", bucket(publicAccessPrevention="enforced")),
+    Case(
+        rows.PRIVATE_BUCKET,
+        "an ACL for one person",
+        planned(
+            "gcp:storage/bucketAccessControl:BucketAccessControl",
+            {"bucket": "b", "entity": "user-a@example.com", "role": "READER"},
+        ),
+    ),
+    Case(rows.UNIFORM_BUCKET, "on, in words", bucket(uniformBucketLevelAccess="true")),
     Case(rows.BUCKET_REGION, "the slice's region", bucket(), beside=(slice_(),)),
     Case(rows.BUCKET_REGION, "anywhere, without a slice", bucket(location="US")),
     Case(

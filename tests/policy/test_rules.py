@@ -43,8 +43,9 @@ def test_what_keeps_the_rules_is_not_found(case: Case) -> None:
 
 
 def test_each_rule_is_broken_and_kept() -> None:
-    """There is a breach of each rule among the cases, a check, and a row."""
+    """There are a breach of each rule and what keeps it among the cases, a check, and a row."""
     assert {case.rule for case in BREAKS} == set(rows.RULES)
+    assert {case.rule for case in KEEPS} == set(rows.RULES)
     assert {*RESOURCE_CHECKS, *STACK_CHECKS} == set(rows.RULES)
     assert len(set(rows.RULE_IDS)) == len(rows.RULES)
 
