@@ -1,4 +1,5 @@
-"""`tpuflex down --all` in a process of its own, on an embedded cloud of the tests."""
+"""`tpuflex down`, of one stack and of all, in a process of its own, on an embedded cloud of the
+tests."""
 
 from __future__ import annotations
 
@@ -11,15 +12,17 @@ from tests.engine.embedded import Embedded
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.down_many import Many, run_down_many
+from tpuflex.errors import TpuflexError
 from tpuflex.operate.selection import Selection
 
 
-def begin_down_all(embedded: Embedded) -> subprocess.Popen[str]:
-    """Begin it, as typed in a terminal of its own."""
+def begin_down(embedded: Embedded, stack: str = "") -> subprocess.Popen[str]:
+    """Begin it for ``stack``, or for all of them, as typed in a terminal of its own."""
     path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
     return subprocess.Popen(
-        [sys.executable, __file__, str(embedded.root)],
+        [sys.executable, __file__, str(embedded.root), stack],
         env={**embedded.environ, "PATH": path, "PYTHONPATH": str(Path(__file__).parents[2])},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
@@ -34,5 +37,17 @@ def connect(invocation: Invocation, stack: OpenStack) -> Cloud:
 
 
 if __name__ == "__main__":
-    typed = Invocation(environ=dict(os.environ), directory=Path(sys.argv[1]), json=True, yes=True)
-    sys.exit(run_down_many(typed, Many(Selection()), connect))
+    _, directory, named = sys.argv
+    typed = Invocation(
+        environ=dict(os.environ),
+        directory=Path(directory),
+        chosen_stack=named,
+        json=True,
+        yes=True,
+    )
+    if not named:
+        sys.exit(run_down_many(typed, Many(Selection()), connect))
+    try:
+        run_down(typed, connect(typed, typed.open_stack(deploying=False)), dry_run=False)
+    except TpuflexError as error:
+        sys.exit(typed.output.failure(error))
