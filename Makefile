@@ -15,7 +15,7 @@ SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_f
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test engine image checks site quick lint workflows types format docs reliability prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test engine image checks site quick lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -90,6 +90,20 @@ docs: $(STAMP)
 reliability: $(STAMP)
 	@$(BIN)/tpuflex engine --install
 	@PYTHONPATH=benchmarks $(BIN)/python -P -m reliability.run $(ARGS)
+
+# Records a run on the embedded cloud as the pictures of the README: one to two minutes where the
+# engine and vLLM are installed. ARGS=--render draws the last recording again.
+RECORDING = .tpuflex/recording
+recording: $(STAMP) $(RECORDING)/env/.ready
+	@$(BIN)/tpuflex engine --install
+	@PYTHONPATH=benchmarks $(RECORDING)/env/bin/python -P -m recording.run $(ARGS)
+
+$(RECORDING)/env/.ready: requirements/recording.lock
+	@echo "Setting up $(@D)"
+	@mkdir -p $(RECORDING) && chmod 700 .tpuflex && rm -rf $(@D)
+	@$(PYTHON) -P -m venv $(@D)
+	@$(@D)/bin/pip $(LOCKED) $<
+	@touch $@
 
 # A first run on Google that proves what only Google can, and takes everything down whatever happens:
 # make prove-on-google PROJECT=my-project-id ZONE=us-east5-a CAP_USD=2 [WEIGHTS=DIRECTORY]

@@ -22,6 +22,7 @@ LOCKS = {
     "requirements/release.lock": ("--group", "release"),
     "requirements/site.lock": ("--group", "site"),
     "infra/tpuflex/engine/lock/go.lock": ("--group", "go"),
+    "requirements/recording.lock": ("--group", "recording"),
     "requirements/checkov.lock": ("--group", "checkov"),
     "requirements/policy-pack.lock": ("--group", "policy-pack"),
 }

@@ -53,6 +53,7 @@ class TestLocks:
             "maintenance.lock",
             "mutation.lock",
             "policy-pack.lock",
+            "recording.lock",
             "release.lock",
             "run.lock",
             "site.lock",

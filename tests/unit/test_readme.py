@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 import yaml
@@ -51,6 +52,22 @@ def test_commands_that_change_a_project_name_it() -> None:
     assert len(commands) == 2
     for command in commands:
         assert f"--project={PLACEHOLDER_PROJECT}" in command
+
+
+def test_the_recording_is_there_for_light_and_dark() -> None:
+    """Both pictures are small, fetch nothing, and show no path of the machine they come from."""
+    names = re.findall(r'src(?:set)?="(docs/pictures/[^"]+)"', README)
+
+    assert names == ["docs/pictures/run-dark.svg", "docs/pictures/run-light.svg"]
+    for name in names:
+        text = (ROOT / name).read_text()
+        picture = ElementTree.fromstring(text)  # noqa: S314, a file of our own
+        shown = "\n".join(picture.itertext())
+        assert len(text) < 150_000
+        assert "$ tpuflex up" in shown.replace("$\ntpuflex", "$ tpuflex")
+        assert "Nothing is left of stack dev" in shown
+        assert not re.search(r"(?<![\w.])/(?:tmp|home|root|Users|var|work)/", shown)
+        assert not re.search(r"""(?:href|src)=|url\(|@import""", text)
 
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
