@@ -56,7 +56,9 @@ _COMMAND = re.compile(
     r"gcloud (?:alpha|beta|artifacts|auth|billing|components|compute|config|iam|projects"
     r"|resource-manager|secrets|services|storage)\b"
 )
-_IN_TEXT = re.compile(r"^[ #$]*(gcloud [a-z].*)$|`(gcloud [^`…]+)`", re.MULTILINE)
+_IN_TEXT = re.compile(
+    r"^[ #$]*(gcloud [a-z].*)$|`(gcloud [^`…]+)`|\$\((gcloud [^()]+)\)", re.MULTILINE
+)
 
 
 def written() -> dict[str, str]:
@@ -66,7 +68,7 @@ def written() -> dict[str, str]:
     for file in files:
         text = re.sub(r"\\\n[ #]*", "", file.read_text())
         for match in _IN_TEXT.finditer(text):
-            found.setdefault(match[1] or match[2], file.name)
+            found.setdefault(match[1] or match[2] or match[3], file.name)
     return found
 
 
