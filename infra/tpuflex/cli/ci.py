@@ -42,9 +42,9 @@ def init(invocation: Invocation, source: str, branch: str) -> None:
 
     Each is a few lines that call a workflow of tpuflex by its commit: tpuflex-preview.yml comments
     on every pull request, tpuflex-deploy.yml runs the plan that was approved, tpuflex-renew.yml
-    starts the next run of stacks with renew_before. Run it again for another version: it changes
-    its own files only, and none that somebody has edited. docs/ci.md says what to set up on GitHub
-    and on Google Cloud.
+    starts the next run of stacks with renew_before, tpuflex-sweep.yml looks for what no state
+    knows. Run it again for another version: it changes its own files only, and none that somebody
+    has edited. docs/ci.md says what to set up on GitHub and on Google Cloud.
     """
     from tpuflex.cli.steps.ci_init import run_ci_init
 

@@ -62,7 +62,12 @@ from tpuflex.cli.options import as_json, assume_yes, pass_invocation, stack_name
     help="Zone; may be repeated.",
 )
 @click.option("--run", metavar="DURATION", help="Longest run, such as 4h.")
-@click.option("--weights", metavar="SOURCE", help="Directory of the weights on this machine.")
+@click.option(
+    "--weights",
+    metavar="SOURCE",
+    help="Where the weights come from: a directory on this machine, relative to the project, or"
+    " hf://OWNER/NAME@COMMIT.",
+)
 @click.option(
     "--set",
     "changes",

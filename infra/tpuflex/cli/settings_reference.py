@@ -28,6 +28,8 @@ _KINDS = {
     "boolean": "`true` or `false`",
     "object": "map",
 }
+#: Defaults that the settings model computes from other settings, by path.
+_COMPUTED = {"serving.compile_cache": "`bucket`"}
 #: Sections that have a page of their own.
 _ELSEWHERE = {"tpuflex:catalog": "Rows of the catalog: [catalog.md](catalog.md)."}
 
@@ -56,6 +58,7 @@ def _tables(section: Schema, path: str, defs: Schema) -> Iterator[str]:
     within = []
     for name, field in section["properties"].items():
         default = "-" if name in required else _default(field.get("default"))
+        default = _COMPUTED.get(f"{path}.{name}", default)
         inner = _section(field, defs)
         if inner is not None:
             within.append((f"{path}.{name}", inner))

@@ -24,13 +24,14 @@ from tpuflex.cli.options import as_json, no_tunnel, pass_invocation, stack_name
 def status(invocation: Invocation, no_tunnel: bool) -> None:
     """Show the state of the endpoint, from the queue to the host.
 
-    Asks the cloud, not Pulumi's state. Exit code 0: the endpoint serves; 3: the request is
+    Asks the cloud, not Pulumi's state. Exit code 0: the host has reported READY; 3: the request is
     waiting or the host is booting; 4: there is no endpoint; 7: the boot failed, or the run has
     ended.
 
     A host that says READY is asked whether it answers now (/health, which needs no key): a private
     endpoint through IAP, as by `tpuflex ask`. That takes some seconds, a minute at most, and
-    changes no exit code; --no-tunnel leaves it out.
+    changes no exit code: a server that is dead is `answers NO`, or "answers": false under "health"
+    with --json, and the exit code is 0. --no-tunnel leaves it out.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.status import run_status

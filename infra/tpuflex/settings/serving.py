@@ -142,10 +142,10 @@ class ServingSettings(Frozen):
     rights on the host, which `status` then shows; `none`, all rights from the start."""
     compile_cache: CompileCache | None = None
     """How long the programs are kept that were compiled for the chips, which takes 20 minutes for a
-    large model: `bucket`, in the endpoint's bucket until `down`, so that the next host starts with
-    them; `host`, on the host's disk, over reboots; `none`, as long as the container. By default
-    `bucket`, or `none` if env names a directory of your own (VLLM_XLA_CACHE_PATH or
-    JAX_COMPILATION_CACHE_DIR)."""
+    large model: `bucket`, in the endpoint's bucket for 90 days or until `down`, so that the next
+    host starts with them; `host`, on the host's disk, over reboots; `none`, as long as the
+    container. By default `bucket`, or `none` if env names a directory of your own
+    (VLLM_XLA_CACHE_PATH or JAX_COMPILATION_CACHE_DIR)."""
 
     @property
     def kept_programs(self) -> CompileCache:

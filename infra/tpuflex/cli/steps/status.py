@@ -111,8 +111,8 @@ def show_status(
         answers: whether the endpoint answers now, where that was looked at.
 
     Raises:
-        SystemExit: exit code 0 when the endpoint serves, 3 while the request waits or the host
-            boots, 7 when somebody has to act.
+        SystemExit: exit code 0 when the host has reported READY, 3 while the request waits or the
+            host boots, 7 when somebody has to act.
     """
     output = invocation.output
     per_hour = run_cost(stack.settings).per_hour
