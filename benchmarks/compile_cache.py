@@ -39,7 +39,7 @@ def start(programs: Path) -> tuple[int, float]:
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
     }
     began = time.monotonic()
-    subprocess.run([sys.executable, "-c", SERVER], env=environment, check=True)
+    subprocess.run([sys.executable, "-P", "-c", SERVER], env=environment, check=True)
     return len(set(programs.rglob("*-cache")) - before), time.monotonic() - began
 
 

@@ -114,6 +114,8 @@ publish_for_good() {
     log 'the last report could not be read back'
 }
 
+# A value is 256 KiB at most (https://cloud.google.com/compute/docs/metadata/manage-guest-attributes),
+# so each text is cut, by what it takes as JSON: a long one must not keep READY from arriving.
 report_text() {
     local key
     for key in "${!REPORT[@]}"; do
@@ -123,7 +125,15 @@ import json
 import sys
 
 fields = sys.stdin.buffer.read().decode("utf-8", "replace").split("\0")
-report = dict(zip(fields[0::2], fields[1::2]))
+MOST_BYTES, MOST_OF_A_CHARACTER = 16_000, 12
+
+
+def cut(text):
+    fits = len(json.dumps(text)) <= MOST_BYTES
+    return text if fits else text[: MOST_BYTES // MOST_OF_A_CHARACTER]
+
+
+report = {key: cut(text) for key, text in zip(fields[0::2], fields[1::2])}
 sys.stdout.write(json.dumps({key: text for key, text in sorted(report.items()) if text}))
 '
 }

@@ -4,7 +4,8 @@
 # the stack's bucket, for the hosts after this one. The server gets a directory: JAX has no index in
 # it, and did not find its programs below gs:// addresses
 # (https://github.com/marin-community/marin/issues/2318). Its path goes into JAX's keys, so it is the
-# same on every host. Nothing here ever ends a boot.
+# same on every host. Nothing here ever ends a boot: what main calls is called where a failure is
+# handled, so bash ends nothing by itself (errexit), and what must not be passed over is asked for.
 set -Eeuo pipefail
 
 export CACHE_ROOT="${TPUFLEX_ROOT:-}/var/lib/tpuflex/compile-cache"
@@ -17,7 +18,7 @@ declare -A CACHE_REPORT=()
 # cache_command COMMAND [ARGUMENT...]: run one of compile_cache_disk.py; what is wrong goes to
 # cache.problem.
 cache_command() {
-    timeout 900 python3 -IS -c '
+    timeout "${CACHE_SECONDS:-900}" python3 -IS -c '
 import sys
 
 sys.dont_write_bytecode = True
@@ -28,8 +29,19 @@ main(*sys.argv[2:])
 ' "$STATE_DIR" "$@" 2>"$STATE_DIR/cache.problem"
 }
 
+# What is said is bounded: whoever writes to the bucket may have a say in it.
 cache_problem() {
-    tail --lines=1 "$STATE_DIR/cache.problem" 2>/dev/null
+    if [[ -s $STATE_DIR/cache.problem ]]; then
+        tail --lines=1 "$STATE_DIR/cache.problem" | head --bytes=300
+    else
+        printf 'it was given up'
+    fi
+}
+
+# without_compile_cache WHY: go on without one.
+without_compile_cache() {
+    CACHE_DIR=
+    report_cache problem "no compile cache: $1" || log 'the compile cache cannot be reported'
 }
 
 # report_cache KEY VALUE [KEY VALUE...]: what became of the cache, for `tpuflex status`.
@@ -43,11 +55,13 @@ report_cache() {
         printf '%s\0%s\0' "$key" "${CACHE_REPORT[$key]}"
     done | python3 -IS -c '
 import json
+import re
 import sys
 
 fields = sys.stdin.buffer.read().decode("utf-8", "replace").split("\0")
 report = {key: text for key, text in zip(fields[0::2], fields[1::2]) if text}
-typed = {key: int(text) if text.isdecimal() else text for key, text in sorted(report.items())}
+is_number = re.compile("[0-9]{1,18}").fullmatch
+typed = {key: int(text) if is_number(text) else text for key, text in sorted(report.items())}
 print(json.dumps(typed))
 ' >"$STATE_DIR/cache.report"
     tell_compile_cache
@@ -69,12 +83,12 @@ begin_compile_cache() {
     [[ $(http_get "$METADATA/instance/attributes/tpu-env" "$STATE_DIR/tpu-env" \
         --header 'Metadata-Flavor: Google') == 200 ]] || : >"$STATE_DIR/tpu-env"
     if ! key=$(cache_command key "$CACHE_ROOT" "$STATE_DIR/config.json" "$STATE_DIR/tpu-env"); then
-        report_cache problem "no compile cache: $(cache_problem)"
+        without_compile_cache "$(cache_problem)"
         return 0
     fi
     CACHE_DIR="$CACHE_ROOT/$key"
     : >"$STATE_DIR/cache.found"
-    restore_compile_cache &
+    { restore_compile_cache || ignore_cache 'the compile cache could not be restored'; } &
     CACHE_FETCHER=$!
 }
 
@@ -84,7 +98,10 @@ restore_compile_cache() {
     local name began
     REPORT_IS_DUE=
     began=$(milliseconds)
-    rm -rf "$CACHE_DIR/incoming"
+    if ! rm -rf "$CACHE_DIR/incoming"; then
+        ignore_cache 'what was restored before could not be removed'
+        return 0
+    fi
     ! unpack_archive host "$began" || return 0
     [[ $(setting compile_cache.mode) == bucket ]] || return 0
     while IFS= read -r name; do
@@ -99,11 +116,13 @@ restore_compile_cache() {
 unpack_archive() {
     local found
     [[ -e $CACHE_DIR/archive.json ]] || return 1
-    if found=$(cache_command unpack "$CACHE_DIR" "$SECRETS_DIR/api-key" "$1"); then
+    if found=$(cache_command unpack "$CACHE_DIR" "$SECRETS_DIR/api-key"); then
         printf '%s\n' "from $1" "$found" "milliseconds $(($(milliseconds) - $2))" >>"$STATE_DIR/cache.found"
         return 0
     fi
     ignore_cache "the compile cache of the $1 is ignored: $(cache_problem)"
+    # What a server has of an archive that is used no more is for no other server either.
+    [[ $1 != host ]] || : >"$CACHE_DIR/ready"
     rm -rf "$CACHE_DIR"/archive.* "$CACHE_DIR/incoming"
     return 1
 }
@@ -172,7 +191,7 @@ cache_get() {
 }
 
 # place_compile_cache: before a server starts, give it what was restored, and nothing that a server has
-# written since it was READY: what a broken-into server leaves is for nobody after it.
+# written since its programs were packed: what a broken-into server leaves is for nobody after it.
 place_compile_cache() {
     [[ -n $CACHE_DIR ]] || return 0
     [[ -z $CACHE_FETCHER ]] || wait "$CACHE_FETCHER" || true
@@ -185,24 +204,37 @@ place_compile_cache() {
         *) CACHE_REPORT[$name]=$value ;;
         esac
     done <"$STATE_DIR/cache.found"
-    if [[ -e $CACHE_DIR/ready || -e $CACHE_DIR/incoming ]]; then
-        rm -rf "$CACHE_DIR/programs" "$CACHE_DIR/ready"
-    fi
-    [[ ! -e $CACHE_DIR/incoming ]] || mv "$CACHE_DIR/incoming" "$CACHE_DIR/programs"
+    # Of archives that were passed over before a good one the log tells.
+    [[ -z ${CACHE_REPORT[from]:-} ]] || problem=
     # With other keys, what is there is of another configuration of this host.
-    find "$CACHE_ROOT" -mindepth 1 -maxdepth 1 ! -name "${CACHE_DIR##*/}" -exec rm -rf {} +
-    if ! mkdir -p "$CACHE_DIR/programs"; then
+    find "$CACHE_ROOT" -mindepth 1 -maxdepth 1 ! -name "${CACHE_DIR##*/}" -exec rm -rf {} + ||
+        log 'the compile cache of another configuration could not be removed'
+    if ! place_programs; then
         CACHE_DIR=
-        problem="${problem:+$problem; }no directory could be made for it"
+        CACHE_REPORT=()
+        problem='what the last server has left could not be replaced'
     fi
     if [[ -n ${CACHE_REPORT[from]:-} ]]; then
-        detail "compile cache: ${CACHE_REPORT[files]} programs ($(human "${CACHE_REPORT[bytes]}")) of the ${CACHE_REPORT[from]}"
+        detail "compile cache: ${CACHE_REPORT[files]:-0} programs ($(human "${CACHE_REPORT[bytes]:-0}")) of the ${CACHE_REPORT[from]}"
     elif [[ -n $problem ]]; then
         detail "there is no compile cache: $problem"
     fi
     # Of a server that has none, and leaves none, there is nothing to say.
     rm -f "$STATE_DIR/cache.report"
     [[ -z ${CACHE_REPORT[from]:-}$problem ]] || report_cache problem "$problem"
+}
+
+# place_programs: make the server's directory; 1, when it cannot be what it should be. A server with
+# privileges can make files that not even root removes (chattr). The mark goes last: without it, what is
+# left would be taken for the work of a start that was cut short.
+place_programs() {
+    if [[ -e $CACHE_DIR/ready || -e $CACHE_DIR/incoming ]]; then
+        rm -rf "$CACHE_DIR/programs" && rm -f "$CACHE_DIR/ready" || return 1
+    fi
+    if [[ -e $CACHE_DIR/incoming ]]; then
+        mv --no-target-directory "$CACHE_DIR/incoming" "$CACHE_DIR/programs" || return 1
+    fi
+    mkdir -p "$CACHE_DIR/programs"
 }
 
 # cache_options ARRAY: docker's options that give the server its cache. vLLM for TPU goes by the first
@@ -215,21 +247,29 @@ cache_options() {
         --env "JAX_COMPILATION_CACHE_DIR=$CACHE_DIR/programs")
 }
 
-# save_compile_cache: once READY, keep what the server has compiled until now, and nothing later.
-save_compile_cache() {
+# pack_compile_cache: before READY is told, keep what the server has compiled until now, and nothing
+# later. That copies and hashes what is in the kernel's memory, a second or two for a large model; where
+# nothing is new, nothing.
+pack_compile_cache() {
+    [[ -n $CACHE_DIR && ! -e $CACHE_DIR/ready ]] || return 0
+    [[ -z $CACHE_FETCHER ]] || wait "$CACHE_FETCHER" || true
+    CACHE_FETCHER=
+    local compiled
+    : >"$CACHE_DIR/ready" || rm -rf "$CACHE_DIR/programs"
+    if ! compiled=$(CACHE_SECONDS=60 cache_command pack "$CACHE_DIR" "$SECRETS_DIR/api-key"); then
+        rm -f "$CACHE_DIR/archive.partial"
+        report_cache problem "the compile cache is not kept: $(cache_problem)"
+        return 0
+    fi
+    ((compiled == 0)) || rm -f "$CACHE_DIR/uploaded"
+    [[ $compiled == 0 && ! -s $STATE_DIR/cache.report ]] || report_cache compiled "$compiled"
+}
+
+# upload_compile_cache: once READY, save for other hosts what was packed.
+upload_compile_cache() {
     [[ -n $CACHE_DIR ]] || return 0
     [[ -z $CACHE_FETCHER ]] || wait "$CACHE_FETCHER" || true
     rm -rf "$CACHE_DIR/incoming"
-    local compiled
-    if [[ ! -e $CACHE_DIR/ready ]]; then
-        : >"$CACHE_DIR/ready"
-        if ! compiled=$(cache_command pack "$CACHE_DIR" "$SECRETS_DIR/api-key"); then
-            report_cache problem "the compile cache is not kept: $(cache_problem)"
-            return 0
-        fi
-        ((compiled == 0)) || rm -f "$CACHE_DIR/uploaded"
-        [[ $compiled == 0 && ! -s $STATE_DIR/cache.report ]] || report_cache compiled "$compiled"
-    fi
     if [[ -e $CACHE_DIR/archive.json && ! -e $CACHE_DIR/uploaded && $(setting compile_cache.mode) == bucket ]]; then
         upload_archive
     fi

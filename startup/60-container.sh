@@ -93,7 +93,7 @@ start_container() {
         detail "replacing the container that is $status"
         docker rm --force "$name" >/dev/null
     fi
-    place_compile_cache
+    place_compile_cache || without_compile_cache 'it could not be put in place'
     run_server
 }
 

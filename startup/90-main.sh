@@ -18,16 +18,17 @@ main() {
     prepare_tls
     have_docker
     fetch_image
-    begin_compile_cache
+    begin_compile_cache || without_compile_cache 'it could not be looked for'
     fetch_weights
     start_container
     wait_for_health
     serve_completion
+    pack_compile_cache || log 'the compile cache could not be packed'
     phase READY
     publish_for_good
     keep_boot_log NOTICE || log 'the log could not be written to Cloud Logging'
     # The host serves already; what is left to do concerns the next one.
-    save_compile_cache || log 'the compile cache could not be saved'
+    upload_compile_cache || log 'the compile cache could not be saved'
     [[ -z $REPORT_IS_DUE ]] || publish_for_good
 }
 

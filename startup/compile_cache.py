@@ -1,8 +1,8 @@
 """The compile cache of a host: programs that XLA has compiled, in one archive per key.
 
-What a server left is packed once it is READY. A later server gets it only if the archive is the one
-that its document says, and the document carries a code that takes the endpoint's own key to make:
-whoever writes the cache runs code on the chip
+What a server has compiled is packed before it is said to be READY. A later server gets it only if
+the archive is the one that its document says, and the document carries a code that takes the
+endpoint's own key to make: whoever writes the cache runs code on the chip
 (https://docs.jax.dev/en/latest/persistent_compilation_cache.html).
 """
 
@@ -31,8 +31,10 @@ TRIED = 3
 #: So that a weak key of a user's own cannot be guessed from a document.
 ROUNDS = 200_000
 
-_NAME = re.compile(r"\d{8}T\d{6}Z-[0-9a-f]{16}\.json")
+_NAME = re.compile(r"[0-9]{8}T[0-9]{6}Z-[0-9a-f]{16}\.json")
 _BLOCK = 2**20
+#: Of a file in an archive, what is not its content: headers, and what fills blocks up.
+_FRAME = 4 * 2**10
 #: What an archive that is none, or that names one path twice, leads to.
 _UNREADABLE = (
     *(tarfile.TarError, ValueError, EOFError, RecursionError),
@@ -70,7 +72,12 @@ def key_of(parts: dict[str, Any]) -> str:
 
 
 def pack(
-    programs: Path, archive: Path, parts: dict[str, Any], secret: bytes, now: float
+    programs: Path,
+    archive: Path,
+    parts: dict[str, Any],
+    secret: bytes,
+    now: float,
+    room: int = 2 * MAX_BYTES,
 ) -> dict[str, Any]:
     """Write all of ``programs`` to ``archive``; the document that goes with it.
 
@@ -78,9 +85,14 @@ def pack(
     file is left out.
 
     Raises:
-        RefusedError: it is more than a cache may be.
+        RefusedError: it is more than a cache may be, or needs more bytes than ``room``.
         OSError: it cannot be read or written.
     """
+    count = total = 0
+    for path, source in files_in(programs):
+        with source:
+            count, total = count + 1, total + os.fstat(source.fileno()).st_size
+        _require_bounds(path, count, total, room)
     count = total = 0
     with (
         archive.open("xb") as file,
@@ -90,11 +102,7 @@ def pack(
             with source:
                 size = os.fstat(source.fileno()).st_size
                 count, total = count + 1, total + size
-                if count > MAX_FILES or total > MAX_BYTES or len(path) > MAX_PATH:
-                    raise RefusedError(
-                        f"it has more than {MAX_FILES} files or {MAX_BYTES} bytes, or a path of"
-                        f" more than {MAX_PATH} characters"
-                    )
+                _require_bounds(path, count, total, room)
                 member = tarfile.TarInfo(path)
                 member.size = size
                 tar.addfile(member, source)
@@ -109,6 +117,16 @@ def pack(
         "created": time.strftime("%Y%m%dT%H%M%SZ", time.gmtime(now)),
     }
     return signed(document, secret)
+
+
+def _require_bounds(path: str, count: int, total: int, room: int) -> None:
+    if count > MAX_FILES or total > MAX_BYTES or len(path) > MAX_PATH:
+        raise RefusedError(
+            f"it has more than {MAX_FILES} files or {MAX_BYTES} bytes, or a path of more than"
+            f" {MAX_PATH} characters"
+        )
+    if total + count * _FRAME > room:
+        raise RefusedError(f"the disk has room for {max(0, room)} bytes of it")
 
 
 def files_in(directory: Path) -> Iterator[tuple[str, BinaryIO]]:
@@ -131,21 +149,21 @@ def check(document: object, key: str) -> dict[str, Any]:
     """``document`` if what it says may be used by a host with ``key``.
 
     Raises:
-        RefusedError: it may not.
+        RefusedError: it may not; repeats nothing of it.
     """
     if not isinstance(document, dict):
         raise RefusedError("its document is no JSON object")
     if document.get("format") != FORMAT:
-        raise RefusedError(f"its format is {document.get('format')!r} and not {FORMAT}")
+        raise RefusedError(f"its format is not {FORMAT}")
     if document.get("key") != key:
         raise RefusedError("it is of another image, accelerator, model or configuration")
     for name, most in (("size", 2 * MAX_BYTES), ("files", MAX_FILES), ("bytes", MAX_BYTES)):
         value = document.get(name)
         if type(value) is not int or not 0 <= value <= most:
-            raise RefusedError(f"its {name}, {value!r}, is not within 0 and {most}")
+            raise RefusedError(f"its {name} is not within 0 and {most}")
     if not re.fullmatch(r"[0-9a-f]{64}", str(document.get("sha256"))):
         raise RefusedError("its sha256 is not valid")
-    if not re.fullmatch(r"\d{8}T\d{6}Z", str(document.get("created"))):
+    if not re.fullmatch(r"[0-9]{8}T[0-9]{6}Z", str(document.get("created"))):
         raise RefusedError("its time is not valid")
     return document
 
@@ -157,12 +175,14 @@ def signed(document: dict[str, Any], secret: bytes) -> dict[str, Any]:
     return {**unsigned, "code": code}
 
 
-def require_code(document: dict[str, Any], secret: bytes) -> None:
+def require_code(document: object, secret: bytes) -> None:
     """Raises:
     RefusedError: somebody without ``secret`` has made or changed ``document``.
     """
-    expected = str(signed(document, secret)["code"])
-    if not hmac.compare_digest(str(document.get("code")).encode(), expected.encode()):
+    if not isinstance(document, dict):
+        raise RefusedError("its document is no JSON object")
+    expected, found = str(signed(document, secret)["code"]), document.get("code")
+    if not (isinstance(found, str) and found.isascii() and hmac.compare_digest(found, expected)):
         raise RefusedError("it was not made with the present key of this endpoint")
 
 

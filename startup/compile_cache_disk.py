@@ -20,13 +20,14 @@ from compile_cache import (
     pack,
     require_code,
     secret_of,
-    signed,
     text_of,
     unpack,
 )
 
 #: Kept free on the disk beside an archive and what is in it.
 SPARE_BYTES = 2 * 2**30
+#: Of what a command ends with: others may have had a say in it.
+MAX_REASON = 300
 #: Of a document; the arguments and variables of a server are in it.
 MAX_DOCUMENT = 256 * 2**10
 
@@ -42,7 +43,6 @@ class Home:
         self.document = directory / "archive.json"
         self.parts = directory / "parts.json"
         self.known = directory / "known.json"
-        self.uploaded = directory / "uploaded"
         self._api_keys = api_keys
 
     @property
@@ -51,7 +51,7 @@ class Home:
         return secret_of(self._api_keys.read_bytes(), self.directory.name)
 
     def read(self, path: Path) -> dict[str, Any]:
-        """The document at ``path``.
+        """The document at ``path``, of whose content nothing is told before its code is right.
 
         Raises:
             RefusedError: what it says must not be used.
@@ -62,6 +62,7 @@ class Home:
             document = json.loads(path.read_bytes())
         except (ValueError, RecursionError) as error:
             raise RefusedError("its document is not JSON") from error
+        require_code(document, self.secret)
         found = check(document, self.directory.name)
         free = shutil.disk_usage(self.directory).free
         if found["size"] + found["bytes"] + SPARE_BYTES > free:
@@ -93,21 +94,15 @@ def _key(home: str, config: str, tpu_env: str) -> None:
 
 def _check(home: Home, path: str) -> None:
     """Print the size of the archive of a document from the bucket."""
-    document = home.read(Path(path))
-    require_code(document, home.secret)
-    print(document["size"])
+    print(home.read(Path(path))["size"])
 
 
-def _unpack(home: Home, origin: str) -> None:
-    """Unpack the archive, and print how much is in it. The host's own disk is root's: a key of the
-    endpoint that was exchanged makes no stranger of what it has kept."""
+def _unpack(home: Home) -> None:
+    """Unpack the archive, and print how much is in it. The host's own, too, needs the code of the
+    present key: it may have come from the bucket, made with a key that was exchanged because others
+    had it."""
     document = home.read(home.document)
-    if origin == "bucket":
-        require_code(document, home.secret)
     home.known.write_bytes(json.dumps(unpack(home.archive, document, home.incoming)).encode())
-    if (now := signed(document, home.secret)) != document:
-        home.document.write_bytes(text_of(now))
-        home.uploaded.unlink(missing_ok=True)
     print(f"files {document['files']}\nbytes {document['bytes']}")
 
 
@@ -117,10 +112,11 @@ def _pack(home: Home) -> None:
     if new:
         partial = home.archive.with_suffix(".partial")
         partial.unlink(missing_ok=True)
-        home.document.unlink(missing_ok=True)
+        room = shutil.disk_usage(home.directory).free - SPARE_BYTES
         try:
             parts = json.loads(home.parts.read_bytes())
-            document = pack(home.programs, partial, parts, home.secret, time.time())
+            document = pack(home.programs, partial, parts, home.secret, time.time(), room)
+            home.document.unlink(missing_ok=True)
             partial.rename(home.archive)
         finally:
             partial.unlink(missing_ok=True)
@@ -141,11 +137,15 @@ def main(command: str, *arguments: str) -> None:
             if command == "check":
                 _check(home, arguments[2])
             elif command == "unpack":
-                _unpack(home, arguments[2])
+                _unpack(home)
             elif command == "pack":
                 _pack(home)
             elif command == "name":
                 document = home.read(home.document)
                 print(f"{document['created']}-{document['sha256'][:16]}")
-    except (RefusedError, OSError, ValueError, IndexError, KeyError, TypeError) as error:
-        sys.exit(str(error) or type(error).__name__)
+    except (
+        *(RefusedError, OSError, RecursionError),
+        *(ValueError, IndexError, KeyError, TypeError),
+    ) as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        sys.exit(reason.encode("ascii", "backslashreplace").decode()[:MAX_REASON])

@@ -117,9 +117,11 @@ class Stream:
         try:
             if answer.status in (200, 206, 416):
                 # An object that is longer or shorter than it should be is seen by its size.
-                whole = (first, last + 1) == (0, file.size) and answer.length == file.size
-                ranged = answer.headers["Content-Range"] == f"bytes {first}-{last}/{file.size}"
-                if not (whole if answer.status == 200 else ranged and answer.status == 206):
+                length = last + 1 - first
+                whole = answer.status == 200 and answer.length == length == file.size
+                ranged = answer.status == 206 and answer.length in (length, None)
+                asked = f"bytes {first}-{last}/{file.size}"
+                if not (whole or (ranged and answer.headers["Content-Range"] == asked)):
                     raise OtherObjectError
                 sink.take(answer)
         finally:
@@ -163,13 +165,17 @@ class _Sink:
             self.length += count
 
     def take(self, answer: http.client.HTTPResponse) -> None:
-        """Take bytes until there are no more.
+        """Take bytes until there are no more, and none beyond the part: what follows it in the file
+        may be there, and checked.
 
         Raises:
             OSError: the connection is lost.
+            OtherObjectError: there are more than the part lacks.
             FetchError: they cannot be written.
         """
         while count := answer.readinto(self._block):
+            if count > self._part.length - self.length:
+                raise OtherObjectError
             self.digest.update(self._block[:count])
             self._write(self._block[:count])
             self.length += count

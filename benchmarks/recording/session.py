@@ -63,7 +63,7 @@ class Session:
         size = struct.pack("HHHH", self.rows, self.columns, 0, 0)
         fcntl.ioctl(terminal, termios.TIOCSWINSZ, size)
         process = subprocess.Popen(
-            [sys.executable, "-c", _ON_TERMINAL, *command.words],
+            [sys.executable, "-P", "-c", _ON_TERMINAL, *command.words],
             stdin=terminal,
             stdout=terminal,
             stderr=terminal,

@@ -33,6 +33,8 @@ from tpuflex.trusted_users import (
 
 _FOR_OTHERS_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
+_HUB_TOKENS = ("HF_TOKEN", "HUGGING_FACE_HUB_TOKEN")
+
 #: As many symbolic links as Linux follows (path_resolution(7)).
 _MOST_LINKS = 40
 
@@ -139,8 +141,9 @@ def write_private(path: Path, text: str) -> None:
 
 def child_environment(environ: Mapping[str, str]) -> dict[str, str]:
     """``environ`` for a program that we start: it finds no program, and its Pythons find no module
-    (PYTHONSAFEPATH), that others could have put there."""
-    return {**environ, "PATH": trusted_path(environ)[0], "PYTHONSAFEPATH": "1"}
+    (PYTHONSAFEPATH), that others could have put there. None of them needs the Hub's token."""
+    kept = {name: text for name, text in environ.items() if name not in _HUB_TOKENS}
+    return {**kept, "PATH": trusted_path(environ)[0], "PYTHONSAFEPATH": "1"}
 
 
 def trusted_path(environ: Mapping[str, str]) -> tuple[str, tuple[str, ...]]:

@@ -33,35 +33,35 @@ class Secrets:
 
 
 def cloud(
-    stack: OpenStack, answer: str | TpuflexError, version: int | None, **environ: str
+    stack: OpenStack, answer: str | TpuflexError, version: int | None, token: str = ""
 ) -> tuple[Cloud, Secrets]:
     """A cloud whose secrets answer so, and those secrets."""
     settings = stack.settings.model_copy(
         update={"secrets": SecretsSettings(hf_token_version=version)}
     )
-    found, secrets = Cloud(replace(stack, settings=settings), environ), Secrets(answer)
+    found, secrets = Cloud(replace(stack, settings=settings), {}, token), Secrets(answer)
     cast("dict[str, object]", found.__dict__)["secrets"] = secrets
     return found, secrets
 
 
 @pytest.mark.parametrize(
-    ("answer", "version", "environ", "token"),
+    ("answer", "version", "of_the_shell", "token"),
     [
-        (IN_SECRET, 2, {"HF_TOKEN": "hf_of-the-shell\n"}, "hf_of-the-shell"),
-        (IN_SECRET, 2, {}, IN_SECRET),
-        (IN_SECRET, None, {}, ""),
-        (ServiceDisabledError("Secret Manager is off"), 2, {}, ""),
+        (IN_SECRET, 2, "hf_of-the-shell\n", "hf_of-the-shell"),
+        (IN_SECRET, 2, "", IN_SECRET),
+        (IN_SECRET, None, "", ""),
+        (ServiceDisabledError("Secret Manager is off"), 2, "", ""),
     ],
 )
 def test_the_token(
     stack: OpenStack,
     answer: str | TpuflexError,
     version: int | None,
-    environ: dict[str, str],
+    of_the_shell: str,
     token: str,
 ) -> None:
     """M11: HF_TOKEN, else the pinned version of the stack's secret, else none."""
-    found, secrets = cloud(stack, answer, version, **environ)
+    found, secrets = cloud(stack, answer, version, of_the_shell)
 
     assert hub_token(found) == token
     if token == IN_SECRET:

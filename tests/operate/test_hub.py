@@ -9,7 +9,7 @@ from pathlib import Path
 
 import httpx2
 import pytest
-from huggingface_hub.utils import set_client_factory
+from huggingface_hub.utils import get_session, set_client_factory
 
 from embedded_cloud.clock import ManualClock
 from embedded_cloud.server import EmbeddedCloud
@@ -282,6 +282,24 @@ def test_no_token_crosses_the_network_in_clear() -> None:
     """M11: a mirror without TLS gets no token, and is not asked at all."""
     with pytest.raises(AccessError, match="in clear"):
         HubClient("http://mirror.test", lambda: TOKEN, pauses([])).snapshot(MAIN)
+
+
+@pytest.mark.parametrize("host", ["localhost", "127.0.0.1", "[::1]"])
+def test_a_hub_on_this_machine_is_asked_without_a_proxy(
+    monkeypatch: pytest.MonkeyPatch, host: str
+) -> None:
+    """M11: a proxy of the environment does not get the token in clear; what is elsewhere goes
+    through it."""
+    monkeypatch.setenv("HTTP_PROXY", "http://proxy.test:3128")
+    HubClient(f"http://{host}:8470/huggingface", lambda: TOKEN, pauses([]))
+    session = get_session()
+    try:
+        way = session._transport_for_url(httpx2.URL(f"http://{host}:8470/x"))
+        other = session._transport_for_url(httpx2.URL("http://cdn.test/x"))
+    finally:
+        set_client_factory(partial(httpx2.Client, follow_redirects=True))
+    assert "proxy.test" not in str(vars(way._pool))  # type: ignore[attr-defined]
+    assert "proxy.test" in str(vars(other._pool))  # type: ignore[attr-defined]
 
 
 SAFE = HubFile("model.safetensors", 1, "0" * 64, "0" * 40)

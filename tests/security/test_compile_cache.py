@@ -7,6 +7,8 @@ import hashlib
 import io
 import json
 import os
+import subprocess
+import sys
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
@@ -92,11 +94,11 @@ def test_names_and_ports_are_not_in_the_key(part: str, name: str) -> None:
 
 DOCUMENTS: dict[str, Callable[[dict[str, Any]], object]] = {
     "no JSON object": lambda _: ["a"],
-    "its format is 2": lambda document: {**document, "format": 2},
+    "its format is not 1": lambda document: {**document, "format": 2},
     "of another image": lambda document: {**document, "key": "0" * 64},
-    "its size, 8589934593": lambda document: {**document, "size": 2**33 + 1},
-    "its files, -1": lambda document: {**document, "files": -1},
-    "its bytes, True": lambda document: {**document, "bytes": True},
+    "its size is not within": lambda document: {**document, "size": 2**33 + 1},
+    "its files is not within": lambda document: {**document, "files": -1},
+    "its bytes is not within": lambda document: {**document, "bytes": True},
     "its sha256": lambda document: {**document, "sha256": "../../etc/shadow"},
     "its time": lambda document: {**document, "created": "$(reboot)"},
 }
@@ -227,3 +229,83 @@ def test_the_newest_documents_are_tried() -> None:
     listing = {"items": [{"name": name} for name in [*names, *odd]] + ["text"]}
     assert newest(listing, "c/k/") == names[:1:-1]
     assert newest([], "c/k/") == newest({}, "c/k/") == []
+
+
+class Disk:
+    """A host's disk with one cache, and the startup script's commands for it."""
+
+    def __init__(self, directory: Path) -> None:
+        self.home = directory / key_of(PARTS)
+        (self.home / "programs").mkdir(parents=True)
+        (self.home / "parts.json").write_bytes(json.dumps(PARTS).encode())
+        self.keys = directory / "api-key"
+        self.keys.write_bytes(b"key-1")
+
+    def run(self, command: str, *more: str) -> str:
+        """Run a command; what it ends with, empty if nothing is wrong."""
+        code = "import sys; sys.path.insert(0, sys.argv.pop(1)); import compile_cache_disk as d;"
+        code += "d.SPARE_BYTES = int(sys.argv.pop(1)); d.main(*sys.argv[1:])"
+        where = str(Path(compile_cache.__file__).parent)
+        arguments = [where, str(self.spare), command, str(self.home), str(self.keys), *more]
+        done = subprocess.run(
+            [sys.executable, "-IBc", code, *arguments],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        return done.stderr.strip() if done.returncode else ""
+
+    spare = 0
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Disk:
+    """A host's disk whose server has compiled one program."""
+    made = Disk(tmp_path)
+    (made.home / "programs" / "jit_a").write_bytes(b"a program")
+    return made
+
+
+@pytest.mark.parametrize(
+    "document",
+    [
+        {"format": chr(0x10FFFF) * 60_000},
+        {"format": 1, "key": key_of(PARTS), "code": chr(0xD800)},
+        {"format": 1, "key": key_of(PARTS), "size": 10**4000},
+        ["\x1b[31m"],
+    ],
+)
+def test_nothing_of_an_unsigned_document_is_repeated(disk: Disk, document: dict[str, Any]) -> None:
+    """A writer of the bucket without a key has no say in what the host reports."""
+    fetched = disk.home / "archive.fetched"
+    fetched.write_text(json.dumps(document, ensure_ascii="code" in document))
+    assert disk.run("check", str(fetched)) in (
+        "it was not made with the present key of this endpoint",
+        "its document is no JSON object",
+    )
+
+
+def test_an_exchanged_key_launders_nothing(disk: Disk) -> None:
+    """An archive made with the key of before is not taken from the host's disk either, not signed
+    again and not uploaded."""
+    assert disk.run("pack") == ""
+    before = (disk.home / "archive.json").read_bytes()
+    assert disk.run("unpack") == ""
+    disk.keys.write_bytes(b"key-2 key-1")
+    for command in ("unpack", "name"):
+        assert disk.run(command) == "it was not made with the present key of this endpoint"
+    assert (disk.home / "archive.json").read_bytes() == before
+
+
+def test_packing_leaves_the_disk_its_spare(disk: Disk) -> None:
+    """Nothing is written where the disk would have less free than it must keep, and the archive of
+    before stays."""
+    assert disk.run("pack") == ""
+    assert disk.run("unpack") == ""
+    (disk.home / "programs" / "jit_b").write_bytes(b"another program")
+    disk.spare = 2**62
+    assert disk.run("pack") == "the disk has room for 0 bytes of it"
+    assert not (disk.home / "archive.partial").exists()
+    disk.spare = 0
+    assert disk.run("unpack") == ""

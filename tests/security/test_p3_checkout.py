@@ -181,6 +181,14 @@ def test_no_python_of_ours_looks_into_the_current_directory() -> None:
     assert [entry for entry in found if entry[2] not in ("-P", "-I")] == []
 
 
+def test_a_child_does_not_get_the_token_for_the_hub() -> None:
+    """M11: engines, plugins and pip have no use for it."""
+    given = {"HF_TOKEN": "hf_x", "HUGGING_FACE_HUB_TOKEN": "hf_x", "HF_ENDPOINT": "https://m.test"}
+    environ = trusted_files.child_environment(given)
+    assert "hf_x" not in environ.values()
+    assert environ["HF_ENDPOINT"] == "https://m.test"
+
+
 def test_a_planted_module_is_not_imported(tmp_path: Path) -> None:
     """S4: a Python that a command starts in another user's directory imports nothing from it."""
     for name in ("venv", "tpuflex", "pip"):

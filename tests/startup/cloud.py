@@ -79,9 +79,12 @@ class Cloud:
         requests: every request as `METHOD path`.
         ranges: the file and the `Range` of every request that had one.
         before_object: called with the path of an object that exists, before it is answered.
+        altered: what is sent instead of the content of an object, by what was asked for.
+        chunked: whether objects are sent without saying how long they are.
         reports: every field of the reports that changed, in order; empty when it is gone.
         written: the guest attribute as it was written, each time.
         lost: texts; for each, one report that holds it is dropped without a word, as Google may do.
+        on_report: called with each report before it is answered.
         log_entries: requests of Cloud Logging's entries:write.
     """
 
@@ -98,10 +101,13 @@ class Cloud:
     requests: list[str] = field(default_factory=list)
     ranges: list[tuple[str, str]] = field(default_factory=list)
     before_object: Callable[[str], object] = lambda _path: None
+    altered: Callable[[str, bytes], bytes] = lambda _asked, body: body
+    chunked: bool = False
     reports: list[tuple[str, str]] = field(default_factory=list)
     written: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     log_entries: list[dict[str, Any]] = field(default_factory=list)
+    on_report: Callable[[dict[str, str]], object] = lambda _report: None
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take_report(self, text: str) -> None:
@@ -113,6 +119,7 @@ class Cloud:
         for key in sorted({**before, **after}, key=lambda key: (key == "phase", key)):
             if before.get(key) != after.get(key):
                 self.reports.append((key, after.get(key, "")))
+        self.on_report(after)
 
     def put_weights(
         self, files: dict[str, bytes], *, manifest: bool = True, part_bytes: int = 0
@@ -294,7 +301,9 @@ class Handler(BaseHTTPRequestHandler):
             return self._answer(404)
         with suppress(threading.BrokenBarrierError):
             self.cloud.before_object(name.removeprefix(f"{PREFIX}/"))
-        return self._answer(*ranged(content, self.headers.get("Range", "")))
+        asked = self.headers.get("Range", "")
+        status, body, content_range = ranged(content, asked)
+        return self._answer(status, self.cloud.altered(asked, body), content_range)
 
     def _secret(self, version: str) -> None:
         if self.headers.get("Authorization") != "Bearer ya29.host":
@@ -310,9 +319,13 @@ class Handler(BaseHTTPRequestHandler):
 
     def _answer(self, status: int, body: bytes = b"", content_range: str = "") -> None:
         self.send_response(status)
-        self.send_header("Content-Length", str(len(body)))
         if content_range:
             self.send_header("Content-Range", content_range)
+        if content_range and self.cloud.chunked:
+            self.send_header("Transfer-Encoding", "chunked")
+            body = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        else:
+            self.send_header("Content-Length", str(len(body)))
         self.end_headers()
         self.wfile.write(body)
 

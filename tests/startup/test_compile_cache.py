@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -157,6 +158,66 @@ def test_a_writer_of_the_bucket_runs_nothing(fresh: StartupHost, tmp_path: Path)
     assert "was not made with the present key" in output
     assert "was not made with the present key" in str(told(fresh)["problem"])
     assert sum(name.endswith(".json") for name in cache_objects(fresh)) == 2
+
+
+def test_a_long_document_does_not_keep_ready_from_arriving(fresh: StartupHost) -> None:
+    """M6: what a writer of the bucket puts there is not repeated in the report, and the good
+    archive is what is said."""
+    good = next(name for name in cache_objects(fresh) if name.endswith(".json"))
+    forged = f"{good.rpartition('/')[0]}/29990101T000000Z-{'f' * 16}.json"
+    text = json.dumps({"format": "\U0010ffff" * 65_500}, ensure_ascii=False)
+    fresh.cloud.objects[forged] = text.encode()
+    run(fresh)
+    assert "problem" not in told(fresh)
+    assert told(fresh)["from"] == "bucket"
+    assert max(map(len, fresh.cloud.written)) < 8_000
+
+
+def test_what_is_packed_was_there_before_ready(tmp_path: Path) -> None:
+    """M6: a program that is planted once READY is told has no code of the endpoint."""
+    host = new_host(tmp_path)
+    planted: list[Path] = []
+
+    def plant(report: dict[str, str]) -> None:
+        if report["phase"] == "READY" and not planted:
+            planted.append(host.compile_cache("programs", "jit_evil-" + "00" * 32 + "-cache"))
+            planted[0].write_bytes(b"written by whoever broke into the server")
+
+    host.cloud.on_report = plant
+    run(host)
+    assert planted
+    assert told(host)["compiled"] == 2
+    archives = [body for name, body in cache_objects(host).items() if name.endswith(".tar")]
+    assert len(archives) == 1
+    assert b"jit_evil" not in archives[0]
+    host.close()
+
+
+@pytest.mark.parametrize("command", ["rm", "mv", "find", "mkdir"])
+def test_no_command_of_the_cache_ends_a_boot(fresh: StartupHost, command: str) -> None:
+    """M6: where what a server left cannot be removed, or nothing put in its place, the next one
+    goes without a cache, which is told, and never gets what was left."""
+    run(fresh)
+    foreign = fresh.compile_cache("programs", "jit_evil-" + "00" * 32 + "-cache")
+    foreign.write_bytes(b"written by whoever broke into the server")
+    fresh.reboot()
+    pattern = {"find": "compile-cache"}.get(command, "compile-cache/*/programs")
+    real = shutil.which(command)
+    fresh.command(
+        command,
+        f'#!/bin/bash\n[[ $* != *{pattern}* ]] || exit 1\nexec {real} "$@"\n',
+    )
+    (fresh.directory / "docker.calls").unlink()
+    run(fresh)
+    mounted = "VLLM_XLA_CACHE_PATH" in fresh.docker_calls("run")[0]
+    assert mounted == (command == "find")
+    if not mounted:
+        assert told(fresh) == {"problem": "what the last server has left could not be replaced"}
+        # Nor is it taken for the work of a start that was cut short, the next time.
+        (fresh.directory / "bin" / command).unlink()
+        fresh.reboot()
+        run(fresh)
+    assert not foreign.exists()
 
 
 def test_other_arguments_are_another_cache(fresh: StartupHost) -> None:

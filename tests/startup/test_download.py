@@ -182,6 +182,32 @@ def test_a_download_that_is_killed_alone_ends_the_boot(host: StartupHost) -> Non
     assert host.docker_calls("run") == []
 
 
+@pytest.mark.parametrize("chunked", [False, True])
+@pytest.mark.parametrize("sent", [2 * PART, PART + 1, PART - 1])
+def test_a_range_with_another_length_touches_no_other_part(
+    host: StartupHost, sent: int, chunked: bool
+) -> None:
+    """M9: an answer for a range that has more or fewer bytes than it says is fetched again, and
+    what follows in the file, checked already, stays."""
+    one_shard(host)
+    wrong, next_is_checked = [b"E" * sent], threading.Event()
+
+    def altered(asked: str, body: bytes) -> bytes:
+        if asked == f"bytes={2 * PART}-{3 * PART - 1}":
+            next_is_checked.set()
+        if not wrong or asked != f"bytes=0-{PART - 1}":
+            return body
+        assert next_is_checked.wait(30)
+        return wrong.pop()
+
+    host.cloud.altered, host.cloud.chunked = altered, chunked
+    host.cloud.config = host.config(weights=host.config()["weights"] | {"parallelism": 2})
+    run = host.run()
+    assert run.status == 0, run.output
+    assert wrong == []
+    assert host.weights() == ONE
+
+
 @pytest.mark.parametrize(
     ("fetched", "milliseconds", "warns"),
     [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,7 @@ from tpuflex.cli.cloud_environment import (
     google_environment,
 )
 from tpuflex.cli.daemon import Daemon
+from tpuflex.cli.hub_access import TOKEN_VARIABLE as HUB_TOKEN_VARIABLE
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.recorded import recorded_zones
 from tpuflex.cli.rehearsal import Rehearsal
@@ -55,10 +56,13 @@ class Cloud:
     Attributes:
         stack: the stack.
         environ: the whole environment for the engine and for every client.
+        hub_token: the token for the Hub that the caller's shell has; empty for none. Only the
+            client of the Hub gets it.
     """
 
     stack: OpenStack
     environ: Mapping[str, str]
+    hub_token: str = field(default="", repr=False)
 
     @cached_property
     def tpu(self) -> TpuClient:
@@ -209,7 +213,7 @@ def google_cloud(invocation: Invocation, stack: OpenStack) -> Cloud:
     if (plugin := find_gcp_plugin(environ)) is not None:
         environ = with_gcp_plugin(environ, plugin, stack.project.home)
         invocation.output.progress(f"gcp plugin: {plugin}.")
-    return Cloud(stack, environ)
+    return Cloud(stack, environ, invocation.environ.get(HUB_TOKEN_VARIABLE, ""))
 
 
 def connect_running(invocation: Invocation, stack: OpenStack) -> Cloud:
@@ -254,7 +258,7 @@ def _embedded_cloud(invocation: Invocation, stack: OpenStack, *, start: bool) ->
         environ = with_quota_project(environ, stack.settings.project)
         if start and not stand_in:
             invocation.output.progress(f"gcp plugin: {plugin}, in place of the stand-in.")
-    return Cloud(stack, environ)
+    return Cloud(stack, environ, invocation.environ.get(HUB_TOKEN_VARIABLE, ""))
 
 
 def _with_trusted_path(invocation: Invocation, environ: Mapping[str, str]) -> dict[str, str]:

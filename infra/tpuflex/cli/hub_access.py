@@ -76,7 +76,7 @@ def hub_token(cloud: Cloud) -> str:
         NotFoundError: the secret has no such version.
         TpuflexError: Secret Manager refused.
     """
-    if token := cloud.environ.get(TOKEN_VARIABLE, "").strip():
+    if token := cloud.hub_token.strip():
         return token
     number = cloud.stack.settings.secrets.hf_token_version
     if number is None:

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from functools import cached_property
 from typing import TypeVar
 from urllib.parse import urlsplit
+from urllib.request import getproxies
 
 from pulumi_plugin.printable import printable
 from tpuflex.errors import AccessError, TpuflexError, WeightsError
@@ -27,6 +28,20 @@ _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 _Answer = TypeVar("_Answer")
 
 
+def _around_proxies() -> None:
+    """Have huggingface_hub reach this machine itself, and all else as its own client does.
+
+    httpx asks the proxy of the environment for ``localhost``, too
+    (https://www.python-httpx.org/environment_variables/): a token would cross the network in clear.
+    """
+    import httpx2
+    from huggingface_hub import set_client_factory
+
+    hosts = (f"[{name}]" if ":" in name else name for name in _LOOPBACK)
+    direct = {f"all://{host}": httpx2.HTTPTransport() for host in hosts}
+    set_client_factory(lambda: httpx2.Client(mounts=direct, follow_redirects=True, timeout=None))
+
+
 class HubClient:
     """Reads models of the Hub.
 
@@ -41,6 +56,8 @@ class HubClient:
         self._endpoint = endpoint or None
         self._read_token = token
         self._timing = timing
+        if getproxies() and urlsplit(endpoint).hostname in _LOOPBACK:
+            _around_proxies()
 
     @cached_property
     def _token(self) -> str | bool:
