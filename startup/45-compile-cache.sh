@@ -96,6 +96,8 @@ begin_compile_cache() {
 # used, and write to cache.found what was found: another process reports it.
 restore_compile_cache() {
     local name began
+    # What was due is published by the other process. shellcheck does not see the parts that read it.
+    # shellcheck disable=SC2034
     REPORT_IS_DUE=
     began=$(milliseconds)
     if ! rm -rf "$CACHE_DIR/incoming"; then

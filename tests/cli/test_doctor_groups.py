@@ -10,7 +10,7 @@ from pydantic import JsonValue
 
 from tests.cli.typing import NOON
 from tests.goldens.golden_texts import assert_golden
-from tpuflex.boot.manifest import WeightsFile, manifest
+from tpuflex.boot.manifest import PART_BYTES, WeightsFile, manifest
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
 from tpuflex.cli.steps.doctor import show
@@ -298,7 +298,11 @@ STORED = WeightsCheck(
     manifest(
         [
             WeightsFile(
-                path="model.safetensors", size=2_500_000_000, crc32c="AAAAAA==", sha256="0" * 64
+                path="model.safetensors",
+                size=2_500_000_000,
+                crc32c="AAAAAA==",
+                sha256="0" * 64,
+                parts=("0" * 64,) * -(-2_500_000_000 // PART_BYTES),
             )
         ],
         model="m",
