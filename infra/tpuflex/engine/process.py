@@ -12,7 +12,7 @@ import signal
 import subprocess
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from queue import SimpleQueue
 from types import FrameType
@@ -23,6 +23,9 @@ from pulumi.automation.errors import create_command_error
 from semver import VersionInfo
 
 OnOutput = Callable[[str], Any]
+
+#: Seconds that the main thread sleeps at a time, at most, while the engine runs.
+_LOOK_S = 0.5
 
 
 class EngineProcess(PulumiCommand):
@@ -158,11 +161,20 @@ def _drain(
     ]
     for reader in readers:
         reader.start()
-    child.wait()
+    _wait(child)
     for reader in readers:
         # A plugin that outlives the engine would hold the pipe open: do not wait for it.
         reader.join(5)
     return "\n".join(lines[0]), "\n".join(lines[1])
+
+
+def _wait(child: subprocess.Popen[str]) -> None:
+    """Wait for the exit, and look up now and then. A signal that comes while another is pending may
+    be caught by another thread; its handler runs in this one, and only once it is awake
+    (https://docs.python.org/3/library/signal.html#execution-of-python-signal-handlers)."""
+    while child.returncode is None:
+        with suppress(subprocess.TimeoutExpired):
+            child.wait(_LOOK_S)
 
 
 def _read(stream: Any, callback: OnOutput | None, kept: list[str]) -> None:
