@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from pulumi_plugin.printable import printable
-
-#: What is larger was not written by ours.
-_MOST = 2**53
+from tpuflex.operate.reported import reported_count, reported_object
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,32 +62,21 @@ class CompileCacheReport:
 
 def compile_cache_report(text: str) -> CompileCacheReport | None:
     """The report in the guest attribute ``compile_cache``; None where it is absent or cannot be
-    read.
-
-    Whoever is root on the host writes it, so nothing in it is trusted to be of the right kind.
-    """
-    try:
-        document = json.loads(text or "null")
-    except (ValueError, RecursionError):  # numbers of thousands of digits, lists in lists
-        return None
-    if not isinstance(document, dict):
+    read."""
+    document = reported_object(text)
+    if document is None:
         return None
     source, problem = document.get("from"), document.get("problem")
     return CompileCacheReport(
         source=source if source in ("host", "bucket") else "",
-        files=_count(document.get("files")),
-        bytes=_count(document.get("bytes")),
-        seconds=_count(document.get("milliseconds")) / 1000,
-        compiled=_count(document["compiled"]) if "compiled" in document else None,
-        saved_bytes=_count(document.get("saved_bytes")),
-        saved_seconds=_count(document.get("saved_milliseconds")) / 1000,
+        files=reported_count(document.get("files")),
+        bytes=reported_count(document.get("bytes")),
+        seconds=reported_count(document.get("milliseconds")) / 1000,
+        compiled=reported_count(document["compiled"]) if "compiled" in document else None,
+        saved_bytes=reported_count(document.get("saved_bytes")),
+        saved_seconds=reported_count(document.get("saved_milliseconds")) / 1000,
         problem=printable(problem) if isinstance(problem, str) else "",
     )
-
-
-def _count(value: object) -> int:
-    """``value`` as a number; 0 if it is none."""
-    return value if type(value) is int and 0 <= value <= _MOST else 0
 
 
 def _size(count: int) -> str:

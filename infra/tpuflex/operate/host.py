@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -10,6 +9,7 @@ from itertools import pairwise
 from pulumi_plugin.printable import printable
 from tpuflex.operate.compile_cache import CompileCacheReport, compile_cache_report
 from tpuflex.operate.kv_cache import KvCacheReport, kv_cache_report
+from tpuflex.operate.reported import reported_object
 
 #: Namespace of the guest attributes that the startup script writes.
 NAMESPACE = "tpuflex"
@@ -128,23 +128,13 @@ def _fields(attributes: Mapping[str, str]) -> Mapping[str, str]:
     per field; what they left beside it is out of date."""
     if REPORT not in attributes:
         return attributes
-    try:
-        document = json.loads(attributes[REPORT])
-    except (ValueError, RecursionError):
-        return {}
-    if not isinstance(document, dict):
-        return {}
+    document = reported_object(attributes[REPORT]) or {}
     return {name: text for name, text in document.items() if isinstance(text, str)}
 
 
 def _timeline(text: str) -> dict[str, float]:
     """The timeline as written by the host; what cannot be read is left out, not guessed."""
-    try:
-        document = json.loads(text or "{}")
-    except (ValueError, RecursionError):  # numbers of thousands of digits, lists in lists
-        return {}
-    if not isinstance(document, dict):
-        return {}
+    document = reported_object(text) or {}
     return {
         printable(name): float(began)
         for name, began in document.items()

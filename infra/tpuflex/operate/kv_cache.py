@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass
 
 from pulumi_plugin.printable import printable
+from tpuflex.operate.reported import reported_count, reported_object
 
-#: No server has more; what is larger was not written by ours.
-_MOST = 2**53
 _LONGEST_DTYPE = 32
 
 
@@ -40,18 +38,12 @@ class KvCacheReport:
 
 
 def kv_cache_report(text: str) -> KvCacheReport | None:
-    """The report in the guest attribute ``kv_cache``; None where it is absent or cannot be read.
-
-    Whoever is root on the host writes it, so nothing in it is trusted to be of the right kind.
-    """
-    try:
-        document = json.loads(text or "{}")
-    except (ValueError, RecursionError):  # numbers of thousands of digits, lists in lists
+    """The report in the guest attribute ``kv_cache``; None where it is absent or cannot be read."""
+    document = reported_object(text)
+    if document is None:
         return None
-    if not isinstance(document, dict):
-        return None
-    block_size = _count(document.get("block_size"))
-    num_blocks = _count(document.get("num_blocks"))
+    block_size = reported_count(document.get("block_size"))
+    num_blocks = reported_count(document.get("num_blocks"))
     if not block_size or not num_blocks:
         return None
     dtype = document.get("cache_dtype")
@@ -59,10 +51,5 @@ def kv_cache_report(text: str) -> KvCacheReport | None:
         block_size,
         num_blocks,
         printable(dtype)[:_LONGEST_DTYPE] if isinstance(dtype, str) else "",
-        _count(document.get("tokens")) or block_size * num_blocks,
+        reported_count(document.get("tokens")) or block_size * num_blocks,
     )
-
-
-def _count(value: object) -> int:
-    """``value`` as a positive number; 0 if it is none."""
-    return value if type(value) is int and 0 < value <= _MOST else 0
