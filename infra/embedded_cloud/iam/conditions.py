@@ -1,5 +1,5 @@
 """Conditions of bindings. Two forms are understood: a limit on the roles that may be granted, and
-one on the resources, by how their names begin.
+one on the resources, by how their names begin or do not.
 
 https://cloud.google.com/iam/docs/setting-limits-on-granting-roles,
 https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name. A condition in
@@ -19,7 +19,7 @@ _LIMIT = re.compile(
 )
 _ROLE = re.compile(r"\s*(['\"])(?P<role>[\w./-]+)\1\s*")
 _BEGINNING = re.compile(
-    r"\s*resource\.name\.startsWith\(\s*(?:'(?P<one>[^'\"\\]*)'|\"(?P<two>[^'\"\\]*)\")\s*\)\s*"
+    r"\s*(?P<not>!?)\s*resource\.name\.startsWith\(\s*(?:'(?P<one>[^'\"\\]*)'|\"(?P<two>[^'\"\\]*)\")\s*\)\s*"
 )
 
 
@@ -33,16 +33,18 @@ def grantable(expression: str) -> frozenset[str] | None:
     return frozenset(match["role"] for match in roles if match) if all(roles) else None
 
 
-def beginning(expression: str) -> str | None:
-    """How the names of resources begin to which ``expression`` limits a role; None if it does not
-    limit them so."""
+def applies_to(expression: str, name: str) -> bool | None:
+    """Whether ``expression`` lets a role hold for the resource ``name`` by how that begins; None if
+    it does not limit it so."""
     found = _BEGINNING.fullmatch(expression)
-    return None if found is None else found["one"] or found["two"] or ""
+    if found is None:
+        return None
+    return name.startswith(found["one"] or found["two"] or "") is not bool(found["not"])
 
 
 def understood(expression: str) -> bool:
     """Whether ``expression`` is in a form that can be judged."""
-    return grantable(expression) is not None or beginning(expression) is not None
+    return grantable(expression) is not None or applies_to(expression, "") is not None
 
 
 def holds(condition: JsonObject, modified: frozenset[str], name: str) -> bool:
@@ -54,9 +56,9 @@ def holds(condition: JsonObject, modified: frozenset[str], name: str) -> bool:
         name: full name of the resource that it is about.
     """
     expression = text(condition, "expression")
-    start = beginning(expression)
-    if start is not None:
-        return name.startswith(start)
+    applies = applies_to(expression, name)
+    if applies is not None:
+        return applies
     roles = grantable(expression)
     return roles is not None and modified <= roles
 
@@ -66,7 +68,7 @@ def not_understood(condition: JsonObject) -> CloudError:
     return unimplemented(
         f"the condition {text(condition, 'expression')!r}: only"
         " api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly([...]) and"
-        " resource.name.startsWith('...')"
+        " resource.name.startsWith('...'), or its negation by !"
     )
 
 
