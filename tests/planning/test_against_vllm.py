@@ -1,6 +1,6 @@
 """The memory plan of the embedded cloud is what the real server reports of its KV cache.
 
-Each case is one start of vLLM on the CPU, of a model whose weights are made up; that one with real
+Each case is one server of vLLM on the CPU, of a model whose weights are made up; that one with real
 weights reports what was planned is seen in `tests/engine/test_end_to_end.py`. What is planned comes
 from the checkpoint's own files, as `tpuflex memory --model-dir` reads them; what is reported comes
 from ``/metrics``, as the host reads it.
@@ -11,6 +11,7 @@ from __future__ import annotations
 import datetime as dt
 import importlib.util
 import json
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -18,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from tests.planning.vllm_server import metrics_of
+from tests.planning.vllm_server import VllmServers, vllm_servers
 from tests.security.vllm_host import image_is_installed
 from tpuflex.operate.checkpoint_source import read_checkpoint
 from tpuflex.planning.cpu import plan_cpu_memory
@@ -36,6 +37,8 @@ pytestmark = [
 ]
 
 TODAY = dt.date(2026, 11, 22)
+#: GiB of each server's cache.
+SPACE_GIB = 1
 
 
 @dataclass(frozen=True)
@@ -45,12 +48,10 @@ class Case:
     Attributes:
         config: config.json of the model.
         flags: its flags, beside those that all cases have.
-        space_gib: GiB of its cache.
     """
 
     config: dict[str, Any]
     flags: dict[str, Any]
-    space_gib: int = 1
 
 
 _SMALL = {
@@ -115,6 +116,15 @@ CASES = {
 
 
 @pytest.fixture(scope="module")
+def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[VllmServers]:
+    """What starts the servers."""
+    architectures = [name for case in CASES.values() for name in case.config["architectures"]]
+    home = tmp_path_factory.mktemp("home")
+    with vllm_servers(home, architectures, space_gib=SPACE_GIB) as started:
+        yield started
+
+
+@pytest.fixture(scope="module")
 def served() -> ModuleType:
     """What the host reads the metrics with."""
     file = Path(__file__).parents[2] / "startup" / "served.py"
@@ -128,7 +138,7 @@ def served() -> ModuleType:
 
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_the_server_reports_what_was_planned(
-    case: Case, served: ModuleType, tmp_path: Path
+    case: Case, servers: VllmServers, served: ModuleType, tmp_path: Path
 ) -> None:
     """Block size, blocks and cached tokens are those of the plan, and so the bytes per token."""
     directory = tmp_path / "model"
@@ -136,8 +146,8 @@ def test_the_server_reports_what_was_planned(
     (directory / "config.json").write_text(json.dumps(case.config))
     flags = ServingFlags.model_validate({"dtype": "bfloat16", "enforce_eager": True, **case.flags})
 
-    plan = planned(directory, flags, case.space_gib)
-    metrics = metrics_of(directory, flags, space_gib=case.space_gib)
+    plan = planned(directory, flags)
+    metrics = servers.metrics_of(directory, flags)
 
     reported = served.kv_cache(metrics)
     assert reported["block_size"] == plan.block_size
@@ -146,14 +156,14 @@ def test_the_server_reports_what_was_planned(
     assert plan.problems == ()
     # One block more would not fit.
     block = plan.kv_bytes // plan.blocks
-    assert plan.kv_bytes <= case.space_gib * 2**30 < plan.kv_bytes + block
+    assert plan.kv_bytes <= SPACE_GIB * 2**30 < plan.kv_bytes + block
 
 
-def planned(directory: Path, flags: ServingFlags, space_gib: int) -> MemoryPlan:
+def planned(directory: Path, flags: ServingFlags) -> MemoryPlan:
     """The plan for the checkpoint in ``directory``."""
     model = read_checkpoint(directory, environ={}, today=TODAY).model
     request = cpu_request_from_flags(
-        model, flags.model_dump(exclude_none=True), {"VLLM_CPU_KVCACHE_SPACE": str(space_gib)}
+        model, flags.model_dump(exclude_none=True), {"VLLM_CPU_KVCACHE_SPACE": str(SPACE_GIB)}
     )
     assert isinstance(request, CpuMemoryRequest), request
     plan = plan_cpu_memory(request)

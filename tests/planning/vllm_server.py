@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import collections
 import contextlib
+import itertools
+import json
 import os
 import signal
 import socket
 import subprocess
+import threading
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
+from typing import IO
 
 import requests
 from requests.adapters import HTTPAdapter
@@ -20,56 +26,93 @@ from tpuflex.settings.serving import ServingFlags
 
 #: What the server logs once it answers.
 _READY = "Application startup complete"
+#: Seconds in which a server has to end by itself.
+_PATIENCE_S = 60
 
 
-def metrics_of(model: Path, flags: ServingFlags, *, space_gib: int) -> str:
-    """What ``/metrics`` says of a server that is started on ``model``, and then stopped. It makes
-    the weights up, so that a config.json is enough.
+@dataclass(frozen=True)
+class VllmServers:
+    """Servers that are started one after the other by `vllm_fork_server.py`.
+
+    Attributes:
+        commands: where it reads the arguments of the next one.
+        log: what it and the servers print.
+    """
+
+    commands: IO[str]
+    log: IO[str]
+
+    def metrics_of(self, model: Path, flags: ServingFlags) -> str:
+        """What ``/metrics`` says of a server that is started on ``model``, and then stopped. It
+        makes the weights up, so that a config.json is enough.
+
+        Args:
+            model: directory of the checkpoint.
+            flags: flags of the server.
+        """
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = str(free.getsockname()[1])
+        arguments = [
+            *("--model", str(model), "--host", "127.0.0.1", "--port", port),
+            *("--load-format", "dummy", "--skip-tokenizer-init"),
+            *serving_args(flags, 1),
+        ]
+        print(json.dumps(arguments), file=self.commands, flush=True)
+        lines = itertools.takewhile(lambda line: line != "ENDED\n", self.log)
+        leader = int(_line_with("PID ", lines).split()[1])
+        try:
+            _line_with(_READY, lines)
+            return _get(f"http://127.0.0.1:{port}/metrics")
+        finally:
+            _stop(leader, lines)
+
+
+@contextlib.contextmanager
+def vllm_servers(
+    home: Path, architectures: Iterable[str], *, space_gib: int
+) -> Iterator[VllmServers]:
+    """What starts servers of models of ``architectures``.
 
     Args:
-        model: directory of the checkpoint.
-        flags: flags of the server.
-        space_gib: GiB of its KV cache (``VLLM_CPU_KVCACHE_SPACE``).
+        home: their home directory.
+        architectures: as config.json names them.
+        space_gib: GiB of each server's KV cache (``VLLM_CPU_KVCACHE_SPACE``).
     """
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = str(free.getsockname()[1])
-    command = [
-        *(str(vllm_python()), "-m", "vllm.entrypoints.openai.api_server"),
-        *("--model", str(model), "--host", "127.0.0.1", "--port", port),
-        *("--load-format", "dummy", "--skip-tokenizer-init"),
-        *serving_args(flags, 1),
-    ]
     environment = {
         "PATH": os.defpath,
-        "HOME": str(model.parent),
+        "HOME": str(home),
         "VLLM_CPU_KVCACHE_SPACE": str(space_gib),
         "VLLM_NO_USAGE_STATS": "1",
+        "OMP_NUM_THREADS": "1",  # no pool of threads, which a fork would lack
         "HF_HUB_OFFLINE": "1",
         "CUDA_VISIBLE_DEVICES": "",
     }
     with subprocess.Popen(
-        command,
+        [
+            str(vllm_python()),
+            "-P",
+            str(Path(__file__).with_name("vllm_fork_server.py")),
+            *architectures,
+        ],
         env=environment,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
-        start_new_session=True,
-    ) as server:
-        try:
-            _await_start(server)
-            return _get(f"http://127.0.0.1:{port}/metrics")
-        finally:
-            _stop(server)
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        yield VllmServers(process.stdin, process.stdout)
 
 
-def _await_start(server: subprocess.Popen[str]) -> None:
-    """Read the log until the server answers."""
+def _line_with(text: str, lines: Iterable[str]) -> str:
+    """The next line with ``text``."""
     tail: collections.deque[str] = collections.deque(maxlen=20)
-    for line in server.stdout or ():
+    for line in lines:
+        if text in line:
+            return line
         tail.append(line)
-        if _READY in line:
-            return
     raise AssertionError(f"the server ended:\n{''.join(tail)}")
 
 
@@ -83,10 +126,13 @@ def _get(url: str) -> str:
         return answer.text
 
 
-def _stop(server: subprocess.Popen[str]) -> None:
-    """End the server and its workers; its log is read to the end, so that none waits for us."""
-    server.terminate()
-    with contextlib.suppress(subprocess.TimeoutExpired):
-        server.communicate(timeout=60)
+def _stop(leader: int, lines: Iterable[str]) -> None:
+    """End a server and its workers; its log is read to the end, so that none waits for us."""
     with contextlib.suppress(ProcessLookupError):
-        os.killpg(server.pid, signal.SIGKILL)
+        os.kill(leader, signal.SIGTERM)
+    kill = threading.Timer(_PATIENCE_S, os.killpg, (leader, signal.SIGKILL))
+    kill.start()
+    try:
+        collections.deque(lines, maxlen=0)
+    finally:
+        kill.cancel()
