@@ -1,5 +1,6 @@
 """Conditions of bindings. Two forms are understood: a limit on the roles that may be granted, and
-one on the resources, by how their names begin or do not.
+one on the resources, by their names and types: terms, each with at most one `!`, joined by `&&` and
+`||` without parentheses.
 
 https://cloud.google.com/iam/docs/setting-limits-on-granting-roles,
 https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name. A condition in
@@ -18,8 +19,21 @@ _LIMIT = re.compile(
     r"\s*\.hasOnly\(\s*\[(?P<roles>[^\]]*)\]\s*\)\s*"
 )
 _ROLE = re.compile(r"\s*(['\"])(?P<role>[\w./-]+)\1\s*")
-_BEGINNING = re.compile(
-    r"\s*(?P<not>!?)\s*resource\.name\.startsWith\(\s*(?:'(?P<one>[^'\"\\]*)'|\"(?P<two>[^'\"\\]*)\")\s*\)\s*"
+_VALUE = r"(?:'(?P<one>[^'\"\\]*)'|\"(?P<two>[^'\"\\]*)\")"
+_PART = re.compile(
+    r"\s*(?P<not>!?)\s*resource\.name\.(?P<how>startsWith|endsWith)\(\s*" + _VALUE + r"\s*\)\s*"
+)
+_EQUAL = re.compile(r"\s*resource\.(?P<what>name|type)\s*(?P<how>==|!=)\s*" + _VALUE + r"\s*")
+#: Types by the form of names
+#: (https://cloud.google.com/iam/docs/conditions-resource-attributes#resource-type). An object that
+#: a list would find is none: what is listed is its bucket.
+_TYPES = (
+    (r"projects/_/buckets/[^/]+/objects/.+", "storage.googleapis.com/Object"),
+    (r"projects/_/buckets/[^/]+", "storage.googleapis.com/Bucket"),
+    (r"projects/[^/]+/zones/[^/]+/instances/[^/]+", "compute.googleapis.com/Instance"),
+    (r"projects/[^/]+/secrets/[^/]+", "secretmanager.googleapis.com/Secret"),
+    (r"projects/[^/]+/serviceAccounts/[^/]+", "iam.googleapis.com/ServiceAccount"),
+    (r"projects/[^/]+", "cloudresourcemanager.googleapis.com/Project"),
 )
 
 
@@ -34,12 +48,34 @@ def grantable(expression: str) -> frozenset[str] | None:
 
 
 def applies_to(expression: str, name: str) -> bool | None:
-    """Whether ``expression`` lets a role hold for the resource ``name`` by how that begins; None if
+    """Whether ``expression`` lets a role hold for the resource ``name``, by name and type; None if
     it does not limit it so."""
-    found = _BEGINNING.fullmatch(expression)
-    if found is None:
+    # No value that is understood has these within: a part of one would have a quote too many.
+    alternatives = [
+        [_term(term, name) for term in alternative.split("&&")]
+        for alternative in expression.split("||")
+    ]
+    if any(None in terms for terms in alternatives):
         return None
-    return name.startswith(found["one"] or found["two"] or "") is not bool(found["not"])
+    return any(all(terms) for terms in alternatives)
+
+
+def _term(term: str, name: str) -> bool | None:
+    """Whether one term holds; None if it is not understood."""
+    if found := _PART.fullmatch(term):
+        value = found["one"] or found["two"] or ""
+        holds_so = name.startswith if found["how"] == "startsWith" else name.endswith
+        return holds_so(value) is not bool(found["not"])
+    if found := _EQUAL.fullmatch(term):
+        value = found["one"] or found["two"] or ""
+        compared = name if found["what"] == "name" else resource_type(name)
+        return (compared == value) is (found["how"] == "==")
+    return None
+
+
+def resource_type(name: str) -> str:
+    """The type of the resource ``name``; empty where it is none of those that are known."""
+    return next((kind for form, kind in _TYPES if re.fullmatch(form, name)), "")
 
 
 def understood(expression: str) -> bool:
@@ -68,7 +104,8 @@ def not_understood(condition: JsonObject) -> CloudError:
     return unimplemented(
         f"the condition {text(condition, 'expression')!r}: only"
         " api.getAttribute('iam.googleapis.com/modifiedGrantsByRole', []).hasOnly([...]) and"
-        " resource.name.startsWith('...'), or its negation by !"
+        " resource.name.startsWith('...') or .endsWith, its negation by !, and resource.name or"
+        " resource.type with == or !=, joined by && and || without parentheses"
     )
 
 
