@@ -12,7 +12,6 @@ from urllib.parse import urlencode, urlsplit
 
 import aiohttp
 
-from embedded_cloud.hosts.metadata_tree import hostname
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api
@@ -37,7 +36,7 @@ def ready_node(cloud: EmbeddedCloud, api: Api, **changes: object) -> str:
         cloud.advance(60)
     cloud.advance(0)
     (spec,) = cloud.cloud.tpu.desired_hosts()
-    return hostname(spec)
+    return spec.name
 
 
 def relay_context(environ: Mapping[str, str]) -> ssl.SSLContext:

@@ -16,29 +16,27 @@ from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.host_tokens import HostToken
 from embedded_cloud.hosts.metadata_server import MetadataServer
 from embedded_cloud.hosts.metadata_tree import metadata_tree
-from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.hosts.spec import HostSpec, TpuWorker
 from embedded_cloud.store import Store
 from embedded_cloud.strictness import LENIENT, STRICT, OrganizationPolicies, Strictness, Tokens
 
 _SPEC = HostSpec(
     key="n1",
-    node_name="projects/p/locations/us-east5-a/nodes/n1",
-    node_id="n1",
+    owner="projects/p/locations/us-east5-a/nodes/n1",
+    name="t1v-n-499602d2-w-0",
     instance_id="1234567890",
     worker=0,
     address="127.0.0.2",
-    addresses=("127.0.0.2", "127.0.0.3"),
     project="p",
     project_number="42",
     zone="us-east5-a",
     machine_type="ct6e-standard-8t",
-    accelerator_type="v6e-8",
-    topology="2x4",
     service_account="sa@p.iam.gserviceaccount.com",
     scopes=("https://www.googleapis.com/auth/cloud-platform",),
     metadata={"enable-guest-attributes": "TRUE", "tpuflex-config": '{"a":1}'},
     description="",
     boot_id="1",
+    tpu=TpuWorker("n1", ("127.0.0.2", "127.0.0.3"), "v6e-8", "2x4"),
 )
 _CLOCK = ManualClock()
 _FLAVOR = {"Metadata-Flavor": "Google"}
@@ -191,7 +189,7 @@ async def test_guest_attributes_are_written_and_read(
         assert await answer.text() == "READY"
     async with client.get(f"{path}/?recursive=true") as answer:
         assert await answer.json() == {"tpuflex": {"phase": "READY"}}
-    assert guest.query(_SPEC.node_name, 0, "tpuflex/phase") == [("tpuflex", "phase", "READY")]
+    assert guest.query(_SPEC.owner, 0, "tpuflex/phase") == [("tpuflex", "phase", "READY")]
     async with client.put(f"{path}/tpuflex/big", data="x" * 262_145) as answer:
         assert answer.status == 400
 
@@ -226,14 +224,14 @@ async def test_strict_guest_attributes_are_few(guest: GuestAttributes) -> None:
         assert await _put(session, "") == 400
         for number in range(4):
             assert await _put(session, f"a{number}") == 200
-        assert guest.query(_SPEC.node_name, 0, "") == [("tpuflex", "report", "a2")]
+        assert guest.query(_SPEC.owner, 0, "") == [("tpuflex", "report", "a2")]
         for number in range(7):
             _CLOCK.advance(1)
             assert await _put(session, f"b{number}") == 200
-        assert guest.query(_SPEC.node_name, 0, "") == [("tpuflex", "report", "b5")]
+        assert guest.query(_SPEC.owner, 0, "") == [("tpuflex", "report", "b5")]
         _CLOCK.advance(60)
         assert await _put(session, "c") == 200
-        assert guest.query(_SPEC.node_name, 0, "") == [("tpuflex", "report", "c")]
+        assert guest.query(_SPEC.owner, 0, "") == [("tpuflex", "report", "c")]
     await server.stop()
 
 

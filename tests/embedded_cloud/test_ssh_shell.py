@@ -15,7 +15,6 @@ import asyncssh
 import pytest
 
 from embedded_cloud.hosts import namespace
-from embedded_cloud.hosts.metadata_tree import hostname
 from embedded_cloud.hosts.processes import processes_of
 from embedded_cloud.hosts.ssh_key import host_key
 from embedded_cloud.hosts.ssh_server import HostSsh
@@ -110,7 +109,7 @@ async def test_a_terminal(cloud: EmbeddedCloud) -> None:
         client.create_process(term_type="xterm", term_size=(91, 33)) as shell,
     ):
         said = await shell.stdout.readuntil(PROMPT)
-        assert f"{hostname(spec)}:~{PROMPT}" in said
+        assert f"{spec.name}:~{PROMPT}" in said
         shell.stdin.write("stty size; tty >&2\n")
         assert "33 91" in await shell.stdout.readuntil(PROMPT)
         shell.change_terminal_size(70, 20)

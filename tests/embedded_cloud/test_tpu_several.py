@@ -74,7 +74,7 @@ def test_every_node_has_an_identity(api: Api, cloud: EmbeddedCloud) -> None:
         assert node["queuedResource"] == f"{_PLACE}/queuedResources/multi"
         assert Contract.load("tpu", "v2alpha1").visible("Node", node) == node
     assert len({node["id"] for node in nodes}) == 3
-    hosts = {host.node_id: host for host in cloud.cloud.tpu.desired_hosts()}
+    hosts = {host.tpu.node_id: host for host in cloud.cloud.tpu.desired_hosts() if host.tpu}
     assert [*hosts] == ["pod-0", "pod-1", "pod-2"]
     assert len({host.key for host in hosts.values()}) == 3
     assert len({host.address for host in hosts.values()}) == 3
@@ -107,7 +107,9 @@ def test_incidents_strike_single_nodes(api: Api, cloud: EmbeddedCloud) -> None:
     assert api.state("multi") == "ACTIVE"
     assert [api.node_state(f"multi-{n}") for n in range(3)] == ["PREEMPTED", "GONE", "READY"]
     assert "networkEndpoints" not in api.get("nodes/multi-0")
-    assert [host.node_id for host in cloud.cloud.tpu.desired_hosts()] == ["multi-2"]
+    assert [host.tpu and host.tpu.node_id for host in cloud.cloud.tpu.desired_hosts()] == [
+        "multi-2"
+    ]
     api.tpu("DELETE", "queuedResources/multi", force="true").raise_for_status()
     cloud.advance(60)
     assert (api.state("multi"), names(api)) == ("GONE", [])

@@ -9,19 +9,23 @@ _COLLECTION = "_hosts/guest_attributes"
 
 
 class GuestAttributes:
-    """Values by node, worker, namespace and key."""
+    """Values by owner (a node, an instance), worker, namespace and key."""
 
     def __init__(self, store: Store) -> None:
         self._store = store
 
-    def put(self, node_name: str, worker: int, namespace: str, key: str, value: str) -> None:
+    def put(self, owner: str, worker: int, namespace: str, key: str, value: str) -> None:
         """Set one value."""
-        where = f"{_prefix(node_name, worker)}{namespace}/{key}"
+        where = f"{_prefix(owner, worker)}{namespace}/{key}"
         self._store.put(_COLLECTION, where, {"value": value})
 
-    def query(self, node_name: str, worker: int, path: str) -> list[tuple[str, str, str]]:
+    def delete(self, owner: str, worker: int, namespace: str, key: str) -> bool:
+        """Delete one value; false if there was none."""
+        return self._store.delete(_COLLECTION, f"{_prefix(owner, worker)}{namespace}/{key}")
+
+    def query(self, owner: str, worker: int, path: str) -> list[tuple[str, str, str]]:
         """(namespace, key, value) under ``path``: empty, ``namespace/`` or ``namespace/key``."""
-        prefix = _prefix(node_name, worker)
+        prefix = _prefix(owner, worker)
         queried = path.strip("/")
         values = []
         for where, document in self._store.list(_COLLECTION, prefix):
@@ -30,11 +34,11 @@ class GuestAttributes:
                 values.append((namespace, key, text(document, "value")))
         return values
 
-    def clear(self, node_name: str) -> None:
-        """Delete the attributes of all workers of a node that is gone."""
-        for where, _ in self._store.list(_COLLECTION, f"{node_name}#"):
+    def clear(self, owner: str) -> None:
+        """Delete the attributes of all workers of an owner that is gone."""
+        for where, _ in self._store.list(_COLLECTION, f"{owner}#"):
             self._store.delete(_COLLECTION, where)
 
 
-def _prefix(node_name: str, worker: int) -> str:
-    return f"{node_name}#{worker}#"
+def _prefix(owner: str, worker: int) -> str:
+    return f"{owner}#{worker}#"

@@ -13,8 +13,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 from embedded_cloud.clock import Clock
+from embedded_cloud.environment import HUB_PATH
 from embedded_cloud.hosts import init
-from embedded_cloud.hosts.commands import commands
+from embedded_cloud.hosts.commands import commands, instance_commands
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
 from embedded_cloud.hosts.metadata_server import MetadataServer
 from embedded_cloud.hosts.namespace import Plan
@@ -101,7 +102,8 @@ class Host:
         """The host as the control API shows it."""
         return {
             "key": self.spec.key,
-            "node": self.spec.node_name,
+            "owner": self.spec.owner,
+            "node": self.spec.owner if self.spec.tpu else "",
             "worker": self.spec.worker,
             "address": self.spec.address,
             "metadata_server": self._metadata.address,
@@ -113,6 +115,23 @@ class Host:
 
     def environment(self) -> dict[str, str]:
         """The only variables that processes on the host start with."""
+        base_url = self._base_url()
+        return {
+            **(self._instance_environment() if self.spec.tpu is None else self._tpu_environment()),
+            "HOME": str(self.root / "home"),
+            "TMPDIR": str(self.root / "tmp"),
+            "LANG": "C.UTF-8",
+            "TPUFLEX_ROOT": str(self.root),
+            "TPUFLEX_HOST_DIR": str(self.directory),
+            "TPUFLEX_HOME": str(self._home),
+            "GCE_METADATA_HOST": self._metadata.address,
+            "STORAGE_EMULATOR_HOST": base_url,
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{base_url}/",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{base_url}/",
+        }
+
+    def _tpu_environment(self) -> dict[str, str]:
+        """What the script of a TPU VM has besides."""
         strictness = self._strictness()
         extra: dict[str, str] = {}
         if strictness.guest_attributes.queries_per_minute is None:
@@ -122,21 +141,17 @@ class Host:
             extra[REGISTRY_VARIABLE] = f"{self._base_url()}/registry"
         if strictness.hosts.own_mounts:
             extra[OWN_MOUNTS_VARIABLE] = "1"
+        interpreter = str(Path(sys.executable).parent)
+        return {**extra, "PATH": f"{self.directory}/bin:{interpreter}:/usr/bin:/bin"}
+
+    def _instance_environment(self) -> dict[str, str]:
+        """What the script of an instance has besides: its image brings Python without packages,
+        and it reaches Compute Engine and the Hub."""
+        base_url = self._base_url()
         return {
-            **extra,
-            "PATH": ":".join(
-                (str(self.directory / "bin"), str(Path(sys.executable).parent), "/usr/bin", "/bin")
-            ),
-            "HOME": str(self.root / "home"),
-            "TMPDIR": str(self.root / "tmp"),
-            "LANG": "C.UTF-8",
-            "TPUFLEX_ROOT": str(self.root),
-            "TPUFLEX_HOST_DIR": str(self.directory),
-            "TPUFLEX_HOME": str(self._home),
-            "GCE_METADATA_HOST": self._metadata.address,
-            "STORAGE_EMULATOR_HOST": self._base_url(),
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_SECRETMANAGER": f"{self._base_url()}/",
-            "CLOUDSDK_API_ENDPOINT_OVERRIDES_LOGGING": f"{self._base_url()}/",
+            "PATH": f"{self.directory}/bin:/usr/bin:/bin",
+            "CLOUDSDK_API_ENDPOINT_OVERRIDES_COMPUTE": f"{base_url}/compute/v1/",
+            "HF_ENDPOINT": f"{base_url}{HUB_PATH}",
         }
 
     def _exit_code(self) -> int | None:
@@ -156,10 +171,14 @@ class Host:
         # Nothing of an earlier boot's: it may have installed what this one shall lack.
         shutil.rmtree(binaries, ignore_errors=True)
         binaries.mkdir()
-        for name, script in commands(self._strictness()).items():
+        strictness = self._strictness()
+        scripts = instance_commands() if self.spec.tpu is None else commands(strictness)
+        for name, script in scripts.items():
             command = binaries / name
             command.write_text(script)
             command.chmod(0o755)
+        if self.spec.tpu is None:
+            return
         for device in ("vfio", *map(str, range(chips(self.spec.machine_type)))):
             # Only root could make a device; one that takes anything is a device all the same.
             (self.root / "dev" / "vfio" / device).symlink_to("/dev/null")
@@ -168,7 +187,7 @@ class Host:
         words = [str(script), str(self.directory / _EXIT_CODE), str(os.getpid())]
         command = [sys.executable, "-I", "-S", init.__file__, *words]
         hosts = self._strictness().hosts
-        if not hosts.own_mounts or hosts.shm_bytes is None:
+        if self.spec.tpu is None or not hosts.own_mounts or hosts.shm_bytes is None:
             return command
         memory = self.root / MEMORY
         # As the startup script makes them.
@@ -197,14 +216,15 @@ class Host:
         record = {
             "pid": self._init.pid,
             "create_time": psutil.Process(self._init.pid).create_time(),
-            "node": self.spec.node_name,
+            "owner": self.spec.owner,
         }
         _write_atomically(self.directory / "host.json", json.dumps(record))
 
 
 def comes_up(spec: HostSpec, strictness: Strictness) -> bool:
     """Whether the machine gets as far as to run anything: one that does not says nothing."""
-    return strictness.hosts.secure_boot_boots or not spec.secure_boot
+    # Google's own images of instances are signed.
+    return spec.tpu is None or strictness.hosts.secure_boot_boots or not spec.secure_boot
 
 
 def chips(machine_type: str) -> int:

@@ -71,6 +71,9 @@ class MetadataServer:
         app.router.add_put(
             f"{_ROOT}/instance/guest-attributes/{{namespace}}/{{key}}", self._put_guest
         )
+        app.router.add_delete(
+            f"{_ROOT}/instance/guest-attributes/{{namespace}}/{{key}}", self._delete_guest
+        )
         app.router.add_get(f"{_ROOT}/{{path:.*}}", self._get)
         self._runner = web.AppRunner(
             app, handle_signals=False, access_log=None, shutdown_timeout=0.5
@@ -101,7 +104,7 @@ class MetadataServer:
         self._queries.is_too_many(self._strictness().guest_attributes)
         path = request.match_info["path"]
         tree: dict[str, Tree] = {}
-        for namespace, key, value in self._guest.query(self._spec.node_name, self._spec.worker, ""):
+        for namespace, key, value in self._guest.query(self._spec.owner, self._spec.worker, ""):
             keys = tree.setdefault(namespace, {})
             if isinstance(keys, dict):
                 keys[key] = value
@@ -121,12 +124,20 @@ class MetadataServer:
             # being written": nothing tells who writes.
             return web.Response(headers=_FLAVOR)
         self._guest.put(
-            self._spec.node_name,
+            self._spec.owner,
             self._spec.worker,
             request.match_info["namespace"],
             request.match_info["key"],
             value,
         )
+        return web.Response(headers=_FLAVOR)
+
+    async def _delete_guest(self, request: web.Request) -> web.Response:
+        if (refusal := self._guest_refusal(request)) is not None:
+            return refusal
+        namespace, key = (request.match_info[part] for part in ("namespace", "key"))
+        if not self._guest.delete(self._spec.owner, self._spec.worker, namespace, key):
+            return web.Response(status=404, text="not found\n", headers=_FLAVOR)
         return web.Response(headers=_FLAVOR)
 
     def _guest_refusal(self, request: web.Request) -> web.Response | None:

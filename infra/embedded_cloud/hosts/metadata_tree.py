@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeAlias
 
 from embedded_cloud.hosts.host_tokens import HostToken
-from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.hosts.spec import HostSpec, TpuWorker
 
 #: A directory (mapping), a list, a JSON leaf or a text leaf.
 Tree: TypeAlias = "dict[str, Tree] | list[str] | str | int"
@@ -20,23 +20,17 @@ def metadata_tree(spec: HostSpec, token: HostToken) -> dict[str, Tree]:
         token: access token of its service account.
     """
     zone = f"projects/{spec.project_number}/zones/{spec.zone}"
-    account: dict[str, Tree] = {
-        "aliases": ["default"],
-        "email": spec.service_account,
-        "scopes": list(spec.scopes),
-        "token": _token(token),
-    }
     return {
         "instance": {
             "id": spec.instance_id,
-            "name": hostname(spec),
-            "hostname": f"{hostname(spec)}.{spec.zone}.c.{spec.project}.internal",
+            "name": spec.name,
+            "hostname": f"{spec.name}.{spec.zone}.c.{spec.project}.internal",
             "zone": zone,
             "machine-type": f"projects/{spec.project_number}/machineTypes/{spec.machine_type}",
-            "description": spec.description or spec.node_id,
+            "description": spec.description or (spec.tpu.node_id if spec.tpu else ""),
             "attributes": dict[str, Tree](attributes(spec)),
-            "network-interfaces": {"0": {"ip": spec.address}},
-            "service-accounts": {"default": account, spec.service_account: account},
+            "network-interfaces": {"0": {"ip": spec.ip or spec.address}},
+            "service-accounts": _accounts(spec, token),
         },
         "project": {
             "project-id": spec.project,
@@ -46,37 +40,47 @@ def metadata_tree(spec: HostSpec, token: HostToken) -> dict[str, Tree]:
 
 
 def attributes(spec: HostSpec) -> Mapping[str, str]:
-    """The node's metadata and what the TPU service adds to it."""
+    """The owner's metadata, and of a TPU node what its service adds to it."""
+    if spec.tpu is None:
+        return spec.metadata
     return {
         **spec.metadata,
-        "accelerator-type": spec.accelerator_type,
+        "accelerator-type": spec.tpu.accelerator_type,
         "agent-worker-number": str(spec.worker),
         "instance-id": spec.instance_id,
         "worker-network-endpoints": ",".join(
-            f"unknown:unknown:{address}" for address in spec.addresses
+            f"unknown:unknown:{address}" for address in spec.tpu.addresses
         ),
-        "tpu-env": tpu_env(spec),
+        "tpu-env": tpu_env(spec, spec.tpu),
     }
 
 
-def tpu_env(spec: HostSpec) -> str:
+def tpu_env(spec: HostSpec, tpu: TpuWorker) -> str:
     """The ``tpu-env`` attribute: lines of ``KEY: 'value'`` that libtpu's callers read."""
     values = {
-        "ACCELERATOR_TYPE": spec.accelerator_type,
+        "ACCELERATOR_TYPE": tpu.accelerator_type,
         "ALT": "false",
         "CONSUMER_PROJECT_ID": spec.project,
         "CONSUMER_PROJECT_NUMBER": spec.project_number,
-        "NODE_ID": spec.node_id,
-        "TOPOLOGY": spec.topology,
+        "NODE_ID": tpu.node_id,
+        "TOPOLOGY": tpu.topology,
         "WORKER_ID": str(spec.worker),
         "ZONE": spec.zone,
     }
     return "\n".join(f"{key}: '{value}'" for key, value in values.items())
 
 
-def hostname(spec: HostSpec) -> str:
-    """The VM's short name, as TPU VMs are called: ``t1v-n-<hex>-w-<worker>``."""
-    return f"t1v-n-{int(spec.instance_id) & 0xFFFFFFFF:08x}-w-{spec.worker}"
+def _accounts(spec: HostSpec, token: HostToken) -> dict[str, Tree]:
+    """The directory of service accounts; a machine without one has an empty one."""
+    if not spec.service_account:
+        return {}
+    account: dict[str, Tree] = {
+        "aliases": ["default"],
+        "email": spec.service_account,
+        "scopes": list(spec.scopes),
+        "token": _token(token),
+    }
+    return {"default": account, spec.service_account: account}
 
 
 def find(tree: dict[str, Tree], path: str) -> Tree | None:

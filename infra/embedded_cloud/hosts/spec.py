@@ -1,4 +1,4 @@
-"""What the TPU service wants a host to be."""
+"""What a service wants a host to be."""
 
 from __future__ import annotations
 
@@ -7,47 +7,62 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class TpuWorker:
+    """What a host is as one worker of a TPU node.
+
+    Attributes:
+        node_id: the node's id.
+        addresses: the addresses of all workers of the node.
+        accelerator_type, topology: such as ``v6e-8`` and ``2x4``.
+    """
+
+    node_id: str
+    addresses: tuple[str, ...]
+    accelerator_type: str
+    topology: str
+
+
+@dataclass(frozen=True, slots=True)
 class HostSpec:
-    """One worker VM of a node.
+    """One virtual machine: a worker of a TPU node, or an instance of Compute Engine.
 
     Attributes:
         key: name of its directory under ``hosts/``; unique among all hosts.
-        node_name: full resource name of its node.
-        node_id: the node's id.
-        instance_id: numeric id of the VM.
-        worker: its number within the node, from 0.
+        owner: full resource name of its node or instance.
+        name: the short name of the machine.
+        instance_id: numeric id of the machine.
+        worker: its number within its owner, from 0.
         address: its loopback address.
-        addresses: the addresses of all workers of the node.
         project, project_number, zone: where it is.
         machine_type: such as ``ct6e-standard-8t``.
-        accelerator_type, topology: such as ``v6e-8`` and ``2x4``.
-        service_account: email of its service account.
+        service_account: email of its service account; empty if it has none.
         scopes: OAuth scopes of its service account.
-        metadata: the node's metadata.
-        description: the node's description.
+        metadata: its owner's metadata.
+        description: its owner's description.
+        boot_id: changes when its owner was stopped and started again: a new boot.
         secure_boot: whether its Shielded VM options ask for Secure Boot.
-        boot_id: changes when the node was stopped and started again: a new boot.
+        tpu: what it is as a worker of a TPU node; None for an instance.
+        ip: the address that its metadata names; its loopback address if empty.
     """
 
     key: str
-    node_name: str
-    node_id: str
+    owner: str
+    name: str
     instance_id: str
     worker: int
     address: str
-    addresses: tuple[str, ...]
     project: str
     project_number: str
     zone: str
     machine_type: str
-    accelerator_type: str
-    topology: str
     service_account: str
     scopes: tuple[str, ...]
     metadata: Mapping[str, str]
     description: str
     boot_id: str
     secure_boot: bool = False
+    tpu: TpuWorker | None = None
+    ip: str = ""
 
     @property
     def has_guest_attributes(self) -> bool:

@@ -19,7 +19,6 @@ import asyncssh
 from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from embedded_cloud.hosts.metadata_tree import hostname
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.hosts.ssh_shell import HostShell, refuse
 from embedded_cloud.oslogin.state import LoginProfiles
@@ -167,7 +166,7 @@ class HostSsh(asyncssh.SSHServer):  # type: ignore[misc]  # treated as untyped, 
     async def _shell(self, process: Any) -> None:
         shell = HostShell.of(
             self._root.parent,
-            hostname(self._spec),
+            self._spec.name,
             sudo=_LOG_IN_AS_ADMINISTRATOR not in self._missing,
         )
         if shell is None:

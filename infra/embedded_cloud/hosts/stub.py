@@ -47,13 +47,13 @@ class StubHost:
         self._strictness = strictness
 
     async def boot(self) -> None:
-        """Report READY, if the machine comes up at all."""
+        """Report READY, if it is a TPU VM and comes up at all."""
         strictness = self._strictness()
-        if forbidden(strictness) or not comes_up(self.spec, strictness):
+        if self.spec.tpu is None or forbidden(strictness) or not comes_up(self.spec, strictness):
             return
         timeline = json.dumps({"READY": self._clock.now()})
         report = json.dumps({"phase": "READY", "detail": _DETAIL, "timeline": timeline})
-        self._guest.put(self.spec.node_name, self.spec.worker, _NAMESPACE, _KEY, report)
+        self._guest.put(self.spec.owner, self.spec.worker, _NAMESPACE, _KEY, report)
 
     async def power_off(self, *, erase: bool) -> None:
         """Nothing runs, and there is no disk."""
@@ -61,4 +61,5 @@ class StubHost:
 
     def describe(self) -> JsonObject:
         """The host as the control API shows it."""
-        return {"key": self.spec.key, "node": self.spec.node_name, "stub": True}
+        node = self.spec.owner if self.spec.tpu else ""
+        return {"key": self.spec.key, "owner": self.spec.owner, "node": node, "stub": True}

@@ -12,7 +12,6 @@ from aiohttp import web
 from embedded_cloud.access import Access
 from embedded_cloud.compute.state import Resources
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.hosts.metadata_tree import hostname
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.hosts.ssh_key import host_key, key_purpose, public_text
 from embedded_cloud.iap.certificate import CERTIFICATE, server_context
@@ -83,13 +82,13 @@ class Iap:
     def publish(self, specs: list[HostSpec]) -> None:
         """Have each new host publish its name and the key of its SSH server, as guest agents do."""
         for spec in specs:
-            identity = (spec.node_name, spec.worker, spec.boot_id)
+            identity = (spec.owner, spec.worker, spec.boot_id)
             if identity in self._published or not spec.has_guest_attributes:
                 continue
             self._published.add(identity)
             key = host_key(self._access.secret(key_purpose(spec)))
-            for name, value in (("hostname", hostname(spec)), ("ssh-ed25519", public_text(key))):
-                self._guest.put(spec.node_name, spec.worker, _NAMESPACE, name, value)
+            for name, value in (("hostname", spec.name), ("ssh-ed25519", public_text(key))):
+                self._guest.put(spec.owner, spec.worker, _NAMESPACE, name, value)
 
     async def close(self) -> None:
         """Close the door, and end what came through it."""

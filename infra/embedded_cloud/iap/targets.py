@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from embedded_cloud.compute.ingress import Connection, lets_in
 from embedded_cloud.compute.paths import relative
 from embedded_cloud.compute.state import Resources
-from embedded_cloud.hosts.metadata_tree import hostname
 from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.iap.frames import Close
 from embedded_cloud.json_types import JsonObject, child, text, texts
@@ -68,18 +67,18 @@ class Targets:
         """The host that ``target`` names, or how the relay refuses."""
         for spec in self._tpu.desired_hosts():
             if (spec.project, spec.zone) == (target.project, target.zone) and (
-                hostname(spec) == target.instance
+                spec.name == target.instance
             ):
                 return spec if self._lets_in(spec, target.port) else Close.NO_BACKEND
         return Close.LOOKUP_FAILED
 
     def private_address(self, spec: HostSpec) -> str:
         """The address of a host that clients know it by."""
-        node = self._tpu.nodes.find(spec.node_name)
+        node = self._tpu.nodes.find(spec.owner)
         return spec.address if node is None else self._tpu.addresses(node)[spec.worker]
 
     def _lets_in(self, spec: HostSpec, port: int) -> bool:
-        node = self._tpu.nodes.find(spec.node_name)
+        node = self._tpu.nodes.find(spec.owner)
         config = child({} if node is None else node.spec, "networkConfig")
         named = text(config, "network") or "global/networks/default"
         network = str(relative(named, spec.project))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from urllib.parse import urlsplit
 
 from embedded_cloud.contract_schema import snake
 from embedded_cloud.errors import (
@@ -13,8 +12,9 @@ from embedded_cloud.errors import (
     invalid_argument,
     not_found,
 )
+from embedded_cloud.hosts.addresses import free_addresses
 from embedded_cloud.hosts.guest_attributes import GuestAttributes
-from embedded_cloud.hosts.spec import HostSpec
+from embedded_cloud.hosts.spec import HostSpec, TpuWorker
 from embedded_cloud.json_types import JsonObject, child, flag, string_map, text, texts
 from embedded_cloud.routing import Context
 from embedded_cloud.tpu import lifecycle, validation
@@ -103,7 +103,9 @@ class Nodes:
             since=at,
             queued_resource=queued_resource,
             host_key=self._host_key(place, node_id),
-            addresses=tuple(self._free_addresses(accelerator.workers)),
+            addresses=tuple(
+                free_addresses(self._store, self._context.base_url(), accelerator.workers)
+            ),
         )
         self.put(node)
         return node
@@ -174,49 +176,39 @@ class Nodes:
         accelerator = validation.accelerator_of(node.place, node.spec)
         account = child(node.spec, "serviceAccount")
         number = self._context.project_number(node.project)
+        tpu = TpuWorker(node.id, node.addresses, accelerator.name, accelerator.topology)
         for worker, address in enumerate(node.addresses):
+            instance_id = numeric_id(f"{node.name}/{worker}", node.created_at)
             yield HostSpec(
                 key=node.host_key if worker == 0 else f"{node.host_key}-w{worker}",
-                node_name=node.name,
-                node_id=node.id,
-                instance_id=numeric_id(f"{node.name}/{worker}", node.created_at),
+                owner=node.name,
+                name=_vm_name(instance_id, worker),
+                instance_id=instance_id,
                 worker=worker,
                 address=address,
-                addresses=node.addresses,
                 project=node.project,
                 project_number=number,
                 zone=node.zone,
                 machine_type=accelerator.machine_type,
-                accelerator_type=accelerator.name,
-                topology=accelerator.topology,
                 service_account=text(account, "email") or default_service_account(number),
                 scopes=tuple(texts(account, "scope")) or (CLOUD_PLATFORM,),
                 metadata=string_map(node.spec, "metadata"),
                 description=text(node.spec, "description"),
                 boot_id=f"{node.created_at}/{node.since}",
                 secure_boot=flag(child(node.spec, "shieldedInstanceConfig"), "enableSecureBoot"),
+                tpu=tpu,
             )
-
-    def _free_addresses(self, count: int) -> list[str]:
-        """Loopback addresses that no node has, from 127.<port high>.<port low>.1 upwards.
-
-        The port in the middle keeps two emulators on one machine apart.
-        """
-        taken = {address for node in self.all() for address in node.addresses}
-        port = urlsplit(self._context.base_url()).port or 1
-        candidates = (
-            f"127.{block >> 8 & 255}.{block & 255}.{last}"
-            for block in range(port, port + 64)
-            for last in range(1, 255)
-        )
-        free = (address for address in candidates if address not in taken)
-        return [next(free) for _ in range(count)]
 
     def _host_key(self, place: Place, node_id: str) -> str:
         """The node's id, with zone and project where another node has the same id."""
         taken = {node.host_key for node in self.all()}
         keys = (node_id, f"{node_id}.{place.zone}", f"{node_id}.{place.zone}.{place.project}")
         return next(key for key in keys if key not in taken)
+
+
+def _vm_name(instance_id: str, worker: int) -> str:
+    """The short name of a worker's machine, as TPU VMs are called: ``t1v-n-<hex>-w-<worker>``."""
+    return f"t1v-n-{int(instance_id) & 0xFFFFFFFF:08x}-w-{worker}"
 
 
 def _copy_field(spec: JsonObject, changes: JsonObject, field: str) -> None:
