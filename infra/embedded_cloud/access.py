@@ -32,17 +32,28 @@ _SESSION_PREFIX = "ya29.tpuflex-embedded-session."
 _RANDOM_BYTES = 32
 
 #: What a host may do, as roles/storage.objectViewer, roles/secretmanager.secretAccessor,
-#: roles/logging.logWriter and roles/artifactregistry.reader. Where it may write objects, its
-#: bindings say: see :mod:`embedded_cloud.admission.permissions`.
+#: roles/logging.logWriter and roles/artifactregistry.reader.
 _HOST_METHODS = frozenset(
     {
         "storage.objects.get",
-        "storage.objects.insert",
         "storage.objects.list",
         "secretmanager.projects.secrets.versions.access",
         "logging.entries.write",
         "artifactregistry.projects.locations.repositories.get",
         "artifactregistry.projects.locations.repositories.dockerImages.get",
+    }
+)
+
+#: What a host may do only where its bindings say so, whether or not they decide about the rest: see
+#: :mod:`embedded_cloud.admission.permissions`. By the first it can change what others read, by the
+#: others an instance deletes itself.
+HOST_METHODS_BY_BINDING = frozenset(
+    {
+        "storage.objects.insert",
+        "storage.objects.delete",
+        "compute.instances.get",
+        "compute.instances.delete",
+        "compute.zoneOperations.get",
     }
 )
 
@@ -115,7 +126,8 @@ class Access:
                 a host may not do.
         """
         caller = self.caller(authorization)
-        if caller.kind is Principal.HOST and method_id not in _HOST_METHODS:
+        allowed = method_id in _HOST_METHODS or method_id in HOST_METHODS_BY_BINDING
+        if caller.kind is Principal.HOST and not allowed:
             raise permission_denied(
                 f"Permission denied: the service account of host {caller.account!r} may not call"
                 f" {method_id or 'this method'}."

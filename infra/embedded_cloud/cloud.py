@@ -12,7 +12,10 @@ from embedded_cloud.access import Access, issue_token
 from embedded_cloud.admission import admission_of
 from embedded_cloud.admission.quota_project import QuotaProject
 from embedded_cloud.clock import MovableClock, OffsetClock, SystemClock
+from embedded_cloud.compute.machines import Machines
+from embedded_cloud.compute.routes import service as compute_service
 from embedded_cloud.history import History
+from embedded_cloud.hosts.spec import HostSpec
 from embedded_cloud.hosts.supervisor import HostSupervisor
 from embedded_cloud.iam.hierarchy import Hierarchy
 from embedded_cloud.iam.policies import Policies
@@ -35,8 +38,7 @@ if TYPE_CHECKING:
     from embedded_cloud.faults.injector import FaultInjector
     from embedded_cloud.iap.iap import Iap
 
-#: Packages whose ``routes`` have a ``service(context)``, beside ``tpu``. Compute is the last to be
-#: asked for a path: reading its discovery document takes longer than all others together.
+#: Packages whose ``routes`` have a ``service(context)``.
 SERVICE_PACKAGES = (
     "storage",
     "secretmanager",
@@ -50,7 +52,6 @@ SERVICE_PACKAGES = (
     "dns",
     "logging",
     "artifactregistry",
-    "compute",
 )
 
 _SETTINGS = "_emulator"
@@ -120,7 +121,7 @@ class Cloud:
             Hierarchy(self.store, project_number),
             self.access,
             self.strictness.current,
-            lambda key: self.tpu.host_account(key),
+            lambda key: self.host_account(key),
         )
         context = Context(
             store=self.store,
@@ -133,11 +134,15 @@ class Cloud:
             strictness=self.strictness.current,
         )
         self.tpu = TpuState(context, self.capacity)
+        self.machines = Machines(context)
         self.services: tuple[Service, ...] = (
             *tpu_services(context, self.tpu),
             iamcredentials(context, self.access),
             *_other_services(context),
             *oslogin_services(context),
+            # The last to be asked for a path: reading its discovery document takes longer than all
+            # others together.
+            compute_service(context, self.machines),
         )
         self.pipeline = Pipeline(
             self.services,
@@ -167,6 +172,15 @@ class Cloud:
         self.pipeline.faults = injector
         return injector
 
+    def desired_hosts(self) -> list[HostSpec]:
+        """The hosts that should be running now."""
+        return [*self.tpu.desired_hosts(), *self.machines.desired_hosts()]
+
+    def host_account(self, key: str) -> str:
+        """The service account of the host with ``key``; empty if there is none."""
+        specs = self.desired_hosts()
+        return next((spec.service_account for spec in specs if spec.key == key), "")
+
     def tick(self) -> None:
         """Bring every service up to the present time."""
         for service in self.services:
@@ -176,7 +190,7 @@ class Cloud:
     async def settle(self) -> None:
         """Tick, and bring the hosts in line with the nodes."""
         self.tick()
-        await self.hosts.reconcile(self.tpu.desired_hosts)
+        await self.hosts.reconcile(self.desired_hosts)
         if self.strictness.current().network.private_addresses:
             self.iap.publish(self.tpu.desired_hosts())
 

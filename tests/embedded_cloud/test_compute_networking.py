@@ -202,8 +202,8 @@ def test_places(api: Api) -> None:
     assert len(zones) == 3
 
 
-def test_machines_are_not_emulated(api: Api) -> None:
-    """Methods of instances are answered with 501 and their id."""
-    answer = api.call("GET", f"{ROOT}/zones/us-east5-a/instances")
+def test_what_is_not_emulated_is_refused_by_its_name(api: Api) -> None:
+    """Methods without handler are answered with 501 and their id."""
+    answer = api.call("GET", f"{ROOT}/zones/us-east5-a/disks")
     assert answer.status_code == 501
-    assert "compute.instances.list" in answer.json()["error"]["message"]
+    assert "compute.disks.list" in answer.json()["error"]["message"]

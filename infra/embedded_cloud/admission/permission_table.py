@@ -8,7 +8,7 @@ material that is named beside each section; nothing was tried on Google Cloud.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from embedded_cloud.admission.compute_permissions import COMPUTE, Rows
 
 
 def needs_of(method_id: str) -> tuple[str, ...] | None:
@@ -20,14 +20,10 @@ def needs_of(method_id: str) -> tuple[str, ...] | None:
     return _TABLE.get(method_id)
 
 
-#: Method below the prefix -> permissions below their prefix, separated by spaces. A full name is
-#: one with a colon in front.
-_Rows = Mapping[str, str]
-
 _ACT_AS = ":iam.serviceAccounts.actAs"
 
 # https://github.com/iann0036/iam-dataset gcp/map.json, commit 2073fa5
-_TPU: _Rows = {
+_TPU: Rows = {
     # Queued resources have no permissions of their own.
     "queuedResources.create": f"nodes.create {_ACT_AS}",
     "queuedResources.list": "nodes.list",
@@ -60,7 +56,7 @@ _TPU: _Rows = {
 }
 
 # https://docs.cloud.google.com/storage/docs/access-control/iam-json
-_STORAGE: _Rows = {
+_STORAGE: Rows = {
     "buckets.insert": "buckets.create",
     "buckets.list": "buckets.list",
     "buckets.get": "buckets.get",
@@ -86,7 +82,7 @@ _STORAGE: _Rows = {
 }
 
 # https://docs.cloud.google.com/secret-manager/docs/audit-logging
-_SECRETS: _Rows = {
+_SECRETS: Rows = {
     "create": "secrets.create",
     "list": "secrets.list",
     "get": "secrets.get",
@@ -105,7 +101,7 @@ _SECRETS: _Rows = {
 }
 
 # https://docs.cloud.google.com/iam/docs/audit-logging
-_ACCOUNTS: _Rows = {
+_ACCOUNTS: Rows = {
     "create": "create",
     "list": "list",
     "get": "get",
@@ -119,10 +115,10 @@ _ACCOUNTS: _Rows = {
     # Inferred from the methods beside it.
     "testIamPermissions": "",
 }
-_TOKENS: _Rows = {"generateAccessToken": "getAccessToken"}
+_TOKENS: Rows = {"generateAccessToken": "getAccessToken"}
 
 # https://docs.cloud.google.com/iam/docs/creating-custom-roles
-_ROLES: _Rows = {
+_ROLES: Rows = {
     "create": "create",
     "list": "list",
     "get": "get",
@@ -131,15 +127,15 @@ _ROLES: _Rows = {
     "undelete": "undelete",
 }
 # Anybody may read what Google's roles hold.
-_PREDEFINED_ROLES: _Rows = {"get": ""}
+_PREDEFINED_ROLES: Rows = {"get": ""}
 
 # https://docs.cloud.google.com/iam/docs/workload-identity-federation-principal-identifiers, and the
 # permissions of roles/iam.workloadIdentityPoolAdmin
 _POOL_VERBS = ("create", "list", "get", "delete", "undelete")
-_POOLS: _Rows = {**{verb: verb for verb in _POOL_VERBS}, "patch": "update"}
+_POOLS: Rows = {**{verb: verb for verb in _POOL_VERBS}, "patch": "update"}
 
 # https://docs.cloud.google.com/kms/docs/reference/permissions-and-roles
-_KEYS: _Rows = {
+_KEYS: Rows = {
     "create": "keyRings.create",
     "list": "keyRings.list",
     "get": "keyRings.get",
@@ -155,7 +151,7 @@ _KEYS: _Rows = {
 }
 
 # https://docs.cloud.google.com/resource-manager/reference/rest/v1/projects
-_PROJECTS: _Rows = {
+_PROJECTS: Rows = {
     "get": "get",
     "getIamPolicy": "getIamPolicy",
     "setIamPolicy": "setIamPolicy",
@@ -163,7 +159,7 @@ _PROJECTS: _Rows = {
 }
 
 # https://docs.cloud.google.com/service-usage/docs/audit-logging
-_SERVICES: _Rows = {
+_SERVICES: Rows = {
     "services.enable": "services.enable",
     "services.batchEnable": "services.enable",
     "services.disable": "services.disable",
@@ -176,7 +172,7 @@ _SERVICES: _Rows = {
 }
 
 # https://docs.cloud.google.com/dns/docs/access-control
-_DNS: _Rows = {
+_DNS: Rows = {
     "managedZones.create": "managedZones.create",
     "managedZones.list": "managedZones.list",
     "managedZones.get": "managedZones.get",
@@ -194,74 +190,35 @@ _DNS: _Rows = {
     "changes.get": "changes.get",
 }
 
-# https://docs.cloud.google.com/vpc/docs/audit-logging and
-# https://docs.cloud.google.com/nat/docs/audit-logging
-_POLICY = "networks.updatePolicy"
-_COMPUTE: _Rows = {
-    "networks.insert": "networks.create",
-    "networks.patch": "networks.get networks.update",
-    "networks.delete": "networks.delete",
-    "subnetworks.insert": f"subnetworks.create {_POLICY}",
-    "subnetworks.patch": "subnetworks.get subnetworks.update",
-    "subnetworks.delete": "subnetworks.delete",
-    "subnetworks.setPrivateIpGoogleAccess": "subnetworks.setPrivateIpGoogleAccess",
-    "subnetworks.expandIpCidrRange": "subnetworks.expandIpCidrRange",
-    "routers.insert": f"routers.create {_POLICY}",
-    "routers.patch": f"routers.update {_POLICY}",
-    "routers.update": f"routers.update {_POLICY}",
-    "routers.delete": "routers.delete",
-    "firewalls.insert": f"firewalls.create {_POLICY}",
-    "firewalls.patch": f"firewalls.get firewalls.update {_POLICY}",
-    "firewalls.update": f"firewalls.update {_POLICY}",
-    "firewalls.delete": f"firewalls.delete {_POLICY}",
-    "addresses.insert": "addresses.create",
-    "addresses.delete": "addresses.delete",
-    "addresses.setLabels": "addresses.setLabels",
-    "globalAddresses.insert": "globalAddresses.create",
-    "globalAddresses.delete": "globalAddresses.delete",
-    "globalAddresses.setLabels": "globalAddresses.setLabels",
-    "projects.get": "projects.get",
-    "globalOperations.wait": "globalOperations.get",
-    "regionOperations.wait": "regionOperations.get",
-    **{
-        f"{kind}.{method}": f"{kind}.{permission}"
-        for kind in (
-            *("networks", "subnetworks", "routers", "firewalls", "addresses", "globalAddresses"),
-            *("regions", "zones", "globalOperations", "regionOperations"),
-        )
-        for method, permission in (("get", "get"), ("list", "list"), ("aggregatedList", "list"))
-    },
-}
-
 # https://docs.cloud.google.com/logging/docs/access-control
-_LOG_ENTRIES: _Rows = {"write": "create", "list": "list"}
+_LOG_ENTRIES: Rows = {"write": "create", "list": "list"}
 
 # https://cloud.google.com/billing/docs/how-to/billing-access
-_BILLING: _Rows = {
+_BILLING: Rows = {
     "getBillingInfo": "get",
     "updateBillingInfo": "createBillingAssignment :billing.resourceAssociations.create",
 }
 
 # https://docs.cloud.google.com/iam/docs/roles-permissions/orgpolicy
-_PROJECT_POLICIES: _Rows = {
+_PROJECT_POLICIES: Rows = {
     "getEffectiveOrgPolicy": "get",
     "getOrgPolicy": "get",
     "setOrgPolicy": "set",
     "clearOrgPolicy": "set",
 }
-_POLICIES: _Rows = {"get": "get", "getEffectivePolicy": "get"}
+_POLICIES: Rows = {"get": "get", "getEffectivePolicy": "get"}
 
 # https://docs.cloud.google.com/artifact-registry/docs/access-control
-_REPOSITORIES: _Rows = {name: name for name in ("create", "get", "list", "delete")}
-_DOCKER_IMAGES: _Rows = {"get": "get", "list": "list"}
+_REPOSITORIES: Rows = {name: name for name in ("create", "get", "list", "delete")}
+_DOCKER_IMAGES: Rows = {"get": "get", "list": "list"}
 # Unknown: nobody is refused.
-_REPOSITORY_OPERATIONS: _Rows = {"get": ""}
+_REPOSITORY_OPERATIONS: Rows = {"get": ""}
 
 # Inferred: everybody may read and change the login that is their own.
-_LOGINS: _Rows = {"importSshPublicKey": "", "getLoginProfile": ""}
+_LOGINS: Rows = {"importSshPublicKey": "", "getLoginProfile": ""}
 
 #: Prefix of methods, prefix of permissions, rows.
-_SECTIONS: tuple[tuple[str, str, _Rows], ...] = (
+_SECTIONS: tuple[tuple[str, str, Rows], ...] = (
     ("tpu.projects.locations", "tpu", _TPU),
     ("storage", "storage", _STORAGE),
     ("secretmanager.projects.secrets", "secretmanager", _SECRETS),
@@ -282,7 +239,7 @@ _SECTIONS: tuple[tuple[str, str, _Rows], ...] = (
     ("cloudbilling.projects", "resourcemanager.projects", _BILLING),
     ("serviceusage", "serviceusage", _SERVICES),
     ("dns", "dns", _DNS),
-    ("compute", "compute", _COMPUTE),
+    ("compute", "compute", COMPUTE),
     ("logging.entries", "logging.logEntries", _LOG_ENTRIES),
     (
         "artifactregistry.projects.locations.repositories",

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import unquote
 
-from embedded_cloud.access import Caller, Principal
+from embedded_cloud.access import HOST_METHODS_BY_BINDING, Caller, Principal
 from embedded_cloud.admission import denials
 from embedded_cloud.admission.asked import Asked, Questions
 from embedded_cloud.admission.consumer import QUOTA_PROJECT_HEADER
@@ -28,8 +28,6 @@ _BEFORE = re.compile(
 )
 _VERB = re.compile(r":\w+$")
 _USE = "serviceusage.services.use"
-#: The one method by which a host can change what others read.
-_HOST_WRITES = "storage.objects.insert"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +54,17 @@ class Permissions:
             CloudError: 403, in the words of the service.
         """
         strictness = self.strictness()
-        writes = match.route.method_id == _HOST_WRITES
-        if not strictness.iam.enforced and not strictness.permissions.missing and not writes:
+        by_binding = match.route.method_id in HOST_METHODS_BY_BINDING
+        if not strictness.iam.enforced and not strictness.permissions.missing and not by_binding:
             return
         caller = self.rights.caller(inbound.headers.get("Authorization", ""))
         host = caller.kind is Principal.HOST
-        if not strictness.iam.enforced and host and not writes:
+        if not strictness.iam.enforced and host and not by_binding:
             return
-        # Where a host may write, its bindings say, whether or not they decide about the rest.
-        may = self.rights.granted if host and writes else self.rights.may
+        may = self.rights.granted if host and by_binding else self.rights.may
         self._check_quota_project(match, inbound, caller)
-        by_body = self.questions.needs_body(match.route.method_id)
-        body = await _body(inbound) if by_body else {}
+        reads = self.questions.needs_body(match.route.method_id)
+        body = await _body(inbound) if reads else {}
         modified = self._modified(match, inbound, body)
         lacking = [
             asked

@@ -1,1 +1,1 @@
-"""Compute Engine API v1: networks, subnetworks, routers, firewalls, addresses, places."""
+"""Compute Engine API v1: networking, places, and virtual machine instances."""

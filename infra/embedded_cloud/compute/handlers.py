@@ -72,7 +72,7 @@ class ResourceHandlers:
     def get(self, call: Call) -> Reply:
         """GET of one."""
         _, stored = self._require(call)
-        return Reply(body=self._wire.resource(self._kind, stored))
+        return Reply(body=self._answered(stored))
 
     def list(self, call: Call) -> Reply:
         """GET of the collection."""
@@ -150,10 +150,13 @@ class ResourceHandlers:
     def _shown(self, prefix: str) -> Sequence[JsonObject]:
         """The resources whose path starts with ``prefix``, as answered."""
         stored = self._resources.all(self._kind.collection, prefix)
-        return [self._wire.resource(self._kind, each) for each in stored]
+        return [self._answered(each) for each in stored]
+
+    def _answered(self, stored: JsonObject) -> JsonObject:
+        return self._wire.resource(self._kind, stored)
 
     def _scope(self, call: Call) -> Scope:
-        scope = Scope(call.params["project"], call.params.get("region", ""))
+        scope = Scope.of(call.params)
         scope.check()
         return scope
 

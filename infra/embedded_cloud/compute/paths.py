@@ -7,11 +7,11 @@ link of any host and version, that path, or the short form ``global/networks/x``
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from embedded_cloud.compute.errors import invalid, not_found
-from embedded_cloud.compute.locations import REGIONS
+from embedded_cloud.compute.locations import REGIONS, region_of
 from embedded_cloud.json_types import JsonValue
 
 _LINK = re.compile(
@@ -19,31 +19,42 @@ _LINK = re.compile(
     r"(projects/[^/]+/(?:global|regions/[^/]+|zones/[^/]+)(?:/[^/]+)*)"
 )
 _SHORT = re.compile(r"(?:global|regions/[^/]+|zones/[^/]+)/.+")
-#: Text for people, which may look like a path.
-_PROSE = frozenset({"description"})
+#: What users wrote for themselves, which may look like a path.
+_PROSE = frozenset({"description", "labels", "metadata"})
 
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """Where resources of a kind live: globally, or in one region.
+    """Where resources of a kind live: globally, in one region, or in one zone.
 
     Attributes:
-        region: empty for global ones.
+        region: empty for global and zonal ones.
+        zone: empty for global and regional ones.
     """
 
     project: str
     region: str = ""
+    zone: str = ""
+
+    @classmethod
+    def of(cls, params: Mapping[str, str]) -> Scope:
+        """The place that the parameters of a path name."""
+        return cls(params["project"], params.get("region", ""), params.get("zone", ""))
 
     @property
     def path(self) -> str:
-        """``projects/p/global`` or ``projects/p/regions/r``."""
+        """``projects/p/global``, ``projects/p/regions/r`` or ``projects/p/zones/z``."""
+        if self.zone:
+            return f"projects/{self.project}/zones/{self.zone}"
         place = f"regions/{self.region}" if self.region else "global"
         return f"projects/{self.project}/{place}"
 
     def check(self) -> None:
-        """Raises CloudError when there is no such region (400, as Compute answers)."""
+        """Raises CloudError when there is no such region or zone (400, as Compute answers)."""
         if self.region and self.region not in REGIONS:
             raise invalid("region", self.region, "Unknown region.")
+        if self.zone and region_of(self.zone) is None:
+            raise invalid("zone", self.zone, "Unknown zone.")
 
 
 def relative(value: JsonValue, project: str) -> JsonValue:

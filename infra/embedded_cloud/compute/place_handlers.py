@@ -67,13 +67,14 @@ class PlaceHandlers:
         return self._list(call, "zone", [self._zone(project, name) for name in names])
 
     def operation(self, call: Call) -> Reply:
-        """globalOperations.get and regionOperations.get; wait returns the same, done or not."""
-        operation = self._operations.require(_scope(call), call.params["operation"])
+        """globalOperations.get, regionOperations.get and zoneOperations.get; wait returns the same,
+        done or not."""
+        operation = self._operations.require(Scope.of(call.params), call.params["operation"])
         return Reply(body=self._wire.operation(operation))
 
     def operations(self, call: Call) -> Reply:
-        """globalOperations.list and regionOperations.list."""
-        scope = _scope(call)
+        """globalOperations.list, regionOperations.list and zoneOperations.list."""
+        scope = Scope.of(call.params)
         shown = [self._wire.operation(each) for each in self._operations.all(scope)]
         return list_reply(call, self._wire, "operation", f"{scope.path}/operations", shown)
 
@@ -107,7 +108,3 @@ class PlaceHandlers:
             "creationTimestamp": CREATED,
         }
         return as_object(linked(place, self._wire.base))
-
-
-def _scope(call: Call) -> Scope:
-    return Scope(call.params["project"], call.params.get("region", ""))

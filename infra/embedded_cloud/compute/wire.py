@@ -50,11 +50,10 @@ class Wire:
         return {"kind": f"compute#{singular}List", "id": path, "selfLink": f"{self.base}/{path}"}
 
     def aggregated(self, kind: ResourceKind, project: str, items: list[JsonObject]) -> JsonObject:
-        """An aggregated list: by region, without regions that have nothing."""
+        """An aggregated list: by region or zone, without those that have nothing."""
         scopes: dict[str, list[JsonValue]] = {}
         for item in items:
-            region = text(item, "region").rpartition("/")[2]
-            scopes.setdefault(f"regions/{region}" if region else "global", []).append(item)
+            scopes.setdefault(_place(item), []).append(item)
         path = f"projects/{project}/aggregated/{kind.collection}"
         return {
             "kind": f"compute#{kind.singular}AggregatedList",
@@ -70,3 +69,11 @@ class Wire:
             if isinstance(nats, list) and f"'{path}'" in repr(nats):
                 shown["status"] = "IN_USE"
                 shown["users"] = [text(router, "selfLink")]
+
+
+def _place(item: JsonObject) -> str:
+    """``zones/z``, ``regions/r`` or ``global``."""
+    for kind in ("zone", "region"):
+        if name := text(item, kind).rpartition("/")[2]:
+            return f"{kind}s/{name}"
+    return "global"

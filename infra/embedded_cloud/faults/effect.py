@@ -93,6 +93,9 @@ class OperationError(Model):
     code: int = Field(ge=1, le=16)
     """google.rpc code, such as 3, 8, 9 or 13."""
     message: str = "injected failure"
+    reason: str = ""
+    """Compute Engine's own code, such as ZONE_RESOURCE_POOL_EXHAUSTED; by default the canonical
+    one."""
 
 
 class Signal(StrEnum):

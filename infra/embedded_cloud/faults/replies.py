@@ -127,7 +127,7 @@ def _failed_compute_operation(
         "progress": 100,
         "httpErrorStatusCode": http,
         "httpErrorMessage": code,
-        "error": {"errors": [{"code": code, "message": effect.message}]},
+        "error": {"errors": [{"code": effect.reason or code, "message": effect.message}]},
     }
 
 

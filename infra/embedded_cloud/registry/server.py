@@ -93,7 +93,7 @@ def _caller(cloud: Cloud, authorization: str) -> Caller | None:
         raise RegistryError(401, "UNAUTHORIZED", "authentication failed") from error
     if caller.kind is not Principal.HOST:
         return caller
-    return Caller(Principal.SERVICE_ACCOUNT, cloud.tpu.host_account(caller.account))
+    return Caller(Principal.SERVICE_ACCOUNT, cloud.host_account(caller.account))
 
 
 def _token(authorization: str) -> str:

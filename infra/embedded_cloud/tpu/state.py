@@ -60,11 +60,6 @@ class TpuState:
         self.sync()
         return self.nodes.desired_hosts()
 
-    def host_account(self, key: str) -> str:
-        """The service account of the host with ``key``; empty if there is none."""
-        specs = self.desired_hosts()
-        return next((spec.service_account for spec in specs if spec.key == key), "")
-
     def addresses(self, node: Node) -> tuple[str, ...]:
         """The addresses of ``node`` that clients see: where it is on loopback, or strictly those
         of its subnetwork."""
