@@ -25,8 +25,11 @@ MACHINE_TYPES = frozenset(
     | {f"{series}-{size}" for series, sizes in _SIZES.items() for size in sizes}
 )
 
-#: Path of a boot image -> its size in GB.
-IMAGES = {"projects/debian-cloud/global/images/family/debian-12": 10}
+#: Path of a boot image -> its size in GB. The second is what gcloud makes of a family.
+IMAGES = {
+    "projects/debian-cloud/global/images/family/debian-12": 10,
+    "projects/debian-cloud/zones/-/imageFamilyViews/debian-12": 10,
+}
 
 #: Types of boot disks; machines of the third generation take no ``pd-standard``.
 DISK_TYPES = frozenset({"pd-balanced", "pd-ssd", "pd-standard"})
