@@ -159,9 +159,25 @@ def test_members_added_at_the_same_time_are_all_there(calls: Calls) -> None:
     assert all(calls.read(one) is not None for one in held)
 
 
-def test_members_of_a_resource_that_is_gone_are_gone(calls: Calls) -> None:
-    """A member of a deleted bucket is read as gone, and its delete succeeds."""
-    member = make(calls, "BucketIAMMember")
+@pytest.mark.parametrize(
+    "condition",
+    [
+        {},
+        {
+            "condition": {
+                "title": "models",
+                "expression": "resource.type == 'storage.googleapis.com/Object' && "
+                "resource.name.startsWith('projects/_/buckets/plugin-bucket-1/objects/models/')",
+            }
+        },
+    ],
+)
+def test_members_of_a_resource_that_is_gone_are_gone(calls: Calls, condition: Properties) -> None:
+    """A member of a deleted bucket is read as gone, and its delete succeeds, with or without a
+    condition."""
+    inputs = make(calls, "BucketIAMMember").inputs
+    member = calls.create("BucketIAMMember", {**inputs, **condition})
+    assert calls.read(member) is not None
     bucket = calls.import_("Bucket", "plugin-bucket-1")
     assert bucket is not None
     calls.delete(bucket)
