@@ -6,8 +6,11 @@ BIN := $(VENV)/bin
 # The stamp carries the hash of what was installed: another checkout, another hash, a new set-up.
 STAMP := $(VENV)/.ready-$(shell cat pyproject.toml requirements/dev.lock 2>/dev/null | cksum | cut -d' ' -f1)
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Where it is set, as in many images of containers, every process compiles what it imports anew.
+unexport PYTHONDONTWRITEBYTECODE
 # Only wheels whose hashes a lock names, from whatever index is configured; nothing is built or run.
-LOCKED = install --quiet --no-cache-dir --no-deps --require-hashes --only-binary :all: --requirement
+# Python compiles what is imported; of the project's own environment, that is nearly everything.
+LOCKED = install --quiet --no-cache-dir --no-compile --no-deps --require-hashes --only-binary :all: --requirement
 SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_facts.sh infra/plugin/pulumi-resource-tpuflex \
 	benchmarks/naive_provider/plugin/pulumi-resource-pulumi-python
 
@@ -15,7 +18,7 @@ SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_f
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test engine image checks site quick lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test engine image tools checks site quick lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -35,7 +38,10 @@ image: $(STAMP)
 
 # The rules of policy in other tools: checkov on what is planned, and the CrossGuard pack under the
 # engine. Each tool has an environment of its own, because it cannot be installed beside tpuflex.
+# Where `make tools` has set them up, `make test` has them checked, too.
 CHECKS = .tpuflex/checks
+tools: $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready $(CHECKS)/site/.ready
+
 checks: $(STAMP) $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready
 	@$(BIN)/tpuflex engine --install
 	@TPUFLEX_CHECKS=1 $(BIN)/pytest tests/policy/test_checkov.py tests/policy/test_pack.py \
@@ -49,7 +55,7 @@ site: $(STAMP) $(CHECKS)/site/.ready
 
 $(CHECKS)/%/.ready: requirements/%.lock
 	@echo "Setting up $(@D)"
-	@mkdir -p $(CHECKS) && chmod 700 .tpuflex && rm -rf $(@D)
+	@mkdir -p -m 700 .tpuflex $(CHECKS) && chmod 700 .tpuflex && rm -rf $(@D)
 	@$(PYTHON) -P -m venv $(@D)
 	@$(@D)/bin/pip $(LOCKED) $<
 	@touch $@
@@ -156,4 +162,5 @@ $(STAMP):
 	@$(PYTHON) -P -m venv $(VENV)
 	@$(BIN)/pip $(LOCKED) requirements/dev.lock
 	@$(BIN)/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -P -m compileall -qq -j 0 $(VENV)/lib || true # some files are for other Pythons
 	@touch $@
