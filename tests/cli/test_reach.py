@@ -121,7 +121,7 @@ def without_port(text: str) -> str:
 
 def nothing_runs(directory: Path) -> bool:
     pid = int((directory / "pid").read_text())
-    for _ in range(500):
+    for _ in range(6000):
         if not psutil.pid_exists(pid):
             return True
         time.sleep(0.01)

@@ -43,7 +43,7 @@ def _sleepers(state_dir: Path) -> list[psutil.Process]:
     """The processes of the host, once both exist."""
     from embedded_cloud.hosts.processes import processes_of
 
-    deadline = time.monotonic() + 10
+    deadline = time.monotonic() + 60
     while True:
         found = processes_of(state_dir / "hosts" / "n1")
         if [" ".join(process.cmdline()) for process in found].count("sleep 3600") == 2:

@@ -62,7 +62,7 @@ def host(tmp_path: Path) -> Iterator[Host]:
         host.containers.remove(container)
 
 
-def eventually(claim: Callable[[], bool], within: float = 15.0) -> None:
+def eventually(claim: Callable[[], bool], within: float = 60.0) -> None:
     """Wait for another process to do something."""
     deadline = time.monotonic() + within
     while not claim():

@@ -50,7 +50,7 @@ def weights_of(host: Host) -> Path:
     return host.containers.root / "run" / "tpuflex" / "weights"
 
 
-def eventually(claim: Callable[[], bool], within: float = 20.0) -> None:
+def eventually(claim: Callable[[], bool], within: float = 60.0) -> None:
     """Wait for another process to do something."""
     deadline = time.monotonic() + within
     while not claim():

@@ -38,20 +38,23 @@ def engine(tmp_path: Path, script: str) -> EngineProcess:
 
 
 def press_once_started(process: EngineProcess, times: int) -> tuple[CommandError, list[str]]:
-    """Run the engine, press Ctrl-C ``times`` times, and return how it ended."""
+    """Run the engine, press Ctrl-C ``times`` times, and return how it ended. It is pressed again
+    when something was said of the last time: Python makes one of two signals that are pending."""
     said: list[str] = []
-    started = threading.Event()
+    started, over = threading.Event(), threading.Event()
 
     def press() -> None:
-        started.wait(10)
-        for _ in range(times):
+        started.wait(60)
+        for pressed in range(1, times + 1):
             os.kill(os.getpid(), signal.SIGINT)
-            time.sleep(0.2)
+            while len(said) < pressed and not over.wait(0.01):
+                pass
 
     presser = threading.Thread(target=press)
     presser.start()
     with process.interruptible(said.append), pytest.raises(CommandError) as caught:
         process.run(["up"], "/", {}, on_output=lambda _line: started.set())
+    over.set()
     presser.join()
     return caught.value, said
 

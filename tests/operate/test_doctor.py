@@ -112,7 +112,7 @@ def examination(name: str, *checks: Check) -> Examination:
 
 def test_examinations_run_side_by_side() -> None:
     """Each has its thread: two that wait for each other both end."""
-    meet = threading.Barrier(2, timeout=10)
+    meet = threading.Barrier(2, timeout=60)
 
     def together() -> list[Check]:
         meet.wait()

@@ -159,7 +159,7 @@ class Rig:
         print(text, end="")
 
 
-def until(fact: Callable[[], Any], seconds: float = 20.0) -> None:
+def until(fact: Callable[[], Any], seconds: float = 60.0) -> None:
     """Wait for another process to make ``fact`` true."""
     give_up = time.monotonic() + seconds
     while not fact():

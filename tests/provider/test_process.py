@@ -37,7 +37,7 @@ def test_process_prints_its_port_and_ends_on_a_signal(number: signal.Signals) ->
             stub = provider_pb2_grpc.ResourceProviderStub(channel)
             assert stub.GetPluginInfo(Empty(), wait_for_ready=True).version == __version__
         process.send_signal(number)
-        assert process.wait(timeout=5) == 0
+        assert process.wait(timeout=60) == 0
 
 
 def test_process_ends_with_its_engine() -> None:
@@ -56,7 +56,7 @@ def test_process_ends_with_its_engine() -> None:
         child = psutil.Process(int(parent.stdout.readline()))
         parent.kill()
         parent.wait()
-        child.wait(timeout=10)
+        child.wait(timeout=60)
 
 
 def test_provider_starts_without_the_sdk() -> None:

@@ -116,7 +116,7 @@ def test_a_delay_lasts_on_the_clouds_clock(api: Api, control: Control, stage: st
         time.sleep(0.01)
     assert not answers
     control.advance(3600)
-    waiting.join(timeout=10)
+    waiting.join(timeout=60)
 
     assert answers == [200]
 

@@ -41,7 +41,7 @@ def rig(mark: str, home: Path) -> subprocess.Popen[str]:
 
 
 def becomes(true: Callable[[], bool]) -> bool:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 50
     while not true() and time.monotonic() < deadline:
         time.sleep(0.02)
     return true()

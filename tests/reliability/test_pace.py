@@ -15,7 +15,7 @@ from embedded_cloud.server import EmbeddedCloud
 from reliability.control import Control
 from tests.embedded_cloud.api import TOKEN, Api
 from tpuflex.errors import EmulatorError
-from tpuflex.gcp.timing import Timing
+from tpuflex.gcp.timing import Timing, steady
 
 EMBEDDED = {"TPUFLEX_EMULATOR": "http://127.0.0.1:1"}
 
@@ -63,7 +63,7 @@ def test_hours_in_the_queue_pass_in_a_moment(tmp_path: Path) -> None:
         assert control.call("GET", "clock")["speed"] == 1
         api.create()
         control.speed(36_000)
-        deadline = time.monotonic() + 20
+        deadline = time.monotonic() + 60
         while api.state() != "ACTIVE" and time.monotonic() < deadline:
             time.sleep(0.01)
         assert api.state() == "ACTIVE"
@@ -88,25 +88,28 @@ def test_without_a_pace_the_machines_clocks_count() -> None:
     for environ in ({}, EMBEDDED, {"TPUFLEX_TIME_SPEED": "60"}):
         timing = Timing.of_environment(environ, threading.Event())
         assert timing.speed == 1
-        assert timing.monotonic() == pytest.approx(time.monotonic(), abs=1)
+        before = steady()
+        assert before <= timing.monotonic() <= steady()
         assert timing.patience(30) == 30
 
 
 def test_a_client_keeps_pace_with_the_cloud() -> None:
     """Pauses, deadlines and dates run at the cloud's speed; sockets keep some real patience."""
+    origin = time.time()
     environ = {
         **EMBEDDED,
         "TPUFLEX_TIME_SPEED": "3600",
-        "TPUFLEX_TIME_ORIGIN": f"{time.time()}:5000",
+        "TPUFLEX_TIME_ORIGIN": f"{origin}:5000",
     }
     timing = Timing.of_environment(environ, threading.Event())
-    began, before = time.monotonic(), timing.monotonic()
+    began, before = steady(), timing.monotonic()
 
     assert timing.pause(180) is False
 
-    assert 180 <= timing.monotonic() - before < 3600 * 5
-    assert time.monotonic() - began < 5
-    assert 5180 <= timing.wall() < 5000 + 3600 * 5
+    paused, wall = timing.monotonic() - before, timing.wall()
+    assert 180 <= paused <= 3600 * (steady() - began) + 1
+    assert steady() - began < 60
+    assert 5180 <= wall <= 5000 + 3600 * (time.time() - origin) + 1
     assert timing.patience(30) == 2
 
 

@@ -129,7 +129,7 @@ def _with_sleepers(emulator: psutil.Process) -> list[psutil.Process]:
 
 
 def _until(look: Callable[[], list[psutil.Process]]) -> list[psutil.Process]:
-    deadline = time.monotonic() + 20
+    deadline = time.monotonic() + 60
     while True:
         try:
             if found := look():
