@@ -70,8 +70,8 @@ def write_safetensors(path: Path, tensors: Mapping[str, tuple[str, Shape]]) -> N
         file.truncate(file.tell() + size)
 
 
-def smollm2() -> PublishedCheckpoint:
-    """HuggingFaceTB/SmolLM2-135M-Instruct."""
+def smollm2(layers: int = 30, vocabulary: int = 49152) -> PublishedCheckpoint:
+    """HuggingFaceTB/SmolLM2-135M-Instruct, or one with less of it."""
     config = {
         "architectures": ["LlamaForCausalLM"],
         "attention_bias": False,
@@ -81,13 +81,13 @@ def smollm2() -> PublishedCheckpoint:
         "mlp_bias": False,
         "model_type": "llama",
         "num_attention_heads": 9,
-        "num_hidden_layers": 30,
+        "num_hidden_layers": layers,
         "num_key_value_heads": 3,
         "rms_norm_eps": 1e-05,
         "rope_theta": 100000,
         "tie_word_embeddings": True,
         "torch_dtype": "bfloat16",
-        "vocab_size": 49152,
+        "vocab_size": vocabulary,
     }
     layer: dict[str, Shape] = {
         "self_attn.q_proj.weight": (576, 576),
@@ -100,8 +100,8 @@ def smollm2() -> PublishedCheckpoint:
         "input_layernorm.weight": (576,),
         "post_attention_layernorm.weight": (576,),
     }
-    shapes: dict[str, Shape] = {"model.embed_tokens.weight": (49152, 576)}
-    for number in range(30):
+    shapes: dict[str, Shape] = {"model.embed_tokens.weight": (vocabulary, 576)}
+    for number in range(layers):
         shapes |= {f"model.layers.{number}.{name}": shape for name, shape in layer.items()}
     shapes["model.norm.weight"] = (576,)
     return PublishedCheckpoint("HuggingFaceTB/SmolLM2-135M-Instruct", config, _bf16(shapes))

@@ -48,6 +48,10 @@ class Block:
     def __str__(self) -> str:
         return f"{self.page}:{self.line}"
 
+    def lines(self) -> list[str]:
+        """The lines of a block of shell, without comments and doubled spaces."""
+        return lines_of_shell(self.text)
+
     def commands(self) -> list[list[str]]:
         """The words of each command of a block of shell, those in ``$(…)`` among them."""
         found: list[list[str]] = []
@@ -56,6 +60,12 @@ class Block:
                 found.extend(split_commands(inner))
             found.extend(split_commands(_SUBSTITUTED.sub("SUBSTITUTED", line)))
         return found
+
+
+def lines_of_shell(text: str) -> list[str]:
+    """The lines of ``text``, each of one command or several, without comments."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [" ".join(line.partition(" #")[0].split()) for line in lines]
 
 
 def blocks(*languages: str) -> list[Block]:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import re
 import struct
 import subprocess
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.docs.blocks import lines_of_shell
 from tests.engine.embedded import ROOT
 
 
@@ -16,8 +17,7 @@ def commands(after: str) -> list[str]:
     text = (ROOT / "README.md").read_text().partition(after)[2]
     block = re.search(r"```sh\n(.*?)```", text, re.DOTALL)
     assert block is not None
-    lines = block[1].replace("\\\n", "").splitlines()
-    return [" ".join(line.partition(" #")[0].split()) for line in lines]
+    return lines_of_shell(block[1])
 
 
 def write_weights(directory: Path) -> None:
@@ -28,6 +28,18 @@ def write_weights(directory: Path) -> None:
     (directory / "model.safetensors").write_bytes(struct.pack("<Q", len(header)) + header)
 
 
+def assert_shown(shown: str, printed: str, typed: str) -> None:
+    """Every line of ``shown`` is printed, in this order; `…` stands for anything."""
+    rest = printed
+    for line in shown.splitlines():
+        if line == "…":
+            continue
+        pattern = ".*?".join(re.escape(part) for part in line.split("…"))
+        match = re.search(f"^{pattern}", rest, re.MULTILINE)
+        assert match, f"{typed}\ndoes not show, or not there: {line}\n{printed}"
+        rest = rest[match.end() :]
+
+
 @dataclass
 class Shell:
     """A shell in a fresh clone.
@@ -36,14 +48,18 @@ class Shell:
         root: its directory.
         environ: its variables.
         said: what the last line printed on standard error.
+        typed: the lines so far, as the pages print them.
     """
 
     root: Path
     environ: dict[str, str]
     said: str = ""
+    typed: list[str] = field(default_factory=list)
 
-    def type(self, line: str) -> str:
-        """Type ``line``, which succeeds; returns what it prints on standard output."""
+    def type(self, line: str, *, printed: str = "") -> str:
+        """Type ``line``, which a page may have ``printed`` otherwise, and which succeeds; returns
+        what it prints on standard output."""
+        self.typed.append(printed or line)
         done = subprocess.run(
             ["/bin/bash", "-c", line],
             cwd=self.root,
@@ -60,5 +76,5 @@ class Shell:
 
     def enter(self, line: str) -> None:
         """Take over the variables that ``line`` sets."""
-        lines = self.type(f"{line}; env -0").split("\0")
+        lines = self.type(f"{line}; env -0", printed=line).split("\0")
         self.environ = dict(line.split("=", 1) for line in lines if "=" in line)

@@ -11,6 +11,7 @@ import pytest
 import yaml
 
 from embedded_cloud import daemon
+from tests.docs.typed_pages import PLAIN, untyped
 from tests.engine.embedded import ROOT, write_project
 from tests.engine.plain_pulumi import plain_pulumi
 from tests.engine.readme_shell import Shell, commands, write_weights
@@ -66,9 +67,10 @@ def test_the_commands_of_the_readme(clone: Shell, monkeypatch: pytest.MonkeyPatc
     with plain_pulumi(engine, clone.root, clone.environ, main) as pulumi:
         clone.environ = dict(pulumi.environ)
         for line in lines[before + 1 :]:
-            printed = clone.type(line + _AGREED.get(line, ""))
+            said = clone.type(line + _AGREED.get(line, ""), printed=line)
             if "weights hash" in line:
-                pin(clone.root, re.findall(r"[0-9a-f]{64}", printed)[0])
+                pin(clone.root, re.findall(r"[0-9a-f]{64}", said)[0])
 
         assert clone.type("pulumi stack output lifecycle --stack dev") == "active\n"
         clone.type("pulumi destroy --stack dev --yes --skip-preview")
+    assert untyped(PLAIN, clone.typed) == []

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 
 from embedded_cloud.stand_in.server import ANSWER
+from tests.docs.typed_pages import GOOGLE, untyped
 from tests.engine.embedded import ROOT, write_project
 from tests.engine.readme_shell import Shell, commands, write_weights
 from tpuflex.cli.daemon import Daemon
@@ -48,6 +49,8 @@ CALLS = {
         },
     ),
 }
+#: What is answered to a question in a terminal, and is not typed on a command's line.
+_AGREED = dict.fromkeys((f"{STACK} up", f"{STACK} down"), " --yes")
 #: Of the block, what fetches from the internet: 16 GB of weights, and the program for that.
 FETCHING = ("pip install huggingface_hub", "hf download google/gemma-4-E4B-it")
 
@@ -110,11 +113,12 @@ def typed(shell: Shell, line: str) -> str:
     """Type ``line`` of README, with the consent that a terminal would ask for."""
     if line.startswith(FETCHING):
         return ""
-    line, said = line.replace(PLACEHOLDER_PROJECT, PROJECT), ""
+    printed, line, said = line, line.replace(PLACEHOLDER_PROJECT, PROJECT), ""
     if line.startswith("gcloud ") and shutil.which("gcloud", path=shell.environ["PATH"]) is None:
         call_as_gcloud(line, shell.environ)
+        shell.typed.append(printed)
     else:
-        said = shell.type(f"{line} --yes" if line.endswith(" up") else line)
+        said = shell.type(line + _AGREED.get(line, ""), printed=printed)
     if line.startswith("gcloud services enable"):
         # README's minute, in which a fast gcloud would be refused.
         Daemon(shell.root / ".tpuflex").call("POST", "clock", {"advance": 90})
@@ -138,13 +142,15 @@ def test_the_google_part_of_the_readme(clone: Shell) -> None:
     assert [line for line in prepare if line.startswith(FETCHING)]
     for line in prepare:
         typed(clone, line)
-    clone.type(f"{STACK} doctor")  # whose exit code says that nothing is in the way
+    typed(clone, f"{STACK} doctor")  # whose exit code says that nothing is in the way
     Daemon(home).call("POST", "faults", {"rules": [LATE]})
     up = typed(clone, bring_up)
     said_by_up = clone.said
+    table = typed(clone, f"{STACK} status")
     status = json.loads(clone.type(f"{STACK} status --no-tunnel --json"))
     log = clone.type(f"{STACK} logs")
 
+    assert "READY" in table
     assert said_by_up.startswith(NOTICE)
     assert "An API that was enabled a moment ago refused once more" in said_by_up
     assert "rehearsal: READY: a completion was served" in up
@@ -156,9 +162,10 @@ def test_the_google_part_of_the_readme(clone: Shell) -> None:
     if gcloud is not None and "alpha" in gcloud.components:
         assert ANSWER in clone.type(f'{STACK} ask "What is the capital of France?"')
 
-    assert "Nothing is left" in clone.type(f"{STACK} down --yes")
+    assert "Nothing is left" in typed(clone, f"{STACK} down")
     assert list(left(home)) == ["repositories"]
     assert file.read_bytes() == before
     assert not list((home / "backend").glob("**/*.json"))
     assert not (home / "state-ids").exists()
     assert not (home / "pushed-weights.json").exists()
+    assert untyped(GOOGLE, clone.typed) == []

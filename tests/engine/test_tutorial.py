@@ -7,21 +7,19 @@ are typed by test_end_to_end.py. Questions are answered by `--yes`.
 
 from __future__ import annotations
 
-import json
 import re
 import shutil
-import threading
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
 from embedded_cloud import daemon
-from tests.docs.blocks import ROOT, Block, blocks
-from tests.engine.readme_shell import Shell
+from tests.docs.blocks import ROOT, blocks
+from tests.docs.typed_pages import TUTORIAL, untyped
+from tests.engine.answering import serving
+from tests.engine.readme_shell import Shell, assert_shown
 from tpuflex.engine.find import Engine
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
 
@@ -29,44 +27,6 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
 
 #: What asks before it goes on, in a terminal.
 ASKS = ("tpuflex up", "tpuflex down", "tpuflex init --template")
-ANSWER = "The capital of France is Paris."
-
-
-class _Answers(BaseHTTPRequestHandler):
-    """Answers as a server that is well, and knows one sentence."""
-
-    def do_GET(self) -> None:
-        self._send(b"{}")
-
-    def do_POST(self) -> None:
-        choice = {"index": 0, "finish_reason": "stop", "delta": {"content": ANSWER}}
-        document = {"choices": [choice], "usage": {"completion_tokens": 8}}
-        self._send(f"data: {json.dumps(document)}\n\ndata: [DONE]\n\n".encode())
-
-    def _send(self, body: bytes) -> None:
-        self.send_response(200)
-        self.send_header("Content-Type", "text/event-stream")
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        """Say nothing."""
-
-
-@contextmanager
-def serving(endpoint: str) -> Iterator[None]:
-    """A server where the stack's endpoint is."""
-    place = urlsplit(endpoint)
-    server = ThreadingHTTPServer((str(place.hostname), place.port or 80), _Answers)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        yield
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 @pytest.fixture
@@ -100,39 +60,21 @@ def steps() -> list[tuple[list[str], str]]:
             continue
         after = tutorial[number + 1 : number + 2]
         shown = after[0].text if after and after[0].language == "text" else ""
-        found.append((_lines(block), shown))
+        found.append((block.lines(), shown))
     return found
-
-
-def _lines(block: Block) -> list[str]:
-    return block.text.replace("\\\n", " ").splitlines()
-
-
-def assert_shown(shown: str, printed: str, typed: str) -> None:
-    """Every line of ``shown`` is printed, in this order; `…` stands for anything."""
-    rest = printed
-    for line in shown.splitlines():
-        if line == "…":
-            continue
-        pattern = ".*?".join(re.escape(part) for part in line.split("…"))
-        match = re.search(f"^{pattern}", rest, re.MULTILINE)
-        assert match, f"{typed}\ndoes not show, or not there: {line}\n{printed}"
-        rest = rest[match.end() :]
 
 
 def test_the_tutorial(newcomer: Shell) -> None:
     """Each command of its first part and of the look at a stack for Google succeeds, in this
     order and without any other, and shows what the page says."""
-    typed: list[str] = []
     with ExitStack() as server:
         for lines, shown in steps():
             printed = ""
             for line in lines:
                 agreed = " --yes" if line.startswith(ASKS) else ""
                 own = line.replace(PLACEHOLDER_PROJECT, "acme-prod-1")
-                said = newcomer.type(f"{own}{agreed} 2>&1")
+                said = newcomer.type(f"{own}{agreed} 2>&1", printed=line)
                 printed += said
-                typed.append(line)
                 if line == "tpuflex up":
                     (endpoint,) = re.findall(r"^  endpoint +(http\S+)/v1$", said, re.MULTILINE)
                     server.enter_context(serving(endpoint))
@@ -140,4 +82,5 @@ def test_the_tutorial(newcomer: Shell) -> None:
                     server.close()
             assert_shown(shown, printed, "\n".join(lines))
 
-    assert len(typed) == 12, typed
+    assert len(newcomer.typed) == 12, newcomer.typed
+    assert untyped(TUTORIAL, newcomer.typed) == []

@@ -1,0 +1,254 @@
+"""Who types each line of shell in README and docs/: a test, or nobody here, and why.
+
+One row for each line, as the page prints it, without its comment. A new line needs a row, and a
+test that a row names has to type it: each of them ends with `untyped`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from itertools import chain
+
+from tests.docs.blocks import blocks
+
+TUTORIAL = "tests/engine/test_tutorial.py"
+GOOGLE = "tests/engine/test_readme_google.py"
+PLAIN = "tests/engine/test_readme_commands.py"
+HOW_TO = "tests/engine/test_how_to.py"
+
+LOGIN = "a login at Google, in a browser"
+INSTALLING = "the test's tpuflex is the checkout's; tests/wheel installs it as this does"
+FETCHING = "fetched from the internet; a few bytes stand for the weights"
+UNLIKE = "asks a model on the host; without gcloud's component alpha there is no way to it"
+GITHUB = "changes a repository on GitHub"
+SHARED = "a bucket of states that people share; embedded stacks keep theirs in the project"
+MAKE = "what CI runs, and these tests with it"
+ENDLESS = "runs until Ctrl-C, on a host that writes a log"
+NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal"
+PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_way_in.py"
+GCLOUD = "needs gcloud, and a secret's name; tests/embedded_cloud/test_services_gcloud.py"
+PACK = "installs the pack's environment; `make checks` does, and runs the pack under the engine"
+
+_INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
+_MIRROR = (
+    "gcloud services enable artifactregistry.googleapis.com --project=my-project-id",
+    "gcloud artifacts repositories create dockerhub --repository-format=docker"
+    " --mode=remote-repository --remote-docker-repo=docker-hub --location=us-east5"
+    " --project=my-project-id",
+)
+_FETCH = (
+    "pip install huggingface_hub",
+    "hf download google/gemma-4-E4B-it --local-dir models/gemma-4-E4B-it",
+)
+_REHEARSE = (
+    "tpuflex emulator start --strict",
+    'eval "$(tpuflex --stack first-proof emulator env --rehearse)"',
+)
+_CAPITAL = '"In one sentence, what is the capital of France?"'
+_DOCTOR, _UP, _DOWN, _STATUS = (
+    f"tpuflex --stack first-proof {command}" for command in ("doctor", "up", "down", "status")
+)
+_ASK = f"tpuflex --stack first-proof ask {_CAPITAL}"
+
+#: By page: the test that types them or the reason why none does, and the lines.
+SHELL: dict[str, dict[str, tuple[str, ...]]] = {
+    "README.md": {
+        INSTALLING: (
+            "python3 -m venv .venv && source .venv/bin/activate",
+            "pip install '/path/to/tpuflex[embedded]'",
+        ),
+        TUTORIAL: (
+            "tpuflex init --cloud embedded",
+            "tpuflex up",
+            f"tpuflex ask {_CAPITAL}",
+            "tpuflex down",
+            _INIT,
+        ),
+        MAKE: ("make demo", "make test"),
+        GOOGLE: (*_MIRROR, _UP, *_REHEARSE),
+        FETCHING: _FETCH,
+        PLAIN: (
+            "tpuflex emulator start",
+            'eval "$(tpuflex emulator env)"',
+            "tpuflex weights hash",
+            "tpuflex secrets ensure && tpuflex weights push",
+            "pulumi up --stack dev",
+        ),
+        HOW_TO: ("tpuflex recover", "tpuflex recover --take-over", "tpuflex sweep"),
+        SHARED: (
+            'export PULUMI_CONFIG_PASSPHRASE=""',
+            'PULUMI_BACKEND_URL="file://$PWD/.tpuflex/backend"'
+            " pulumi stack export --stack gemma-4-e4b-v6e-1 --file state.json",
+            "pulumi login gs://our-pulumi-states",
+            "pulumi stack init gemma-4-e4b-v6e-1",
+            "pulumi stack import --stack gemma-4-e4b-v6e-1 --file state.json",
+        ),
+    },
+    "docs/catalog.md": {
+        HOW_TO: (
+            "tpuflex catalog",
+            "tpuflex catalog prices",
+            "tpuflex catalog models google/gemma-4-31B-it",
+        ),
+    },
+    "docs/ci.md": {
+        HOW_TO: ("tpuflex ci init --source OWNER/tpuflex@COMMIT",),
+        "typed by the workflow's own steps: tests/engine/test_preview_job.py": (
+            "tpuflex preview --stack chat --base origin/main --markdown comment.md",
+        ),
+        GITHUB: (
+            "gh variable set TPUFLEX_WORKLOAD_IDENTITY_PROVIDER --body projects/NUMBER/locations/"
+            "global/workloadIdentityPools/tpuflex/providers/github",
+            "gh variable set TPUFLEX_PREVIEW_SERVICE_ACCOUNT"
+            " --body tpuflex-preview@PROJECT.iam.gserviceaccount.com",
+            "gh variable set TPUFLEX_DEPLOY_SERVICE_ACCOUNT"
+            " --body tpuflex-deploy@PROJECT.iam.gserviceaccount.com",
+            "gh variable set PULUMI_BACKEND_URL --body gs://BUCKET",
+        ),
+    },
+    "docs/cost.md": {
+        HOW_TO: (
+            "tpuflex --stack first-proof cost",
+            "tpuflex --stack first-proof cost"
+            ' --tokens-per-second 900 --basis "our load test" --busy 40',
+        ),
+    },
+    "docs/how-to/README.md": {
+        HOW_TO: ("tpuflex init --cloud embedded --stack chat",),
+    },
+    "docs/how-to/first-deployment.md": {
+        LOGIN: (
+            "gcloud config set project my-project-id",
+            "gcloud auth application-default login",
+        ),
+        TUTORIAL: (_INIT,),
+        GOOGLE: (*_MIRROR, _DOCTOR, _UP, _STATUS, _DOWN),
+        FETCHING: _FETCH,
+        UNLIKE: (_ASK,),
+    },
+    "docs/how-to/private-access.md": {
+        HOW_TO: (
+            'tpuflex --stack chat ask "What is a queued resource?"',
+            'tpuflex --stack chat ask --max-tokens 32 --temperature 0.7 "Name a tree."',
+            'tpuflex --stack chat ask --endpoint http://127.0.0.1:9000 "Are you there?"',
+            "cat server.pem key.pem | tpuflex --stack chat secrets put tls-certificate",
+            "tpuflex --stack chat up",
+            "tpuflex --stack chat secrets put api-key < keys.txt",
+        ),
+        PRIVATE: ("tpuflex --stack chat tunnel --port 9000", "tpuflex --stack chat ssh"),
+        GCLOUD: (
+            "gcloud secrets list --filter=labels.tpuflex-stack=chat --project=my-project-id",
+            'export OPENAI_API_KEY="$(gcloud secrets versions access 1 --secret=SECRET'
+            ' --project=my-project-id)"',
+            "export OPENAI_BASE_URL=http://127.0.0.1:9000/v1",
+        ),
+        ENDLESS: ("tpuflex --stack chat logs --follow",),
+    },
+    "docs/how-to/renewal.md": {
+        HOW_TO: (
+            "tpuflex --stack chat up",
+            "tpuflex --stack chat up --renewal-only --yes",
+            "tpuflex ci renewing --json",
+        ),
+    },
+    "docs/how-to/several-hosts.md": {
+        HOW_TO: (
+            "tpuflex catalog accelerators",
+            "tpuflex recommend --model google/gemma-4-31B-it --context 16384 --concurrency 8",
+        ),
+    },
+    "docs/how-to/teardown.md": {
+        HOW_TO: (
+            "tpuflex --stack chat down --dry-run",
+            "tpuflex --stack chat down",
+            "tpuflex down --all --dry-run",
+            "tpuflex down --older-than 12h --yes",
+            "tpuflex down --idle-for 2h --yes",
+            "tpuflex down --label tpuflex-stack=chat --yes",
+            "tpuflex --stack chat recover",
+            "tpuflex sweep",
+            "tpuflex sweep --yes",
+            "tpuflex sweep --all --exit-code --json",
+        ),
+        "removes what a bootstrap made: tests/engine/test_bootstrap.py": (
+            "tpuflex --stack chat bootstrap --remove --dry-run",
+        ),
+    },
+    "docs/how-to/troubleshooting.md": {
+        HOW_TO: ("tpuflex --stack chat doctor", "tpuflex --stack chat status", "tpuflex engine"),
+        NO_LOG: ("tpuflex --stack chat logs",),
+        "a lock in a bucket on Google; tests/engine/test_recovery_lock.py": (
+            'export PATH="$PATH:DIRECTORY"',
+            "export PULUMI_BACKEND_URL=gs://our-pulumi-states",
+            "pulumi cancel --stack chat",
+            "tpuflex --stack chat recover",
+        ),
+    },
+    "docs/how-to/weights.md": {
+        FETCHING: ("hf download google/gemma-4-E4B-it --local-dir models/gemma-4-E4B-it",),
+        HOW_TO: (
+            "tpuflex --stack chat weights push",
+            "tpuflex --stack chat weights ls",
+            "tpuflex --stack chat weights verify",
+            "tpuflex --stack chat secrets put hf-token",
+            "tpuflex --stack chat weights hash",
+            "tpuflex memory --model-dir models/gemma-4-E4B-it --accelerator v6e-1",
+            "tpuflex memory --model-dir models/gemma-4-E4B-it --row",
+        ),
+    },
+    "docs/policy.md": {
+        PACK: (
+            "pack=$(tpuflex policy --pack)",
+            "python3 -m venv ~/.tpuflex-policy && . ~/.tpuflex-policy/bin/activate",
+            'pip install -r "$pack/requirements.txt"',
+            'pulumi preview --policy-pack "$pack"',
+        ),
+    },
+    "docs/rehearsal.md": {
+        GOOGLE: (*_REHEARSE, *_MIRROR, _DOCTOR, _UP),
+        FETCHING: _FETCH,
+    },
+    "docs/tutorial.md": {
+        INSTALLING: (
+            "mkdir hello && cd hello",
+            "python3 -m venv .venv && source .venv/bin/activate",
+            "pip install '/path/to/tpuflex[embedded]'",
+        ),
+        TUTORIAL: (
+            "tpuflex init --cloud embedded",
+            "tpuflex preview",
+            "tpuflex up",
+            f"tpuflex ask {_CAPITAL}",
+            "tpuflex status",
+            "sed -i 's/max_num_seqs: 8/max_num_seqs: 4/' stacks/Pulumi.dev.yaml",
+            "tpuflex down",
+            "tpuflex emulator stop",
+            _INIT,
+            "tpuflex --stack first-proof cost",
+            "tpuflex --stack first-proof memory",
+        ),
+        GOOGLE: (*_REHEARSE, *_MIRROR, _DOCTOR, _UP, _DOWN),
+        FETCHING: _FETCH,
+        UNLIKE: (_ASK,),
+        LOGIN: (
+            "gcloud auth login",
+            "gcloud config set project my-project-id",
+            "gcloud auth application-default login",
+        ),
+    },
+}
+
+#: Blocks of Python are files, which a test runs.
+PYTHON = {"docs/examples/library/__main__.py": "tests/components/test_endpoint_engine.py"}
+
+
+def lines_of(page: str) -> list[str]:
+    """The lines of shell of ``page``."""
+    own = (block for block in blocks("sh") if block.page == page)
+    return list(chain.from_iterable(block.lines() for block in own))
+
+
+def untyped(test: str, typed: Collection[str]) -> list[str]:
+    """The lines whose rows name ``test``, and that it has not ``typed``."""
+    named = (line for rows in SHELL.values() for line in rows.get(test, ()))
+    return [line for line in named if line not in typed]
