@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import shutil
@@ -199,7 +200,8 @@ class Rig(ABC):
             self.reset()
             ended = self.run("up")
             assert ended.exit_code == 0, self.said[-1].stderr
-            folder = self.home / "copies" / str(len(self._copies))
+            # Its own, also when it takes the place of one that is too old.
+            folder = self.home / "copies" / hashlib.sha256(made_of.encode()).hexdigest()[:16]
             self._copies[made_of] = copy = take(emulator, self._backend(), folder, now)
         self.reset()
         put_back(copy, emulator, self._backend())

@@ -138,6 +138,11 @@ class RoleRig(StackRig):
         self.said.append(Ended(code, stdout.getvalue(), stderr.getvalue(), seconds, ()))
         return done
 
+    def refusals(self) -> int:
+        """How many calls of the last command were refused."""
+        calls = self.control.history(self.commands[-1].first_seq)
+        return sum(call["status"] == 403 for call in calls)
+
     def unrecorded(self) -> list[Violation]:
         """What is in the cloud, and not in the state."""
         return [each for each in self.check() if each.invariant in ("I1", "I5")]

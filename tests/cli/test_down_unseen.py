@@ -88,3 +88,21 @@ def test_before_the_question(stack: OpenStack, capsys: pytest.CaptureFixture[str
     assert f"queued resource  us-east5-a  {NOT_READ}  q" in said
     assert said.index("Could not be looked at: queued resources") < said.index("cost so far")
     assert "is destroyed all the same" in said
+
+
+def test_what_could_not_be_compared_is_said(
+    stack: OpenStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """`down` deleted what it had not been allowed to read, and did not say so: nobody had looked
+    whether it was still what the stack had made."""
+    denied = "GET https://iam/x: 403: Permission 'iam.serviceAccounts.get' denied on resource"
+    uncompared = {f"urn:pulumi:dev::p::type::{name}": denied for name in ("vllm-host", "other")}
+    mine = Ours({"resources": STATE}, {}, frozenset(), uncompared)
+    planned = Planned(mine, True, EnginePlan(()), Inventory((NETWORK,)), ())
+
+    show_planned(Invocation(environ={}, now=lambda: NOON), Cloud(stack, {}), planned)
+
+    said = capsys.readouterr().out
+    assert "Could not be compared with the state: vllm-host, other: 403: Permission 'iam." in said
+    assert "nobody could look" in said
+    assert "--role=roles/iam.serviceAccountViewer" in said

@@ -18,6 +18,7 @@ from tests.cli.typing import NOON
 from tests.goldens.golden_texts import assert_golden
 from tests.unit.stack_sections import sections
 from tpuflex.cli.markdown import alert, code, code_block, table
+from tpuflex.cli.output import Output
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.preview_markdown import LIMIT, failure_markdown, marker, preview_markdown
 from tpuflex.cli.preview_report import (
@@ -30,6 +31,7 @@ from tpuflex.cli.preview_report import (
     running,
 )
 from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.preview import show
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.engine.plan_digest import plan_digest
 from tpuflex.errors import EngineError
@@ -235,6 +237,18 @@ def test_what_cannot_be_read_is_said(google: OpenStack) -> None:
 
 
 # -- its size, and its safety --------------------------------------------------------------------
+
+
+def test_what_cannot_be_read_is_said_in_a_terminal(
+    google: OpenStack, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Only the comment told it: in a terminal, the preview passed for that of a new stack."""
+    output, denied = Output(json=False, verbose=False), "403: Permission 'tpu.nodes.list' denied"
+
+    show(of(google, slice_("create"), unread=denied), output)
+    assert f"warning  what runs now is not known: {denied}" in capsys.readouterr().err
+    show(of(google, slice_("create")), output)
+    assert "not known" not in capsys.readouterr().err
 
 
 def test_a_long_plan_is_cut(google: OpenStack) -> None:

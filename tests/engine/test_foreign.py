@@ -6,8 +6,9 @@ from typing import Any
 
 import pytest
 
-from tpuflex.engine.foreign import foreign_in, forgotten
+from tpuflex.engine.foreign import compared, forgotten
 from tpuflex.engine.recovery.look import LookResult, Presence
+from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.gcp.kinds import Inputs
 from tpuflex.naming import QUEUED_RESOURCE
 
@@ -46,15 +47,15 @@ STATE: dict[str, Any] = {
 class Look:
     """Finds what is named to be somebody else's."""
 
-    def __init__(self, *foreign: str, described: bool = True) -> None:
+    def __init__(self, *foreign: str, error: TpuflexError | None = None) -> None:
         self._foreign = foreign
-        self._described = described
+        self._error = error
 
     def __call__(self, type_: str, inputs: Inputs) -> LookResult:
         del type_
         name = str(inputs["name"])
         if name in self._foreign:
-            return LookResult(Presence.FOREIGN, name, "another state", described=self._described)
+            return LookResult(Presence.FOREIGN, name, "another state", error=self._error)
         return LookResult(Presence.OURS, name)
 
     def generations(self, inputs: Inputs) -> tuple[LookResult, ...]:
@@ -73,19 +74,24 @@ class Look:
 )
 def test_what_is_foreign(foreign: tuple[str, ...], expected: list[str]) -> None:
     """S5: what is marked by somebody else, and what is only a part of that."""
-    assert sorted(foreign_in(STATE, Look(*foreign))) == expected
+    assert sorted(compared(STATE, Look(*foreign)).foreign) == expected
 
 
 def test_a_slice_that_was_asked_for_elsewhere() -> None:
     """What else was asked for only its provider finds."""
     asked = {**entry(QUEUED_RESOURCE, "slice"), "outputs": {"requests": ["in another zone"]}}
 
-    assert foreign_in({"resources": [asked]}, Look("slice")) == {}
+    assert compared({"resources": [asked]}, Look("slice")).foreign == {}
 
 
-def test_a_refusal_proves_nothing() -> None:
-    """What may not be read may be ours all the same: its deletion will tell."""
-    assert foreign_in(STATE, Look("secret", described=False)) == {}
+@pytest.mark.parametrize("error", [AccessError("may not"), ApiError("no answer")])
+def test_what_could_not_be_read_is_told(error: TpuflexError) -> None:
+    """It proves nothing: what may not be read may be ours all the same. But `down` kept silent
+    about it, and it is not known to be ours either."""
+    found = compared(STATE, Look("secret", error=error))
+
+    assert found.foreign == {}
+    assert found.uncompared == {"secret": error.message}
 
 
 def test_what_is_forgotten() -> None:

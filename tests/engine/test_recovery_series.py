@@ -274,5 +274,15 @@ class TestListed:
 
     def test_a_zone_that_does_not_answer(self) -> None:
         """Of the zones that were asked for, each has to."""
-        with pytest.raises(ApiError, match="queued resources in z: no right"):
-            self.found(self.ASKED, **{"z/queuedResources": AccessError("no right")})
+        with pytest.raises(ApiError, match="queued resources in z: no answer"):
+            self.found(self.ASKED, **{"z/queuedResources": ApiError("no answer")})
+
+    def test_a_zone_that_may_not_be_listed(self) -> None:
+        """`recover` ended with an error of the API, and no word of what to do."""
+        denied = AccessError("403: Permission 'tpu.nodes.list' denied")
+
+        with pytest.raises(AccessError, match=r"queued resources in z: .*tpu\.nodes\.list") as told:
+            self.found(self.ASKED, **{"z/queuedResources": denied})
+
+        assert "gcloud projects add-iam-policy-binding p" in told.value.hint
+        assert "--role=roles/tpu.viewer" in told.value.hint

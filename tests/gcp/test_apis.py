@@ -273,4 +273,4 @@ def test_b2_a_storage_api_that_is_off_says_nothing_of_the_bucket() -> None:
     project = Project(enabled={})
 
     with pytest.raises(ServiceDisabledError):
-        require_own_bucket(project.clients().storage, "b", PROJECT, lambda: "1")
+        require_own_bucket(project.clients().storage, "b", PROJECT, lambda: "1", lambda: True)

@@ -50,6 +50,10 @@ def test_the_roles_of_the_identities_are_enough(rig: RoleRig) -> None:
         ("up", "iam.serviceAccounts.actAs"),
         ("up", "resourcemanager.projects.setIamPolicy"),
         ("down", "tpu.nodes.delete"),
+        # What was not compared, and what was not looked for.
+        ("down", "iam.serviceAccounts.get"),
+        ("recover --take-over of a lost state", "compute.networks.get"),
+        ("recover --take-over of a lost state", "storage.buckets.get"),
         ("status", "tpu.nodes.get"),
         ("doctor", "serviceusage.quotas.get"),
         ("secrets put of a stack that is up", "secretmanager.versions.add"),
@@ -59,7 +63,8 @@ def test_the_roles_of_the_identities_are_enough(rig: RoleRig) -> None:
     ],
 )
 def test_what_is_missing_is_named(rig: RoleRig, situation: str, missing: str) -> None:
-    """AccessError that names the permission; the owner's `down` leaves nothing."""
+    """AccessError that names the permission, or a line of what is shown; the owner's `down` leaves
+    nothing."""
     case = Case(f"{situation} without {missing}", {"situation": situation, "missing": missing})
     assert judge(rig, case).problems == []
 

@@ -41,6 +41,7 @@ class Situation:
         codes: exit codes that say that it was refused.
         tells: whether it may succeed without a permission, and name it in what it shows.
         only: take away only the permissions of such stacks; the others are another situation's.
+        probed: what is asked for only to see whether an API answers: a refusal is an answer.
         examined: take away what ``up`` needs instead, whether this command asks for it or not.
     """
 
@@ -54,6 +55,7 @@ class Situation:
     codes: frozenset[int] = frozenset({ACCESS})
     tells: bool = False
     only: When | None = None
+    probed: frozenset[str] = frozenset()
     examined: bool = False
 
     @property
@@ -74,7 +76,7 @@ class Situation:
             for need in roles().permissions
             if self.command in need.commands and self.only in (None, need.when)
         ]
-        return frozenset(need.permission for need in needs)
+        return frozenset(need.permission for need in needs) - self.probed
 
 
 _UNCHECKED = ("up", "--skip-check", "permissions")
@@ -87,7 +89,7 @@ _CHANGED: Edits = {
 _DOCTOR = (Command.DOCTOR, *EXAMINED)
 
 SITUATIONS: Mapping[str, Situation] = {
-    "preview of a new stack": Situation((Command.PREVIEW,), ("preview",), Start.NEW),
+    "preview of a new stack": Situation((Command.PREVIEW,), ("preview",), Start.NEW, tells=True),
     "preview of a stack that is up": Situation((Command.PREVIEW,), ("preview",), tells=True),
     "up": Situation((Command.UP,), _UNCHECKED, Start.NEW),
     "up with egress: internet": Situation(
@@ -98,13 +100,17 @@ SITUATIONS: Mapping[str, Situation] = {
         (Command.UP,), _UNCHECKED, change=_CHANGED, only=When.CHANGED
     ),
     "weights push of a new stack": Situation(
-        (Command.WEIGHTS_PUSH,), ("weights", "push", "{model}"), Start.NEW
+        (Command.WEIGHTS_PUSH,), ("weights", "push", "{model}"), Start.NEW, tells=True
     ),
     "weights push of a stack that is up": Situation(
         (Command.WEIGHTS_PUSH,), ("weights", "push", "{model}"), client=True
     ),
     "secrets ensure of a new stack": Situation(
-        (Command.SECRETS_PUT,), ("secrets", "ensure"), Start.NEW
+        (Command.SECRETS_PUT,),
+        ("secrets", "ensure"),
+        Start.NEW,
+        tells=True,
+        probed=frozenset({"resourcemanager.projects.get"}),
     ),
     "secrets put of a stack that is up": Situation(
         (Command.SECRETS_PUT,),
@@ -135,13 +141,14 @@ SITUATIONS: Mapping[str, Situation] = {
         client=True,
         codes=frozenset({UNPROVED}),
     ),
-    "down": Situation((Command.DOWN,), ("down",), codes=frozenset({ACCESS, UNPROVED})),
+    "down": Situation((Command.DOWN,), ("down",), codes=frozenset({ACCESS, UNPROVED}), tells=True),
     "down with egress: internet": Situation(
         (Command.DOWN,),
         ("down",),
         stack=_INTERNET,
         change=_INTERNET,
         codes=frozenset({ACCESS, UNPROVED}),
+        tells=True,
         only=When.NAT,
     ),
     "doctor": Situation(_DOCTOR, ("doctor",), client=True, tells=True),

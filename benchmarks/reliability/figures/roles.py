@@ -13,8 +13,8 @@ from reliability.figures.role_situations import ACCESS, SITUATIONS, Situation, r
 from reliability.role_rig import RoleRig
 from tpuflex.roles.roles import Command, When, roles
 
-#: A bucket that may not be read may be somebody else's (AlreadyExistsError): names are global.
-_BUCKET, _ANOTHERS = "storage.buckets.get", 1
+#: Without it commands ask each API whether it is enabled: nothing remains unseen.
+_ANOTHER_WAY = "serviceusage.services.list"
 #: What a change of records asks for beside what the table has.
 _RECORD_SETS = {
     Command.UP: "dns.resourceRecordSets.create",
@@ -56,8 +56,11 @@ def judge(rig: RoleRig, case: Case) -> Result:
     if not missing:
         result.wanted(ended == 0, "refused", f"exits with {ended}: {said[-400:]}")
     else:
-        result.struck = 1
-        _judge_refusal(result, situation, missing, ended, said)
+        result.struck = int(rig.refusals() > 0)
+        # Of a new stack there may be nothing that asks for it: a bucket that is not there needs no
+        # permission to be not there.
+        if result.struck or ended != 0:
+            _judge_refusal(result, situation, missing, ended, said)
     if situation.command in (Command.UP, Command.DOWN, Command.WEIGHTS_PUSH):
         _judge_rest(rig, result)
     return result
@@ -78,13 +81,11 @@ def _judge_refusal(
 ) -> None:
     """Without ``missing``: AccessError, or a line of what is shown, that names it."""
     optional = {n.permission for n in roles().permissions if situation.command in n.optional}
-    if missing in optional and ended == 0:
+    if missing in optional and ended == 0 and (missing == _ANOTHER_WAY or not situation.tells):
         return
     codes = set(situation.codes)
     if situation.tells:
         codes |= {0, ACCESS}
-    if missing == _BUCKET:
-        codes.add(_ANOTHERS)
     result.wanted(ended in codes, "untyped", f"exits with {ended}: {said[-400:]}")
     result.wanted(missing in said, "unnamed", said)
 

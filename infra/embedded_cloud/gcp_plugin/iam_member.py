@@ -56,9 +56,11 @@ class IamMember:
             f"Error when reading or editing {row.title}",
             lambda: fetch(self.reading, resource, call),
         )
-        values = made.state if policy is None else _with_condition(made.state, policy)
+        if policy is None:
+            return None
+        values = _with_condition(made.state, policy)
         grant = _grant(values)
-        if policy is None or not grant.within(policy):
+        if not grant.within(policy):
             return None
         return Made(self._id(resource, grant), self._state(row, values, resource, policy))
 

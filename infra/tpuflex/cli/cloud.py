@@ -92,11 +92,15 @@ class Cloud:
             AlreadyExistsError: it exists in somebody else's project.
             AccessError, ApiError: it cannot be told whose it is.
         """
-        from tpuflex.gcp.bucket_owner import require_own_bucket
+        from tpuflex.gcp.bucket_owner import may_read_buckets, require_own_bucket
 
-        project = self.stack.settings.project
+        project, apis = self.stack.settings.project, self.apis()
         return require_own_bucket(
-            self.apis().storage, self.bucket, project, lambda: self.project_number
+            apis.storage,
+            self.bucket,
+            project,
+            lambda: self.project_number,
+            lambda: may_read_buckets(apis.resourcemanager, project),
         )
 
     @cached_property

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.recovery.look import Presence
@@ -23,11 +24,21 @@ if TYPE_CHECKING:
 _AT_ONCE = 8
 
 
-def foreign_in(deployment: Stored, look: Look) -> Mapping[str, str]:
-    """What of ``deployment`` is not ours in the cloud any more: why, by URN.
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """What a state knows, compared with the cloud.
 
-    Only what the cloud has described; what cannot be read is not told apart.
+    Attributes:
+        foreign: why it is not ours any more, by URN; only of what the cloud has described.
+        uncompared: why the cloud has not described it, by URN.
     """
+
+    foreign: Mapping[str, str]
+    uncompared: Mapping[str, str]
+
+
+def compared(deployment: Stored, look: Look) -> Comparison:
+    """Whether what ``deployment`` knows is still ours in the cloud."""
     asked = [one for one in resources(deployment) if _has_marks(one)]
 
     def seen(resource: Stored) -> LookResult:
@@ -38,14 +49,15 @@ def foreign_in(deployment: Stored, look: Look) -> Mapping[str, str]:
     found = {
         one["urn"]: result.detail
         for one, result in looked
-        if result.presence is Presence.FOREIGN and result.described
+        if result.presence is Presence.FOREIGN and result.error is None
     }
     within = {
         one["urn"]: "it belongs to something that is not ours"
         for one in resources(deployment)
         if _has_no_marks(one) and found.keys() & {*_dependencies(one)}
     }
-    return {**within, **found}
+    uncompared = {one["urn"]: result.error.message for one, result in looked if result.error}
+    return Comparison({**within, **found}, uncompared)
 
 
 def forgotten(deployment: Stored, urns: Collection[str]) -> Stored:

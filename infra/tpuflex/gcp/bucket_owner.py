@@ -2,6 +2,11 @@
 
 Why the number: :mod:`tpuflex.gcp.project_number`. Nothing is pushed into, and no node is made that
 reads from, a bucket of another project.
+
+Cloud Storage refuses to describe another project's bucket in the words with which it refuses
+whoever may not read one of the own project, "(or it may not exist)" included. So a refusal says
+whose it is only to a caller that may read those of the own project.
+https://cloud.google.com/storage/docs/json_api/v1/status-codes#403-forbidden
 """
 
 from __future__ import annotations
@@ -10,16 +15,43 @@ import secrets
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError, ServiceDisabledError
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    NotFoundError,
+    ServiceDisabledError,
+    TpuflexError,
+)
+from tpuflex.gcp.held_permissions import held
 
 if TYPE_CHECKING:
     from tpuflex.gcp.transport import Api
 
+_READ = "storage.buckets.get"
 #: Bytes of a suggested ``bucket_suffix``.
 _SUFFIX_BYTES = 4
 
 
-def require_own_bucket(storage: Api, name: str, project: str, number: Callable[[], str]) -> bool:
+def may_read_buckets(resourcemanager: Api, project: str) -> bool:
+    """Whether the caller may read every bucket of ``project``; no, where that cannot be told.
+
+    Args:
+        resourcemanager: client of Resource Manager.
+        project: project id.
+    """
+    try:
+        return _READ in held(resourcemanager, f"/v1/projects/{project}", (_READ,)).permissions
+    except TpuflexError:
+        return False
+
+
+def require_own_bucket(
+    storage: Api,
+    name: str,
+    project: str,
+    number: Callable[[], str],
+    readable: Callable[[], bool],
+) -> bool:
     """Check that the bucket ``name``, if there is one, lies in ``project``; whether there is one.
 
     Args:
@@ -27,6 +59,7 @@ def require_own_bucket(storage: Api, name: str, project: str, number: Callable[[
         name: bucket name.
         project: project id, for the error.
         number: asks for the project's number.
+        readable: whether the caller may read the project's buckets (:func:`may_read_buckets`).
 
     Raises:
         AlreadyExistsError: somebody else has it; the hint names the setting for another name.
@@ -39,6 +72,8 @@ def require_own_bucket(storage: Api, name: str, project: str, number: Callable[[
     except ServiceDisabledError:
         raise  # of the bucket nothing is known
     except AccessError as error:
+        if not readable():
+            raise  # it may be ours
         raise _elsewhere(name, project, f"and you may not read it ({error.message})") from error
     if str(bucket.get("projectNumber") or "") != number():
         raise _elsewhere(name, project, "in another project")

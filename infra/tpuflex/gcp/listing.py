@@ -74,11 +74,13 @@ class Listing:
         resources: what exists.
         unseen: the places that did not answer, each with the reason.
         unseen_kinds: names of the kinds of which something may be in those places.
+        refused: whether the caller may not look at one of them.
     """
 
     resources: tuple[CloudResource, ...]
     unseen: tuple[str, ...] = ()
     unseen_kinds: frozenset[str] = frozenset()
+    refused: bool = False
 
 
 def list_all(
@@ -239,7 +241,8 @@ def _until_refused(kind: Kind, place: str, parts: Iterator[Listing]) -> Listing:
         pass
     except (AccessError, ApiError) as error:
         unseen = f"{place}: {error.message}"
-        listings.append(Listing((), (unseen,), frozenset((kind.name,))))
+        refused = isinstance(error, AccessError)
+        listings.append(Listing((), (unseen,), frozenset((kind.name,)), refused))
     return _joined(listings)
 
 
@@ -249,4 +252,5 @@ def _joined(listings: Iterable[Listing]) -> Listing:
         tuple(resource for listing in every for resource in listing.resources),
         tuple(place for listing in every for place in listing.unseen),
         frozenset(name for listing in every for name in listing.unseen_kinds),
+        any(listing.refused for listing in every),
     )

@@ -159,6 +159,8 @@ def test_a_grant_on_a_condition_is_imported_by_the_condition_s_title(calls: Call
     assert not calls.diff(imported, inputs).detailedDiff
     assert imported.id != plain.id
     assert calls.import_("BucketIAMMember", f"{identity} other") is None
+    elsewhere = identity.replace("plugin-bucket-1", "no-such-bucket")
+    assert calls.import_("BucketIAMMember", f"{elsewhere} cache_only") is None
 
 
 @pytest.mark.parametrize("kind", TOKENS)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from tpuflex.components.bootstrap_names import STATE_COPY, BootstrapNames
 from tpuflex.errors import EngineError, NotFoundError, ServiceDisabledError
-from tpuflex.gcp.bucket_owner import require_own_bucket
+from tpuflex.gcp.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.gcp.storage_client import storage_bucket
 
 if TYPE_CHECKING:
@@ -97,6 +97,7 @@ class StateBucket:
                 self.names.bucket,
                 self.names.project,
                 lambda: cloud.project_number,
+                lambda: may_read_buckets(cloud.apis().resourcemanager, self.names.project),
             )
         except ServiceDisabledError:
             return False

@@ -11,17 +11,16 @@ from typing import TYPE_CHECKING
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.errors import (
-    AccessError,
     AlreadyExistsError,
     NotFoundError,
     TpuflexError,
     WeightsError,
 )
-from tpuflex.gcp.bucket_owner import require_own_bucket
+from tpuflex.gcp.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.weights import weights_bucket
 from tpuflex.operate.doctor import weights
-from tpuflex.operate.doctor.reading import Unread, attempt
+from tpuflex.operate.doctor.reading import attempt
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.status import slice_status
 from tpuflex.operate.weights_choice import Choice, Trust, Weights, choose
@@ -57,7 +56,8 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
 
     def read() -> WeightsCheck | None:
         number = partial(project_number, manager, project)
-        if not require_own_bucket(storage, cloud.bucket, project, number):
+        readable = partial(may_read_buckets, manager, project)
+        if not require_own_bucket(storage, cloud.bucket, project, number, readable):
             return None
         bucket = weights_bucket(cloud.bucket, project=project, environ=cloud.environ)
         try:
@@ -71,8 +71,6 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
             place = replace(place, active=attempt(lambda: _active(cloud)) is True)
         return weights.weights_check(place, stored, _choice_for(cloud, place.url, stored))
     except AlreadyExistsError as error:
-        if isinstance(error.__cause__, AccessError):  # there, but whose it is may not be seen
-            return weights.WEIGHTS.unknown(Unread(error.__cause__.message))
         return weights.WEIGHTS.failed(AlreadyExistsError, error.message, error.hint)
 
 

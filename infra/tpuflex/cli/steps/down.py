@@ -15,7 +15,6 @@ from tpuflex.request.outcomes import PROTECTED
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
-    from tpuflex.engine.events import EnginePlan
     from tpuflex.gcp.inventory import Inventory
 
 
@@ -37,13 +36,13 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     show_planned(invocation, cloud, planned)
     if dry_run:
         shown = {"to_destroy": [item.to_json() for item in planned.to_destroy]}
-        document = {"stack": stack.name, "destroyed": False, **_document(plan, before), **shown}
+        document = {"stack": stack.name, "destroyed": False, **_document(planned, before), **shown}
         output.document(document)
         return
     if not planned.nothing and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
     left = teardown.carry_out(planned)
-    output.document({"stack": stack.name, "destroyed": True, **_document(plan, left)})
+    output.document({"stack": stack.name, "destroyed": True, **_document(planned, left)})
     if plan.changes or before.items:
         kinds = dict.fromkeys(item.kind for item in before.items)
         if kinds:
@@ -97,12 +96,13 @@ def _cost(cloud: Cloud, now: datetime) -> str:
     return "unknown" if spent is None else f"${spent}, and ${per_hour} per hour while it runs"
 
 
-def _document(plan: EnginePlan, inventory: Inventory) -> dict[str, object]:
+def _document(planned: Planned, inventory: Inventory) -> dict[str, object]:
     return {
         "resources": [
             {"operation": step.operation, "type": step.type, "name": step.name}
-            for step in plan.resources
+            for step in planned.plan.resources
         ],
         "inventory": [item.to_json() for item in inventory.items],
         "not_looked_at": list(inventory.unseen),
+        "not_compared": planned.mine.uncompared_lines(),
     }

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tpuflex.engine.recovery.owners import Taken, taken
+from tpuflex.engine.recovery.owners import Taken, names
 from tpuflex.engine.recovery.report import counted
 from tpuflex.engine.state import known_ids
 from tpuflex.errors import AlreadyExistsError
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.naming import STATE_ID
+from tpuflex.operate.unseen import reasons
 from tpuflex.request.outcomes import OTHER_STATE
 
 if TYPE_CHECKING:
@@ -21,8 +22,11 @@ if TYPE_CHECKING:
 _NOT_OURS = "Nothing was changed. Delete it if it is nobody's, or take another stack name."
 
 
-def require_free_names(cloud: Cloud, stack_run: StackRun, plan: EnginePlan) -> None:
-    """Check that nothing exists of what a new state would create.
+def require_free_names(
+    cloud: Cloud, stack_run: StackRun, plan: EnginePlan, say: Callable[[str], None]
+) -> None:
+    """Check that nothing exists of what a new state would create, and say what could not be looked
+    at.
 
     Only a first `up` asks: a state that has its id made (or took over) what it knows.
 
@@ -31,7 +35,10 @@ def require_free_names(cloud: Cloud, stack_run: StackRun, plan: EnginePlan) -> N
     """
     if not any(step.type == STATE_ID and step.operation == "create" for step in plan.steps):
         return
-    found = taken(cloud.apis(), plan.steps)
+    there = names(cloud.apis(), plan.steps)
+    for line in reasons(there.unseen):
+        say(f"  warning  nobody could look whether these names are free: {line}")
+    found = there.taken
     if found:
         # What a killed run of an older version has begun is not somebody else's.
         known = known_ids(stack_run.engine.deployment())

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from tpuflex.engine.events import name_of
-from tpuflex.engine.foreign import foreign_in, forgotten
+from tpuflex.engine.foreign import compared, forgotten
 from tpuflex.engine.recovery.look import CloudLook
 from tpuflex.engine.state import Stored, known_ids, state_ids
 from tpuflex.gcp.ownership import NO_STATE_ID
+from tpuflex.operate.unseen import reasons
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -25,11 +26,13 @@ class Ours:
         deployment: the state, without what is somebody else's by now.
         foreign: why that is not ours, by URN.
         states: ids of the states that are ours.
+        uncompared: why nobody could look whether what the state knows is still ours, by URN.
     """
 
     deployment: Stored
     foreign: Mapping[str, str]
     states: frozenset[str]
+    uncompared: Mapping[str, str] = field(default_factory=dict)
 
     def inventory(self, cloud: Cloud) -> Inventory:
         """Everything in the cloud that has the stack's names; what is proved ours is told apart."""
@@ -39,6 +42,10 @@ class Ours:
         """A line for each thing in the state that is not ours any more."""
         for urn, why in self.foreign.items():
             yield f"Not deleted: {name_of(urn)} is in the state, but not ours any more: {why}"
+
+    def uncompared_lines(self) -> list[str]:
+        """What could not be compared with the cloud: a line for each reason."""
+        return reasons(f"{name_of(urn)}: {why}" for urn, why in self.uncompared.items())
 
 
 def what_is_ours(cloud: Cloud, deployment: Stored) -> Ours:
@@ -54,5 +61,6 @@ def what_is_ours(cloud: Cloud, deployment: Stored) -> Ours:
     # A state of a version that gave no ids has made things without one.
     without = frozenset() if own or not deployment else frozenset({NO_STATE_ID})
     # What the state knows and carries no id was made before ids were given, and is ours as before.
-    foreign = foreign_in(deployment, CloudLook(cloud.apis(), {*own, NO_STATE_ID}))
-    return Ours(forgotten(deployment, foreign), foreign, own | seen.of(stack) | without)
+    found = compared(deployment, CloudLook(cloud.apis(), {*own, NO_STATE_ID}))
+    left = forgotten(deployment, found.foreign)
+    return Ours(left, found.foreign, own | seen.of(stack) | without, found.uncompared)

@@ -34,6 +34,7 @@ from tpuflex.settings.load import load_stack_file
 
 if TYPE_CHECKING:
     from tpuflex.cli.invocation import Invocation
+    from tpuflex.cli.output import Output
     from tpuflex.operate.slice import SliceStatus
 
 #: In place of a file: standard output.
@@ -71,8 +72,15 @@ def run_preview(invocation: Invocation, options: PreviewOptions) -> None:
         _write(invocation, options, preview_markdown(report))
     invocation.output.document(report.to_json())
     if options.markdown != STANDARD_OUTPUT:
-        report.plan.show(invocation.output)
+        show(report, invocation.output)
     require_allowed(report.plan.policy)
+
+
+def show(report: PreviewReport, output: Output) -> None:
+    """Print the plan, and what could not be looked at."""
+    report.plan.show(output)
+    if report.unread:
+        output.progress(f"  warning  what runs now is not known: {report.unread}")
 
 
 def _project_name(invocation: Invocation) -> str:
@@ -126,7 +134,7 @@ def _planned(invocation: Invocation, stack: OpenStack, base: Base | None) -> Pre
     cloud = connect(invocation, stack)
     with plan_only(invocation, cloud) as stack_run:
         plan = stack_run.plan()
-        require_free_names(cloud, stack_run, plan.plan)
+        require_free_names(cloud, stack_run, plan.plan, invocation.output.progress)
     status, unread = _slice(cloud, invocation, plan)
     at = invocation.now()
     return PreviewReport(

@@ -38,7 +38,8 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
         for role in cloud.stack.settings.secrets.versions:
             cloud.secrets.list_versions(cloud.secret(role))
     except NotFoundError:
-        require_free_names(cloud, stack_run, stack_run.preview_without_weights())
+        plan = stack_run.preview_without_weights()
+        require_free_names(cloud, stack_run, plan, invocation.output.progress)
         invocation.output.progress("Creating the secret containers …")
         stack_run.up_part(SECRETS)
 

@@ -29,6 +29,15 @@ if TYPE_CHECKING:
     from tpuflex.cli.steps.ours import Ours
     from tpuflex.gcp.inventory import Inventory, Item
 
+_NOT_LISTED = (
+    "What the state knows there is in the list, and is destroyed all the same; what it does not"
+    " know there stays, and nothing proves that it is gone."
+)
+_NOT_COMPARED = (
+    "That is destroyed all the same, as the state says that it is this stack's: whether somebody"
+    " else has made it anew under that name, nobody could look."
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Planned:
@@ -64,15 +73,15 @@ class Planned:
 
     def unseen_lines(self, project: str) -> list[str]:
         """What could not be looked at in ``project``, what that means, and what to do about it."""
-        unseen = self.before.unseen
-        if not unseen:
-            return []
-        return [
-            *(f"Could not be looked at: {line}" for line in reasons(unseen)),
-            "What the state knows there is in the list, and is destroyed all the same; what it does"
-            " not know there stays, and nothing proves that it is gone.",
-            *unseen_remedy(unseen, project).splitlines(),
-        ]
+        unseen, uncompared = self.before.unseen, self.mine.uncompared_lines()
+        lines = []
+        if unseen:
+            lines += [f"Could not be looked at: {line}" for line in reasons(unseen)]
+            lines.append(_NOT_LISTED)
+        if uncompared:
+            lines += [f"Could not be compared with the state: {line}" for line in uncompared]
+            lines.append(_NOT_COMPARED)
+        return [*lines, *unseen_remedy((*unseen, *uncompared), project).splitlines()]
 
     @property
     def protected(self) -> bool:

@@ -70,7 +70,7 @@ def run_up(
         output.progress("The slice is in the stack's state but not in the cloud: refreshing …")
         stack_run.refresh()
         plan = stack_run.plan()
-    require_free_names(cloud, stack_run, plan.plan)
+    require_free_names(cloud, stack_run, plan.plan, output.progress)
     if plan.plan.changes:
         require_own_containers(cloud, stack_run)
     plan.show(output)

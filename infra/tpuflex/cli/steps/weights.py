@@ -44,7 +44,8 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
     stack_run = StackRun(invocation, cloud)
     require_own_containers(cloud, stack_run)
     if not cloud.own_bucket():
-        require_free_names(cloud, stack_run, stack_run.preview_without_weights())
+        plan = stack_run.preview_without_weights()
+        require_free_names(cloud, stack_run, plan, invocation.output.progress)
         invocation.output.progress("Creating the bucket …")
         stack_run.up_part(WEIGHTS)
 

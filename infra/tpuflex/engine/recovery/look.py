@@ -8,7 +8,14 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import TYPE_CHECKING, Protocol
 
-from tpuflex.errors import AccessError, ApiError, NotFoundError, TpuflexError
+from tpuflex.errors import (
+    AccessError,
+    ApiError,
+    NotFoundError,
+    ServiceDisabledError,
+    TpuflexError,
+)
+from tpuflex.gcp.bucket_owner import may_read_buckets
 from tpuflex.gcp.cloud_resource import described, short_name
 from tpuflex.gcp.kinds import (
     NODE,
@@ -27,6 +34,7 @@ from tpuflex.gcp.slices import take_snapshot
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.request.name import RequestName
 from tpuflex.request.snapshot import ranked
+from tpuflex.roles.refusal import refusal_remedy
 
 if TYPE_CHECKING:
     from tpuflex.gcp.cloud_resource import CloudResource
@@ -53,16 +61,14 @@ class LookResult:
         id: the id under which it is (or would be) known to the plugin.
         detail: why, for people.
         being_deleted: whether it is being deleted.
-        described: whether its API has said what it is, and not only refused to.
-        refused: Google's words, if the caller may not look.
+        error: why its API has not said what it is, if it was asked and has not.
     """
 
     presence: Presence
     id: str = ""
     detail: str = ""
     being_deleted: bool = False
-    described: bool = True
-    refused: str = ""
+    error: TpuflexError | None = None
 
 
 class Look(Protocol):
@@ -77,7 +83,7 @@ class Look(Protocol):
         it the zones of ``inputs`` first. None while its names are not known.
 
         Raises:
-            ApiError: the zones of ``inputs`` could not all be listed.
+            AccessError, ApiError: the zones of ``inputs`` could not all be listed.
         """
 
 
@@ -116,7 +122,9 @@ class CloudLook:
             return ()
         listing = list_slices(self._apis, inputs["project"], tuple(inputs["zones"]))
         if listing.unseen:
-            raise ApiError("; ".join(listing.unseen))
+            refusal = AccessError if listing.refused else ApiError
+            text = "; ".join(listing.unseen)
+            raise refusal(text, hint=refusal_remedy(text, str(inputs["project"])))
         results = dict[tuple[int, str], LookResult]()
         for resource in listing.resources:
             id_ = _request_of(resource, inputs)
@@ -141,20 +149,23 @@ class CloudLook:
             answer = self._apis.of(kind).call("GET", place.path)
         except NotFoundError:
             return LookResult(Presence.ABSENT, place.id)
-        except AccessError as error:
-            if kind.shared_names:
+        except (AccessError, ApiError) as error:
+            if self._anothers(kind, inputs, error):
                 detail = "the name is taken in another project"
-                return LookResult(
-                    Presence.FOREIGN, place.id, detail, described=False, refused=error.message
-                )
-            return LookResult(Presence.UNKNOWN, place.id, error.message, refused=error.message)
-        except ApiError as error:
-            return LookResult(Presence.UNKNOWN, place.id, error.message)
+                return LookResult(Presence.FOREIGN, place.id, detail, error=error)
+            return LookResult(Presence.UNKNOWN, place.id, error.message, error=error)
         try:
             number = self._number(kind, inputs)
         except TpuflexError as error:
-            return LookResult(Presence.UNKNOWN, place.id, error.message)
+            return LookResult(Presence.UNKNOWN, place.id, error.message, error=error)
         return judged(kind, inputs, answer, place, number, self._states)
+
+    def _anothers(self, kind: Kind, inputs: Inputs, error: TpuflexError) -> bool:
+        """Whether ``error`` says that a name that all projects share is taken in another one."""
+        refused = isinstance(error, AccessError) and not isinstance(error, ServiceDisabledError)
+        if not (kind.shared_names and refused):
+            return False
+        return may_read_buckets(self._apis.resourcemanager, str(inputs.get("project") or ""))
 
     def _number(self, kind: Kind, inputs: Inputs) -> str:
         """Number of the project of ``inputs``; empty where it does not matter."""

@@ -42,7 +42,7 @@ def missing(deployment: Stored, look: Look) -> list[Missing]:
     anything.
 
     Raises:
-        ApiError: a zone that it names could not be listed.
+        AccessError, ApiError: a zone that it names could not be listed.
     """
     found = []
     for resource in resources(deployment):

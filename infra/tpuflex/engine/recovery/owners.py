@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from tpuflex.errors import TpuflexError
+from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
 from tpuflex.gcp.kinds import Kind, of_type
 from tpuflex.gcp.markers import Marker, marker_of
 from tpuflex.gcp.places import Place, places
@@ -52,11 +52,26 @@ class Taken:
         return f"{self.kind} {self.id.rpartition('/')[2]}: {self.owner}"
 
 
-def taken(apis: Apis, steps: Iterable[Step]) -> tuple[Taken, ...]:
-    """What of the creations among ``steps`` exists already, as far as its name is known.
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The names that a program would take, as far as they are known.
 
-    What cannot be read is left out: its creation will say why.
+    Attributes:
+        taken: what exists under them.
+        unseen: those that could not be looked at, each with the reason.
     """
+
+    taken: tuple[Taken, ...]
+    unseen: tuple[str, ...]
+
+
+def taken(apis: Apis, steps: Iterable[Step]) -> tuple[Taken, ...]:
+    """What of the creations among ``steps`` exists already, and may be read."""
+    return names(apis, steps).taken
+
+
+def names(apis: Apis, steps: Iterable[Step]) -> Names:
+    """What is there under the names of the creations among ``steps``."""
     asked = [
         (kind, place)
         for step in steps
@@ -65,12 +80,19 @@ def taken(apis: Apis, steps: Iterable[Step]) -> tuple[Taken, ...]:
     ]
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         found = pool.map(lambda each: _found(apis, *each), asked)
-        return tuple(each for each in found if each is not None)
+        every = tuple(found)
+    return Names(
+        tuple(each for each in every if isinstance(each, Taken)),
+        tuple(each for each in every if isinstance(each, str)),
+    )
 
 
-def _found(apis: Apis, kind: Kind, place: Place) -> Taken | None:
+def _found(apis: Apis, kind: Kind, place: Place) -> Taken | str | None:
+    """What is there; the name with the reason, if that cannot be told."""
     try:
         answer = apis.of(kind).call("GET", place.path)
-    except TpuflexError:
+    except (NotFoundError, ServiceDisabledError):  # in an API that is off nothing is in use
         return None
+    except TpuflexError as error:
+        return f"{kind.name} {place.id.rpartition('/')[2]}: {error.message}"
     return Taken(kind.name, place.id, marker_of(kind, answer))

@@ -30,6 +30,7 @@ from tpuflex.engine.state import (
     resources,
     with_pending,
 )
+from tpuflex.errors import AccessError, ApiError, ServiceDisabledError
 from tpuflex.gcp.kinds import Inputs, of_type
 from tpuflex.gcp.places import unknown
 from tpuflex.naming import QUEUED_RESOURCE
@@ -95,6 +96,9 @@ class ProgramComparison:
                     self._context.report.foreign.append(
                         f"{seen.id} is taken and not ours: {seen.detail}"
                     )
+                elif seen.error and not isinstance(seen.error, ServiceDisabledError):
+                    # Of an API that is not enabled the program has nothing that works.
+                    self._context.report.not_looked_at[step.urn] = seen.error
         existing = [(step, seen) for step, seen in existing if step.urn not in self._skipped]
         return [pair for pair in existing if not unknown(pair[0].inputs)] or existing
 
@@ -102,7 +106,10 @@ class ProgramComparison:
         """What there is of what ``step`` creates, with the inputs that it was asked for with. Of
         a queued resource that is each generation: without a state, counting starts anew."""
         look = self._context.look
-        series = by_id(look.generations(step.inputs)) if step.type == QUEUED_RESOURCE else {}
+        try:
+            series = by_id(look.generations(step.inputs)) if step.type == QUEUED_RESOURCE else {}
+        except (AccessError, ApiError) as error:  # it may be there; what it needs is looked for
+            return [(step.inputs, LookResult(Presence.UNKNOWN, error=error))]
         if not series:
             return [(step.inputs, look(step.type, step.inputs))]
         zones = tuple(map(str, cast("list[object]", step.inputs["zones"])))

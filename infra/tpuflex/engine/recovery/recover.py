@@ -42,7 +42,7 @@ from tpuflex.engine.state import (
     resources,
     with_pending,
 )
-from tpuflex.errors import ApiError, TpuflexError
+from tpuflex.errors import AccessError, ApiError, TpuflexError
 from tpuflex.gcp.kinds import of_type
 from tpuflex.request.outputs import recorded_lifecycle
 from tpuflex.request.states import Lifecycle
@@ -81,7 +81,7 @@ def recover(
     creations: list[Stored] = []
     try:
         creations = _import_missing(context)
-    except ApiError as error:
+    except (AccessError, ApiError) as error:
         report.unfinished = error
     _settle_pending(context, creations)
     try:
@@ -163,8 +163,9 @@ def _doubtful(deployment: Stored, context: Context) -> list[Stored]:
         if ended or is_reminder(resource):
             continue
         seen = context.look(resource["type"], resource.get("inputs") or {})
-        if seen.refused:
-            context.say(f"  warning  {name_of(resource['urn'])} was not looked at: {seen.refused}")
+        if seen.error is not None:
+            why = f"{name_of(resource['urn'])} was not looked at: {seen.error.message}"
+            context.say(f"  warning  {why}")
         if seen.presence is Presence.ABSENT or seen.being_deleted:
             doubtful.append(resource)
     return doubtful

@@ -53,11 +53,13 @@ class Recovery:
         unfinished: why the program could not be compared with the cloud, if it could not.
         foreign: why what the program would create was not adopted, where its name is taken; a
             line each. What says whose it is only once the state has an id is not among it.
+        not_looked_at: why it could not be looked for what the program would create, by URN.
     """
 
     settled: list[Settled] = field(default_factory=list)
     unfinished: TpuflexError | None = None
     foreign: list[str] = field(default_factory=list)
+    not_looked_at: dict[str, TpuflexError] = field(default_factory=dict)
 
     @property
     def left(self) -> list[Settled]:
@@ -66,8 +68,9 @@ class Recovery:
 
     @property
     def clean(self) -> bool:
-        """Whether nothing is pending any more, and nothing stands in the way of an ``up``."""
-        return not self.left and self.unfinished is None
+        """Whether nothing is pending any more, all that the program names was looked for, and
+        nothing stands in the way of an ``up``."""
+        return not self.left and not self.not_looked_at and self.unfinished is None
 
     def adopted(self, resource: Stored, operation: str, detail: str) -> None:
         """Note that ``resource`` was taken into the state."""
