@@ -137,12 +137,15 @@ class Names:
         stack: Pulumi stack name (without organization).
         name: logical name of the endpoint within the program.
         bucket_suffix: ends the bucket's name, for when another project has the name already.
+        within: types of the components that it is part of, as its URN joins them; empty for what
+            the program makes itself. Components of two types may give one name to their parts.
     """
 
     project: str
     stack: str
     name: str
     bucket_suffix: str = ""
+    within: str = ""
 
     @property
     def prefix(self) -> str:
@@ -151,14 +154,20 @@ class Names:
         joined = "-".join(parts)
         # "a-b","c" and "a","b-c" join to the same text, and slug() folds letters: when the
         # spelling is ambiguous, a short hash of the exact triple keeps owners apart.
-        if parts == (self.project, self.stack, self.name) and not any("-" in p for p in parts):
+        exact = parts == (self.project, self.stack, self.name)
+        if exact and not self.within and not any("-" in p for p in parts):
             return joined
-        return f"{joined}-{digest(self.project, self.stack, self.name, length=5)}"
+        return f"{joined}-{digest(*self._identity, length=5)}"
 
     @property
     def owner(self) -> str:
         """Value of the owner label: which project, stack and endpoint a resource belongs to."""
-        return digest(self.project, self.stack, self.name, length=_OWNER_LENGTH)
+        return digest(*self._identity, length=_OWNER_LENGTH)
+
+    @property
+    def _identity(self) -> tuple[str, ...]:
+        whole = (self.project, self.stack, self.name, self.within)
+        return whole if self.within else whole[:3]
 
     def description(self, state_id: str = "") -> str:
         """Marks a resource that cannot carry labels as this endpoint's.

@@ -44,23 +44,33 @@ SWIFT = {
 
 @dataclass
 class Rig:
-    """A stack, its engine and its cloud; ``args`` is what the program asks for."""
+    """A stack, its engine and its cloud; ``args`` is what the program asks for, under the
+    ``logical`` name, ``inside`` a component of that type if any."""
 
     cloud: EmbeddedCloud
     stack: automation.Stack
     args: dict[str, Any]
     opts: pulumi.ResourceOptions
+    logical: str = "slice"
+    inside: str = ""
+    embedded: bool = True
+    first_address: bool = False
     lines: list[str] = field(default_factory=list)
     ephemeral: list[str] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
 
     def program(self) -> None:
         """The Pulumi program of the stack."""
-        provider = Provider("cloud", project=PROJECT, embedded=True)
+        provider = Provider("cloud", project=PROJECT, embedded=self.embedded)
         opts = pulumi.ResourceOptions.merge(self.opts, pulumi.ResourceOptions(provider=provider))
-        made = QueuedResource("slice", **self.args, opts=opts)
+        if self.inside:
+            parent = pulumi.ComponentResource(self.inside, "part", opts=opts)
+            opts = pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(parent=parent))
+        made = QueuedResource(self.logical, **self.args, opts=opts)
         pulumi.export("lifecycle", made.lifecycle)
         pulumi.export("addresses", made.ip_addresses)
+        if self.first_address:
+            pulumi.export("first", made.ip_addresses.apply(lambda found: found[0]))
 
     def hear(self, event: automation.EngineEvent) -> None:
         """Keep what the engine shows."""

@@ -60,21 +60,38 @@ def test_what_the_state_holds_is_not_created() -> None:
     """To create the name that the state holds would be to adopt what is about to be deleted;
     once it is deleted, or in another zone, nothing stands in the way."""
     run = Generations()
-    run.refuse_own(URN, INPUTS)
     run.hold(URN, HELD)
 
     with pytest.raises(ConflictError, match="one of the same name") as refused:
-        run.refuse_own(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
+        run.ask(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
     assert refused.value.hint == (
         "Nothing was changed. Leave queuedResourceId out, so that every replacement gets an id of"
         " its own; or set the resource option delete_before_replace."
     )
-    run.refuse_own(URN, {**INPUTS, "zones": UNKNOWN})
-    run.refuse_own("another", INPUTS)
-    run.refuse_own(URN, {**INPUTS, "zones": ["us-east5-b"]})
-    run.refuse_own(URN, {**INPUTS, "queuedResourceId": "slice-g2"})
+    run.ask(URN, {**INPUTS, "zones": UNKNOWN})
+    run.ask(URN, {**INPUTS, "zones": ["us-east5-b"]})
+    run.ask(URN, {**INPUTS, "queuedResourceId": "slice-g2"})
     run.release(URN, NAME)
-    run.refuse_own(URN, INPUTS)
+    run.ask(URN, INPUTS)
+
+
+@pytest.mark.parametrize("held", [True, False])
+def test_p2_no_two_resources_share_a_request(held: bool) -> None:
+    """P2: a name that another URN holds, or has asked for in this run, is refused before anything
+    is changed; who asked for it may ask again, and what is deleted is free."""
+    run = Generations()
+    other = URN.replace("::slice", "::other")
+    if held:
+        run.hold(other, HELD)
+    else:
+        run.ask(other, INPUTS)
+        run.ask(other, INPUTS)
+
+    with pytest.raises(ConflictError, match=f"{NAME} is the request of {other}"):
+        run.ask(URN, {**INPUTS, "zones": ["us-east5-b", "us-east5-a"]})
+    run.ask(URN, {**INPUTS, "zones": ["us-east5-b"]})
+    run.release(other, NAME)
+    run.ask(URN, INPUTS)
 
 
 _prefixes = st.from_regex(r"[a-z]([a-z0-9-]{0,80}[a-z0-9])?", fullmatch=True)

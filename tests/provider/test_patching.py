@@ -134,10 +134,10 @@ def test_a_change_whose_operation_was_forgotten_is_looked_at() -> None:
 
 @pytest.mark.parametrize("key", ["labels", "metadata"])
 def test_an_unknown_map_changes_as_a_whole(key: str) -> None:
-    """Its entries are not known yet: it changes, and replaces nothing before they are."""
+    """Its entries are not known yet: it changes, and may hold those that hosts boot by (P5)."""
     found = diff(filled(metadata={"startup-script": "x"}), {**filled(), key: UNKNOWN})
 
-    assert found.changes[key] == Change(ChangeKind.UPDATE, replaces=False)
+    assert found.changes[key] == Change(ChangeKind.UPDATE, replaces=key == "metadata")
     assert not any(path.startswith(f"{key}.") for path in found.changes)
 
 

@@ -126,7 +126,7 @@ def test_unknown_end_renews_nothing(expires: str | None) -> None:
         ("1", "2", True),
         ("1", None, False),
         ("1", "1", None),
-        ("1", UNKNOWN, False),
+        ("1", UNKNOWN, True),
     ],
 )
 def test_rerun_replaces_when_it_changes(old: Any, new: Any, replaces: bool | None) -> None:
@@ -191,7 +191,8 @@ def test_import_says_nothing_about_steering() -> None:
         ("active", [B], {"zones": True}),
         ("ended", [A, B], {"lifecycle": False}),
         ("waiting", [B, C], {"zones": False, "lifecycle": False}),
-        ("active", UNKNOWN, {"zones": False}),
+        ("active", UNKNOWN, {"zones": True}),
+        ("waiting", UNKNOWN, {"zones": False, "lifecycle": False}),
     ],
 )
 def test_zones_are_a_choice_not_a_place(lifecycle: str, zones: Any, expected: Any) -> None:

@@ -168,7 +168,10 @@ def test_killed_between_two_posts_is_taken_up_again() -> None:
     assert run.go().name == name(B)
 
     assert run.asked() == [B]
-    assert "found the request of an earlier run, us-east5-a: WAITING" in run.said.text
+    assert (
+        "found the request of an earlier run, made at 2026-11-21T08:00:00.123456789Z, us-east5-a: W"
+        in run.said.text
+    )
     assert run.zones.running() == [B]
 
 

@@ -110,8 +110,36 @@ def test_check_config_keeps_only_the_providers_own_keys(served: Served) -> None:
 
     assert decode(answer.inputs) == {"project": "p", "version": "1"}
     assert not answer.failures
-    changed = provider_pb2.DiffRequest(olds=everything, news=encode({"project": "q"}))
-    assert served.stub.DiffConfig(changed).changes == provider_pb2.DiffResponse.DIFF_NONE
+    other = provider_pb2.DiffRequest(
+        olds=everything, news=encode({"project": "p", "slice": "{}", "version": "2"})
+    )
+    assert served.stub.DiffConfig(other).changes == provider_pb2.DiffResponse.DIFF_NONE
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "changed"),
+    [
+        ({"project": "p"}, {"project": "q"}, ["project"]),
+        ({"project": "p"}, {}, ["project"]),
+        ({"embedded": "true"}, {"embedded": False}, ["embedded"]),
+        ({"embedded": "true"}, {"embedded": True}, []),
+        ({"project": "p"}, {"project": UNKNOWN}, ["project"]),
+        ({"project": "p", "embedded": True}, {"project": "q"}, ["embedded", "project"]),
+    ],
+)
+def test_p4_a_changed_provider_is_configured_anew(
+    served: Served, old: dict[str, Any], new: dict[str, Any], changed: list[str]
+) -> None:
+    """P4: the engine goes on with the old configuration unless it is told that it differs; a
+    resource is never replaced for it."""
+    answer = served.stub.DiffConfig(
+        provider_pb2.DiffRequest(olds=encode(old), old_inputs=encode(old), news=encode(new))
+    )
+
+    assert sorted(answer.diffs) == changed
+    assert not answer.replaces
+    some = provider_pb2.DiffResponse.DIFF_SOME
+    assert answer.changes == (some if changed else provider_pb2.DiffResponse.DIFF_NONE)
 
 
 def test_check_fills_in_and_keeps_secrets_and_unknowns(served: Served) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from pulumi_plugin.values import Properties, Value
+from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
 
@@ -46,6 +46,16 @@ def configuration(inputs: Properties) -> Configuration:
         project=project if isinstance(project, str) and project else None,
         embedded=_flag(inputs.get("embedded")),
     )
+
+
+def changed(old: Properties, new: Properties) -> list[str]:
+    """The provider's own keys whose meaning differs; an unknown value may."""
+    before, after = configuration(old), configuration(new)
+    return [
+        key
+        for key in KEYS
+        if getattr(before, key) != getattr(after, key) or has_unknown(new.get(key))
+    ]
 
 
 def endpoints(configured: Configuration, environ: Mapping[str, str]) -> Endpoints:

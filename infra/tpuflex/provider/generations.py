@@ -25,6 +25,7 @@ class Generations:
         self._lock = threading.Lock()
         self._ids: dict[str, set[str]] = {}
         self._held: dict[str, set[RequestName]] = {}
+        self._asked: dict[RequestName, str] = {}
 
     def id_for(self, urn: str, prefix: str, present: Value = None) -> str:
         """The id that the inputs of ``urn`` get.
@@ -54,25 +55,20 @@ class Generations:
         """Record that the queued resource with the full name ``name`` was deleted."""
         with self._lock:
             self._held[urn] = {held for held in self._held.get(urn, ()) if str(held) != name}
+            self._asked = {asked: by for asked, by in self._asked.items() if str(asked) != name}
 
-    def refuse_own(self, urn: str, inputs: Properties) -> None:
-        """Check that creating ``inputs`` would not adopt what the state holds already.
-
-        The engine would consider it new and then delete the "old" one of the same name.
+    def ask(self, urn: str, inputs: Properties) -> None:
+        """Record that ``urn`` asks for ``inputs``, which nobody else may.
 
         Raises:
-            ConflictError: it would, which only a fixed id can cause.
+            ConflictError: it would adopt what the state holds already, under its own URN, which
+                only a fixed id can cause: the engine would consider it new and then delete the
+                "old" one of the same name. Or it would share the request of another resource, and
+                whichever goes first would delete it for both.
         """
-        zones = inputs.get("zones")
-        where = {
-            (inputs.get("project"), zone)
-            for zone in (zones if isinstance(zones, list) else ())
-            if isinstance(zone, str)
-        }
+        wanted = requests_of(inputs)
         with self._lock:
-            held = self._held.get(urn, set())
-        for name in held:
-            if name.id == inputs.get("queuedResourceId") and (name.project, name.zone) in where:
+            for name in sorted(wanted & self._held.get(urn, set()), key=str):
                 raise ConflictError(
                     f"{name} is to be replaced by one of the same name while it still exists",
                     hint=(
@@ -81,3 +77,24 @@ class Generations:
                         " delete_before_replace."
                     ),
                 )
+            taken = {held: by for by, names in self._held.items() for held in names}
+            for name in sorted(wanted, key=str):
+                other = taken.get(name) or self._asked.get(name, urn)
+                if other != urn:
+                    raise ConflictError(
+                        f"{name} is the request of {other}: two resources cannot share it",
+                        hint=(
+                            "Nothing was changed. Give one of them another queuedResourceId or"
+                            " queuedResourceIdPrefix; if it was renamed, give it an alias of its"
+                            " old name: aliases=[pulumi.Alias(name=…)]."
+                        ),
+                    )
+            self._asked |= dict.fromkeys(wanted, urn)
+
+
+def requests_of(inputs: Properties) -> set[RequestName]:
+    """What ``inputs`` may ask for, by name: one in each zone."""
+    project, zones, id_ = (inputs.get(key) for key in ("project", "zones", "queuedResourceId"))
+    if not isinstance(project, str) or not isinstance(id_, str) or not isinstance(zones, list):
+        return set()
+    return {RequestName(project, zone, id_) for zone in zones if isinstance(zone, str)}

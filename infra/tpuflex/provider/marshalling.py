@@ -16,8 +16,12 @@ from tpuflex.provider.call import UnreadyError
 from tpuflex.request.check import input_properties, parse
 from tpuflex.request.fields import INPUTS
 from tpuflex.request.name import RequestName, ids_of
-from tpuflex.request.outputs import outputs
+from tpuflex.request.outputs import outputs, recorded_lifecycle
 from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.states import ON_ITS_WAY
+
+#: Outputs that stay as they are from the request to the slice, where there is one zone.
+_SINCE_THE_REQUEST = frozenset({"createTime", "requests"})
 
 
 def inputs_of(values: Properties) -> Properties:
@@ -46,7 +50,16 @@ def previewed_creation(given: Struct) -> Struct:
 
 
 def previewed_update(olds: Struct, news: Struct) -> Struct:
-    """Outputs after an update in place: the old ones with the new inputs."""
+    """Outputs after an update in place: the old ones with the new inputs.
+
+    Of what still waits no more is known than before its creation, but when it was asked for: a
+    program that takes the first of its addresses must not meet the empty list of the state.
+    """
+    if recorded_lifecycle(decode(olds)) in ON_ITS_WAY:
+        previewed = previewed_creation(news)
+        for key in _SINCE_THE_REQUEST & olds.fields.keys() if "name" in previewed.fields else ():
+            previewed.fields[key].CopyFrom(olds.fields[key])
+        return previewed
     merged = Struct()
     for key, value in olds.fields.items():
         if key not in INPUTS:

@@ -79,7 +79,7 @@ def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None
         seen = call.look(name)
         judged = verdict(args, seen)
         if judged is Verdict.ADOPT:
-            call.report(f"found the request of an earlier run, {seen.describe()}")
+            call.report(adopted(seen), warning=True)
             return None
         if judged in (Verdict.REFUSE_FOREIGN, Verdict.REFUSE_DIFFERENT):
             raise refusal(args, seen, judged)
@@ -94,6 +94,13 @@ def place(call: Call, args: RequestArgs, *, deadline: float) -> Operation | None
                 raise
             call.pause(_CONFLICT_PAUSE)
     raise AssertionError("unreachable")
+
+
+def adopted(seen: Snapshot, where: str = "", *, known: bool = False) -> str:
+    """What to say of a request that was there already: whoever did not expect it should see that
+    they did not get a new one, by the time it was made."""
+    made = f"made at {seen.created}, " if seen.created and not known else ""
+    return f"found the request of an earlier run, {made}{where}{seen.describe()}"
 
 
 def withdraw(call: Call, name: RequestName) -> bool:

@@ -6,6 +6,7 @@ control the provider, zones (a list to choose from, not a place), and runs that 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 
@@ -19,7 +20,7 @@ from tpuflex.request.diff import diff, with_next_generation
 from tpuflex.request.fields import PROVIDER_ONLY
 from tpuflex.request.outcomes import PROTECTED, TABLE, UNPROTECT, Condition
 from tpuflex.request.outputs import recorded_lifecycle, remaining
-from tpuflex.request.states import NOT_FOUND, Lifecycle
+from tpuflex.request.states import NOT_FOUND, ON_ITS_WAY, Lifecycle
 
 _HAS_A_PLACE = frozenset({Lifecycle.ACTIVE, Lifecycle.ENDED})
 #: What is replaced because of its lifecycle, and its row in the table.
@@ -50,10 +51,12 @@ class Plan:
     Attributes:
         diff: all changes.
         notes: what the user should know about it.
+        renews: whether all that replaces it is the end of its run.
     """
 
     diff: Diff
     notes: tuple[PlanNote, ...] = ()
+    renews: bool = False
 
 
 def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> Plan:
@@ -75,7 +78,7 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     before = {key: value for key, value in old.items() if key not in PROVIDER_ONLY}
     found = diff(before, described, where)
     changes = {**found.changes, **_steering(old, new)}
-    if "zones" not in changes and _waits(where) and old.get("zones") != new.get("zones"):
+    if "zones" not in changes and where in ON_ITS_WAY and old.get("zones") != new.get("zones"):
         changes["zones"] = Change(ChangeKind.UPDATE, replaces=False)
     notes = []
     changes |= {**_uneven(outputs), **_leftovers(new, outputs, where)}
@@ -90,11 +93,17 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     complete = with_next_generation(replace(found, changes=changes), new)
     if where is Lifecycle.ENDED and not complete.replaces:
         notes.append(PlanNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER))
-    if complete.replaces:
-        reasons = [path for path, change in changes.items() if change.replaces]
-        if renewal is None or reasons != [renewal.property]:
-            refuse_replacement(old, outputs, reasons)
-    return Plan(with_next_generation(complete, new), tuple(notes))
+    reasons = [path for path, change in changes.items() if change.replaces]
+    renews = renewal is not None and reasons == [renewal.property]
+    certain = [path for path in reasons if not has_unknown(new.get(_input(path)))]
+    if certain and not renews:
+        refuse_replacement(old, outputs, certain)
+    return Plan(with_next_generation(complete, new), tuple(notes), renews)
+
+
+def _input(path: str) -> str:
+    """The input that the property ``path`` is in."""
+    return re.split(r"[.\[]", path, maxsplit=1)[0]
 
 
 def _condition(where: Lifecycle, outputs: Properties) -> Condition:
@@ -103,18 +112,16 @@ def _condition(where: Lifecycle, outputs: Properties) -> Condition:
     return Condition.ORPHANED if orphaned else _REPLACED[where]
 
 
-def _waits(where: Lifecycle | None) -> bool:
-    return where in (Lifecycle.WAITING, Lifecycle.PROVISIONING)
-
-
 def _moves(old: Properties, new: Properties, outputs: Properties, where: Lifecycle | None) -> bool:
     """Whether a change of zones moves the slice. It stays where it is as long as its zone is still
     listed; while nothing has been granted, the new zones are simply tried as well."""
     zones = new.get("zones")
-    if old.get("zones") == zones or has_unknown(zones) or not isinstance(zones, list):
+    if old.get("zones") == zones:
         return True  # nothing to overrule
-    if _waits(where):
+    if where in ON_ITS_WAY:
         return False
+    if has_unknown(zones) or not isinstance(zones, list):
+        return True
     return where not in _HAS_A_PLACE or outputs.get("zone") not in zones
 
 
@@ -126,7 +133,7 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
     return {
         key: Change(
             ChangeKind.between(old.get(key), new.get(key)),
-            replaces=key == "rerun" and key in new and not has_unknown(new[key]),
+            replaces=key == "rerun" and key in new,
         )
         for key in sorted(PROVIDER_ONLY)
         if old.get(key) != new.get(key)

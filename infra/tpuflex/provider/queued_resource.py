@@ -24,6 +24,7 @@ from tpuflex.provider.marshalling import (
 )
 from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.planning import plan
+from tpuflex.provider.replacements import Replacements
 from tpuflex.request.check import failures, with_defaults
 
 
@@ -49,6 +50,7 @@ class QueuedResources:
         self._log = log
         self._call = call
         self._generations = Generations()
+        self._replacements = Replacements()
         self._planned: set[str] = set()  # URNs checked since they were last read
 
     def _now(self) -> datetime:
@@ -57,6 +59,8 @@ class QueuedResources:
     def check(self, request: provider_pb2.CheckRequest) -> provider_pb2.CheckResponse:
         """The inputs with defaults, or what is wrong with them."""
         given, before = decode(request.news), inputs_of(decode(request.olds))
+        if before:
+            self._replacements.shown(request.urn, before)
         present = before.get("queuedResourceId")
         filled = with_defaults(
             given,
@@ -81,6 +85,7 @@ class QueuedResources:
         olds = decode(request.olds)
         old = inputs_of(decode(request.old_inputs) or olds)
         planned = plan(old, decode(request.news), olds, self._timing.wall())
+        self._replacements.planned(request.urn, renews=planned.renews)
         # Refresh and destroy ask for a diff, too, but plan nothing.
         for note in planned.notes if request.urn in self._planned else ():
             self._log.write(request.urn, with_code(note.text, note.code))
@@ -88,10 +93,11 @@ class QueuedResources:
 
     def create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:
         """Ask for capacity and wait for it."""
+        inputs = decode(request.properties)
+        self._replacements.check(self._call(request.urn), request.urn, inputs)
         if request.preview:
             return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
-        inputs = decode(request.properties)
-        self._generations.refuse_own(request.urn, inputs)
+        self._generations.ask(request.urn, inputs)
         with kept(request.properties):
             seen = create(self._call(request.urn), inputs, timeout=request.timeout)
         return provider_pb2.CreateResponse(
@@ -104,6 +110,9 @@ class QueuedResources:
         """What became of it."""
         self._planned.discard(request.urn)
         old = inputs_of(decode(request.inputs))
+        if old:
+            # Before a replacement on demand this is all that is shown of what it replaces.
+            self._replacements.shown(request.urn, old)
         refreshed = read(self._call(request.urn), request.id, old, decode(request.properties))
         if refreshed is None:
             return provider_pb2.ReadResponse()
@@ -146,4 +155,5 @@ class QueuedResources:
         call = self._call(request.urn)
         delete_resource(call, request.id, inputs, outputs, timeout=request.timeout)
         self._generations.release(request.urn, request.id)
+        self._replacements.deleted(request.urn)
         return Empty()

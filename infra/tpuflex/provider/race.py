@@ -19,7 +19,7 @@ from tpuflex.errors import (
 from tpuflex.provider.call import Call, Deadlines, UnreadyError, elapsed
 from tpuflex.provider.contest import Contest, Progress, all_zones_failed
 from tpuflex.provider.patience import PAUSE, Patience
-from tpuflex.provider.place import Verdict, place, refusal, verdict, withdraw
+from tpuflex.provider.place import Verdict, adopted, place, refusal, verdict, withdraw
 from tpuflex.provider.watch import GO_ON, Watch
 from tpuflex.provider.zone_attempt import ZoneAttempt
 from tpuflex.request.fields import RequestArgs
@@ -138,8 +138,8 @@ class Race:
         if attempt.name in self._known and seen.lifecycle is Lifecycle.ACTIVE:
             self._unchanged = True
             return
-        where = f"{self._contest.at(attempt)}{seen.describe()}"
-        self._call.report(f"found the request of an earlier run, {where}")
+        known, where = attempt.name in self._known, self._contest.at(attempt)
+        self._call.report(adopted(seen, where, known=known), warning=not known)
 
     def _choose_turn(self) -> None:
         """Ordered: begin in the zone that is furthest along; withdraw what waits in the others."""

@@ -9,9 +9,16 @@ from collections.abc import Callable, Mapping
 import grpc
 from google.protobuf.empty_pb2 import Empty
 
+from pulumi_plugin.changes import Change, ChangeKind, Diff
 from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import provider_pb2
-from pulumi_plugin.replies import Failure, check_failures, internal_error, reporting
+from pulumi_plugin.replies import (
+    Failure,
+    check_failures,
+    diff_response,
+    internal_error,
+    reporting,
+)
 from pulumi_plugin.serve import Plugin
 from pulumi_plugin.wire import decode
 from tpuflex import __version__
@@ -105,8 +112,13 @@ class Servicer(Plugin):
     def DiffConfig(
         self, request: provider_pb2.DiffRequest, context: Context
     ) -> provider_pb2.DiffResponse:
-        # Another endpoint or default project never replaces a resource: each has its own project.
-        return provider_pb2.DiffResponse(changes=provider_pb2.DiffResponse.DIFF_NONE)
+        # A changed provider works with what it says now; it never replaces a resource by itself,
+        # because each has its own project.
+        before = decode(request.old_inputs) or decode(request.olds)
+        changed = configuration.changed(before, decode(request.news))
+        return diff_response(
+            Diff({key: Change(ChangeKind.UPDATE, replaces=False) for key in changed})
+        )
 
     @reported
     def Configure(

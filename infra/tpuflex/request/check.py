@@ -42,7 +42,9 @@ def with_defaults(
     """``inputs`` and, for what they leave out, a value made from the URN or the provider, or what
     the request has already.
 
-    A pure function of its arguments: the same resource gets the same names in every run.
+    A pure function of its arguments: the same resource gets the same names in every run. What has
+    names keeps them, whatever its URN is now: an alias, a move or a renamed stack changes nothing
+    (docs/adr/0024).
 
     Args:
         inputs: what the program said.
@@ -51,20 +53,29 @@ def with_defaults(
         id_for: makes the id from its prefix where the program gives none.
         before: inputs as they are in the state; none for what replaces it.
     """
-    names = _names(urn)
+    names, before = _names(urn), before or {}
     labels = inputs.get("labels", {})
-    lasting = {key: value for key, value in (before or {}).items() if key in LASTING}
+    lasting = {key: value for key, value in before.items() if key in LASTING}
     filled: Properties = {**DEFAULTS, **lasting}
     if project:
         filled["project"] = project
     filled |= inputs
     if "queuedResourceId" not in inputs:
-        prefix = filled.setdefault("queuedResourceIdPrefix", names.prefix)
+        series = before.get("queuedResourceIdPrefix", names.prefix)
+        prefix = filled.setdefault("queuedResourceIdPrefix", series)
         filled["queuedResourceId"] = id_for(prefix) if isinstance(prefix, str) else UNKNOWN
     if isinstance(labels, dict):
-        owned: dict[str, Value] = dict(names.labels()) if LABEL_OWNER not in labels else {}
+        owned = _marks(names, before.get("labels")) if LABEL_OWNER not in labels else {}
         filled["labels"] = {**owned, **labels}
     return filled
+
+
+def _marks(names: Names, before: Value) -> Properties:
+    """The labels that say whose it is: those that it has; made of its names if it has none."""
+    made: Properties = {**names.labels()}
+    if not isinstance(before, dict) or LABEL_OWNER not in before:
+        return made
+    return {key: before[key] for key in made if key in before}
 
 
 def parse(inputs: Mapping[str, object]) -> RequestArgs:
@@ -154,5 +165,5 @@ def _rows(location: tuple[int | str, ...]) -> tuple[Input, Input]:
 
 def _names(urn: str) -> Names:
     # urn:pulumi:<stack>::<project>::<parent types>$<type>::<name>
-    stack, project, _, name = urn.removeprefix("urn:pulumi:").split("::", 3)
-    return Names(project=project, stack=stack, name=name)
+    stack, project, types, name = urn.removeprefix("urn:pulumi:").split("::", 3)
+    return Names(project=project, stack=stack, name=name, within=types.rpartition("$")[0])

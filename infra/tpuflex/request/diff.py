@@ -18,7 +18,7 @@ from tpuflex.request.body import BOOT_METADATA
 from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, ROWS
 from tpuflex.request.name import ids_of
 from tpuflex.request.rows import NODE, Form, OnChange
-from tpuflex.request.states import Lifecycle
+from tpuflex.request.states import ON_ITS_WAY, Lifecycle
 
 #: Inputs that `nodes.patch` can change, and their names in its update mask.
 PATCHABLE = {
@@ -28,16 +28,10 @@ PATCHABLE = {
 }
 #: Inputs that say where it is: in two places, one name can exist twice.
 _PLACE = ("project", "zones")
-#: Inputs that name what cannot be deleted while hosts use it: Google answers
-#: `resourceInUseByAnotherResource`. A new value that is unknown means that what was named is being
-#: replaced, mostly under its old name, so deleted first; and the engine deletes before that what it
-#: is told will be replaced, too.
-_IN_USE = frozenset({"network", "subnetwork", "networkConfigs", "dataDisks"})
 #: What is not there any more, or never will be: the only way forward is a new one.
 _BEYOND_REPAIR = frozenset({Lifecycle.FAILED, Lifecycle.LOST, Lifecycle.DELETING})
 #: For these, how long they may wait in the queue means nothing any more.
 _LEFT_THE_QUEUE = frozenset({Lifecycle.PROVISIONING, Lifecycle.ACTIVE, Lifecycle.ENDED})
-_ON_ITS_WAY = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
 
 
 def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> Diff:
@@ -45,8 +39,8 @@ def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> D
 
     Args:
         old: inputs as they were last applied.
-        new: inputs now; may hold unknown values, which do not replace: the question is asked
-            again once they are known. Those of :data:`_IN_USE` do: by then it would be too late.
+        new: inputs now; may hold unknown values, which count as changed: a preview must not
+            promise less than the `up` does that knows them.
         stands: where the resource stands according to the state. What failed or was lost is
             replaced; what waits goes on waiting; what ended stays ended, because a new run
             costs money that nobody asked for.
@@ -60,11 +54,11 @@ def diff(old: Properties, new: Properties, stands: Lifecycle | None = None) -> D
             changes |= _map_changes(key, before, after, _replacing_entries(key, new))
         elif row.form is Form.NAME_OR_PATH and _same_place(before, after):
             continue
-        elif change := _change(before, after, _replaces(key, new, stands), key in _IN_USE):
+        elif change := _change(before, after, _replaces(key, new, stands)):
             changes[key] = change
     if stands in _BEYOND_REPAIR:
         changes["lifecycle"] = Change(ChangeKind.UPDATE, replaces=True, is_input=False)
-    elif stands in _ON_ITS_WAY:
+    elif stands in ON_ITS_WAY:
         changes["lifecycle"] = Change(ChangeKind.UPDATE, replaces=False, is_input=False)
     # What does not run serves nobody: there is nothing to hand over, but its quota is needed,
     # and what only waits might still be granted, and billed, beside the one that replaces it.
@@ -132,13 +126,8 @@ def _shares_names(old: Properties, new: Properties) -> bool:
     return before == after or not set(nodes[0]).isdisjoint(nodes[1])
 
 
-def _change(
-    old: Value, new: Value, replaces: bool, unknown_replaces: bool = False
-) -> Change | None:
-    if old == new:
-        return None
-    certain = unknown_replaces or not has_unknown(new)
-    return Change(ChangeKind.between(old, new), replaces and certain)
+def _change(old: Value, new: Value, replaces: bool) -> Change | None:
+    return None if old == new else Change(ChangeKind.between(old, new), replaces)
 
 
 def _same_place(old: Value, new: Value) -> bool:
@@ -151,7 +140,7 @@ def _same_place(old: Value, new: Value) -> bool:
 def _map_changes(key: str, old: Value, new: Value, replacing: frozenset[str]) -> dict[str, Change]:
     """Changes of a map, entry by entry."""
     if has_unknown(new) and not isinstance(new, dict):
-        return {key: Change(ChangeKind.UPDATE, replaces=False)}
+        return {key: Change(ChangeKind.UPDATE, replaces=bool(replacing))}
     before = old if isinstance(old, dict) else {}
     after = new if isinstance(new, dict) else {}
     found = {

@@ -84,8 +84,11 @@ def agree(asked: Mapping[str, str], found: Mapping[str, str], *, known: Known = 
         known: whether the state has a record of it. Then either may lack a state id: it was made
             by a version that gave none, or the state has not been told of the id yet. Of the very
             request that it records, the state may have lost any of the marks: earlier versions
-            refreshed them from the node, whose labels can be taken away.
+            refreshed them from the node, whose labels can be taken away. And it may have none:
+            somebody made it by hand, and imported it.
     """
+    if known is Known.BY_TIME and not any(key in found for key in MARKS):
+        return True
     for key in (LABEL_OWNER, LABEL_PROJECT):
         lost = known is Known.BY_TIME and key not in asked
         if asked.get(key) != found.get(key) and not lost:

@@ -32,6 +32,8 @@ class Lifecycle(StrEnum):
     DELETING = "deleting"
 
 
+#: Asked for, and not there yet.
+ON_ITS_WAY = frozenset({Lifecycle.WAITING, Lifecycle.PROVISIONING})
 #: The state of a queued resource that does not exist (its node may).
 NOT_FOUND = "NOT_FOUND"
 _QUEUED = {
