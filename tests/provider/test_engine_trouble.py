@@ -104,16 +104,18 @@ def test_waiting_request_can_be_destroyed(rig: Rig) -> None:
 @pytest.mark.usefixtures("served")
 def test_destroy_outwaits_provisioning(rig: Rig) -> None:
     """A slice in PROVISIONING cannot be deleted; destroy asks again until it can be."""
-    rig.capacity(provisioning_s=4.0)
+    rig.capacity(provisioning_s=1000.0)
     rig.opts = pulumi.ResourceOptions(custom_timeouts=pulumi.CustomTimeouts(create="1s"))
     with pytest.raises(CommandError):
         rig.up()
     assert outputs(rig)["lifecycle"] == "provisioning"
 
-    rig.destroy()
+    destroyed = rig.background(rig.destroy)
+    until(lambda: "cannot be deleted yet" in "".join(rig.lines))
+    rig.cloud.advance(1000.0)
+    destroyed.result()
 
     assert rig.tpu() == {}
-    assert "cannot be deleted yet" in "".join(rig.lines)
 
 
 @pytest.mark.usefixtures("served")
