@@ -71,7 +71,7 @@ class Cloud:
         clock: its time; by default the system's time plus the offset that was reached
             through the control API in this state directory.
         launch_hosts: whether nodes that are READY get an emulated host.
-        stub_hosts: whether those hosts run nothing and are READY at once (for tests).
+        stub_hosts: whether hosts of TPU nodes run nothing and are READY at once (for tests).
         store: its memory; by default a file in ``state_dir``.
         token: its access token; by default a new one; kept in ``state_dir``.
     """

@@ -93,7 +93,11 @@ class Questions:
                 found += [Asked(permission, name) for name in self._accounts(match, project, body)]
             else:
                 resource = self._resource(match, permission, project)
-                name = _object(match, inbound, resource) or _instance(match, permission, body)
+                name = (
+                    _object(match, inbound, resource)
+                    or _instance(match, permission, body)
+                    or _version(match, resource)
+                )
                 found.append(Asked(permission, resource, name))
         if method_id == "dns.changes.create":
             named = [permission for key, permission in _RECORD_SETS if body.get(key)]
@@ -158,6 +162,14 @@ def _instance(match: Match, permission: str, body: JsonObject) -> str:
         return ""
     name = params.get("instance") or params.get("resource") or text(body, "name")
     return f"projects/{params['project']}/zones/{params['zone']}/instances/{name}" if name else ""
+
+
+def _version(match: Match, secret: str) -> str:
+    """Full name of the version of ``secret`` that a call is about; empty for every other call
+    (https://cloud.google.com/secret-manager/docs/access-control)."""
+    if match.service.name != "secretmanager" or "version" not in match.params:
+        return ""
+    return f"{secret}/versions/{match.params['version']}"
 
 
 def _logged_project(body: JsonObject) -> str:

@@ -34,8 +34,9 @@ class HostSupervisor:
         clock: the cloud's time.
         strictness: which of Google's refusals are imitated now.
         enabled: whether hosts are launched at all.
-        stubs: whether they run nothing and are READY at once (see
-            :mod:`embedded_cloud.hosts.stub`).
+        stubs: whether those of TPU nodes run nothing and are READY at once (see
+            :mod:`embedded_cloud.hosts.stub`). Those of Compute Engine run their script: it needs no
+            model server.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class HostSupervisor:
         self._hosts[spec.key] = host
 
     def _host(self, spec: HostSpec) -> Host | StubHost:
-        if self._stubs:
+        if self._stubs and spec.tpu is not None:
             return StubHost(spec, guest=self._guest, clock=self._clock, strictness=self._strictness)
         directory = self._directory / spec.key
         directory.mkdir(parents=True, exist_ok=True)

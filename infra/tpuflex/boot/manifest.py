@@ -21,8 +21,14 @@ from urllib.parse import quote
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
 
 from pulumi_plugin.printable import is_printable, printable
+from tpuflex.boot.manifest_document import (
+    MANIFEST_NAME,
+    PART_BYTES,
+    FileEntry,
+    manifest_document,
+)
 
-MANIFEST_NAME = "MANIFEST.json"
+__all__ = ["MANIFEST_NAME", "PART_BYTES"]
 
 #: Bounds on what a manifest may say, which keep the host's arithmetic within 64 bits. The startup
 #: script has the same.
@@ -31,9 +37,6 @@ MAX_FILES = 10_000
 MAX_FILE_BYTES = 5 * 2**40
 #: Of a percent-encoded path, which is a file name on the host (NAME_MAX of Linux).
 MAX_NAME_BYTES = 255
-#: Bytes of a part: few enough that a stream which dies costs little, many enough that asking for
-#: them costs nothing.
-PART_BYTES = 64 * 2**20
 #: Of all files together: 3.3 TB.
 MAX_PARTS = 50_000
 #: Of the document: 10,000 files with long names, and all parts, stay below it.
@@ -96,7 +99,18 @@ class Manifest(_Frozen):
 
     def to_json(self) -> str:
         """The document as stored in the bucket."""
-        return self.model_dump_json(by_alias=True, indent=1) + "\n"
+        files = (
+            FileEntry(file.path, file.size, file.crc32c, file.sha256, file.parts)
+            for file in self.files
+        )
+        return manifest_document(
+            files,
+            model=self.model,
+            revision=self.revision,
+            schema=self.version,
+            total_bytes=self.total_bytes,
+            part_bytes=self.part_bytes,
+        )
 
     @model_validator(mode="after")
     def _has_its_parts(self) -> Manifest:

@@ -22,6 +22,7 @@ from tpuflex.boot.manifest import (
     manifest_sha256,
     read_manifest,
 )
+from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import open_file
@@ -53,8 +54,6 @@ PARALLELISM = 8
 #: is reported. A multiple of 256 KiB, as resumable uploads ask for.
 CHUNK_BYTES = 16 * 1024 * 1024
 _TIMEOUT = (10.0, 120.0)
-#: Metadata of the manifest's object: the source, with its commit, that the weights came from.
-SOURCE_METADATA = "tpuflex-source"
 
 Check = Callable[[Manifest, FoundManifest | None], None]
 

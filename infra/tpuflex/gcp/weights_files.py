@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import hashlib
 import io
 from collections.abc import Callable, Iterator
 from concurrent.futures import Executor
@@ -17,6 +16,7 @@ import requests
 from pydantic import ValidationError
 
 from tpuflex.boot.manifest import MAX_FILES, MAX_PARTS, PART_BYTES, Manifest, WeightsFile, manifest
+from tpuflex.boot.manifest_document import FileSums
 from tpuflex.catalog.weight_formats import refused_files
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import checkpoint_files, open_file
@@ -70,24 +70,18 @@ def local_manifest(
 
 
 def _checksums(directory: Path, name: str) -> WeightsFile:
-    sha256, crc32c, size = hashlib.sha256(), 0, 0
-    parts: list[hashlib._Hash] = []
+    sums, crc32c = FileSums(), 0
     with open_file(directory, name) as file:
         while block := file.read(_BLOCK):
-            # Blocks are read in full but for the last one, and a part is a number of them.
-            if size % PART_BYTES == 0:
-                parts.append(hashlib.sha256())
-            sha256.update(block)
-            parts[-1].update(block)
+            sums.update(block)
             crc32c = google_crc32c.extend(crc32c, block)
-            size += len(block)
     try:
         return WeightsFile(
             path=name,
-            size=size,
+            size=sums.size,
             crc32c=base64.b64encode(crc32c.to_bytes(4, "big")).decode(),
-            sha256=sha256.hexdigest(),
-            parts=tuple(part.hexdigest() for part in parts) if len(parts) > 1 else (),
+            sha256=sums.sha256,
+            parts=sums.parts,
         )
     except ValidationError as error:
         raise WeightsError(f"{name!r} is not a name that can be served: rename the file") from error

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from pulumi_plugin.printable import is_printable, printable
+from tpuflex.boot.manifest_document import MANIFEST_NAME
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.naming import digest, slug
@@ -133,7 +134,9 @@ def choose_files(
         raise WeightsError(f"the Hub names {printable(commit)} as a commit of {repository}")
     for file in sorted(files, key=lambda one: one.path):
         _require_path(file.path, where)
-        hidden = any(part.startswith(".") for part in file.path.split("/"))
+        parts = file.path.split("/")
+        # A manifest of the model's own is not that of the set, and a push takes none.
+        hidden = parts[-1] == MANIFEST_NAME or any(part.startswith(".") for part in parts)
         if hidden or not fits(file.path, patterns):
             left_out.append(file.path)
             continue

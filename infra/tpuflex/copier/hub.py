@@ -1,0 +1,81 @@
+"""Files of the Hub, by range. The token goes to the Hub's own address, and to nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from urllib.parse import quote
+
+from tpuflex.copier.errors import Code, CopyError
+from tpuflex.copier.http import Patience, RefusedError, UnreachableError, is_loopback, request
+from tpuflex.copier.job import Job, JobFile
+
+_BLOCK = 2**20
+
+
+class Hub:
+    """The files of one job on the Hub.
+
+    Args:
+        job: names model and commit.
+        token: the token to send; empty for none.
+        patience: waits between attempts.
+
+    Raises:
+        CopyError: the token would cross the network in clear.
+    """
+
+    def __init__(self, job: Job, token: str, patience: Patience) -> None:
+        if token and not job.hub.startswith("https://") and not is_loopback(job.hub):
+            raise CopyError("token", "the Hub's address is not https://: no token is sent there")
+        self._job = job
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._patience = patience
+
+    def blocks(self, file: JobFile) -> Iterator[bytes]:
+        """The content of ``file``, in blocks; asked for again from where it broke off.
+
+        Raises:
+            CopyError: the Hub refuses, cannot be reached, or sends more than it lists.
+        """
+        come, failures = 0, 0
+        while come < file.size:
+            before = come
+            try:
+                with self._from(file, come) as read:
+                    while block := read(_BLOCK):
+                        come += len(block)
+                        yield block
+                        if come > file.size:
+                            raise CopyError("hub-content", f"{file.path}: more than the Hub lists")
+                if come == before:
+                    raise UnreachableError("no bytes came")
+            except (UnreachableError, RefusedError, ValueError) as error:
+                # What brought something was no failure: a line may break often in 60 GB.
+                failures = 1 if come > before else failures + 1
+                if isinstance(error, ValueError) or not self._patience.pause(error, failures):
+                    raise _refusal(file, error) from error
+
+    @contextmanager
+    def _from(self, file: JobFile, start: int) -> Iterator[Callable[[int], bytes]]:
+        job = self._job
+        url = f"{job.hub}/{job.repository}/resolve/{job.commit}/{quote(file.path, safe='/')}"
+        # Compressed on the way it would have another length.
+        asked = {"Range": f"bytes={start}-", "Accept-Encoding": "identity"}
+        with request("GET", url, {**self._headers, **asked}, follow=True) as answer:
+            if answer.status not in (200, 206):
+                raise RefusedError(answer)
+            if answer.status == 200:
+                skip = start
+                while skip and (block := answer.read(min(skip, _BLOCK))):
+                    skip -= len(block)
+            yield answer.read
+
+
+def _refusal(file: JobFile, error: Exception) -> CopyError:
+    if isinstance(error, RefusedError):
+        code: Code = "hub-unreachable" if error.passing else "hub-refused"
+        return CopyError(code, f"{file.path}: the Hub answered with {error.status}")
+    if isinstance(error, ValueError):
+        return CopyError("hub-content", f"{file.path}: {error}")
+    return CopyError("hub-unreachable", f"{file.path}: no answer ({error})")

@@ -1,0 +1,93 @@
+"""What is to be copied: one JSON document in the machine's metadata. It holds no secret."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class JobFile:
+    """One file of the model.
+
+    Attributes:
+        path: path in the repository, and below the prefix.
+        size: in bytes.
+        sha256: SHA-256 of a file in LFS, in hex; empty for one in Git itself.
+        git_id: Git's object id (SHA-1) of a file in Git itself; empty for one in LFS.
+    """
+
+    path: str
+    size: int
+    sha256: str
+    git_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """One copy.
+
+    Attributes:
+        repository: OWNER/NAME.
+        commit: the commit, 40 hex digits.
+        files: every file, sorted by path.
+        bucket: name of the bucket.
+        prefix: where in it, without a slash at the end.
+        model: name under which the model is served.
+        revision: names this set of weights.
+        source: what the manifest's object says that it came from.
+        pinned: SHA-256 that the manifest must have; empty for any.
+        known: SHA-256 of manifests by which these weights may be known already.
+        again: whether every file is sent, whatever the bucket holds.
+        token_version: resource name of the version of the secret with the Hub's token; empty for
+            none.
+        hub: address of the Hub, without a slash at the end.
+        storage: address of Cloud Storage, without a slash at the end.
+        secretmanager: address of Secret Manager, without a slash at the end.
+    """
+
+    repository: str
+    commit: str
+    files: tuple[JobFile, ...]
+    bucket: str
+    prefix: str
+    model: str
+    revision: str
+    source: str
+    pinned: str
+    known: tuple[str, ...]
+    again: bool
+    token_version: str
+    hub: str
+    storage: str
+    secretmanager: str
+
+    @property
+    def total_bytes(self) -> int:
+        """Sum of all sizes."""
+        return sum(file.size for file in self.files)
+
+    @property
+    def id(self) -> str:
+        """Tells this job from every other: 32 hex digits."""
+        return hashlib.sha256(self.to_json().encode()).hexdigest()[:32]
+
+    def to_json(self) -> str:
+        """The document."""
+        return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"))
+
+    @classmethod
+    def from_json(cls, text: str) -> Job:
+        """The job that ``text`` is, which :meth:`to_json` wrote.
+
+        Raises:
+            ValueError, KeyError, TypeError: it is none.
+        """
+        document: Mapping[str, Any] = json.loads(text)
+        values = {field.name: document[field.name] for field in fields(cls)}
+        values["files"] = tuple(JobFile(**file) for file in document["files"])
+        values["known"] = tuple(document["known"])
+        return cls(**values)
