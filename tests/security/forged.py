@@ -15,6 +15,7 @@ import pytest
 from embedded_cloud.cloud import project_number
 from embedded_cloud.server import EmbeddedCloud
 from tests.embedded_cloud.api import TOKEN, Api, flex_start
+from tests.embedded_cloud.compute_api import instance
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.kinds import KINDS, PROJECT_ROLES, Kind
 from tpuflex.gcp.listing import Apis, apis, list_all
@@ -22,7 +23,14 @@ from tpuflex.gcp.ownership import Mark
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.timing import Timing
 from tpuflex.gcp.transport import Transport
-from tpuflex.naming import DNS_ZONE_ROLES, ENDPOINT_NAME, SECRET_ROLES, Names, account_email
+from tpuflex.naming import (
+    COPY_ROLE,
+    DNS_ZONE_ROLES,
+    ENDPOINT_NAME,
+    SECRET_ROLES,
+    Names,
+    account_email,
+)
 from tpuflex.operate.sweep import Chosen, Disposition, Here, Leftover, leftovers
 from tpuflex.operate.sweep_deletion import Deleted, delete
 
@@ -102,6 +110,7 @@ class Forgery:
         networks = f"compute/v1/projects/{self.project}/global/networks"
         if api.call("GET", f"{networks}/of-somebody").status_code == 404:
             _posted(api, networks, network)
+            _subnetwork("of-somebody", "10.1.0.0/24")(api, self)
         for make in MAKERS.values():
             make(api, self)
 
@@ -136,6 +145,25 @@ def _compute(role: str, collection: str, **more: Any) -> Callable[[Api, Forgery]
         _posted(api, f"compute/v1/projects/{api.project}/{collection}", body)
 
     return make
+
+
+def _subnetwork(name: str, cidr: str) -> Callable[[Api, Forgery], None]:
+    def make(api: Api, _forged: Forgery) -> None:
+        body = {"name": name, "ipCidrRange": cidr, **_IN_NETWORK}
+        _posted(api, f"compute/v1/projects/{api.project}/regions/{REGION}/subnetworks", body)
+
+    return make
+
+
+def _instance(api: Api, forged: Forgery) -> None:
+    """A machine in somebody's subnetwork, in a zone that is none of the stack's."""
+    body = instance(
+        forged.name(NAMES.compute(COPY_ROLE)),
+        machineType=f"zones/{REGION}-c/machineTypes/e2-small",
+        networkInterfaces=[{"subnetwork": f"regions/{REGION}/subnetworks/of-somebody"}],
+        labels=forged.labels,
+    )
+    _posted(api, f"compute/v1/projects/{api.project}/zones/{REGION}-c/instances", body)
 
 
 def _account(api: Api, forged: Forgery) -> None:
@@ -180,6 +208,7 @@ _IN_NETWORK = {"network": "global/networks/of-somebody"}
 MAKERS: Mapping[str, Callable[[Api, Forgery], None]] = {
     "queued resource": _slice,
     "node": _node,
+    "instance": _instance,
     "firewall rule": _compute(
         "ssh", "global/firewalls", allowed=[{"IPProtocol": "tcp"}], **_IN_NETWORK
     ),

@@ -21,6 +21,16 @@ _RECORD_SETS = {
     Command.DOWN: "dns.resourceRecordSets.delete",
     Command.SWEEP_YES: "dns.resourceRecordSets.delete",
 }
+#: What a new machine asks for by what it has, beside what the table has.
+_NEW_MACHINE = frozenset(
+    {
+        "compute.instances.setLabels",
+        "compute.instances.setMetadata",
+        "compute.instances.setServiceAccount",
+        "compute.subnetworks.useExternalIp",
+        "iam.serviceAccounts.actAs",
+    }
+)
 
 
 def cases(rig: RoleRig, _seed: int) -> list[Case]:
@@ -61,7 +71,10 @@ def judge(rig: RoleRig, case: Case) -> Result:
         # permission to be not there.
         if result.struck or ended != 0:
             _judge_refusal(result, situation, missing, ended, said)
-    if situation.command in (Command.UP, Command.DOWN, Command.WEIGHTS_PUSH):
+    if situation.command in (
+        *(Command.UP, Command.DOWN),
+        *(Command.WEIGHTS_PUSH, Command.WEIGHTS_COPY),
+    ):
         _judge_rest(rig, result)
     return result
 
@@ -103,6 +116,8 @@ def _asked(rig: RoleRig, situation: Situation) -> frozenset[str]:
         if call["status"] != 403
     }
     asked = {name for method in methods for name in needs_of(method) or ()}
+    if "compute.instances.insert" in methods:
+        asked |= _NEW_MACHINE
     if "dns.changes.create" in methods and situation.command in _RECORD_SETS:
         asked.add(_RECORD_SETS[situation.command])
     return frozenset(asked) & situation.ablated

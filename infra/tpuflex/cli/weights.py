@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation, stack_name
+
+if TYPE_CHECKING:
+    from tpuflex.cli.stack import OpenStack
 
 checkpoint = click.argument(
     "directory", required=False, type=click.Path(exists=True, file_okay=False, path_type=Path)
@@ -29,21 +33,37 @@ def weights() -> None:
     examples=(
         "tpuflex --stack prod weights push  # what the stack file names",
         "tpuflex --stack prod weights push ./my-model --again",
+        "tpuflex --stack prod weights push --from-region  # a machine in the region copies it",
     ),
 )
 @checkpoint
 @click.option("--again", is_flag=True, help="Send every file, whatever the bucket holds.")
+@click.option(
+    "--from-region",
+    is_flag=True,
+    help="Have a small machine in the bucket's region copy the model from the Hub.",
+)
+@click.option(
+    "--stop", is_flag=True, help="With --from-region: delete the machine of an earlier command."
+)
 @stack_name
 @as_json
 @assume_yes
 @pass_invocation
-def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
+def push(
+    invocation: Invocation, directory: Path | None, again: bool, from_region: bool, stop: bool
+) -> None:
     """Push the weights to the stack's bucket, the manifest last.
 
     Takes DIRECTORY, or what tpuflex:model.weights.source names; a model of the Hugging Face Hub
     is fetched to this machine first, with HF_TOKEN if it is gated. Files already in the bucket
     with the right checksum are not sent again, so an interrupted push continues. That checksum
     is a CRC32C, which can be forged: --again mends what a host reports as altered.
+    With --from-region nothing passes through this machine: a small Compute Engine machine in the
+    bucket's region copies what tpuflex:model.weights.source names of the Hub, and is deleted at the
+    end. It says first what is made and what it costs, and asks. A gated model needs the token in
+    Secret Manager (tpuflex:secrets.hf_token_version). The same command waits for a machine that an
+    earlier one has left, --stop deletes it, as `down` does.
     Works before the first `up`: Pulumi then creates the bucket, with everything that it needs. APIs
     of the project that are off are enabled, on Google after a question.
     """
@@ -58,6 +78,9 @@ def push(invocation: Invocation, directory: Path | None, again: bool) -> None:
     from tpuflex.cli.steps.weights import ensure_bucket
 
     stack = invocation.open_stack(deploying=False)
+    if from_region or stop:
+        _push_from_region(invocation, stack, directory, again=again, stop=stop, asked=from_region)
+        return
     source = stack.settings.model.weights.source
     if directory is None and source is None:
         raise click.UsageError("Name a DIRECTORY, or set tpuflex:model.weights.source.")
@@ -177,6 +200,30 @@ def verify(invocation: Invocation, directory: Path | None) -> None:
 
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     run_verify(cloud, directory, invocation.output)
+
+
+def _push_from_region(
+    invocation: Invocation,
+    stack: OpenStack,
+    directory: Path | None,
+    *,
+    again: bool,
+    stop: bool,
+    asked: bool,
+) -> None:
+    from tpuflex.cli.cloud import connect
+    from tpuflex.cli.region_job import hub_source
+    from tpuflex.cli.steps.push_from_region import run_push_from_region, run_stop
+
+    if not asked:
+        raise click.UsageError("--stop goes with --from-region.")
+    if directory is not None:
+        raise click.UsageError("A DIRECTORY is on this machine: leave --from-region out.")
+    if stop:
+        run_stop(invocation, connect(invocation, stack))
+        return
+    hub_source(stack.settings.model.weights.source)
+    run_push_from_region(invocation, connect(invocation, stack), again=again)
 
 
 def _written(manifest: object) -> str:

@@ -17,6 +17,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from tpuflex.naming import (
+    ACCOUNT_ROLES,
+    COPY_ROLE,
     DNS_ZONE_ROLES,
     EGRESS_RULE_ROLES,
     QUEUED_RESOURCE,
@@ -64,6 +66,8 @@ class Kind:
         root: path of that API; the id comes after it.
         items: field of the list's answer that holds the resources.
         location: what it is listed by.
+        aggregated: whether there is a list of all zones or regions at once, and it is the ``only``
+            one that is asked, or ``also`` asked, for places that nothing names any more.
         query: name of the list's query parameter that takes the project.
         last: the last part of the id (``{name}`` in it), over the resource's inputs.
         marker: where its owner marker is: in its labels, in those of the ``node`` that is asked
@@ -93,6 +97,7 @@ class Kind:
     root: str = ""
     items: str = "items"
     location: Literal["project", "region", "zone"] = "project"
+    aggregated: Literal["", "only", "also"] = ""
     query: str = ""
     last: str = "{name}"
     marker: Literal["labels", "node labels", "description"] = "labels"
@@ -123,6 +128,16 @@ class Kind:
         """Format string of the path of its list."""
         return self.path.rpartition("/")[0]
 
+    @property
+    def plural_key(self) -> str:
+        """Its name in paths, and in lists of all places."""
+        return self.collection.rpartition("/")[2]
+
+    @property
+    def everywhere(self) -> str:
+        """Format string of the path of the list of all zones or regions."""
+        return f"{self.root}projects/{{project}}/aggregated/{self.plural_key}"
+
     def named(self, name: str, names: Names, project: str, regions: tuple[str, ...]) -> bool:
         """Whether ``name`` is one that the endpoint of ``names`` gives to this kind."""
         if self.by_generation:
@@ -152,13 +167,21 @@ def _tpu(name: str, collection: str, **more: Any) -> Kind:
     )
 
 
-def _compute(name: str, type_: str, path: str, *roles: str, made: bool = True) -> Kind:
+def _compute(
+    name: str,
+    type_: str,
+    path: str,
+    *roles: str,
+    made: bool = True,
+    aggregated: Literal["", "also"] = "",
+) -> Kind:
     return Kind(
         name,
         f"projects/{{project}}/{path}/{{name}}",
         type_,
         root="/compute/v1/",
         location="region" if "{region}" in path else "project",
+        aggregated=aggregated,
         marker="description",
         names=lambda names, _project, _region: tuple(names.compute(role) for role in roles),
         made=made,
@@ -173,6 +196,16 @@ SLICE = _tpu(
     marker="node labels",
     deletion={"force": "true"},
 )
+#: The machine that copies a model within its region: no state knows it, and it may be in any zone
+#: of any region where the stack's bucket once was.
+INSTANCE = Kind(
+    "instance",
+    "projects/{project}/zones/{zone}/instances/{name}",
+    root="/compute/v1/",
+    location="zone",
+    aggregated="only",
+    names=lambda names, _project, _region: (names.compute(COPY_ROLE),),
+)
 NODE = _tpu("node", "nodes", numbered=True)
 ACCOUNT = Kind(
     "service account",
@@ -183,7 +216,9 @@ ACCOUNT = Kind(
     items="accounts",
     last=account_email("{accountId}", "{project}"),
     marker="description",
-    names=lambda names, project, _: (account_email(names.service_account_id(), project),),
+    names=lambda names, project, _: tuple(
+        account_email(names.service_account_id(role), project) for role in ACCOUNT_ROLES
+    ),
     unique_id="uniqueId",
 )
 BUCKET = Kind(
@@ -210,9 +245,19 @@ SECRET = Kind(
     conditions={"etag": "etag"},
 )
 
+SUBNETWORK = _compute(
+    "subnetwork",
+    "gcp:compute/subnetwork:Subnetwork",
+    "regions/{region}/subnetworks",
+    *("subnet", COPY_ROLE),
+    aggregated="also",
+)
+NETWORK = _compute("network", "gcp:compute/network:Network", "global/networks", "net", COPY_ROLE)
+
 KINDS: tuple[Kind, ...] = (
     SLICE,
     NODE,
+    INSTANCE,
     Kind(
         "project role",
         "{project} {role} {member}",
@@ -258,10 +303,8 @@ KINDS: tuple[Kind, ...] = (
     _compute("router", "gcp:compute/router:Router", "regions/{region}/routers", "router"),
     # One made by hand for the endpoint is billed until it is deleted.
     _compute("address", "", "regions/{region}/addresses", made=False),
-    _compute(
-        "subnetwork", "gcp:compute/subnetwork:Subnetwork", "regions/{region}/subnetworks", "subnet"
-    ),
-    _compute("network", "gcp:compute/network:Network", "global/networks", "net"),
+    SUBNETWORK,
+    NETWORK,
     ACCOUNT,
     Kind(
         "role on a bucket",

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 from tpuflex.catalog.zones import region_of
 from tpuflex.errors import AccessError, ApiError, NotFoundError, ServiceDisabledError
 from tpuflex.gcp import kinds
+from tpuflex.gcp.aggregated import listed_everywhere
 from tpuflex.gcp.cloud_resource import CloudResource, described, short_name
 from tpuflex.gcp.kinds import Kind
 from tpuflex.gcp.markers import Marker
@@ -118,7 +119,8 @@ def list_all(
         )
         for kind in _found_by("policy")
     )
-    every = (*found.resources, *roles.resources)
+    # A list of all regions has those of the stack once more.
+    every = {(each.path, each.id): each for each in (*found.resources, *roles.resources)}.values()
     ordered = sorted(every, key=lambda resource: kinds.deletion_rank(resource.kind))
     whole = _joined((found, roles))
     return replace(whole, resources=tuple(ordered))
@@ -165,11 +167,22 @@ def _looks(
         "zone": zones,
     }
     listed = list(of)
-    named = [(kind, place) for kind in listed for place in where[kind.location]]
-    return [*named, *((kind, ANY_ZONE) for kind in listed if kind.location == "zone")]
+    named = [
+        (kind, place)
+        for kind in listed
+        for place in (where[kind.location] if kind.aggregated != "only" else ("",))
+    ]
+    elsewhere = [
+        kind
+        for kind in listed
+        if kind.aggregated == "also" or (kind.location == "zone" and not kind.aggregated)
+    ]
+    return [*named, *((kind, ANY_ZONE) for kind in elsewhere)]
 
 
 def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, ...]) -> Listing:
+    if kind.aggregated == "only" or (kind.aggregated and place == ANY_ZONE):
+        return _everywhere(apis, kind, project)
     values: dict[str, str] = {kind.location: place, "project": project}
     query = {kind.query: project} if kind.query else None
 
@@ -187,6 +200,22 @@ def _listed(apis: Apis, kind: Kind, place: str, project: str, zones: tuple[str, 
     if place != ANY_ZONE:
         return listing
     return Listing(tuple(other for other in listing.resources if other.location not in zones))
+
+
+def _everywhere(apis: Apis, kind: Kind, project: str) -> Listing:
+    """What is of ``kind`` in all places; where those of the stack are listed by themselves, too, a
+    refusal means no more than that nothing was added."""
+
+    def parts() -> Iterator[Listing]:
+        for resources, unseen in listed_everywhere(apis.of(kind), kind, project):
+            yield Listing(
+                resources,
+                tuple(f"{kind.plural}: {place} is unreachable" for place in unseen),
+                frozenset((kind.name,)) if unseen else frozenset(),
+            )
+
+    listing = _until_refused(kind, kind.plural, parts())
+    return listing if kind.aggregated == "only" else Listing(listing.resources)
 
 
 def _if_enabled(kind: Kind, listed: Iterator[JsonObject]) -> Iterator[JsonObject]:

@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 _FILE = "roles.yaml"
 
 Permission = Annotated[str, Field(pattern=r"^[a-z]+(\.[a-zA-Z]+){2}$")]
-PredefinedRole = Annotated[str, Field(pattern=r"^roles/[a-zA-Z.]+$")]
+PredefinedRole = Annotated[str, Field(pattern=r"^roles/[a-zA-Z0-9.]+$")]
 
 
 class Command(StrEnum):
@@ -35,6 +35,7 @@ class Command(StrEnum):
     SWEEP = "sweep"
     SWEEP_YES = "sweep --yes"  #: without it, sweep deletes nothing
     WEIGHTS_PUSH = "weights push"
+    WEIGHTS_COPY = "weights push --from-region"  #: beside what `weights push` needs
     SECRETS_PUT = "secrets put"
     DOWN = "down"
 

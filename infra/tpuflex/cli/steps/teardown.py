@@ -7,6 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.region_machine import RegionMachine
 from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.ours import what_is_ours
 from tpuflex.engine.events import EnginePlan
@@ -140,8 +141,13 @@ class StackTeardown:
         if not planned.nothing:
             if mine.foreign:
                 self._run.engine.replace(mine.deployment)
+            copy = self._copy(planned)
+            if copy is not None:
+                copy.ask()
             if has_state:
                 has_state = destroyed(self._run, planned, self._output.progress)
+            if copy is not None:
+                copy.remove()
         left = prove_empty(
             lambda: mine.inventory(self._cloud),
             now=self._cloud.timing.monotonic,
@@ -154,6 +160,13 @@ class StackTeardown:
                 self._run.engine.remove()
         refuse_foreign(left)
         return left
+
+    def _copy(self, planned: Planned) -> RegionMachine | None:
+        """The machine that copies weights, or what is left of one, which no state has; None if
+        there is nothing of it. It is asked to go before the bucket that it writes into does."""
+        cloud = self._cloud
+        copy = RegionMachine(cloud, self._output.progress, planned.mine.states)
+        return copy if any(map(copy.made, planned.before.ours)) else None
 
 
 def _protected(not_deleted: Iterable[Kept]) -> bool:

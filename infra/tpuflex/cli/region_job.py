@@ -1,0 +1,136 @@
+"""What a machine is to copy within the region: a model of the Hub, as it is seen from here."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.config import weights_prefix
+from tpuflex.boot.manifest import WeightsFile
+from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
+from tpuflex.copier.job import Job, JobFile
+from tpuflex.errors import Finding, SettingsError, WeightsError
+from tpuflex.gcp.endpoints import Endpoints, is_loopback
+from tpuflex.naming import HF_TOKEN
+from tpuflex.operate.hub.client import HubClient
+from tpuflex.operate.hub.snapshot import SOURCE_KEY, HubSource
+from tpuflex.operate.pushed_weights import PushedWeights
+from tpuflex.operate.region_copy.bundle import MOST_BYTES
+
+if TYPE_CHECKING:
+    from tpuflex.boot.manifest import Manifest
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.operate.hub.snapshot import Snapshot
+
+_HUB = "https://huggingface.co"
+
+
+def hub_source(source: str | None) -> HubSource:
+    """The model of the Hub that ``source`` names.
+
+    Raises:
+        SettingsError: it names none: nothing else is where a machine could fetch it.
+    """
+    found = None if source is None else HubSource.parse(source)
+    if found is None:
+        problem = "is not set" if source is None else f"is {source!r}, which is on this machine"
+        raise SettingsError(
+            "the stack file",
+            (Finding(SOURCE_KEY, f"it {problem}", "Write hf://OWNER/NAME@COMMIT."),),
+            hint="What is on this machine is pushed from here: tpuflex weights push",
+        )
+    return found
+
+
+def hub_snapshot(cloud: Cloud, source: HubSource) -> Snapshot:
+    """What the Hub lists. It is asked with the token that the machine will have, and no other: what
+    may not be read is refused before anything is made."""
+    secrets = cloud.stack.settings.secrets
+    number = secrets.hf_token_version
+
+    def token() -> str:
+        if number is None:
+            return ""
+        return cloud.secrets.access(f"{cloud.secret(HF_TOKEN)}/versions/{number}")
+
+    client = HubClient(_hub(cloud, default=""), token, cloud.timing)
+    return client.snapshot(source, cloud.stack.settings.model.weights.extra_files)
+
+
+def _hub(cloud: Cloud, *, default: str = _HUB) -> str:
+    found = cloud.environ.get(ENDPOINT_VARIABLE, "").rstrip("/") or default
+    if is_loopback(found) and not Endpoints.from_environ(cloud.environ).embedded:
+        raise SettingsError(
+            "the environment",
+            (Finding(ENDPOINT_VARIABLE, "it is on this machine", "Unset it."),),
+            hint="A machine in the region cannot reach it.",
+        )
+    return found
+
+
+def copy_job(cloud: Cloud, snapshot: Snapshot, *, again: bool) -> Job:
+    """What a machine is told to copy.
+
+    Args:
+        cloud: the stack's cloud.
+        snapshot: what the Hub lists.
+        again: whether every file is sent, whatever the bucket holds.
+
+    Raises:
+        WeightsError: a name cannot be served, or there are too many.
+    """
+    settings, endpoints = cloud.stack.settings, Endpoints.from_environ(cloud.environ)
+    weights, prefix = settings.model.weights, weights_prefix(settings.model)
+    number = settings.secrets.hf_token_version
+    pinned = weights.manifest_sha256 or ""
+    pushed = PushedWeights(cloud.stack.own_files).get(cloud.bucket, prefix) or ""
+    job = Job(
+        repository=snapshot.repository,
+        commit=snapshot.commit,
+        files=tuple(
+            JobFile(file.path, file.size, file.sha256, "" if file.sha256 else file.git_id)
+            for file in snapshot.files
+        ),
+        bucket=cloud.bucket,
+        prefix=prefix,
+        model=settings.model.name,
+        revision=weights.revision,
+        source=snapshot.source,
+        pinned=pinned,
+        known=tuple(sorted({pinned, pushed} - {""})),
+        again=again,
+        token_version="" if number is None else f"{cloud.secret(HF_TOKEN)}/versions/{number}",
+        hub=_hub(cloud),
+        storage=endpoints.storage,
+        secretmanager=endpoints.secretmanager,
+    )
+    _require_names(job)
+    if len(job.to_json().encode()) > MOST_BYTES:
+        raise WeightsError(
+            f"{snapshot.source} has {len(job.files)} files: more than a machine's metadata names",
+            hint="Push it from here: tpuflex weights push",
+        )
+    return job
+
+
+def _require_names(job: Job) -> None:
+    """Check that every file has a name that can be served; what a push from here checks, too."""
+    for file in job.files:
+        try:
+            WeightsFile(path=file.path, size=file.size, crc32c="AAAAAA==", sha256="0" * 64)
+        except ValueError as error:
+            raise WeightsError(
+                f"{file.path!r} is not a name that can be served",
+                hint="Push the other files from a directory: tpuflex weights push DIRECTORY",
+            ) from error
+
+
+def lists(manifest: Manifest, job: Job) -> bool:
+    """Whether ``manifest`` is of the files of ``job``, as far as the Hub says their SHA-256."""
+    if (manifest.model, manifest.revision) != (job.model, job.revision):
+        return False
+    listed = {file.path: (file.size, file.sha256) for file in manifest.files}
+    if listed.keys() != {file.path for file in job.files}:
+        return False
+    return all(
+        listed[file.path] == (file.size, file.sha256 or listed[file.path][1]) for file in job.files
+    )

@@ -1,0 +1,140 @@
+"""The machine of a stack that copies weights within its region, as commands see it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.config import weights_prefix
+from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.gcp.kinds import INSTANCE
+from tpuflex.gcp.ownership import Maker
+from tpuflex.gcp.removal import remove
+from tpuflex.naming import HF_TOKEN
+from tpuflex.operate.region_copy.bodies import Place
+from tpuflex.operate.region_copy.grants import Grant, bucket_grant, secret_grant
+from tpuflex.operate.region_copy.machine import CopyMachine
+from tpuflex.operate.region_copy.removal import remove_all
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.gcp.inventory import Item
+
+
+class RegionMachine:
+    """The machine and all that is made with it. At the end of a block it is removed, unless nothing
+    was made, or it is to be kept.
+
+    Args:
+        cloud: the stack's cloud.
+        say: takes a line of progress.
+        states: ids of the states that are ours.
+        state_id: id of the stack's state, which what is made carries.
+
+    Attributes:
+        place: whose it is, and where.
+        machine: the machine.
+        problems: what could not be removed, a line each.
+    """
+
+    def __init__(
+        self,
+        cloud: Cloud,
+        say: Callable[[str], None],
+        states: frozenset[str],
+        state_id: str = "",
+    ) -> None:
+        stack = cloud.stack
+        project = stack.settings.project
+        self._cloud = cloud
+        self._say = say
+        self._maker = Maker(stack.names, project, "", states)
+        self._kept = True
+        self.apis = cloud.apis()
+        self.place = Place(stack.names, project, stack.settings.slice.region, state_id)
+        self.machine = CopyMachine(self.place, self._maker, self.apis, cloud.timing)
+        self.problems: tuple[str, ...] = ()
+
+    @property
+    def grants(self) -> tuple[Grant, ...]:
+        """What its account is granted."""
+        settings = self._cloud.stack.settings
+        found = [bucket_grant(self._cloud.bucket, weights_prefix(settings.model))]
+        if (number := settings.secrets.hf_token_version) is not None:
+            secret = self._cloud.secret(HF_TOKEN)
+            found.append(secret_grant(secret, number, self._cloud.project_number))
+        return tuple(found)
+
+    def made(self, item: Item) -> bool:
+        """Whether ``item`` of an inventory is the machine, or was made with it."""
+        return item.name in (self.place.name, self.place.account)
+
+    def ask(self) -> None:
+        """Ask for the machine's deletion, and do not wait for it; :meth:`remove` asks once more."""
+        try:
+            for resource in self.machine.resources():
+                if resource.kind == INSTANCE:
+                    remove(resource, self._maker, self.apis, lambda _now: "")
+        except (AccessError, ApiError, NotFoundError) as error:
+            self._say(f"Could not be deleted yet: {self.place.name}: {error.message}")
+
+    def begin(self) -> None:
+        """From now on there is something to remove."""
+        self._kept = False
+
+    def keep(self) -> None:
+        """Leave it: it works on."""
+        self._kept = True
+
+    def remove(self) -> None:
+        """Remove everything; what cannot be is said, and in :attr:`problems`."""
+        self._remove()
+        for problem in self.problems:
+            self._say(f"Could not be removed: {problem}")
+
+    def _remove(self) -> None:
+        self.problems = ()
+        try:
+            resources = tuple(self.machine.resources())
+        except (AccessError, ApiError) as error:
+            self.problems = (f"{INSTANCE.plural}: {error.message}",)
+            return
+        try:
+            grants = self.grants
+        except (AccessError, ApiError, NotFoundError) as error:
+            grants = ()
+            self.problems = (f"roles of {self.place.account}: {error.message}",)
+        self.problems += remove_all(
+            resources,
+            grants,
+            self.place.account,
+            self._maker,
+            self.apis,
+            self._cloud.timing,
+            self._say,
+        )
+
+    def __enter__(self) -> RegionMachine:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._kept:
+            self.remove()
+
+
+def region_machine(invocation: Invocation, cloud: Cloud) -> RegionMachine:
+    """The machine of the stack of ``cloud``, with the marks of the stack's state.
+
+    Raises:
+        EngineError: the state cannot be read.
+    """
+    from tpuflex.cli.stack_run import StackRun
+    from tpuflex.cli.steps.ours import what_is_ours
+    from tpuflex.engine.state import state_ids
+
+    engine = StackRun(invocation, cloud).engine
+    deployment = engine.deployment() if engine.exists() else {}
+    own = state_ids(deployment)
+    states = what_is_ours(cloud, deployment).states
+    return RegionMachine(cloud, invocation.output.progress, states, next(iter(sorted(own)), ""))

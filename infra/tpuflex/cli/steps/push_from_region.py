@@ -1,0 +1,211 @@
+"""The steps of `tpuflex weights push --from-region`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from tpuflex.cli.prepare_weights import files_text, remember
+from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists
+from tpuflex.cli.region_machine import RegionMachine, region_machine
+from tpuflex.errors import IncompleteTeardownError, InterruptedByUser, WeightsError
+from tpuflex.operate.hub.snapshot import SOURCE_KEY
+from tpuflex.operate.region_copy.run import STOP_COMMAND, CopyPlan, same_job, start, watch
+from tpuflex.operate.weights_choice import not_the_source
+from tpuflex.planning.copy_machine import MACHINE_TYPE, CopyEstimate, estimate
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.copier.job import Job
+    from tpuflex.copier.report import Report
+
+
+def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -> None:
+    """Have a machine in the bucket's region copy the model of the stack file, and print the result.
+
+    Raises:
+        SettingsError: the source is no model of the Hub.
+        WeightsError: it holds nothing that could be served, or is not what the stack file pins.
+        InterruptedByUser: the user did not agree, or pressed Ctrl-C; the machine then goes on.
+        TpuflexError: the Hub or the cloud refused.
+    """
+    from tpuflex.cli.steps.weights import ensure_bucket
+
+    output = invocation.output
+    source = hub_source(cloud.stack.settings.model.weights.source)
+    snapshot = hub_snapshot(cloud, source)
+    if not source.pinned:
+        output.progress(
+            f"hub: {source.revision or 'the default branch'} of {source.repository} is commit"
+            f" {snapshot.commit}. To stay with it, write {SOURCE_KEY}: {snapshot.source}"
+        )
+    ensure_bucket(invocation, cloud)
+    job = copy_job(cloud, snapshot, again=again)
+    machine = region_machine(invocation, cloud)
+    there = _already_there(cloud, job)
+    if there is not None and not again:
+        # A command that was killed may have left a machine that is done.
+        machine.remove()
+        _show(cloud, invocation, job, tuple(range(len(job.files))), there, 0.0)
+        _require_removed(machine.problems)
+        return
+    began = cloud.timing.monotonic()
+    with machine:
+        report = _copy(invocation, cloud, machine, job)
+    sha256 = _checked(cloud, job, report)
+    _show(cloud, invocation, job, report.kept, sha256, cloud.timing.monotonic() - began)
+    _require_removed(machine.problems)
+
+
+def run_stop(invocation: Invocation, cloud: Cloud) -> None:
+    """Delete the machine of an earlier command, with all that was made with it.
+
+    Raises:
+        IncompleteTeardownError: something of it is left.
+    """
+    machine = region_machine(invocation, cloud)
+    machine.remove()
+    _require_removed(machine.problems)
+    invocation.output.document({"stopped": True})
+    invocation.output.result("Nothing is left of a copy within the region. What it sent stays.")
+
+
+def _require_removed(problems: tuple[str, ...]) -> None:
+    if problems:
+        raise IncompleteTeardownError(
+            "Not all that was made for the copy could be removed:\n"
+            + "\n".join(f"  {problem}" for problem in problems),
+            hint=f"Try again: {STOP_COMMAND}\nGoogle deletes the machine at the end of its time.",
+        )
+
+
+def _already_there(cloud: Cloud, job: Job) -> str | None:
+    """Hash of the manifest in the bucket, if that is complete and of this very commit.
+
+    Raises:
+        WeightsError: the pinned weights are there, and the source is not them.
+    """
+    found = cloud.weights.find(job.prefix)
+    if found is None or found.manifest is None:
+        return None
+    same = lists(found.manifest, job)
+    if not same and job.pinned == found.sha256:
+        raise not_the_source(
+            f"gs://{cloud.bucket}/{job.prefix}", pinned=job.pinned, local=job.source
+        )
+    if not same or job.pinned not in ("", found.sha256):
+        return None
+    sources = {one.prefix: one.source for one in cloud.weights.list()}
+    check = cloud.weights.verify(job.prefix, cloud.stack.settings.model.weights.extra_files)
+    whole = not check.problems and sources.get(job.prefix) == job.source
+    return found.sha256 if whole else None
+
+
+def _copy(invocation: Invocation, cloud: Cloud, machine: RegionMachine, job: Job) -> Report:
+    output, say = invocation.output, invocation.output.progress
+    running = machine.machine.find()
+    if running is not None and running.over:
+        machine.remove()
+        _require_removed(machine.problems)
+        running = None
+    if running is None:
+        expected = estimate(job.total_bytes)
+        zones = cloud.stack.settings.slice.zones
+        for line in _announced(cloud, job, expected):
+            say(line)
+        if not invocation.yes:
+            output.confirm("Go ahead?")
+        plan = CopyPlan(machine.place, job, zones, expected.limit_seconds, machine.grants)
+        machine.begin()
+        running = start(plan, machine.machine, machine.apis, cloud.timing, say)
+    else:
+        same_job(running, job)
+        machine.begin()
+        say(f"The machine {running.resource.name} in {running.zone} is copying already.")
+    try:
+        with output.transfer("  copying  weights") as progress:
+            return watch(running, job, machine.machine, cloud.timing, progress)
+    except KeyboardInterrupt as error:
+        machine.keep()
+        raise InterruptedByUser(
+            f"Stopped waiting; the machine in {running.zone} goes on copying.",
+            hint=f"The same command waits for it; `{STOP_COMMAND}` deletes it. Google does so at"
+            " the end of its time, whatever happens.",
+        ) from error
+
+
+def _announced(cloud: Cloud, job: Job, expected: CopyEstimate) -> Iterator[str]:
+    settings = cloud.stack.settings
+    size, minutes = job.total_bytes / 1e9, expected.expected_seconds / 60
+    yield (
+        f"{job.source}: {files_text(len(job.files))}, {size:.1f} GB, to gs://{job.bucket} by a"
+        f" machine in {settings.slice.region}; nothing passes through here."
+    )
+    yield (
+        f"Made for it, and removed at the end: {MACHINE_TYPE} with Debian and an external address,"
+        " a network that lets nothing in, and a service account that may write there and nowhere"
+        " else" + (" and read the Hub's token." if job.token_version else ".")
+    )
+    if cloud.stack.embedded:
+        yield "It costs nothing: the embedded cloud is free."
+        return
+    yield (
+        f"About {minutes:.0f} minutes, about ${expected.expected_dollars} (prices of us-central1;"
+        f" elsewhere up to half more). Google deletes the machine after"
+        f" {expected.limit_seconds / 60:.0f} minutes at the latest: ${expected.most_dollars} at"
+        " most."
+    )
+
+
+def _checked(cloud: Cloud, job: Job, report: Report) -> str:
+    """Hash of the manifest that is in the bucket now. The machine's word is not taken for it.
+
+    Raises:
+        WeightsError: what is there is not what was asked for.
+    """
+    found = cloud.weights.find(job.prefix)
+    extra = cloud.stack.settings.model.weights.extra_files
+    if found is None or found.manifest is None:
+        raise WeightsError(
+            f"The machine says it is done, and gs://{job.bucket}/{job.prefix} has no manifest.",
+            hint="Run it again.",
+        )
+    check = cloud.weights.verify(job.prefix, extra)
+    right = lists(found.manifest, job) and found.sha256 == report.manifest_sha256
+    if check.problems or not right or job.pinned not in ("", found.sha256):
+        raise WeightsError(
+            f"gs://{job.bucket}/{job.prefix} is not what {job.source} lists",
+            hint="Run it again: what is wrong is brought anew.",
+        )
+    remember(cloud, found.sha256)
+    return found.sha256
+
+
+def _show(
+    cloud: Cloud,
+    invocation: Invocation,
+    job: Job,
+    kept: tuple[int, ...],
+    sha256: str,
+    seconds: float,
+) -> None:
+    """Print what `weights push` prints."""
+    remember(cloud, sha256)
+    output = invocation.output
+    there = {job.files[place].path for place in kept}
+    sent = [file for file in job.files if file.path not in there]
+    count = sum(file.size for file in sent)
+    output.document(
+        {
+            "sent": [file.path for file in sent],
+            "kept": [file.path for file in job.files if file.path in there],
+            "bytes_sent": count,
+            "manifest_sha256": sha256,
+        }
+    )
+    output.result(
+        f"Copied {files_text(len(sent))} ({count / 1e6:.1f} MB in {seconds:.1f} s);"
+        f" {len(there)} were already there."
+    )
+    output.result(f"manifest_sha256: {sha256}")

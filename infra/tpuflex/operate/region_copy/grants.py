@@ -1,0 +1,161 @@
+"""What the machine's account is granted: to write below one prefix of the bucket, and to read one
+version of one secret. Given on a condition, and taken away at the end.
+
+https://cloud.google.com/iam/docs/conditions-overview
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from pydantic import JsonValue
+
+from tpuflex.errors import AlreadyExistsError, ApiError, ConflictError, NotFoundError
+from tpuflex.gcp.listing import Apis
+from tpuflex.gcp.paging import entries, objects
+from tpuflex.gcp.project_policy import account_of
+from tpuflex.gcp.transport import JsonObject
+
+#: Conditions need version 3.
+_VERSION = 3
+#: Somebody else may change a policy in between.
+_ATTEMPTS = 5
+
+Pause = Callable[[float], object]
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """One role on one resource.
+
+    Attributes:
+        where: ``bucket`` or ``secret``.
+        name: the bucket's name, or the secret's resource name.
+        role: the role.
+        title: title of its condition.
+        expression: the condition.
+    """
+
+    where: str
+    name: str
+    role: str
+    title: str
+    expression: str
+
+
+def bucket_grant(bucket: str, prefix: str) -> Grant:
+    """Reads, writes and replaces what is below ``prefix``; and sees nothing else."""
+    return Grant(
+        "bucket",
+        bucket,
+        "roles/storage.objectUser",
+        "tpuflex_copy_only",
+        f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/{prefix}/')",
+    )
+
+
+def secret_grant(secret: str, number: int, project_number: str) -> Grant:
+    """Reads version ``number`` of ``secret`` (``projects/P/secrets/S``). Conditions name a project
+    by its number (https://cloud.google.com/iam/docs/conditions-resource-attributes#resource-name)."""
+    name = f"projects/{project_number}/secrets/{secret.rpartition('/')[2]}/versions/{number}"
+    return Grant(
+        "secret",
+        secret,
+        "roles/secretmanager.secretAccessor",
+        "tpuflex_copy_only",
+        f"resource.name == '{name}'",
+    )
+
+
+def give(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
+    """Make sure that ``email`` has ``grant``, and no other under its name.
+
+    Raises:
+        AccessError, ApiError: it cannot be granted.
+    """
+
+    def granted(policy: JsonObject) -> JsonObject:
+        condition: JsonObject = {"title": grant.title, "expression": grant.expression}
+        binding: JsonObject = {
+            "role": grant.role,
+            "members": [f"serviceAccount:{email}"],
+            "condition": condition,
+        }
+        return {**policy, "bindings": [*_without(policy, email), binding]}
+
+    _change(grant, granted, apis, pause)
+
+
+def revoke(grant: Grant, email: str, apis: Apis, pause: Pause) -> None:
+    """Make sure that ``email`` has no role on the resource of ``grant``, also where the account was
+    deleted; none that is not there any more.
+
+    Raises:
+        AccessError, ApiError: it cannot be taken away.
+    """
+    try:
+        _change(
+            grant, lambda policy: {**policy, "bindings": [*_without(policy, email)]}, apis, pause
+        )
+    except NotFoundError:
+        return
+
+
+def _change(
+    grant: Grant, change: Callable[[JsonObject], JsonObject], apis: Apis, pause: Pause
+) -> None:
+    """Read the policy, change it, write it with its etag; once more if somebody else has."""
+    for attempt in range(_ATTEMPTS):
+        policy = _read(grant, apis)
+        wanted = change(policy)
+        if _bindings(wanted) == _bindings(policy):
+            return
+        try:
+            _write(grant, {**wanted, "version": _VERSION}, apis)
+            return
+        except ApiError as error:
+            concurrent = isinstance(error, ConflictError | AlreadyExistsError)
+            # An account that was just made may not be known yet, here: 400, and nothing else is.
+            unknown = error.status == 400 and "does not exist" in error.message
+            if attempt == _ATTEMPTS - 1 or not (concurrent or error.status == 412 or unknown):
+                raise
+            pause(2.0**attempt)
+
+
+def _read(grant: Grant, apis: Apis) -> JsonObject:
+    if grant.where == "bucket":
+        query = {"optionsRequestedPolicyVersion": str(_VERSION)}
+        return apis.storage.call("GET", f"/storage/v1/b/{grant.name}/iam", query=query)
+    query = {"options.requestedPolicyVersion": str(_VERSION)}
+    return apis.secretmanager.call("GET", f"/v1/{grant.name}:getIamPolicy", query=query)
+
+
+def _write(grant: Grant, policy: JsonObject, apis: Apis) -> None:
+    if grant.where == "bucket":
+        apis.storage.call("PUT", f"/storage/v1/b/{grant.name}/iam", body=policy)
+    else:
+        apis.secretmanager.call("POST", f"/v1/{grant.name}:setIamPolicy", body={"policy": policy})
+
+
+def _bindings(policy: JsonObject) -> list[JsonValue]:
+    """The bindings, as far as they say something."""
+    return [
+        [binding.get("role"), entries(binding, "members"), _condition(binding)]
+        for binding in objects(policy, "bindings")
+    ]
+
+
+def _condition(binding: JsonObject) -> JsonValue:
+    condition = binding.get("condition")
+    found = condition if isinstance(condition, dict) else {}
+    return [found.get("title"), found.get("expression")]
+
+
+def _without(policy: JsonObject, email: str) -> Iterator[JsonValue]:
+    """The bindings of ``policy`` without the account, deleted or not."""
+    for binding in objects(policy, "bindings"):
+        members = entries(binding, "members")
+        left = [member for member in members if account_of(str(member)) != email]
+        if left:
+            yield {**binding, "members": left}

@@ -1,0 +1,108 @@
+"""`weights push --from-region`: what is refused before anything is made, and what is asked."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from tests.cli.typing import TypeIn
+from tpuflex.boot.manifest import WeightsFile, manifest
+from tpuflex.cli.region_job import hub_source, lists
+from tpuflex.copier.job import Job, JobFile
+from tpuflex.errors import SettingsError
+from tpuflex.operate.hub.snapshot import HubSource
+from tpuflex.planning.copy_machine import PRICES, estimate
+
+SHA = "a" * 64
+JOB = Job(
+    repository="acme/tiny",
+    commit="0" * 40,
+    files=(JobFile("a.safetensors", 4, SHA, ""), JobFile("config.json", 2, "", "1" * 40)),
+    bucket="b",
+    prefix="models/m/r",
+    model="m",
+    revision="r",
+    source="hf://acme/tiny@" + "0" * 40,
+    pinned="",
+    known=(),
+    again=False,
+    token_version="",
+    hub="",
+    storage="",
+    secretmanager="",
+)
+
+
+def write_source(project: Path, source: str) -> None:
+    """Let the dev stack take its weights from ``source``."""
+    file = project / "stacks" / "Pulumi.dev.yaml"
+    file.write_text(re.sub(r"source: .*", f"source: {source}", file.read_text()))
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("--from-region",), 5, "hf://OWNER/NAME@COMMIT"),
+        (("--from-region", "."), 2, "leave --from-region out"),
+        (("--stop",), 2, "--stop goes with --from-region"),
+    ],
+)
+def test_what_no_machine_can_do_is_refused(
+    type_in: TypeIn, project: Path, words: tuple[str, ...], code: int, said: str
+) -> None:
+    """A source on this machine, a directory, and --stop alone; nothing is started for it."""
+    write_source(project, "./model")
+    typed = type_in("weights", "push", "-s", "dev", *words)
+    assert typed.code == code
+    assert said in typed.err
+    assert not (project / ".tpuflex" / "emulator").exists()
+
+
+def test_only_the_hub_is_a_source() -> None:
+    """Whatever else is named is refused with what to write."""
+    assert hub_source("hf://acme/tiny@main") == HubSource("acme/tiny", "main")
+    for source in (None, "./model", "pypi://x==1/a.gguf"):
+        with pytest.raises(SettingsError, match=r"weights\.source"):
+            hub_source(source)
+
+
+@pytest.mark.parametrize(
+    ("change", "same"),
+    [
+        (lambda job: job, True),
+        (lambda job: replace(job, model="other"), False),
+        (lambda job: replace(job, files=job.files[:1]), False),
+        (lambda job: replace(job, files=(replace(job.files[0], size=5), job.files[1])), False),
+        (
+            lambda job: replace(job, files=(replace(job.files[0], sha256="b" * 64), job.files[1])),
+            False,
+        ),
+        # Of a file in Git the Hub says no SHA-256.
+        (
+            lambda job: replace(job, files=(job.files[0], replace(job.files[1], git_id="2" * 40))),
+            True,
+        ),
+    ],
+)
+def test_a_manifest_is_held_to_what_the_hub_lists(change: Callable[[Job], Job], same: bool) -> None:
+    """Names, sizes, and the SHA-256 of what is in LFS."""
+    files = (
+        WeightsFile(path="a.safetensors", size=4, crc32c="AAAAAA==", sha256=SHA),
+        WeightsFile(path="config.json", size=2, crc32c="AAAAAA==", sha256="c" * 64),
+    )
+    assert lists(manifest(files, model="m", revision="r"), change(JOB)) is same
+
+
+def test_the_price_has_its_source_and_the_machine_an_end() -> None:
+    """The estimate grows with the model, its most is what the bound allows, and no bound is longer
+    than a day."""
+    small, large, huge = estimate(10**6), estimate(62 * 10**9), estimate(10**14)
+    assert small.limit_seconds == 1800
+    assert (large.limit_seconds, large.expected_seconds) == (4900, 680)
+    assert (str(large.expected_dollars), str(large.most_dollars)) == ("0.03", "0.20")
+    assert huge.limit_seconds == 86_400
+    assert all(price.source.where.startswith("https://cloud.google.com/") for price in PRICES)

@@ -1,0 +1,112 @@
+"""`weights push --from-region` by the real command line, engine and emulator: killed, continued,
+stopped; and what `down` and `sweep` find of it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from reliability.rig import StackRig
+from tests.hub_models import MODEL, put_model
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+
+PUSH = ("weights", "push", "--from-region", "--yes")
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[StackRig]:
+    """The dev stack with a model of the Hub as its source; TPU hosts run nothing, machines do."""
+    with StackRig(tmp_path / "project", speed=20) as rig:
+        file = rig.home / "stacks" / "Pulumi.dev.yaml"
+        document = yaml.safe_load(file.read_text())
+        document["config"]["tpuflex:model"]["weights"] = {"source": f"hf://{MODEL}"}
+        file.write_text(yaml.safe_dump(document))
+        put_model(rig.home / ".tpuflex" / "emulator")
+        yield rig
+
+
+def run(rig: StackRig, *words: str, code: int = 0) -> str:
+    """What a command printed."""
+    ended = rig.run(*words)
+    assert ended.exit_code == code, rig.said[-1]
+    return str(rig.said[-1].stdout)
+
+
+def kill(method: str, stage: str = "after-commit") -> dict[str, object]:
+    """The command is killed at the first call of this method."""
+    where = {"method_id": method}
+    return {"where": where, "stage": stage, "effect": {"kind": "kill", "roles": ["cli"]}}
+
+
+def of_compute(rig: StackRig) -> dict[str, list[str]]:
+    """Names of what Compute Engine has."""
+    found = rig.control.inventory().get("compute", {})
+    return {
+        kind: [str(each["name"]).rpartition("/")[2] for each in listed]
+        for kind, listed in found.items()
+        if listed
+    }
+
+
+def test_a_copy_killed_in_the_middle_is_continued(rig: StackRig) -> None:
+    """M11: a command that is killed when its machine was just made is continued by the same
+    command, which waits for that machine; afterwards nothing of it is left, the weights verify, and
+    the document is that of a push from here. Once more, and no machine is made."""
+    killed = rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    assert killed.exit_code == -9
+    assert of_compute(rig)["instances"] == ["tpuflex-dev-vllm-copy"]
+
+    document = json.loads(run(rig, *PUSH, "--json"))
+    assert {*document} == {"sent", "kept", "bytes_sent", "manifest_sha256"}
+    assert sorted([*document["sent"], *document["kept"]])[0] == "config.json"
+    assert of_compute(rig) == {}
+    assert document["manifest_sha256"] in run(rig, "weights", "verify")
+    again = json.loads(run(rig, *PUSH, "--json"))
+    assert (again["sent"], len(again["kept"])) == ([], 4)
+    made = [
+        call for call in rig.control.history() if call["method_id"] == "compute.instances.insert"
+    ]
+    assert len(made) == 1
+    run(rig, "down")
+    assert [kind for kinds in rig.control.inventory().values() for kind in kinds] == []
+
+
+def test_down_and_sweep_find_what_a_killed_copy_left(rig: StackRig) -> None:
+    """`sweep` lists machine, network and account; `down` deletes them with the stack, before the
+    bucket into which the machine writes; and `--stop` alone deletes the machine."""
+    left = {"instances", "networks", "subnetworks"}
+    rig.run(*PUSH, rules=[kill("compute.instances.insert")])
+    assert {*of_compute(rig)} == left
+    swept = run(rig, "sweep")
+    assert swept.count("tpuflex-dev-vllm-copy") >= 4
+
+    run(rig, *PUSH, "--stop")
+    assert of_compute(rig) == {}
+
+    rig.run(*PUSH, "--again", rules=[kill("compute.instances.insert")])
+    assert {*of_compute(rig)} == left
+    listed = run(rig, "down")
+    assert "instance" in listed
+    assert [kind for kinds in rig.control.inventory().values() for kind in kinds] == []
+    run(rig, "sweep")
+
+
+def test_down_goes_on_where_machines_may_not_be_looked_at(rig: StackRig) -> None:
+    """Without the right to list machines everything else is destroyed, and the exit code says that
+    nothing proves the rest."""
+    run(rig, *PUSH)
+    denied = "Required 'compute.instances.list' permission for 'projects/tpuflex-dev'"
+    rule = {
+        "where": {"method_id": "compute.instances.aggregatedList"},
+        "effect": {"kind": "answer", "status": 403, "message": denied},
+        "times": 0,
+    }
+    ended = rig.run("down", rules=[rule])
+    assert ended.exit_code == 10, rig.said[-1]
+    assert "compute.instances.list" in rig.said[-1].stderr
+    assert [kind for kinds in rig.control.inventory().values() for kind in kinds] == []

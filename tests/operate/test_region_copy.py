@@ -1,0 +1,260 @@
+"""A copy within the region: the machine is made, works, is watched and goes; whatever happens to
+the command at whichever write."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from embedded_cloud.cloud import project_number
+from embedded_cloud.strictness import STRICT
+from tests.embedded_cloud.api import PROJECT
+from tests.hub_models import MODEL, TOKEN
+from tests.operate.region_rig import (
+    BUCKET,
+    NAMES,
+    PREFIX,
+    ZONES,
+    Killed,
+    RegionRig,
+    killed,
+    lost,
+    quick,
+    region_rig,
+)
+from tpuflex.errors import (
+    AccessError,
+    AlreadyExistsError,
+    ApiError,
+    CapacityError,
+    ConflictError,
+    TpuflexError,
+)
+from tpuflex.gcp.transport import JsonObject
+from tpuflex.operate.region_copy.grants import revoke, secret_grant
+from tpuflex.operate.region_copy.run import CopyPlan, same_job, start, watch
+
+ADDRESSES = "constraints/compute.vmExternalIpAccess"
+#: Writes of a whole copy: account, role, network, subnetwork, machine; then their removal.
+WRITES = 10
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[RegionRig]:
+    """An embedded cloud whose machines run."""
+    with region_rig(tmp_path) as found:
+        yield found
+
+
+def whole(rig: RegionRig) -> None:
+    """The bucket holds all of the model, and nothing else is left."""
+    assert rig.bucket.verify(PREFIX).problems == ()
+    assert rig.left() == []
+
+
+def test_a_machine_copies_and_goes(rig: RegionRig) -> None:
+    """The model arrives by a machine that is made and deleted; nothing of it stays, in the bucket's
+    policy either."""
+    apis, writes = rig.at_writes(lambda _place, forward: forward())
+
+    report = rig.copy(apis)
+
+    assert report.state == "done"
+    assert len(writes) == WRITES
+    whole(rig)
+
+
+def test_a_command_killed_at_any_write_is_continued_by_the_same_command(rig: RegionRig) -> None:
+    """Before or after each write, of the beginning and of the end: the next command goes on, and
+    leaves all of the weights and nothing else."""
+    for number in range(WRITES):
+        for before in (True, False):
+            apis, _ = rig.at_writes(killed(number, before=before))
+            with pytest.raises(Killed):
+                rig.copy(apis)
+            rig.copy()
+            whole(rig)
+
+
+def test_an_answer_lost_at_any_write_makes_nothing_twice(rig: RegionRig) -> None:
+    """A write that is asked again because its answer was lost is taken for what it is."""
+    for number in range(WRITES):
+        apis, _ = rig.at_writes(lost(number))
+        rig.copy(apis)
+        whole(rig)
+
+
+def test_a_machine_that_is_there_is_waited_for(rig: RegionRig) -> None:
+    """A second command makes no second machine, and one for other weights is refused."""
+    job, machine = rig.job(), rig.machine()
+    plan = CopyPlan(rig.place, job, ZONES, 1800, rig.grants)
+    made = start(plan, machine, rig.apis, quick(), lambda _line: None)
+
+    found = rig.machine().find()
+    assert found is not None
+    assert found.resource.birth == made.resource.birth
+    with pytest.raises(ConflictError, match="other weights"):
+        same_job(found, rig.job(revision="r2"))
+    again = rig.machine().make(ZONES, job, 1800)
+    assert again.resource.birth == made.resource.birth
+    assert rig.copy().state == "done"
+    whole(rig)
+
+
+def test_a_zone_without_room_is_followed_by_the_next(rig: RegionRig) -> None:
+    """A machine is made in the first zone that has one; if none has, that is said, and nothing is
+    left but what the removal takes away."""
+    rig.api.call("POST", "_emulator/faults", body={"rules": [_full(1)]})
+    job, machine = rig.job(), rig.machine()
+    plan = CopyPlan(rig.place, job, ZONES, 1800, rig.grants)
+    assert start(plan, machine, rig.apis, quick(), lambda _line: None).zone == ZONES[1]
+    rig.remove()
+
+    rig.api.call("POST", "_emulator/faults", body={"rules": [_full(2)]})
+    with pytest.raises(CapacityError, match="us-east5-a, us-east5-b"):
+        start(plan, machine, rig.apis, quick(), lambda _line: None)
+    assert rig.remove() == ()
+    assert rig.left() == []
+
+
+def test_a_cloud_that_takes_its_time(tmp_path: Path) -> None:
+    """Accounts that are not known at once, operations that take seconds, roles that take effect
+    later: waited for."""
+    strict = {key: value for key, value in STRICT.to_json().items() if key != "apis"}
+    with region_rig(tmp_path, strictness=strict) as rig:
+        rig.cloud.cloud.run_at(20)
+        assert rig.copy().state == "done"
+        whole(rig)
+
+
+def test_what_somebody_else_has_is_not_touched(rig: RegionRig) -> None:
+    """A network, an account or a machine with our names and other marks is refused, and stays."""
+    path = f"compute/v1/projects/{PROJECT}/global/networks"
+    body = {"name": NAMES.compute("copy"), "autoCreateSubnetworks": False}
+    rig.api.call("POST", path, body=body)
+    with pytest.raises(AlreadyExistsError, match="not this stack's"):
+        rig.copy()
+    rig.remove()
+    assert rig.api.call("GET", f"{path}/{body['name']}").status_code == 200
+
+
+def test_a_refused_revocation_does_not_keep_the_machine(rig: RegionRig) -> None:
+    """The machine is deleted first; what cannot be revoked is said."""
+    job, machine = rig.job(), rig.machine()
+    plan = CopyPlan(rig.place, job, ZONES, 1800, rig.grants)
+    start(plan, machine, rig.apis, quick(), lambda _line: None)
+
+    def at(_place: int, forward: Callable[[], JsonObject]) -> JsonObject:
+        if seen[-1].endswith("/iam"):
+            raise AccessError("storage.buckets.setIamPolicy is missing")
+        return forward()
+
+    apis, seen = rig.at_writes(at)
+    (problem,) = rig.remove(apis)
+
+    assert "setIamPolicy" in problem
+    assert rig.machine().find() is None
+    assert all("instance" not in each for each in rig.left())
+
+
+def test_a_policy_against_external_addresses_is_told(rig: RegionRig) -> None:
+    """The refusal names the constraint, and what to do instead; what was made before goes."""
+    body = {"policy": {"constraint": ADDRESSES, "listPolicy": {"allValues": "DENY"}}}
+    rig.api.call("POST", f"v1/projects/{PROJECT}:setOrgPolicy", body=body)
+    with pytest.raises(AccessError, match="vmExternalIpAccess") as caught:
+        rig.copy()
+    assert "tpuflex weights push" in caught.value.hint
+    assert rig.remove() == ()
+    assert rig.left() == []
+
+
+def test_a_failure_of_the_machine_is_the_commands(rig: RegionRig) -> None:
+    """What the machine gives up on ends the command with that reason; and everything is removed."""
+    with pytest.raises(TpuflexError, match="the Hub answered with 404"):
+        rig.copy(job=rig.job(commit="0" * 40))
+    assert rig.remove() == ()
+    assert rig.left() == []
+
+
+def test_a_machine_that_disappears_is_told(rig: RegionRig) -> None:
+    """At the end of its time Google deletes it: the command says so, and the next one goes on."""
+    job, machine = rig.job(), rig.machine()
+    plan = CopyPlan(rig.place, job, ZONES, 1800, rig.grants)
+    running = start(plan, machine, rig.apis, quick(), lambda _line: None)
+    rig.api.call("DELETE", running.resource.path)
+    with pytest.raises(ApiError, match="gone before it was done"):
+        watch(running, rig.job(revision="r2"), machine, quick(), lambda _d, _t: None)
+    rig.copy()
+    whole(rig)
+
+
+def test_the_account_may_write_below_the_prefix_and_nothing_else(rig: RegionRig) -> None:
+    """With its token nothing can be written elsewhere, also where bindings are not enforced."""
+    rig.api.call("POST", "_emulator/strictness", body={"iam": {"enforced": True}})
+    with pytest.raises(TpuflexError):
+        rig.copy(job=rig.job(prefix="models/another/r1"))
+    rig.remove()
+    found = rig.api.call("GET", f"storage/v1/b/{BUCKET}/o").json().get("items", [])
+    assert found == []
+    assert rig.copy().state == "done"
+    whole(rig)
+
+
+def test_a_gated_model_is_read_with_the_one_version_of_the_secret(rig: RegionRig) -> None:
+    """Where bindings decide, the account reads that version and no other; the token is in no
+    metadata, no report and no line of the machine."""
+    (rig.cloud.state_dir / "hub" / MODEL / ".gated").write_text(TOKEN)
+    secret = f"projects/{PROJECT}/secrets/hub"
+    rig.api.call(
+        "POST",
+        f"v1/projects/{PROJECT}/secrets",
+        body={"replication": {"automatic": {}}},
+        secretId="hub",
+    )
+    for value in (TOKEN, "hf_of-another-time"):
+        payload = {"data": base64.b64encode(value.encode()).decode()}
+        rig.api.call("POST", f"v1/{secret}:addVersion", body={"payload": payload})
+    rig.api.call("POST", "_emulator/strictness", body={"iam": {"enforced": True}})
+    number = project_number(PROJECT)
+    grants = (*rig.grants, secret_grant(secret, 1, number))
+    told: list[str] = []
+
+    def copy(version: int) -> str:
+        job = rig.job(token=TOKEN, token_version=f"{secret}/versions/{version}")
+        machine = rig.machine()
+        plan = CopyPlan(rig.place, job, ZONES, 1800, grants)
+        running = start(plan, machine, rig.apis, quick(), lambda _line: None)
+        try:
+            return watch(running, job, machine, quick(), lambda _d, _t: None).state
+        except AccessError as error:
+            return error.message
+        finally:
+            hosts = rig.api.call("GET", "_emulator/hosts").json()["hosts"]
+            told.extend(Path(host["serial_log"]).read_text() for host in hosts)
+            told.append(rig.api.call("GET", running.resource.path).text)
+            path = f"{running.resource.path}/getGuestAttributes"
+            told.append(rig.api.call("GET", path, queryPath="tpuflex/").text)
+            for grant in grants:
+                revoke(grant, rig.place.account, rig.apis, lambda _s: None)
+            assert rig.remove() == ()
+
+    assert "Secret Manager answered with 403" in copy(2)
+    assert copy(1) == "done"
+    assert len(told) == 6
+    assert "copy" in "".join(told)
+    assert TOKEN not in "".join(told)
+    whole(rig)
+
+
+def _full(times: int) -> dict[str, object]:
+    effect = {
+        "kind": "operation-error",
+        "code": 14,
+        "reason": "ZONE_RESOURCE_POOL_EXHAUSTED",
+        "message": "The zone does not have enough resources.",
+    }
+    where = {"method_id": "compute.instances.insert"}
+    return {"where": where, "effect": effect, "times": times}

@@ -1,0 +1,139 @@
+"""Grants on a condition: added to a policy that others write, too, and taken out of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from tests.operate.marked_things import Api, clients
+from tpuflex.errors import AccessError, ConflictError, NotFoundError
+from tpuflex.gcp.transport import JsonObject
+from tpuflex.operate.region_copy.grants import bucket_grant, give, revoke, secret_grant
+
+EMAIL = "shop-dev-vllm-copy@p.iam.gserviceaccount.com"
+GRANT = bucket_grant("b", "models/m/r")
+OTHERS: list[JsonObject] = [
+    {"role": "roles/storage.objectUser", "members": ["user:a@example.com"]},
+    {
+        "role": "roles/storage.objectUser",
+        "members": ["serviceAccount:host@p.iam.gserviceaccount.com"],
+        "condition": {"title": "t", "expression": "resource.name.startsWith('x')"},
+    },
+]
+
+
+class Policy(Api):
+    """A policy that others may change in between.
+
+    Attributes:
+        policy: as it is.
+        writes: how often it was written.
+        refusals: raised at the next writes, in order.
+    """
+
+    def __init__(self, *refusals: Exception) -> None:
+        super().__init__()
+        self.policy: JsonObject = {"etag": "e", "bindings": [*OTHERS]}
+        self.writes = 0
+        self.refusals = [*refusals]
+        self.asked: list[str] = []
+
+    def call(
+        self,
+        method: str,
+        path: str,
+        *,
+        query: Any = None,
+        body: JsonObject | None = None,
+        budget: float = 0.0,
+    ) -> JsonObject:
+        """As a transport."""
+        del budget
+        self.asked.append(f"{method} {path} {query or ''}".strip())
+        if method == "GET":
+            return self.policy
+        if self.refusals:
+            raise self.refusals.pop(0)
+        self.writes += 1
+        assert body is not None
+        self.policy = body.get("policy", body)  # type: ignore[assignment]
+        return self.policy
+
+
+def bindings(policy: Policy) -> list[Any]:
+    """What it grants."""
+    found = policy.policy["bindings"]
+    assert isinstance(found, list)
+    return found
+
+
+def test_a_grant_leaves_the_others_as_they_are() -> None:
+    """It is added once, on its condition, at version 3; and taken away without a trace."""
+    policy = Policy()
+    apis = clients(storage=policy)
+    give(GRANT, EMAIL, apis, _no_pause)
+    give(GRANT, EMAIL, apis, _no_pause)
+
+    assert policy.writes == 1
+    assert policy.policy["version"] == 3
+    assert policy.policy["etag"] == "e"
+    *before, ours = bindings(policy)
+    assert before == OTHERS
+    assert ours["members"] == [f"serviceAccount:{EMAIL}"]
+    assert ours["condition"]["expression"] == (
+        "resource.name.startsWith('projects/_/buckets/b/objects/models/m/r/')"
+    )
+    assert policy.asked[0].endswith("{'optionsRequestedPolicyVersion': '3'}")
+
+    revoke(GRANT, EMAIL, apis, _no_pause)
+    assert bindings(policy) == OTHERS
+    revoke(GRANT, EMAIL, apis, _no_pause)
+    assert policy.writes == 2
+
+
+def test_what_a_deleted_account_has_left_goes_too() -> None:
+    """An account that is made anew under its name has nothing of the earlier one's."""
+    policy = Policy()
+    gone: JsonObject = {"role": GRANT.role, "members": [f"deleted:serviceAccount:{EMAIL}?uid=1"]}
+    policy.policy["bindings"] = [*OTHERS, gone]
+    give(
+        replace(GRANT, expression="resource.name == 'x'"), EMAIL, clients(storage=policy), _no_pause
+    )
+    assert gone not in bindings(policy)
+    assert len(bindings(policy)) == 3
+
+
+def test_a_policy_that_others_change_is_read_again() -> None:
+    """A few times, with pauses; and a refusal is one."""
+    waited: list[float] = []
+    policy = Policy(ConflictError("changed", status=412), ConflictError("changed", status=409))
+    give(GRANT, EMAIL, clients(storage=policy), waited.append)
+    assert (policy.writes, waited) == (1, [1.0, 2.0])
+
+    refusal = AccessError("storage.buckets.setIamPolicy is missing")
+    with pytest.raises(AccessError):
+        give(GRANT, EMAIL, clients(storage=Policy(refusal)), _no_pause)
+
+
+def test_one_version_of_one_secret() -> None:
+    """The condition names the project by its number, as conditions do."""
+    policy = Policy()
+    grant = secret_grant("projects/p/secrets/hub", 1, "123")
+    give(grant, EMAIL, clients(secretmanager=policy), _no_pause)
+    assert policy.asked[-1] == "POST /v1/projects/p/secrets/hub:setIamPolicy"
+    assert bindings(policy)[-1]["condition"]["expression"] == (
+        "resource.name == 'projects/123/secrets/hub/versions/1'"
+    )
+
+
+def test_a_bucket_that_is_gone_grants_nothing() -> None:
+    """There is nothing to take away."""
+
+    path = "GET /storage/v1/b/b/iam"
+    revoke(GRANT, EMAIL, clients(storage=Api({path: NotFoundError("gone")})), _no_pause)
+
+
+def _no_pause(_seconds: float) -> None:
+    return None
