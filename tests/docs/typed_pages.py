@@ -27,6 +27,7 @@ ENDLESS = "runs until Ctrl-C, on a host that writes a log"
 NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal"
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_way_in.py"
 GCLOUD = "needs gcloud, and a secret's name; tests/embedded_cloud/test_services_gcloud.py"
+REGION = "needs a model of the Hub; tests/engine/test_push_from_region.py types both"
 PACK = "installs the pack's environment; `make checks` does, and runs the pack under the engine"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -186,6 +187,10 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "docs/how-to/weights.md": {
         FETCHING: ("hf download google/gemma-4-E4B-it --local-dir models/gemma-4-E4B-it",),
+        REGION: (
+            "tpuflex --stack chat weights push --from-region",
+            "tpuflex --stack chat weights push --from-region --stop",
+        ),
         HOW_TO: (
             "tpuflex --stack chat weights push",
             "tpuflex --stack chat weights ls",
