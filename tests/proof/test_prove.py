@@ -128,9 +128,12 @@ def environment(home: Path) -> dict[str, str]:
 
 
 def test_a_whole_run(home: Path, model: None, tmp_path: Path) -> None:
-    """Doctor, up, questions, restart and down, each with what it said; nothing is left, nothing
-    that names anybody is in the archive, and no claim about Google is made."""
+    """Doctor, up, questions, restart and down, each with what it said, in a new project of a cloud
+    that is as strict as Google; nothing is left, nothing that names anybody is in the archive, and
+    no claim about Google is made."""
     del model
+    Daemon(home).call("POST", "clock", {"speed": 20.0})
+    Daemon(home).call("POST", "strictness?preset=strict")
     given = asked(home, smollm2().write(tmp_path / "checkpoint"))
     terminal = io.StringIO()
     page = claims.PAGE.read_text()
