@@ -58,6 +58,14 @@ def test_configuration_reaches_the_connection(provider: Provider) -> None:
     assert provider.connected == [Configuration("p", embedded=True)]
 
 
+def test_a_preview_of_what_is_new_needs_no_connection(provider: Provider) -> None:
+    """Nothing is looked at that it might replace: it works without network and credentials."""
+    asked = provider_pb2.CreateRequest(urn=URN, properties=encode(INPUTS), preview=True)
+
+    assert decode(provider.call("Create", asked).properties)["name"] == NAME
+    assert provider.connected == []
+
+
 def test_wrong_configuration_is_refused_by_key(provider: Provider) -> None:
     """Of the provider's own keys, what is wrong is named; others are not its business."""
     news = encode({"project": 7, "embedded": "perhaps", "slice": 3})

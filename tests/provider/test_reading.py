@@ -215,6 +215,39 @@ def test_the_endpoint_is_protected_not_each_run(heir: Any, refused: bool, prefix
     refuse_deletion(call, inputs, [HERE], {"tpuflex-owner": "ffff"})
 
 
+@pytest.mark.parametrize(
+    ("state", "owner", "refused"),
+    [
+        ("ACTIVE", "theirs", False),
+        ("ACTIVE", "another", True),
+        ("WAITING_FOR_RESOURCES", "theirs", True),
+    ],
+)
+def test_a_protected_run_may_go_once_its_heir_serves(state: str, owner: str, refused: bool) -> None:
+    """After a rename, what takes over has another name and owner: both must be those of the heir,
+    which is never the run itself."""
+    labels = {**INPUTS["labels"], "tpuflex-owner": "theirs"}
+    heir = {**INPUTS, "queuedResourceId": "again-g1", "labels": labels}
+    found = queued(state, args(labels={**labels, "tpuflex-owner": owner}))
+
+    def answer(sent: Any) -> Any:
+        if sent.path == NAME.replace("slice-g1", "again-g1"):
+            return found
+        there = {NAME: queued("ACTIVE")}.get(sent.path)
+        return there or (node() if "/nodes/" in sent.path else missing())
+
+    call, *_ = scripted(answer)
+    inputs = {**INPUTS, "deletionProtection": True}
+
+    with pytest.raises(ConflictError, match="it is not deleted"):
+        refuse_deletion(call, inputs, [HERE], LABELS, heir=inputs)
+    if refused:
+        with pytest.raises(ConflictError, match="it is not deleted"):
+            refuse_deletion(call, inputs, [HERE], LABELS, heir=heir)
+    else:
+        refuse_deletion(call, inputs, [HERE], LABELS, heir=heir)
+
+
 def test_every_name_counts_once() -> None:
     """The one that the state shows, those that it remembers, those that the inputs make; what is
     no name is passed over."""

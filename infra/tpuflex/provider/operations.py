@@ -14,6 +14,7 @@ from tpuflex.errors import ConflictError, InterruptedByUser, TpuflexError
 from tpuflex.naming import generation_id, generation_of
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
+from tpuflex.provider.generations import requests_of
 from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain
@@ -94,7 +95,13 @@ def update(
 
 
 def delete_resource(
-    call: Call, id_: str, inputs: Properties, outputs: Properties, *, timeout: float
+    call: Call,
+    id_: str,
+    inputs: Properties,
+    outputs: Properties,
+    *,
+    timeout: float,
+    heir: Properties | None = None,
 ) -> None:
     """Delete every request of the resource, with its nodes, and wait until all are gone.
 
@@ -104,6 +111,7 @@ def delete_resource(
         inputs: inputs in the state, whose owner label must be the one in the cloud.
         outputs: its outputs in the state.
         timeout: seconds; 0 for the deadline of the inputs.
+        heir: inputs of what has taken over from it, if known.
 
     Raises:
         ConflictError: it is protected, belongs to someone else, or is not gone in time.
@@ -111,7 +119,7 @@ def delete_resource(
     """
     names = names_of(id_, inputs, outputs)
     labels, records = labels_of(inputs), Records.of(id_, outputs)
-    refuse_deletion(call, inputs, names, labels, records)
+    refuse_deletion(call, inputs, names, labels, records, heir)
     asked = google_seconds(inputs.get("deleteTimeout"))
     limit = timeout or asked or parse_duration(DEFAULTS["deleteTimeout"]).total_seconds()
     deadline = call.timing.monotonic() + limit
@@ -183,22 +191,25 @@ def refuse_deletion(
     names: Iterable[RequestName],
     labels: dict[str, str],
     records: Records = NO_RECORDS,
+    heir: Properties | None = None,
 ) -> None:
-    """Check that the resource may be deleted: if it is not ACTIVE, or if another generation has
-    taken over from it. The endpoint is protected, not each of its runs.
+    """Check that the resource may be deleted: if it is not ACTIVE, or if another generation, or
+    ``heir``, has taken over from it. The endpoint is protected, not each of its runs.
 
     Raises:
         ConflictError: one of ``names`` is ACTIVE, and protected.
     """
     if inputs.get("deletionProtection") is not True:
         return
-    every = [*names]
+    every, other = [*names], heir or {}
     for name in every:
         seen = call.look(name)
         known = records.know(name, seen.created)
         if seen.lifecycle is not Lifecycle.ACTIVE or not seen.belongs_to(labels, known=known):
             continue
-        if not any(_serves(call, heir, labels) for heir in _heirs(inputs, every)):
+        served = any(_serves(call, next_, labels) for next_ in _heirs(inputs, every))
+        named = requests_of(other) - {*every}
+        if not served and not any(_serves(call, next_, labels_of(other)) for next_ in named):
             raise ConflictError(
                 f"{name} is ACTIVE and {PROTECTED.text}: it is not deleted",
                 hint=UNPROTECT,

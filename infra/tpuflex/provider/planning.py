@@ -51,12 +51,13 @@ class Plan:
     Attributes:
         diff: all changes.
         notes: what the user should know about it.
-        renews: whether all that replaces it is the end of its run.
+        permitted: whether it may be replaced although it is protected: because its run ends, or,
+            in a preview, for unknown values that may be what they were.
     """
 
     diff: Diff
     notes: tuple[PlanNote, ...] = ()
-    renews: bool = False
+    permitted: bool = False
 
 
 def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> Plan:
@@ -98,7 +99,8 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
     certain = [path for path in reasons if not has_unknown(new.get(_input(path)))]
     if certain and not renews:
         refuse_replacement(old, outputs, certain)
-    return Plan(with_next_generation(complete, new), tuple(notes), renews)
+    permitted = renews or (bool(reasons) and not certain)
+    return Plan(with_next_generation(complete, new), tuple(notes), permitted)
 
 
 def _input(path: str) -> str:

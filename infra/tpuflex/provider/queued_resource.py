@@ -26,6 +26,7 @@ from tpuflex.provider.operations import create, delete_resource, read, update
 from tpuflex.provider.planning import plan
 from tpuflex.provider.replacements import Replacements
 from tpuflex.request.check import failures, with_defaults
+from tpuflex.request.name import RequestName
 
 
 class QueuedResources:
@@ -85,7 +86,7 @@ class QueuedResources:
         olds = decode(request.olds)
         old = inputs_of(decode(request.old_inputs) or olds)
         planned = plan(old, decode(request.news), olds, self._timing.wall())
-        self._replacements.planned(request.urn, renews=planned.renews)
+        self._replacements.planned(request.urn, permitted=planned.permitted)
         # Refresh and destroy ask for a diff, too, but plan nothing.
         for note in planned.notes if request.urn in self._planned else ():
             self._log.write(request.urn, with_code(note.text, note.code))
@@ -94,7 +95,7 @@ class QueuedResources:
     def create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:
         """Ask for capacity and wait for it."""
         inputs = decode(request.properties)
-        self._replacements.check(self._call(request.urn), request.urn, inputs)
+        self._replacements.check(lambda: self._call(request.urn), request.urn, inputs)
         if request.preview:
             return provider_pb2.CreateResponse(properties=previewed_creation(request.properties))
         self._generations.ask(request.urn, inputs)
@@ -153,7 +154,8 @@ class QueuedResources:
         outputs = decode(request.properties)
         inputs = inputs_of(decode(request.old_inputs) or outputs)
         call = self._call(request.urn)
-        delete_resource(call, request.id, inputs, outputs, timeout=request.timeout)
+        heir = self._replacements.heir(request.urn, RequestName.parse(request.id))
+        delete_resource(call, request.id, inputs, outputs, timeout=request.timeout, heir=heir)
         self._generations.release(request.urn, request.id)
         self._replacements.deleted(request.urn)
         return Empty()

@@ -9,7 +9,7 @@ pulumi/pulumi v3.256.0).
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pulumi_plugin.values import Properties
 from tpuflex.codes import Code
@@ -30,27 +30,39 @@ class Replacements:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inputs: dict[str, Properties] = {}
-        self._renewed: set[str] = set()
+        self._permitted: set[str] = set()
+        self._heirs: dict[RequestName, Properties] = {}
 
     def shown(self, urn: str, inputs: Properties) -> None:
         """Record that the state holds ``inputs`` under ``urn``; nothing is planned for it yet."""
         with self._lock:
             self._inputs[urn] = inputs
-            self._renewed.discard(urn)
+            self._permitted.discard(urn)
 
-    def planned(self, urn: str, *, renews: bool) -> None:
-        """Record whether the diff replaces it because its run ends, and for nothing else."""
+    def planned(self, urn: str, *, permitted: bool) -> None:
+        """Record whether the diff replaces it for nothing that its protection forbids."""
         with self._lock:
-            (self._renewed.add if renews else self._renewed.discard)(urn)
+            (self._permitted.add if permitted else self._permitted.discard)(urn)
 
     def deleted(self, urn: str) -> None:
         """Record that what the state held was deleted."""
         with self._lock:
             self._inputs.pop(urn, None)
 
-    def check(self, call: Call, urn: str, inputs: Properties) -> None:
+    def heir(self, urn: str, name: RequestName) -> Properties:
+        """Inputs of what takes over from ``name``, which the state holds, or held, under ``urn``;
+        empty if that is not known. After a rename it has neither its prefix nor its owner."""
+        with self._lock:
+            return self._heirs.get(name) or self._inputs.get(urn, {})
+
+    def check(self, connect: Callable[[], Call], urn: str, inputs: Properties) -> None:
         """Check that ``inputs`` may be created in the place of what the state holds, if it holds
         any.
+
+        Args:
+            connect: makes the engine call; nothing else needs the cloud in a preview.
+            urn: the resource's URN.
+            inputs: checked inputs.
 
         Raises:
             ConflictError: that is ACTIVE and protected, and its run does not end; or what has the
@@ -58,16 +70,19 @@ class Replacements:
             AccessError, ApiError: it may not be seen, or cannot.
         """
         with self._lock:
-            before, renewed = self._inputs.get(urn), urn in self._renewed
+            before, permitted = self._inputs.get(urn), urn in self._permitted
         wanted = requests_of(inputs)
         if before is None or not wanted:
             return
+        call = connect()
         replaced = [call.look(name) for name in sorted(requests_of(before) - wanted, key=str)]
         labels = labels_of(before)
         held = [each for each in replaced if each.belongs_to(labels, known=Known.BY_TIME)]
-        if before.get("deletionProtection") is True and not renewed:
+        if before.get("deletionProtection") is True and not permitted:
             _refuse_protected(held)
         _refuse_older(call, wanted, held)
+        with self._lock:
+            self._heirs |= dict.fromkeys(requests_of(before) - wanted, inputs)
 
 
 def _refuse_protected(held: Iterable[Snapshot]) -> None:

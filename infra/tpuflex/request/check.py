@@ -18,7 +18,7 @@ from pydantic_core import ErrorDetails
 from pulumi_plugin.values import UNKNOWN, Properties, Value, has_unknown
 from tpuflex.naming import LABEL_OWNER, Names, generation_id
 from tpuflex.request import rules
-from tpuflex.request.fields import DEFAULTS, LASTING, MAPS, ROWS, RequestArgs
+from tpuflex.request.fields import DEFAULTS, LASTING, MAPS, PROVIDER_ONLY, ROWS, RequestArgs
 from tpuflex.request.rows import Input, object_type, rows
 
 _NO_ROW = Input(shown=False)
@@ -65,7 +65,10 @@ def with_defaults(
         prefix = filled.setdefault("queuedResourceIdPrefix", series)
         filled["queuedResourceId"] = id_for(prefix) if isinstance(prefix, str) else UNKNOWN
     if isinstance(labels, dict):
-        owned = _marks(names, before.get("labels")) if LABEL_OWNER not in labels else {}
+        # An import may have found another's labels: they are this program's only if it says so.
+        imported = not PROVIDER_ONLY & before.keys()
+        lasting_marks = None if imported else before.get("labels")
+        owned = _marks(names, lasting_marks) if LABEL_OWNER not in labels else {}
         filled["labels"] = {**owned, **labels}
     return filled
 
