@@ -6,16 +6,21 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
 import pytest
 
 from tests.cli.typing import TypeIn
 from tpuflex.boot.manifest import WeightsFile, manifest
-from tpuflex.cli.region_job import hub_source, lists
+from tpuflex.cli.region_job import hub_address, hub_source, lists
 from tpuflex.copier.job import Job, JobFile
 from tpuflex.errors import SettingsError
 from tpuflex.operate.hub.snapshot import HubSource
 from tpuflex.planning.copy_machine import PRICES, estimate
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
 
 SHA = "a" * 64
 JOB = Job(
@@ -68,6 +73,19 @@ def test_only_the_hub_is_a_source() -> None:
     for source in (None, "./model", "pypi://x==1/a.gguf"):
         with pytest.raises(SettingsError, match=r"weights\.source"):
             hub_source(source)
+
+
+@pytest.mark.parametrize(
+    ("address", "said"),
+    [("https://me:word@hub.example", "a user in it"), ("http://127.0.0.1:1", "on this machine")],
+)
+def test_what_a_machine_may_not_be_told_is_refused(address: str, said: str) -> None:
+    """The Hub's address stands in the machine's metadata: no password does, and none that only
+    this machine reaches."""
+    cloud = cast("Cloud", SimpleNamespace(environ={"HF_ENDPOINT": address}))
+    with pytest.raises(SettingsError, match=said) as caught:
+        hub_address(cloud)
+    assert "word" not in str(caught.value).replace("password", "")
 
 
 @pytest.mark.parametrize(

@@ -3,19 +3,32 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.copier.rig import BUCKET, PREFIX, PROJECT, Rig, directory_of, done, line_to
+from tests.copier.rig import (
+    BUCKET,
+    PREFIX,
+    PROJECT,
+    Rig,
+    _Quiet,
+    directory_of,
+    done,
+    line_to,
+    serving,
+)
 from tests.hub_models import TOKEN, safetensors
 from tpuflex.boot.manifest import MANIFEST_NAME, read_manifest
+from tpuflex.copier.__main__ import main
 from tpuflex.copier.copy import Copy
 from tpuflex.copier.http import Patience
 from tpuflex.copier.hub import Hub
 from tpuflex.copier.machine import Machine
+from tpuflex.copier.report import LONGEST_TEXT, read_report
 from tpuflex.copier.storage import CHUNK_BYTES, Objects
 from tpuflex.gcp.weights import WeightsBucket, weights_bucket
 
@@ -230,3 +243,103 @@ def test_each_failure_has_its_code(rig: Rig, changes: dict[str, Any], code: str)
     report = rig.run(rig.job(**changes))
     assert (report["state"], report["code"]) == ("failed", code)
     assert report["text"]
+
+
+@dataclass
+class Waiting:
+    """A clock that runs on only while the program waits.
+
+    Attributes:
+        now: seconds.
+        until: called at each wait.
+    """
+
+    now: float = 0.0
+    until: Callable[[float], object] = lambda _now: None
+
+    def sleep(self, seconds: float) -> None:
+        """Wait."""
+        self.now += seconds
+        self.until(self.now)
+
+    def clock(self) -> float:
+        """The time."""
+        return self.now
+
+
+def refusing(*methods: str) -> list[dict[str, Any]]:
+    """Rules by which these methods are refused."""
+    effect = {"kind": "answer", "status": 403, "message": "Permission denied"}
+    return [{"where": {"method_id": method}, "effect": effect, "times": 0} for method in methods]
+
+
+#: What an account without its roles is refused.
+UNSETTLED = refusing(
+    "storage.objects.get",
+    "storage.objects.insert",
+    "secretmanager.projects.secrets.versions.access",
+)
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_roles_that_have_no_effect_yet_are_waited_for(rig: Rig, there: bool) -> None:
+    """The machine is up before its account may write or read: Google says two minutes, sometimes
+    seven. It tries again for as long as it was told, and keeps what was there."""
+    if there:
+        done(rig.run(rig.job()))
+    rig.metadata.job = rig.job(
+        token=TOKEN, token_version=secret(rig, TOKEN), settling_seconds=600
+    ).to_json()
+    rig.api.call("POST", "_emulator/faults", body={"rules": UNSETTLED})
+
+    def granted(now: float) -> None:
+        if now >= 420:
+            rig.api.call("DELETE", "_emulator/faults")
+
+    waiting = Waiting(until=granted)
+    assert main(rig.metadata.environ, sleep=waiting.sleep, clock=waiting.clock) == 0
+    assert done(rig.metadata.last).kept == (tuple(range(len(rig.job().files))) if there else ())
+    assert 420 <= waiting.now < 440
+
+
+def test_roles_that_come_in_the_middle_are_no_conflict(rig: Rig) -> None:
+    """What could not be seen a moment ago, and is there, was not written by somebody else."""
+    (directory_of(rig.cloud.state_dir) / SHARD).write_bytes(safetensors() + bytes(CHUNK_BYTES))
+    done(rig.run(rig.job()))
+    (rule,) = refusing("storage.objects.get")
+    rule["times"] = len(rig.job().files) + 1  # every look at what is there
+    rig.api.call("POST", "_emulator/faults", body={"rules": [rule]})
+    rig.metadata.job = rig.job(settling_seconds=600).to_json()
+    waiting = Waiting()
+    assert main(rig.metadata.environ, sleep=waiting.sleep, clock=waiting.clock) == 0
+    assert len(done(rig.metadata.last).kept) == len(rig.job().files)
+    assert waiting.now == 10
+
+
+def test_a_role_that_is_missing_is_told_in_the_end(rig: Rig) -> None:
+    """After that time a refusal is one."""
+    rig.api.call("POST", "_emulator/faults", body={"rules": UNSETTLED})
+    rig.metadata.job = rig.job(settling_seconds=600).to_json()
+    waiting = Waiting()
+    assert main(rig.metadata.environ, sleep=waiting.sleep, clock=waiting.clock) == 1
+    assert (rig.metadata.last["code"], waiting.now) == ("storage-refused", 600)
+
+
+def test_a_hub_cannot_make_the_last_report_unreadable(rig: Rig) -> None:
+    """What it says of why is cut: a report that is too long is not read, and the command would
+    wait for another."""
+
+    class Hub(_Quiet):
+        def do_GET(self) -> None:  # noqa: N802
+            self.answer(302, headers={"Location": "https://x:" + "\x80" * 60_000})
+
+    with serving(Hub) as hub:
+        report = rig.run(rig.job(hub=hub))
+
+    job = rig.job(hub=hub)
+    assert report["code"] == "hub-content"
+    read = read_report(
+        rig.metadata.told[-1], job=job.id, files=len(job.files), total=job.total_bytes
+    )
+    assert read is not None
+    assert len(read.text) == LONGEST_TEXT

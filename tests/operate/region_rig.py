@@ -164,8 +164,9 @@ class RegionRig:
     def remove(self, apis: Apis | None = None) -> tuple[str, ...]:
         """Remove everything."""
         apis = apis or self.apis
-        return remove_all(
-            tuple(self.machine(apis).resources()),
+        found, unseen = self.machine(apis).resources()
+        return unseen + remove_all(
+            found,
             self.grants,
             self.place.account,
             self.maker,

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -35,7 +37,8 @@ from tpuflex.errors import (
 )
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.operate.region_copy.grants import revoke, secret_grant
-from tpuflex.operate.region_copy.run import CopyPlan, same_job, start, watch
+from tpuflex.operate.region_copy.machine import CopyMachine
+from tpuflex.operate.region_copy.run import CopyPlan, copies_into, same_job, start, watch
 
 ADDRESSES = "constraints/compute.vmExternalIpAccess"
 #: Writes of a whole copy: account, role, network, subnetwork, machine; then their removal.
@@ -158,6 +161,79 @@ def test_a_refused_revocation_does_not_keep_the_machine(rig: RegionRig) -> None:
     assert "setIamPolicy" in problem
     assert rig.machine().find() is None
     assert all("instance" not in each for each in rig.left())
+
+
+def test_a_refused_look_does_not_keep_the_machine(rig: RegionRig) -> None:
+    """Without the right to look at the network the machine is deleted all the same, and what could
+    not be looked at is said."""
+    plan = CopyPlan(rig.place, rig.job(), ZONES, 1800, rig.grants)
+    start(plan, rig.machine(), rig.apis, quick(), lambda _line: None)
+
+    class Refusing:
+        def call(self, method: str, path: str, **rest: Any) -> JsonObject:
+            if method == "GET" and "/global/networks/" in path:
+                raise AccessError("compute.networks.get is missing")
+            return rig.apis.compute.call(method, path, **rest)
+
+    problems = rig.remove(replace(rig.apis, compute=Refusing()))
+
+    assert problems == ("networks: compute.networks.get is missing",)
+    assert [each.partition(" ")[0] for each in rig.left()] == ["network"]
+    assert rig.remove() == ()
+
+
+def test_a_machine_of_another_state_is_named_and_left(rig: RegionRig) -> None:
+    """When the state was lost, the machine that it had is not ours any more: it is not deleted, and
+    nobody is told that nothing is left."""
+    plan = CopyPlan(rig.place, rig.job(), ZONES, 1800, rig.grants)
+    made = start(plan, rig.machine(), rig.apis, quick(), lambda _line: None)
+    maker = replace(rig.maker, states=frozenset({"f" * 20}))
+    found, problems = CopyMachine(rig.place, maker, rig.apis, quick()).resources()
+    assert found == ()
+    (problem,) = problems
+    assert made.resource.name in problem
+    assert "not this stack's" in problem
+    assert rig.remove() == ()
+
+
+def test_a_zone_that_cannot_be_looked_into_is_told(rig: RegionRig) -> None:
+    """No second machine is made because the first could not be seen, and what is left is not said
+    to be nothing; zones of other regions do not matter."""
+
+    class Blind:
+        def __init__(self, zone: str) -> None:
+            self.zone = zone
+
+        def call(self, method: str, path: str, **rest: Any) -> JsonObject:
+            if path.endswith("/aggregated/instances"):
+                warning: JsonObject = {"code": "UNREACHABLE"}
+                return {"items": {f"zones/{self.zone}": {"warning": warning}}}
+            return rig.apis.compute.call(method, path, **rest)
+
+    ours = rig.machine(replace(rig.apis, compute=Blind(ZONES[0])))
+    with pytest.raises(ApiError, match=ZONES[0]):
+        ours.find()
+    assert ours.resources() == ((), (f"{ZONES[0]} could not be looked into",))
+    others = rig.machine(replace(rig.apis, compute=Blind("asia-east1-c")))
+    assert (others.find(), others.resources()) == (None, ((), ()))
+
+
+def test_which_machine_copies_into_a_place(rig: RegionRig) -> None:
+    """That of an earlier command for the same weights does, whatever else it was told; one for
+    other weights, or with a job that nobody can read, does not."""
+    job = rig.job()
+    made = start(
+        CopyPlan(rig.place, job, ZONES, 1800, rig.grants),
+        rig.machine(),
+        rig.apis,
+        quick(),
+        lambda _line: None,
+    )
+    assert copies_into(made, replace(job, again=True, known=("0" * 64,)))
+    assert not copies_into(made, replace(job, prefix="models/tiny/r2"))
+    assert not copies_into(replace(made, job='{"bucket":'), job)
+    assert not copies_into(replace(made, job="[]"), job)
+    rig.remove()
 
 
 def test_a_policy_against_external_addresses_is_told(rig: RegionRig) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
+from urllib.parse import urlsplit
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import WeightsFile
@@ -22,6 +23,9 @@ if TYPE_CHECKING:
     from tpuflex.operate.hub.snapshot import Snapshot
 
 _HUB = "https://huggingface.co"
+#: Roles typically have effect after two minutes, sometimes after seven or more
+#: (https://cloud.google.com/iam/docs/access-change-propagation).
+_SETTLING_SECONDS = 600
 
 
 def hub_source(source: str | None) -> HubSource:
@@ -52,12 +56,23 @@ def hub_snapshot(cloud: Cloud, source: HubSource) -> Snapshot:
             return ""
         return cloud.secrets.access(f"{cloud.secret(HF_TOKEN)}/versions/{number}")
 
-    client = HubClient(_hub(cloud, default=""), token, cloud.timing)
+    client = HubClient(hub_address(cloud, default=""), token, cloud.timing)
     return client.snapshot(source, cloud.stack.settings.model.weights.extra_files)
 
 
-def _hub(cloud: Cloud, *, default: str = _HUB) -> str:
+def hub_address(cloud: Cloud, *, default: str = _HUB) -> str:
+    """Address of the Hub, as a machine may be told it.
+
+    Raises:
+        SettingsError: a machine could not reach it, or it has a password in it.
+    """
     found = cloud.environ.get(ENDPOINT_VARIABLE, "").rstrip("/") or default
+    if "@" in urlsplit(found).netloc:
+        raise SettingsError(
+            "the environment",
+            (Finding(ENDPOINT_VARIABLE, "it has a user in it", "Write it without."),),
+            hint="It would stand in the metadata of the machine, which many may read.",
+        )
     if is_loopback(found) and not Endpoints.from_environ(cloud.environ).embedded:
         raise SettingsError(
             "the environment",
@@ -99,9 +114,10 @@ def copy_job(cloud: Cloud, snapshot: Snapshot, *, again: bool) -> Job:
         known=tuple(sorted({pinned, pushed} - {""})),
         again=again,
         token_version="" if number is None else f"{cloud.secret(HF_TOKEN)}/versions/{number}",
-        hub=_hub(cloud),
+        hub=hub_address(cloud),
         storage=endpoints.storage,
         secretmanager=endpoints.secretmanager,
+        settling_seconds=_SETTLING_SECONDS,
     )
     _require_names(job)
     if len(job.to_json().encode()) > MOST_BYTES:

@@ -73,7 +73,8 @@ class RegionMachine:
     def ask(self) -> None:
         """Ask for the machine's deletion, and do not wait for it; :meth:`remove` asks once more."""
         try:
-            for resource in self.machine.resources():
+            found, _ = self.machine.resources()
+            for resource in found:
                 if resource.kind == INSTANCE:
                     remove(resource, self._maker, self.apis, lambda _now: "")
         except (AccessError, ApiError, NotFoundError) as error:
@@ -96,7 +97,7 @@ class RegionMachine:
     def _remove(self) -> None:
         self.problems = ()
         try:
-            resources = tuple(self.machine.resources())
+            resources, self.problems = self.machine.resources()
         except (AccessError, ApiError) as error:
             self.problems = (f"{INSTANCE.plural}: {error.message}",)
             return
@@ -104,7 +105,7 @@ class RegionMachine:
             grants = self.grants
         except (AccessError, ApiError, NotFoundError) as error:
             grants = ()
-            self.problems = (f"roles of {self.place.account}: {error.message}",)
+            self.problems += (f"roles of {self.place.account}: {error.message}",)
         self.problems += remove_all(
             resources,
             grants,

@@ -10,13 +10,13 @@ import threading
 import time
 from collections.abc import Callable, Mapping
 
-from tpuflex.copier.copy import Copy
+from tpuflex.copier.copy import Copied, Copy
 from tpuflex.copier.errors import Code, CopyError
 from tpuflex.copier.http import Patience, RefusedError, UnreachableError, request
 from tpuflex.copier.hub import Hub
 from tpuflex.copier.job import Job
 from tpuflex.copier.machine import Machine
-from tpuflex.copier.report import KEY, NAMESPACE, Report
+from tpuflex.copier.report import KEY, LONGEST_TEXT, NAMESPACE, Report
 from tpuflex.copier.storage import Objects
 
 #: The machine's metadata key that holds the job.
@@ -24,6 +24,8 @@ JOB_KEY = "tpuflex-copy"
 #: Seconds between two reports.
 _REPORT_SECONDS = 3.0
 _LAST_REPORTS = 5
+#: Seconds between two attempts while a role may have no effect yet.
+_SETTLING_PAUSE = 10.0
 
 
 def main(
@@ -38,19 +40,52 @@ def main(
     job = Job.from_json(machine.attribute(JOB_KEY))
     report = _Reports(machine, job.id, sleep)
     report.now(Report(job.id, "copying"))
-    try:
+
+    def attempt() -> Copied:
         objects = Objects(job.storage, job.bucket, machine.token, patience)
         copy = Copy(job, Hub(job, _hub_token(job, machine, patience), patience), objects)
         with report.of(copy):
-            copied = copy.run()
+            return copy.run()
+
+    try:
+        copied = _settled(attempt, clock() + job.settling_seconds, sleep, clock)
     except Exception as error:
         code, text = _why(error)
+        text = text[:LONGEST_TEXT]  # a report that is too long would not be read
         report.last(Report(job.id, "failed", code=code, text=text))
         sys.stderr.write(f"the copy failed: {code}: {text}\n")
         return 1
     done = Report(job.id, "done", job.total_bytes, copied.kept, copied.manifest_sha256)
     report.last(done)
     return 0
+
+
+def _settled(
+    attempt: Callable[[], Copied],
+    until: float,
+    sleep: Callable[[float], object],
+    clock: Callable[[], float],
+) -> Copied:
+    """``attempt``, again while what refuses it may be a role that has no effect yet: the machine is
+    up in less time than Google says that takes
+    (https://cloud.google.com/iam/docs/access-change-propagation)."""
+    while True:
+        try:
+            return attempt()
+        except (CopyError, RefusedError) as error:
+            if clock() >= until or not _unsettled(error):
+                raise
+        sleep(_SETTLING_PAUSE)
+
+
+def _unsettled(error: CopyError | RefusedError) -> bool:
+    """Whether ``error`` is what an account without its roles meets. Objects that it may not see yet
+    are none to it; if it may a moment later, somebody else seems to have written them."""
+    if isinstance(error, RefusedError):
+        return error.status == 403
+    cause = error.__cause__
+    refused = isinstance(cause, RefusedError) and cause.status == 403
+    return error.code == "conflict" or (error.code == "token" and refused)
 
 
 class _Reports:
@@ -77,6 +112,7 @@ class _Reports:
             while not self._over.wait(_REPORT_SECONDS):
                 self.now(Report(self._job, "copying", copy.done_bytes))
 
+        self._over.clear()
         self._ticking = threading.Thread(target=tick, daemon=True)
         return self
 

@@ -47,6 +47,7 @@ class Job:
         hub: address of the Hub, without a slash at the end.
         storage: address of Cloud Storage, without a slash at the end.
         secretmanager: address of Secret Manager, without a slash at the end.
+        settling_seconds: for so long a refusal may be a role that has no effect yet.
     """
 
     repository: str
@@ -64,6 +65,7 @@ class Job:
     hub: str
     storage: str
     secretmanager: str
+    settling_seconds: int = 0
 
     @property
     def total_bytes(self) -> int:

@@ -17,7 +17,8 @@ from tpuflex.copier.errors import CODES, Code
 NAMESPACE, KEY = "tpuflex", "copy"
 #: Of the text; more is not read. 10,000 files that were kept need 60,000.
 MOST_CHARACTERS = 100_000
-_LONGEST_TEXT = 300
+#: Of the line that says why; a server may have put anything into it.
+LONGEST_TEXT = 300
 
 State = Literal["copying", "done", "failed"]
 
@@ -97,5 +98,5 @@ def _hash(document: Mapping[str, Any]) -> str:
 
 
 def _line(value: object) -> str:
-    text = value[:_LONGEST_TEXT] if isinstance(value, str) else ""
+    text = value[:LONGEST_TEXT] if isinstance(value, str) else ""
     return "".join(letter if letter.isprintable() else "\ufffd" for letter in text)

@@ -143,7 +143,11 @@ class Objects:
             return there
 
     def upload(self, name: str, size: int, old: Stored | None) -> Upload:
-        """Begin to write a large object, in the place of ``old`` or of none."""
+        """Begin to write a large object, in the place of ``old`` or of none.
+
+        Raises:
+            CopyError: somebody else has written it since.
+        """
         query = urlencode({"uploadType": "resumable", "name": name, **_condition(old)})
         headers = {
             "Content-Type": "application/json",
@@ -157,7 +161,12 @@ class Objects:
                     raise RefusedError(answer)
                 return str(answer.headers.get("location", ""))
 
-        session = self._patience.ask(start)
+        try:
+            session = self._patience.ask(start)
+        except RefusedError as error:
+            if error.status != 412:
+                raise
+            raise _conflict(name) from error
         if not session.startswith(f"{self._endpoint}/"):
             raise CopyError("storage-refused", f"{name}: no upload session was given")
         return Upload(self._send, session, name, size, self._patience)

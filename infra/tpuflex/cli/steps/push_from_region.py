@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.prepare_weights import files_text, remember
@@ -10,7 +10,14 @@ from tpuflex.cli.region_job import copy_job, hub_snapshot, hub_source, lists
 from tpuflex.cli.region_machine import RegionMachine, region_machine
 from tpuflex.errors import IncompleteTeardownError, InterruptedByUser, WeightsError
 from tpuflex.operate.hub.snapshot import SOURCE_KEY
-from tpuflex.operate.region_copy.run import STOP_COMMAND, CopyPlan, same_job, start, watch
+from tpuflex.operate.region_copy.run import (
+    STOP_COMMAND,
+    CopyPlan,
+    copies_into,
+    same_job,
+    start,
+    watch,
+)
 from tpuflex.operate.weights_choice import not_the_source
 from tpuflex.planning.copy_machine import MACHINE_TYPE, CopyEstimate, estimate
 
@@ -45,8 +52,7 @@ def run_push_from_region(invocation: Invocation, cloud: Cloud, *, again: bool) -
     machine = region_machine(invocation, cloud)
     there = _already_there(cloud, job)
     if there is not None and not again:
-        # A command that was killed may have left a machine that is done.
-        machine.remove()
+        _tidy(machine, job, output.progress)
         _show(cloud, invocation, job, tuple(range(len(job.files))), there, 0.0)
         _require_removed(machine.problems)
         return
@@ -69,6 +75,16 @@ def run_stop(invocation: Invocation, cloud: Cloud) -> None:
     _require_removed(machine.problems)
     invocation.output.document({"stopped": True})
     invocation.output.result("Nothing is left of a copy within the region. What it sent stays.")
+
+
+def _tidy(machine: RegionMachine, job: Job, say: Callable[[str], None]) -> None:
+    """Remove the machine that a command has left which was killed; one that copies into another
+    place works on: somebody waits for it."""
+    running = machine.machine.find()
+    if running is not None and not running.over and not copies_into(running, job):
+        say(f"{running.resource.title} in {running.zone} copies other weights, and works on.")
+        return
+    machine.remove()
 
 
 def _require_removed(problems: tuple[str, ...]) -> None:

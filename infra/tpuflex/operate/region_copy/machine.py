@@ -7,7 +7,7 @@ was killed at any point is continued by the same command, and `down` and `sweep`
 from __future__ import annotations
 
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -87,11 +87,14 @@ class CopyMachine:
             AlreadyExistsError: one has its name that is not ours.
             AccessError, ApiError: it cannot be told.
         """
-        for found in self._named():
+        named, unseen = self._named()
+        for found in named:
             self._require_ours(found)
             running = self.look(found)
             if running is not None:
                 return running
+        if unseen:
+            raise ApiError(f"{'; '.join(unseen)}: a machine may be there already")
         return None
 
     def look(self, resource: CloudResource) -> Running | None:
@@ -164,34 +167,40 @@ class CopyMachine:
             hint="Run it again later, or push from here: tpuflex weights push",
         )
 
-    def resources(self) -> Iterator[CloudResource]:
-        """Everything of ours that is there, in the order of deletion; what cannot be looked at is
-        left out.
+    def resources(self) -> tuple[tuple[CloudResource, ...], tuple[str, ...]]:
+        """Everything of ours that is there, in the order of deletion; and a line for each thing
+        that cannot be looked at, and for a machine that has our name and is not ours.
 
         Raises:
             AccessError, ApiError: it cannot be told whether there is a machine.
         """
-        yield from filter(self._ours, self._named())
-        subnetworks = (
-            each
-            for resources, _ in listed_everywhere(
-                self._apis.compute, SUBNETWORK, self._place.project
-            )
-            for each in resources
-            if each.name == self._place.name
-        )
-        yield from filter(self._ours, subnetworks)
-        account = account_resource(self._place.account, self._place.project)
-        for resource in (self._resource(NETWORK), account):
-            with suppress(NotFoundError):
-                found = self._read(resource)
-                if self._ours(found):
-                    yield found
+        machines, problems = self._named()
+        problems += [self._not_ours(each) for each in machines if not self._ours(each)]
+        found = machines
 
-    def _named(self) -> list[CloudResource]:
-        pages = listed_everywhere(self._apis.compute, INSTANCE, self._place.project)
-        found = [each for resources, _ in pages for each in resources]
-        return [each for each in found if each.name == self._place.name]
+        def look(kind: Kind, read: Callable[[], Iterable[CloudResource]]) -> None:
+            # A machine is deleted also where what was made with it may not be looked at.
+            try:
+                found.extend(read())
+            except NotFoundError:
+                pass
+            except (AccessError, ApiError) as error:
+                problems.append(f"{kind.plural}: {error.message}")
+
+        account = account_resource(self._place.account, self._place.project)
+        look(SUBNETWORK, lambda: self._named(SUBNETWORK)[0])
+        look(NETWORK, lambda: (self._read(self._resource(NETWORK)),))
+        look(ACCOUNT, lambda: (self._read(account),))
+        return tuple(filter(self._ours, found)), tuple(problems)
+
+    def _named(self, kind: Kind = INSTANCE) -> tuple[list[CloudResource], list[str]]:
+        """What has our name, and a line for each zone of the region that could not be looked
+        into."""
+        pages = [*listed_everywhere(self._apis.compute, kind, self._place.project)]
+        found = [each for page, _ in pages for each in page if each.name == self._place.name]
+        unseen = [place for _, places in pages for place in places]
+        ours = filter(lambda place: place.startswith(f"{self._place.region}-"), unseen)
+        return found, [f"{place} could not be looked into" for place in ours]
 
     def _insert(self, zone: str, job: Job, limit_seconds: int) -> None:
         resource = self._resource(INSTANCE, zone)
@@ -271,10 +280,14 @@ class CopyMachine:
     def _ours(self, resource: CloudResource) -> bool:
         return not differences(resource, self._maker)
 
+    def _not_ours(self, resource: CloudResource) -> str:
+        why = reason(differences(resource, self._maker))
+        return f"{resource.title} is there, and not this stack's: {why}"
+
     def _require_ours(self, resource: CloudResource) -> None:
-        if found := differences(resource, self._maker):
+        if differences(resource, self._maker):
             raise AlreadyExistsError(
-                f"{resource.title} is there, and not this stack's: {reason(found)}",
+                self._not_ours(resource),
                 status=409,
                 hint="Whose it is: tpuflex sweep",
             )

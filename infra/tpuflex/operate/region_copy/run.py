@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from tpuflex.copier.errors import Code
+from tpuflex.copier.job import Job
 from tpuflex.errors import (
     AccessError,
     ApiError,
@@ -17,7 +18,6 @@ from tpuflex.errors import (
 from tpuflex.operate.region_copy.grants import Grant, give
 
 if TYPE_CHECKING:
-    from tpuflex.copier.job import Job
     from tpuflex.copier.report import Report
     from tpuflex.gcp.listing import Apis
     from tpuflex.gcp.timing import Timing
@@ -82,6 +82,15 @@ def same_job(running: Running, job: Job) -> None:
             f"{running.resource.title} in {running.zone} copies other weights of this stack",
             hint=f"Wait until it is done, or delete it: {STOP_COMMAND}",
         )
+
+
+def copies_into(running: Running, job: Job) -> bool:
+    """Whether the machine that is there writes where ``job`` does."""
+    try:
+        its = Job.from_json(running.job)
+    except (ValueError, KeyError, TypeError):
+        return False
+    return (its.bucket, its.prefix) == (job.bucket, job.prefix)
 
 
 def start(plan: CopyPlan, machine: CopyMachine, apis: Apis, timing: Timing, say: Say) -> Running:
