@@ -315,6 +315,7 @@ CONFIG = HubFile("config.json", 1, "", "0" * 40)
         ((CONFIG, SAFE, HubFile("/etc/x.json", 1, "", "0" * 40)), "no path in it"),
         ((CONFIG, SAFE, HubFile("a\nb.json", 1, "", "0" * 40)), "no path in it"),
         ((CONFIG, SAFE, HubFile("x.json", -1, "", "0" * 40)), "without a size"),
+        ((CONFIG, SAFE, HubFile("x.json", 10**400, "", "0" * 40)), "without a size"),
         ((CONFIG, SAFE, HubFile("x.json", 1, "", "")), "without a size"),
     ],
 )

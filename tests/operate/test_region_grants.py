@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.operate.marked_things import Api, clients
-from tpuflex.errors import AccessError, ConflictError, NotFoundError
+from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.operate.region_copy.grants import bucket_grant, give, revoke, secret_grant
 
@@ -115,6 +115,20 @@ def test_a_policy_that_others_change_is_read_again() -> None:
     refusal = AccessError("storage.buckets.setIamPolicy is missing")
     with pytest.raises(AccessError):
         give(GRANT, EMAIL, clients(storage=Policy(refusal)), _no_pause)
+
+
+def test_an_account_that_is_not_known_yet_is_waited_for() -> None:
+    """For a minute, as Google says that may take; another refusal of that kind is one."""
+    waited: list[float] = []
+    unknown = [ApiError(f"Service account {EMAIL} does not exist.", status=400) for _ in range(6)]
+    policy = Policy(*unknown)
+    give(GRANT, EMAIL, clients(storage=policy), waited.append)
+    assert (policy.writes, sum(waited)) == (1, 63.0)
+
+    wrong = Policy(ApiError("Invalid condition", status=400))
+    with pytest.raises(ApiError, match="Invalid condition"):
+        give(GRANT, EMAIL, clients(storage=wrong), waited.append)
+    assert sum(waited) == 63.0
 
 
 def test_one_version_of_one_secret() -> None:

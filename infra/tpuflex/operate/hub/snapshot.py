@@ -15,6 +15,8 @@ from tpuflex.settings.base import HUB_SOURCE
 
 SOURCE_KEY = "tpuflex:model.weights.source"
 SAFETENSORS = ".safetensors"
+#: Of one file: no object is larger (https://cloud.google.com/storage/quotas#objects).
+MOST_BYTES = 5 * 2**40
 
 _SHA1 = re.compile(r"[0-9a-f]{40}")
 _SHA256 = re.compile(r"[0-9a-f]{64}")
@@ -169,5 +171,7 @@ def _require_sum(file: HubFile, where: str) -> None:
     Raises:
         WeightsError: it cannot.
     """
-    if file.size < 0 or not (_SHA256.fullmatch(file.sha256) or _SHA1.fullmatch(file.git_id)):
+    if not 0 <= file.size <= MOST_BYTES or not (
+        _SHA256.fullmatch(file.sha256) or _SHA1.fullmatch(file.git_id)
+    ):
         raise WeightsError(f"{where} lists {file.path} without a size or a sum to check it by")

@@ -19,8 +19,9 @@ from tpuflex.gcp.transport import JsonObject
 
 #: Conditions need version 3.
 _VERSION = 3
-#: Somebody else may change a policy in between.
-_ATTEMPTS = 5
+#: Somebody else may change a policy in between; and an account that was just made may not be known
+#: for a minute (https://cloud.google.com/iam/docs/service-accounts-create).
+_ATTEMPTS = 7
 
 Pause = Callable[[float], object]
 
@@ -116,7 +117,7 @@ def _change(
             return
         except ApiError as error:
             concurrent = isinstance(error, ConflictError | AlreadyExistsError)
-            # An account that was just made may not be known yet, here: 400, and nothing else is.
+            # An account that is not known yet is a 400 here, and nothing else is.
             unknown = error.status == 400 and "does not exist" in error.message
             if attempt == _ATTEMPTS - 1 or not (concurrent or error.status == 412 or unknown):
                 raise
