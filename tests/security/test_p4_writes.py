@@ -44,7 +44,9 @@ def typed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -
 
     def type_in(home: Embedded, *words: str, given: str = "") -> Told:
         invocation, cloud = command(home)
-        monkeypatch.setattr("tpuflex.cli.cloud.connect", lambda *_: cloud)
+        # The second is bound when its module is imported, which another test may have done.
+        for place in ("tpuflex.cli.cloud.connect", "tpuflex.cli.steps.preview.connect"):
+            monkeypatch.setattr(place, lambda *_: cloud)
         monkeypatch.setattr(sys, "stdin", io.StringIO(given))
         capsys.readouterr()
         code = run(["-C", str(home.root), *words], Invocation(environ=invocation.environ))
