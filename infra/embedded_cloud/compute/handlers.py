@@ -56,6 +56,11 @@ class ResourceHandlers:
         request_id = call.query.get("requestId", "")
         if repeated := self._operations.repeated(scope, request_id):
             return Reply(body=self._wire.operation(repeated))
+        target, stored = self._made(call, scope)
+        return self._store(target, stored, "insert", request_id)
+
+    def _made(self, call: Call, scope: Scope) -> tuple[Target, JsonObject]:
+        """What an insert asks for, complete; refused if there is one of that name."""
         asked = merge({}, self._asked(call))
         target = self._target(scope, check_name(asked))
         if self._resources.exists(target.path):
@@ -67,7 +72,7 @@ class ResourceHandlers:
             "creationTimestamp": stamp,
             "selfLink": target.path,
         }
-        return self._store(target, stored, "insert", request_id)
+        return target, stored
 
     def get(self, call: Call) -> Reply:
         """GET of one."""

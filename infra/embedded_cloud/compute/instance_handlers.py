@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from embedded_cloud.clock import rfc3339_offset
-from embedded_cloud.compute.errors import already_exists, invalid, not_found, violated
+from embedded_cloud.compute.errors import invalid, not_found, violated
 from embedded_cloud.compute.handlers import ResourceHandlers
 from embedded_cloud.compute.instances import first, instance_kind
 from embedded_cloud.compute.machines import Machines, Status
-from embedded_cloud.compute.operations import Failure, Operations, unique_id
+from embedded_cloud.compute.operations import Failure, Operations
 from embedded_cloud.compute.paths import Scope
-from embedded_cloud.compute.state import Resources, check_name
+from embedded_cloud.compute.state import Resources
 from embedded_cloud.compute.wire import Wire
 from embedded_cloud.errors import CloudError, unimplemented
 from embedded_cloud.hosts.guest_rules import POLICY, forbidden
 from embedded_cloud.iam.state import exists
-from embedded_cloud.json_types import JsonObject, JsonValue, flag, merge, text
+from embedded_cloud.json_types import JsonObject, JsonValue, flag, text
 from embedded_cloud.routing import Call, Context, Reply
 
 
@@ -43,17 +43,7 @@ class InstanceHandlers(ResourceHandlers):
         for name in ("sourceInstanceTemplate", "sourceMachineImage"):
             if call.query.get(name):
                 raise unimplemented(f"instances made from {name}")
-        asked = merge({}, self._asked(call))
-        target = self._target(scope, check_name(asked))
-        if self._resources.exists(target.path):
-            raise already_exists(target.path)
-        stamp = rfc3339_offset(self._clock.now())
-        stored: JsonObject = {
-            **self._kind.complete(target, asked, None),
-            "id": unique_id(target.path, stamp),
-            "creationTimestamp": stamp,
-            "selfLink": target.path,
-        }
+        _, stored = self._made(call, scope)
         failure = self._unknown_account(stored)
         if failure is None:
             self._machines.add(stored)
