@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import socket
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -101,37 +102,36 @@ async def test_commands_through_a_pipe(cloud: EmbeddedCloud) -> None:
     assert "This is an emulated host: a shell of this machine, as you." in done.stderr
 
 
+@pytest.fixture
+def interrupts_ignored() -> Iterator[None]:
+    """This process as a script starts it with `&`: SIGINT is ignored, also in what it starts."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interrupts_ignored")
 async def test_a_terminal(cloud: EmbeddedCloud) -> None:
-    """With one, there is a prompt with the host's name, and the terminal's size and keys work."""
+    """With one, there is a prompt with the host's name, and the terminal's size and keys work,
+    also where the emulator runs in the background of a script."""
     (spec,) = cloud.cloud.tpu.desired_hosts()
-    step = "it was asked for"
-    try:
-        async with (
-            asyncio.timeout(60),
-            connected(cloud) as client,
-            client.create_process(term_type="xterm", term_size=(91, 33)) as shell,
-        ):
-            said = await shell.stdout.readuntil(PROMPT)
-            step = "its prompt"
-            assert f"{spec.name}:~{PROMPT}" in said
-            shell.stdin.write("stty size; tty >&2\n")
-            assert "33 91" in await shell.stdout.readuntil(PROMPT)
-            step = "its size"
-            shell.change_terminal_size(70, 20)
-            # Said by what is to be interrupted: bash may lose the key between fork and exec.
-            shell.stdin.write("sh -c 'echo be\"\"gun; exec sleep 1000'\n")
-            await shell.stdout.readuntil("begun")
-            step = "Ctrl-C"
-            shell.stdin.write("\x03")
-            await shell.stdout.readuntil(PROMPT)
-            step = "the prompt after Ctrl-C"
-            shell.stdin.write("stty size; exit 3\n")
-            assert "20 70" in await shell.stdout.read()
-            assert (await shell.wait()).exit_status == 3
-    except TimeoutError:
-        # Seen in whole runs, never alone, and not understood. One cause is known: Linux flushes
-        # the terminal after the signal (`isig` in drivers/tty/n_tty.c), and a quick prompt with it.
-        pytest.xfail(f"nothing came any more after {step}")
+    async with (
+        connected(cloud) as client,
+        client.create_process(term_type="xterm", term_size=(91, 33)) as shell,
+    ):
+        assert f"{spec.name}:~{PROMPT}" in await shell.stdout.readuntil(PROMPT)
+        shell.stdin.write("stty size; tty >&2\n")
+        assert "33 91" in await shell.stdout.readuntil(PROMPT)
+        shell.change_terminal_size(70, 20)
+        # Said by what is to be interrupted: bash may lose the key between fork and exec.
+        shell.stdin.write("sh -c 'echo be\"\"gun; exec sleep 1000'\n")
+        await shell.stdout.readuntil("begun")
+        shell.stdin.write("\x03")
+        # Linux flushes the terminal after the signal (`isig` in drivers/tty/n_tty.c), and a quick
+        # prompt with it; what is asked next is answered all the same.
+        shell.stdin.write("stty size; exit 3\n")
+        assert "20 70" in await shell.stdout.read()
+        assert (await shell.wait()).exit_status == 3
 
 
 async def test_it_ends_with_the_client(cloud: EmbeddedCloud) -> None:

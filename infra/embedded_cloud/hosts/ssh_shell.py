@@ -67,8 +67,10 @@ class HostShell:
         environment["PS1"] = f"{name}:\\w\\$ "
         if not sudo:
             environment[NO_SUDO_VARIABLE] = "1"
-        # Within: another mount namespace is entered at its root.
-        home = ("env", f"--chdir={environment['HOME']}")
+        # Within: another mount namespace is entered at its root. Signals: a script's `… &` starts
+        # the emulator with SIGINT ignored, which a shell and its commands would inherit (POSIX,
+        # Shell Command Language, 2.11), and Ctrl-C would do nothing.
+        home = ("env", "--default-signal", f"--chdir={environment['HOME']}")
         return cls((*words, *home, *_BASH), environment)
 
     @property
