@@ -80,6 +80,7 @@ def program() -> None:
     )
 
 
+@pytest.mark.pulumi_feature("policy pack")
 def test_the_pack_under_the_engine(
     embedded: Embedded, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:

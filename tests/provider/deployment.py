@@ -13,6 +13,7 @@ from typing import Any
 
 import psutil
 import pulumi
+import requests
 from pulumi import automation
 
 from embedded_cloud.server import EmbeddedCloud
@@ -161,6 +162,18 @@ class Rig:
         found = self.cloud.cloud.inventory().get("tpu", {})
         return {kind: items for kind, items in found.items() if items and kind != "operations"}
 
+    def call(self, method: str, path: str, body: object = None) -> dict[str, Any]:
+        """Call the cloud's TPU API, as gcloud would."""
+        answer = requests.request(
+            method,
+            f"{self.cloud.url}/v2alpha1/{path}",
+            headers={"Authorization": f"Bearer {self.cloud.token}"},
+            json=body,
+            timeout=10,
+        )
+        assert answer.status_code == 200, answer.text
+        return dict(answer.json())
+
     def capacity(self, **rule: Any) -> None:
         """Set the capacity rules."""
         self.cloud.cloud.capacity.set(Capacity.from_json({**SWIFT, **rule}))
@@ -195,7 +208,7 @@ def command(rig: Rig, *arguments: str) -> str:
     """Run the engine's own command line on the stack."""
     workspace = rig.stack.workspace
     done = workspace.pulumi_command.run(
-        [*arguments, "--stack", "dev", "--yes"], workspace.work_dir, {}
+        [*arguments, "--stack", rig.stack.name, "--yes"], workspace.work_dir, {}
     )
     return done.stdout
 
@@ -208,3 +221,8 @@ def name(zone: str, generation: int = 1) -> str:
 def live(rig: Rig) -> list[str]:
     """Full names of all queued resources that the cloud has."""
     return sorted(str(item["name"]) for item in rig.tpu().get("queuedResources", []))
+
+
+def metadata(rig: Rig) -> dict[str, str]:
+    """Metadata of the node, which its first generation has."""
+    return dict(rig.call("GET", NAME.replace("queuedResources", "nodes"))["metadata"])

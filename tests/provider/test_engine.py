@@ -16,6 +16,7 @@ pytestmark = [
 ]
 
 
+@pytest.mark.pulumi_feature("explicit provider")
 def test_up_waits_until_active_and_destroy_leaves_nothing(rig: Rig) -> None:
     """Up ends with an ACTIVE slice, preview then sees no change, destroy empties the cloud."""
     made = rig.up().outputs
@@ -96,6 +97,7 @@ def test_state_is_adopted_after_it_was_lost(rig: Rig) -> None:
     assert len(rig.calls("POST")) == 1
 
 
+@pytest.mark.pulumi_feature("import: ours")
 @pytest.mark.usefixtures("served")
 def test_import_by_name_then_no_changes(rig: Rig) -> None:
     """A slice that exists is taken into the state by its full name, and fits the program."""

@@ -140,6 +140,7 @@ def test_node_deleted_by_hand_is_replaced(rig: Rig) -> None:
     assert len(live(rig)) == 1
 
 
+@pytest.mark.pulumi_feature("protect")
 def test_pulumi_protect_is_respected(rig: Rig) -> None:
     """Pulumi's own protection keeps the slice."""
     rig.opts = pulumi.ResourceOptions(protect=True)

@@ -6,10 +6,9 @@ from typing import Any
 
 import pulumi
 import pytest
-import requests
 from pulumi.automation.errors import CommandError
 
-from tests.provider.deployment import NAME, Rig, outputs, urn
+from tests.provider.deployment import NAME, Rig, metadata, outputs, urn
 from tpuflex.tpu import BootDiskArgs
 
 pytestmark = [
@@ -36,16 +35,6 @@ def order(rig: Rig) -> list[tuple[str, str]]:
         (call["method"], call["path"].rpartition("/")[2])
         for call in sorted(done, key=lambda call: int(call["seq"]))
     ]
-
-
-def metadata(rig: Rig) -> dict[str, str]:
-    """Metadata of the node."""
-    answer = requests.get(
-        f"{rig.cloud.url}/v2alpha1/{NAME.replace('queuedResources', 'nodes')}",
-        headers={"Authorization": f"Bearer {rig.cloud.token}"},
-        timeout=10,
-    )
-    return dict(answer.json()["metadata"])
 
 
 @pytest.mark.parametrize(
@@ -98,6 +87,7 @@ def test_boot_change_is_patched_on_request(rig: Rig) -> None:
     assert rig.preview() == {"same": 3}
 
 
+@pytest.mark.pulumi_feature("replace")
 def test_replacing_on_demand_makes_the_next_generation(rig: Rig) -> None:
     """`pulumi up --replace` hands over to a new slice with the same settings."""
     rig.up()
@@ -108,6 +98,7 @@ def test_replacing_on_demand_makes_the_next_generation(rig: Rig) -> None:
     assert rig.preview() == {"same": 3}
 
 
+@pytest.mark.pulumi_feature("delete_before_replace")
 def test_a_fixed_id_is_never_replaced_by_itself(rig: Rig) -> None:
     """With an id of its own, a replacement on demand could only adopt what is then deleted: it
     is refused, and nothing is touched; with delete_before_replace it is replaced."""

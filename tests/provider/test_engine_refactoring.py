@@ -46,6 +46,7 @@ def made_by_hand(rig: Rig) -> str:
     return f"{parent}/queuedResources/by-hand"
 
 
+@pytest.mark.pulumi_feature("alias by name", "state rename")
 def test_p1_a_slice_keeps_its_name_through_renames(rig: Rig) -> None:
     """P1: an alias, a move into a component, a renamed stack and a renamed resource of the state
     change nothing; what replaces it later has a name of its own."""
@@ -101,6 +102,7 @@ def test_p3_a_program_may_take_the_first_address_of_what_waits(rig: Rig) -> None
     assert rig.stack.outputs()["first"].value
 
 
+@pytest.mark.pulumi_feature("another provider configuration")
 def test_p4_a_changed_provider_is_told_of_its_change(rig: Rig) -> None:
     """P4: a provider that may talk to Google only refuses the embedded cloud from the next command
     on, not only in a new stack."""
@@ -113,6 +115,7 @@ def test_p4_a_changed_provider_is_told_of_its_change(rig: Rig) -> None:
     assert not rig.calls("PATCH", "nodes")
 
 
+@pytest.mark.pulumi_feature("import: made by hand")
 def test_p6_what_was_made_by_hand_is_managed_after_import(rig: Rig) -> None:
     """P6: after the import, what the state records by its time of creation is ours: `up` marks its
     node, a change is patched, and destroy deletes it."""
@@ -135,6 +138,7 @@ def test_p6_what_was_made_by_hand_is_managed_after_import(rig: Rig) -> None:
     assert rig.tpu() == {}
 
 
+@pytest.mark.pulumi_feature("replace_on_changes")
 @pytest.mark.parametrize("how", ["on demand", "replace_on_changes"])
 def test_p7_what_is_protected_is_not_replaced_on_demand(rig: Rig, how: str) -> None:
     """P7: neither `up --replace` nor `replace_on_changes` passes deletion_protection, which the
@@ -160,6 +164,7 @@ def test_p7_what_is_protected_is_not_replaced_on_demand(rig: Rig, how: str) -> N
     assert names(rig) == [NEXT]
 
 
+@pytest.mark.pulumi_feature("retain_on_delete")
 def test_p8_a_retained_slice_is_left_alone(rig: Rig) -> None:
     """P8: what `retain_on_delete` let go of runs on; what comes after it neither adopts nor deletes
     it, and says so before anything is bought twice."""

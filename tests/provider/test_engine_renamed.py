@@ -65,6 +65,7 @@ def test_an_unknown_value_does_not_refuse_the_preview_of_a_protected_slice(rig: 
     assert not rig.calls("DELETE")
 
 
+@pytest.mark.pulumi_feature("import: another's")
 def test_what_belongs_to_another_is_not_taken_by_an_import(rig: Rig) -> None:
     """The owner that an import has found is not this program's, unless it says so: `up` leaves the
     slice as it is and names its owner."""

@@ -68,6 +68,7 @@ def test_waiting_request_survives_a_refresh(rig: Rig) -> None:
     assert len(rig.calls("POST")) == 1
 
 
+@pytest.mark.pulumi_feature("cancel")
 def test_interrupt_keeps_waiting_request(rig: Rig) -> None:
     """Ctrl-C ends a wait that would never end, and keeps the request; up and destroy then work."""
     rig.capacity(never=True)
