@@ -11,22 +11,30 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tpuflex.components.endpoint import VllmEndpoint
     from tpuflex.components.endpoint_args import VllmEndpointArgs
+    from tpuflex.tpu import Provider
 
 __version__ = "0.1.0"
 
-__all__ = ["VllmEndpoint", "VllmEndpointArgs", "__version__"]
+__all__ = ["Provider", "VllmEndpoint", "VllmEndpointArgs", "__version__"]
 
 _MODULES = {
+    "Provider": "tpuflex.tpu",
     "VllmEndpoint": "tpuflex.components.endpoint",
     "VllmEndpointArgs": "tpuflex.components.endpoint_args",
 }
 
 
+#: What `pulumi import` prints, and the examples, reach through the package alone.
+_SUBMODULES = ("tpu",)
+
+
 def __dir__() -> list[str]:
-    return sorted([*globals(), *_MODULES])
+    return sorted({*globals(), *_MODULES, *_SUBMODULES})
 
 
 def __getattr__(name: str) -> object:
+    if name in _SUBMODULES:
+        return import_module(f"{__name__}.{name}")
     if name not in _MODULES:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     return getattr(import_module(_MODULES[name]), name)

@@ -22,9 +22,9 @@ ROOT = Path(__file__).parents[2]
 PLUGIN = "./infra/plugin/pulumi-resource-tpuflex"
 
 
-def properties(types: dict[str, Any]) -> dict[str, Any]:
-    """The properties of each type."""
-    return {name: type_["properties"] for name, type_ in types.items()}
+def inside(types: dict[str, Any]) -> dict[str, Any]:
+    """The properties of each type, or the words of an enumeration."""
+    return {name: type_.get("properties") or type_["enum"] for name, type_ in types.items()}
 
 
 @pytest.fixture
@@ -62,7 +62,8 @@ def test_the_engine_accepts_the_schema(
     assert done.stderr == ""
     theirs, ours = json.loads(done.stdout), json.loads(package_schema())
     assert theirs["resources"] == ours["resources"]
-    assert properties(theirs["types"]) == properties(ours["types"])
+    assert inside(theirs["types"]) == inside(ours["types"])
+    assert theirs["language"] == ours["language"]
     assert set(theirs["resources"][QUEUED_RESOURCE]["inputProperties"]) == INPUTS
 
 

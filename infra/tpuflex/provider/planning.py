@@ -17,11 +17,19 @@ from tpuflex.duration import google_seconds
 from tpuflex.errors import ConflictError
 from tpuflex.provider.call import elapsed
 from tpuflex.request.diff import diff, with_next_generation
-from tpuflex.request.fields import PROVIDER_ONLY
+from tpuflex.request.fields import PROVIDER_ONLY, ROWS
 from tpuflex.request.outcomes import PROTECTED, TABLE, UNPROTECT, Condition
 from tpuflex.request.outputs import recorded_lifecycle, remaining
+from tpuflex.request.rows import OnChange
 from tpuflex.request.states import NOT_FOUND, ON_ITS_WAY, Lifecycle
 
+#: Inputs whose change asks for a new run, whether the present one is over or not.
+_ASKS_AGAIN = frozenset({"rerun"})
+#: Inputs whose change replaces what runs, whatever the other inputs say. Zones are no place but a
+#: list to choose from: a slice in one that is still listed stays.
+ALWAYS_REPLACE = _ASKS_AGAIN | {
+    key for key, row in ROWS.items() if row.on_change is OnChange.REPLACES and key != "zones"
+}
 _HAS_A_PLACE = frozenset({Lifecycle.ACTIVE, Lifecycle.ENDED})
 #: What is replaced because of its lifecycle, and its row in the table.
 _REPLACED = {
@@ -135,7 +143,7 @@ def _steering(old: Properties, new: Properties) -> dict[str, Change]:
     return {
         key: Change(
             ChangeKind.between(old.get(key), new.get(key)),
-            replaces=key == "rerun" and key in new,
+            replaces=key in _ASKS_AGAIN and key in new,
         )
         for key in sorted(PROVIDER_ONLY)
         if old.get(key) != new.get(key)

@@ -1,0 +1,160 @@
+"""The package schema as a registry, and code generators for other languages, read it."""
+
+from __future__ import annotations
+
+import json
+from importlib import import_module
+from pathlib import Path
+from typing import Any, get_args, get_origin
+
+import pulumi
+import pytest
+import yaml
+from jsonschema import Draft202012Validator
+from pydantic.alias_generators import to_camel
+
+from pulumi_plugin.values import Properties
+from tests.provider.fakes import INPUTS as BASE
+from tests.request.inputs import OTHER
+from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.provider import examples
+from tpuflex.provider.planning import plan
+from tpuflex.provider.schema import package_schema
+from tpuflex.request.fields import DEFAULTS, INNER_DEFAULTS, ROWS, RequestArgs
+from tpuflex.request.name import Nodes, NodeStatus, RequestName
+from tpuflex.request.objects import DataDisk, MultiNode
+from tpuflex.request.outputs import outputs
+from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.states import Lifecycle
+
+METASCHEMA = Path(__file__).parent / "published" / "pulumi-package-metaschema.json"
+SCHEMA: dict[str, Any] = json.loads(package_schema())
+RESOURCE: dict[str, Any] = SCHEMA["resources"][QUEUED_RESOURCE]
+ENUMS = {token: type_ for token, type_ in SCHEMA["types"].items() if "enum" in type_}
+
+
+def metaschema() -> Draft202012Validator:
+    """Pulumi's schema of schemas; Python spells the names of groups in patterns differently."""
+    text = METASCHEMA.read_text("utf-8").replace("(?<", "(?P<")
+    return Draft202012Validator(json.loads(text))
+
+
+def test_it_is_valid_by_the_published_metaschema() -> None:
+    """Pulumi's own schema of package schemas finds nothing wrong with ours."""
+    found = [f"{e.json_path}: {e.message}" for e in metaschema().iter_errors(SCHEMA)]
+
+    assert found == []
+
+
+def test_the_metaschema_finds_what_is_wrong() -> None:
+    """It is no schema that everything fits."""
+    broken = {**SCHEMA, "version": "next", "resources": {"QueuedResource": RESOURCE}}
+
+    assert len([*metaschema().iter_errors(broken)]) >= 2
+
+
+def test_the_python_package_is_the_one_that_pip_installs() -> None:
+    """Every resource, type of inputs and enumeration is where Pulumi's generator says it is: what
+    `pulumi import` prints finds it."""
+    package = import_module(SCHEMA["language"]["python"]["packageName"])
+    for token in SCHEMA["resources"]:
+        _, module, name = token.split(":")
+        assert issubclass(getattr(getattr(package, module), name), pulumi.CustomResource)
+    assert issubclass(package.Provider, pulumi.ProviderResource)
+    for token, type_ in ENUMS.items():
+        _, module, name = token.split(":")
+        members = getattr(getattr(package, module), name)
+        assert [member.value for member in members] == [item["value"] for item in type_["enum"]]
+
+
+def test_every_language_asks_for_this_version() -> None:
+    """An SDK without it has version 0.0.0, and a state that no engine can load."""
+    assert {"python", "nodejs", "go"} <= SCHEMA["language"].keys()
+    for language in SCHEMA["language"].values():
+        assert language["respectSchemaVersion"] is True
+
+
+@pytest.mark.parametrize("model", [RequestArgs, MultiNode, DataDisk])
+def test_every_choice_of_words_is_an_enumeration(model: Any) -> None:
+    """Inputs that take one of several words say which, for editors and compilers."""
+    inside = "" if model is RequestArgs else model.__name__
+    place = RESOURCE["inputProperties"]
+    if inside:
+        place = SCHEMA["types"][f"tpuflex:tpu:{inside}"]["properties"]
+    for name, field in model.model_fields.items():
+        words = _words(field.annotation)
+        if words:
+            token = place[to_camel(name)]["$ref"].removeprefix("#/types/")
+            assert tuple(item["value"] for item in ENUMS[token]["enum"]) == words
+
+
+def _words(annotation: object) -> tuple[object, ...]:
+    arguments = get_args(annotation)
+    if str(get_origin(annotation)) == "typing.Literal":
+        return arguments
+    return next((words for argument in arguments if (words := _words(argument))), ())
+
+
+def test_defaults_are_those_of_the_table() -> None:
+    """What an SDK sends for an input that is left out is what the provider would take. Secure Boot
+    has none: left out, a request keeps what it has."""
+    said = {k: v["default"] for k, v in RESOURCE["inputProperties"].items() if "default" in v}
+    scalars = {key: value for key, value in DEFAULTS.items() if not isinstance(value, list | dict)}
+
+    assert said == {key: value for key, value in scalars.items() if key != "secureBoot"}
+    mode = SCHEMA["types"]["tpuflex:tpu:DataDisk"]["properties"]["mode"]
+    assert mode["default"] == INNER_DEFAULTS["dataDisks"]["mode"]
+
+
+#: Other inputs on which it depends what a change means.
+BESIDE: tuple[dict[str, Any], ...] = (
+    {},
+    {"onBootChange": "update"},
+    {"zones": ["a-b1", "us-east5-b"]},
+)
+
+
+@pytest.mark.parametrize("key", sorted(ROWS))
+def test_what_replaces_is_what_the_diff_replaces(key: str) -> None:
+    """An input is marked if its change replaces an ACTIVE slice whatever else is given."""
+    stands: Properties = {"lifecycle": Lifecycle.ACTIVE.value, "zone": "us-east5-b"}
+    other = {name: value for name, value in OTHER[key].items() if name in (key, "multiNode")}
+    seen = []
+    for beside in BESIDE:
+        old = {**BASE, "strategy": "race", **beside}
+        planned = plan(old, {**old, **other}, stands, 0.0).diff
+        seen.append(bool(planned.replaces))
+
+    assert RESOURCE["inputProperties"][key].get("willReplaceOnChanges", False) is all(seen)
+
+
+def test_what_is_always_there_is_required() -> None:
+    """Generated classes then say that it is never missing."""
+    name = RequestName("p", "us-east5-a", "slice-g1")
+    barest = outputs({}, Snapshot(name, None, Nodes(name.node_ids), at=0.0))
+    always = {key for key, value in barest.items() if value is not None}
+
+    assert always == set(RESOURCE["required"]) - set(RESOURCE["inputProperties"])
+    assert SCHEMA["types"]["tpuflex:tpu:NodeStatus"]["required"] == ["id"]
+    assert NodeStatus(id="x").model_dump(exclude_none=True) == {"id": "x", "ip_addresses": ()}
+
+
+def test_the_yaml_example_says_the_same() -> None:
+    """It is YAML, with the same inputs and an output that there is."""
+    program = yaml.safe_load(examples.yaml_example())
+
+    assert program["resources"]["slice"] == {
+        "type": QUEUED_RESOURCE,
+        "properties": dict(examples.INPUTS),
+    }
+    assert examples.OUTPUT in RESOURCE["properties"]
+
+
+def test_examples_are_inputs_of_the_schema() -> None:
+    """Each key is an input, and what has to be given is given, in all three languages."""
+    assert set(examples.INPUTS) <= set(RESOURCE["inputProperties"])
+    assert set(RESOURCE["requiredInputs"]) <= set(examples.INPUTS)
+    for text in (examples.typescript_example(), examples.yaml_example()):
+        assert all(f" {key}: " in text or f" {key}:\n" in text for key in examples.INPUTS)
+    for language in ("typescript", "python", "yaml"):
+        assert f"```{language}\n" in RESOURCE["description"]
