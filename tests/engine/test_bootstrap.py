@@ -60,13 +60,16 @@ def call(embedded: Embedded, method: str, path: str, **more: Any) -> Any:
 def test_made_once_removed_and_made_again(
     embedded: Embedded, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A dry run makes nothing; the first run makes what it said, for this repository alone and
-    without a key of an account; the second changes nothing, with its state lost as well, because
-    that is kept in the bucket. A bucket with states is not removed unasked; the removal leaves what
-    Google never deletes, and a bootstrap after it takes that up again."""
+    """A dry run makes nothing, so nothing is there to be removed; the first run makes what it
+    said, for this repository alone and without a key of an account; the second changes nothing,
+    with its state lost as well, because that is kept in the bucket. A bucket with states is not
+    removed unasked; the removal leaves what Google never deletes, and a bootstrap after it takes
+    that up again."""
     planned = plan(embedded, capsys)
     assert_golden("bootstrap/plan.txt", planned)
     after_dry = embedded.remaining()
+    with pytest.raises(NotFoundError, match="has no bootstrap"):
+        remove(embedded, capsys)
     made = bootstrap(embedded, capsys)
     bucket = call(embedded, "GET", f"storage/v1/b/{NAMES.bucket}")
     grants = call(

@@ -60,12 +60,16 @@ def toolchain(root: Path, *, says: str = f"v{ENGINE_VERSION}", code: int = 0) ->
 
 class TestBuild:
     def test_builds_and_leaves_only_the_engine(self, tmp_path: Path) -> None:
-        """A build ends with the engine in its place and the workspace gone."""
+        """A build ends with the engine in its place and the workspace gone, what a killed one has
+        left in it included, which is told: it takes long."""
         go = toolchain(tmp_path)
         workspace, target = tmp_path / "work", tmp_path / "engine" / "pulumi"
+        (workspace / "left").mkdir(parents=True)
+        said: list[str] = []
 
-        build(workspace, target, {"PATH": f"{go.parent}:/usr/bin:/bin"}, lambda _: None)
+        build(workspace, target, {"PATH": f"{go.parent}:/usr/bin:/bin"}, said.append)
 
+        assert said[0] == "Clearing away a build of the engine that was interrupted …"
         assert target.is_file()
         assert not workspace.exists()
         called = (tmp_path / "calls").read_text()

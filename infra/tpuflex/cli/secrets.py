@@ -60,10 +60,12 @@ def put(invocation: Invocation, role: SecretRole) -> None:
     """Add a version of a secret; the value is read from standard input.
 
     On a terminal the value is prompted for without echo. An api-key may have several lines, a key
-    for a client on each; tpuflex itself uses the first. Works before the first `up`: Pulumi
-    then creates the secret's container, with everything that it needs. APIs of the project that are
-    off are enabled, on Google after a question: where the value comes from a pipe, add --yes.
-    A certificate is one PEM text with its private key, and is checked.
+    for a client on each; tpuflex itself uses the first. A certificate is one PEM text with its
+    private key, and is checked. What is to be used is the version that the stack file pins.
+
+    Works before the first `up`: Pulumi then creates the secret's container, with everything that it
+    needs. APIs of the project that are off are enabled, on Google after a question: where the value
+    comes from a pipe, add --yes.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.steps.secrets import (

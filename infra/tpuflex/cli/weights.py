@@ -56,16 +56,19 @@ def push(
     """Push the weights to the stack's bucket, the manifest last.
 
     Takes DIRECTORY, or what tpuflex:model.weights.source names; a model of the Hugging Face Hub
-    is fetched to this machine first, with HF_TOKEN if it is gated. Files already in the bucket
-    with the right checksum are not sent again, so an interrupted push continues. That checksum
-    is a CRC32C, which can be forged: --again mends what a host reports as altered.
+    is fetched to this machine first, with HF_TOKEN if it is gated. Works before the first `up`:
+    Pulumi then creates the bucket, with everything that it needs. APIs of the project that are off
+    are enabled, on Google after a question.
+
+    Files already in the bucket with the right checksum are not sent again, so an interrupted push
+    continues. That checksum is a CRC32C, which can be forged: --again mends what a host reports as
+    altered.
+
     With --from-region nothing passes through this machine: a small Compute Engine machine in the
     bucket's region copies what tpuflex:model.weights.source names of the Hub, and is deleted at the
     end. It says first what is made and what it costs, and asks. A gated model needs the token in
     Secret Manager (tpuflex:secrets.hf_token_version). The same command waits for a machine that an
     earlier one has left, --stop deletes it, as `down` does.
-    Works before the first `up`: Pulumi then creates the bucket, with everything that it needs. APIs
-    of the project that are off are enabled, on Google after a question.
     """
     from tpuflex.cli.cloud import connect
     from tpuflex.cli.hub_access import HubAccess
@@ -146,7 +149,10 @@ def hash_(invocation: Invocation, directory: Path | None) -> None:
 @as_json
 @pass_invocation
 def ls(invocation: Invocation) -> None:
-    """List the sets of weights in the stack's bucket."""
+    """List the sets of weights in the stack's bucket.
+
+    Each with its files and bytes, whether it is complete, and where it came from.
+    """
     from tpuflex.cli.cloud import connect_running
 
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))

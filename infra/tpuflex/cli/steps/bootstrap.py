@@ -19,7 +19,7 @@ from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
 from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
-from tpuflex.engine.state import Stored, known_ids, resources
+from tpuflex.engine.state import Stored, known_ids, pending, resources
 from tpuflex.errors import ConflictError, NotFoundError
 from tpuflex.gcp.required_apis import BOOTSTRAP_APIS
 from tpuflex.trusted_files import own_directory, write_private
@@ -206,7 +206,7 @@ def run_removal(invocation: Invocation, cloud: Cloud, *, with_states: bool, dry_
     """
     output, work = invocation.output, Bootstrapping(invocation, cloud)
     project = work.names.project
-    if not work.open_state():
+    if not work.open_state() or not _holds(work.engine.deployment()):
         raise NotFoundError(f"Project {project} has no bootstrap that is known here.")
     states = work.bucket.states() if work.bucket.exists() else ()
     if states and not with_states:
@@ -237,6 +237,11 @@ def run_removal(invocation: Invocation, cloud: Cloud, *, with_states: bool, dry_
     )
     done = "Nothing was changed (--dry-run)." if dry_run else "Removed; what stays is listed above."
     output.result(done)
+
+
+def _holds(deployment: Stored) -> bool:
+    """Whether there is anything in the state: a dry run has an empty one."""
+    return bool(resources(deployment) or pending(deployment))
 
 
 def _region(deployment: Stored) -> str:
