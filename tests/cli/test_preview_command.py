@@ -86,6 +86,8 @@ def test_a_renewal_may_run_unattended(cause: str) -> None:
     """Only what starts the next run is a renewal, and a plan without changes does no harm."""
     Approval(renewal_only=True).require(EnginePlan((renewal(cause, "queuedResourceId"),)))
     Approval(renewal_only=True).require(EnginePlan((step("same"),)))
+    component = Step("update", "tpuflex:index:Network", "n", "urn:n", custom=False)
+    Approval(renewal_only=True).require(EnginePlan((component, renewal(cause, "lifecycle"))))
 
 
 @pytest.mark.parametrize(

@@ -36,11 +36,17 @@ def embedded_environ() -> dict[str, str]:
 def deployed() -> Deploy:
     """Deploys sections and returns the plan."""
 
-    def run(sections: dict[str, Any], *, preview: bool = False, **options: Any) -> Plan:
+    def run(
+        sections: dict[str, Any],
+        *,
+        preview: bool = False,
+        slice_: dict[str, Any] | None = None,
+        **options: Any,
+    ) -> Plan:
         settings = parse(sections, "test")
         environ = EMBEDDED_ENVIRON if settings.cloud == "embedded" else {}
         given = {"environ": environ, "project": "tpuflex", "stack": "dev", **options}
-        return run_program(lambda: deploy(settings, **given), preview=preview)
+        return run_program(lambda: deploy(settings, **given), preview=preview, slice_=slice_)
 
     return run
 

@@ -55,7 +55,15 @@ class Plan:
 
 
 class _Answers(mocks.Mocks):
-    """Answers as the cloud would: inputs echoed, computed outputs added."""
+    """Answers as the cloud would: inputs echoed, computed outputs added.
+
+    Args:
+        slice_: outputs of the slice that are not those of one that is active.
+    """
+
+    def __init__(self, slice_: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._slice = slice_
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
         state = dict(args.inputs)
@@ -86,6 +94,7 @@ class _Answers(mocks.Mocks):
                 "lifecycle": "active",
                 "ipAddresses": ["10.128.0.2"],
                 "expireTime": "2026-11-21T12:00:00Z",
+                **self._slice,
             }
         return identity, state
 
@@ -94,8 +103,8 @@ class _Answers(mocks.Mocks):
 
 
 class _Recorder(mocks.MockMonitor):
-    def __init__(self, plan: Plan) -> None:
-        super().__init__(_Answers())
+    def __init__(self, plan: Plan, answers: _Answers) -> None:
+        super().__init__(answers)
         self._plan = plan
 
     def RegisterResource(  # noqa: N802 - the engine's name
@@ -127,9 +136,18 @@ def run_program(
     project: str = "tpuflex",
     stack: str = "dev",
     preview: bool = False,
+    slice_: Mapping[str, Any] | None = None,
 ) -> Plan:
-    """Run ``program`` and return what it registered; raises what the program raises."""
-    plan = Plan()
+    """Run ``program`` and return what it registered; raises what the program raises.
+
+    Args:
+        program: what to run.
+        project: Pulumi project.
+        stack: Pulumi stack.
+        preview: whether it is a preview.
+        slice_: outputs of the slice that are not those of one that is active.
+    """
+    plan, answers = Plan(), _Answers(slice_ or {})
 
     def run() -> None:
         loop = asyncio.new_event_loop()
@@ -139,7 +157,11 @@ def run_program(
         asyncio.set_event_loop(loop)
         try:
             set_mocks(
-                _Answers(), project=project, stack=stack, preview=preview, monitor=_Recorder(plan)
+                answers,
+                project=project,
+                stack=stack,
+                preview=preview,
+                monitor=_Recorder(plan, answers),
             )
             SETTINGS.outputs.clear()  # of a program before this one that failed
             # run_in_stack makes a root of its own, whose outputs are recorded.

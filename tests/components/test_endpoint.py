@@ -199,6 +199,63 @@ def test_other_stacks_share_no_physical_name(deployed: Deploy) -> None:
     assert names[0].isdisjoint(names[1])
 
 
+COMPONENTS = {
+    "tpuflex:index:ApiServices vllm-apis",
+    "tpuflex:index:HostIdentity vllm-host",
+    "tpuflex:index:Network vllm-network",
+    "tpuflex:index:ServingSecrets vllm-secrets",
+    "tpuflex:index:VllmEndpoint vllm",
+    "tpuflex:index:WeightsBucket vllm-weights",
+}
+
+
+def test_p10_what_components_were_made_with_stands_in_the_state(
+    deployed: Deploy, matches: Compare
+) -> None:
+    """A policy pack reads of each component what it was given, and of the endpoint the sections of
+    the stack file with their defaults."""
+    plan = deployed(embedded({"serving.env": {"VLLM_CPU_KVCACHE_SPACE": "1"}}))
+
+    assert {name for name in plan.inputs if name.startswith("tpuflex:index:")} == COMPONENTS
+    matches(plan, "component-inputs.yaml")
+
+
+def test_p10_components_wait_for_nothing(deployed: Deploy) -> None:
+    """What a component has as inputs makes it wait for no resource, and is known in a preview."""
+    plan = deployed(embedded(), preview=True)
+
+    for address in COMPONENTS - {"tpuflex:index:VllmEndpoint vllm"}:
+        above = {name.split(" ")[0] for name in plan.dependencies[address]}
+        assert above <= {"tpuflex:index:ApiServices", "gcp:projects/service:Service"}, address
+        assert "04da6b54-80e4-46f7-96ec-b56ff0331ba9" not in json.dumps(plan.inputs[address])
+
+
+@pytest.mark.parametrize(
+    ("lifecycle", "addresses", "preview", "expected"),
+    [
+        ("active", ["10.128.0.2"], False, "http://10.128.0.2:8000/v1"),
+        ("active", ["10.128.0.2"], True, "http://10.128.0.2:8000/v1"),
+        ("active", [], False, None),
+        ("ended", [], False, None),
+        ("lost", ["10.128.0.2"], False, None),
+        ("failed", [], False, None),
+        ("ended", [], True, "unknown"),
+        ("lost", ["10.128.0.2"], True, "unknown"),
+        ("waiting", [], True, "unknown"),
+    ],
+)
+def test_p10_the_url_of_what_does_not_serve(
+    deployed: Deploy, lifecycle: str, addresses: list[str], preview: bool, expected: str | None
+) -> None:
+    """A URL that reaches nothing is never given: a preview does not know it, after an update there
+    is none. A program that needs one sees None, and no text that is empty."""
+    seen = {"lifecycle": lifecycle, "ipAddresses": addresses}
+    plan = deployed(embedded(), preview=preview, slice_=seen)
+
+    found = plan.outputs.get("endpoint")
+    assert ("unknown" if isinstance(found, pulumi.output.Unknown) else found) == expected
+
+
 class TestPrepare:
     """What happens between the bucket and the slice."""
 
@@ -300,12 +357,28 @@ class TestLibraryUse:
                 "chat", tpuflex.VllmEndpointArgs(**embedded(), environ=embedded_environ)
             )
             pulumi.export("endpoint", endpoint.url)
+            parts = {
+                "network": endpoint.network,
+                "subnetwork": endpoint.subnetwork,
+                "service_account": endpoint.service_account,
+                "queued_resource": endpoint.queued_resource.id,
+                "lifecycle": endpoint.lifecycle,
+            }
+            pulumi.export("parts", parts)
 
         plan = run_program(program, project="acme", stack="prod")
 
         slice_ = plan.inputs["tpuflex:tpu:QueuedResource chat"]
         assert slice_["queuedResourceIdPrefix"] == "acme-prod-chat"
         assert plan.outputs["endpoint"] == "http://10.128.0.2:8000/v1"
+        project = "projects/acme-serving"
+        assert plan.outputs["parts"] == {
+            "network": f"{project}/global/networks/acme-prod-chat-net",
+            "subnetwork": f"{project}/regions/us-east5/subnetworks/acme-prod-chat-subnet",
+            "service_account": "acme-prod-chat-host@acme-serving.iam.gserviceaccount.com",
+            "queued_resource": f"{project}/locations/us-east5-a/queuedResources/acme-prod-chat-g1",
+            "lifecycle": "active",
+        }
 
     def test_rows_of_the_catalog_decide(self, embedded_environ: dict[str, str]) -> None:
         """A row of the caller's own names the runtime of the request."""

@@ -7,6 +7,7 @@ import runpy
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -118,7 +119,8 @@ def test_the_whole_life_of_the_dev_stack(workplace: Workplace) -> None:
     assert set(refreshed) == {"same"}
 
     workplace.edit("network", "allowed_cidrs", ["203.0.113.0/24"])
-    assert changes(stack.preview()) == {"create": 1}
+    # Beside the rule, what the state says of the endpoint and its network.
+    assert changes(stack.preview()) == {"create": 1, "update": 2}
     stack.up()
 
     stack.destroy()
@@ -134,7 +136,7 @@ def test_a_stack_of_an_earlier_version_gets_the_closed_network(workplace: Workpl
     assert "compute.routers" in workplace.kinds()
 
     workplace.edit("network", "egress", "google")
-    assert changes(stack.preview()) == {"create": 12, "delete": 2}
+    assert changes(stack.preview()) == {"create": 12, "delete": 2, "update": 2}
     stack.up()
 
     assert "compute.routers" not in workplace.kinds()
@@ -142,9 +144,31 @@ def test_a_stack_of_an_earlier_version_gets_the_closed_network(workplace: Workpl
     assert changes(stack.preview()) == {}
     assert set(stack.refresh().summary.resource_changes or {}) == {"same"}
     workplace.edit("network", "egress", "internet")
-    assert changes(stack.preview()) == {"create": 2, "delete": 12}
+    assert changes(stack.preview()) == {"create": 2, "delete": 12, "update": 2}
     stack.destroy()
     assert workplace.kinds() == set()
+
+
+def test_p10_a_state_without_inputs_of_components_gets_them(workplace: Workplace) -> None:
+    """A stack of an earlier version: its next `up` writes down what the components were made with,
+    and touches nothing in the cloud."""
+    stack = workplace.stack(main)
+    stack.up()
+    state = stack.export_stack()
+    for each in _resources(state):
+        if each["type"].startswith("tpuflex:index:"):
+            del each["inputs"]
+    stack.import_stack(state)
+    before = workplace.cloud.cloud.inventory()
+
+    assert changes(stack.preview()) == {"update": 6}
+    stack.up()
+
+    assert workplace.cloud.cloud.inventory() == before
+    made = {each["type"]: each for each in _resources(stack.export_stack())}
+    assert made["tpuflex:index:VllmEndpoint"]["inputs"]["slice"]["max_run_duration"] == "4h"
+    assert made["tpuflex:index:VllmEndpoint"]["outputs"]["lifecycle"] == "active"
+    assert changes(stack.preview()) == {}
 
 
 def test_settings_never_touch_the_providers(workplace: Workplace) -> None:
@@ -157,7 +181,7 @@ def test_settings_never_touch_the_providers(workplace: Workplace) -> None:
     seen: list[str] = []
     stack.preview(on_event=lambda event: seen.extend(_changed(event)))
 
-    assert seen == ["tpuflex:tpu:QueuedResource"]
+    assert seen == ["tpuflex:index:VllmEndpoint", "tpuflex:tpu:QueuedResource"]
     stack.destroy()
 
 
@@ -256,6 +280,12 @@ def test_the_library_example_in_a_project_of_its_own(workplace: Workplace) -> No
     assert changes(stack.preview()) == {}
     stack.destroy()
     assert workplace.kinds() == set()
+
+
+def _resources(state: automation.Deployment) -> list[dict[str, Any]]:
+    assert state.deployment is not None
+    found: list[dict[str, Any]] = state.deployment["resources"]
+    return found
 
 
 def _changed(event: automation.EngineEvent) -> list[str]:

@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pulumi
+from pulumi import UNKNOWN
 
 from tpuflex.boot.config import boot_config
 from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.components.gcp_provider import own_gcp_provider
+from tpuflex.components.inputs import endpoint_inputs
 from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.duration import google_duration
 from tpuflex.naming import API_KEY, Names
 from tpuflex.planning.cost import RunCost, run_cost
+from tpuflex.request.states import Lifecycle
 from tpuflex.settings.model import SliceSettings, StackSettings
 from tpuflex.tpu import Provider, QueuedResource, StateId
 
@@ -32,12 +35,16 @@ class VllmEndpoint(pulumi.ComponentResource):
     """An OpenAI-compatible vLLM server on a TPU slice, with everything that it needs.
 
     Attributes:
-        url: base URL of the API, inside the network.
+        url: base URL of the API, inside the network. While the slice is not active, a preview does
+            not know it, and after an update it is None: there is nothing to reach.
         model: the served model.
         zone: zone of the slice.
         queued_resource: the slice's request.
         state: the request's state in the API's words.
         lifecycle: the request's state in tpuflex's words.
+        network: id of the slice's network.
+        subnetwork: id of the slice's subnetwork.
+        service_account: email of the account that the hosts run as.
         expires: when Google deletes the slice (RFC 3339), or None before it is granted.
         bucket: name of the weights bucket.
         api_key_secret: resource name of the API key's version in Secret Manager.
@@ -45,12 +52,13 @@ class VllmEndpoint(pulumi.ComponentResource):
         state_id: marks everything that this state makes.
     """
 
-    url: pulumi.Output[str]
-    model: str
+    url: pulumi.Output[str | None]
     zone: pulumi.Output[str]
     queued_resource: QueuedResource
     state: pulumi.Output[str]
     lifecycle: pulumi.Output[str]
+    subnetwork: pulumi.Output[str]
+    service_account: pulumi.Output[str]
     expires: pulumi.Output[str | None]
     bucket: str
     api_key_secret: str
@@ -64,14 +72,16 @@ class VllmEndpoint(pulumi.ComponentResource):
         require_matching_cloud(settings.cloud, args.environ)
         if args.prepare is None and settings.model.weights.manifest_sha256 is None:
             raise pulumi.RunError(_NO_HASH)
-        super().__init__("tpuflex:index:VllmEndpoint", name, None, opts)
+        super().__init__("tpuflex:index:VllmEndpoint", name, endpoint_inputs(settings), opts)
         names = args.names or Names(
             pulumi.get_project(),
             pulumi.get_stack(),
             name,
             settings.model.weights.bucket_suffix or "",
         )
-        self.model = settings.model.name
+        # Typed here, like the network: by a type of the class, the SDK would read the input of the
+        # same name.
+        self.model: str = settings.model.name
         self.cost = run_cost(settings)
 
         tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, args))
@@ -79,6 +89,9 @@ class VllmEndpoint(pulumi.ComponentResource):
         prerequisites = Prerequisites(
             name, settings, names, self.state_id, self._with_gcp(name, settings)
         )
+        self.network: pulumi.Output[str] = prerequisites.network.network.id
+        self.subnetwork = prerequisites.network.subnetwork.id
+        self.service_account = prerequisites.identity.account.email
         self.bucket = prerequisites.weights.bucket_name
         self.api_key_secret = names.secret_version(
             settings.project, API_KEY, settings.secrets.api_key_version
@@ -132,16 +145,21 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.state = self.queued_resource.state
         self.lifecycle = self.queued_resource.lifecycle
         self.expires = self.queued_resource.expire_time
-        self.url = self.queued_resource.ip_addresses.apply(
-            lambda addresses: settings.url(addresses[0]) if addresses else ""
+        self.url = pulumi.Output.all(self.lifecycle, self.queued_resource.ip_addresses).apply(
+            lambda found: _url(settings, *found)
         )
         self.register_outputs(
             {
                 "url": self.url,
                 "model": self.model,
                 "zone": self.zone,
+                "queuedResource": self.queued_resource.id,
                 "state": self.state,
+                "lifecycle": self.lifecycle,
                 "expires": self.expires,
+                "network": self.network,
+                "subnetwork": self.subnetwork,
+                "serviceAccount": self.service_account,
                 "bucket": self.bucket,
                 "apiKeySecret": self.api_key_secret,
             }
@@ -181,6 +199,14 @@ def _config(
     return prerequisites.prepared(prepare).apply(
         lambda manifest_sha256: boot_config(settings, names, manifest_sha256).to_json()
     )
+
+
+def _url(settings: StackSettings, lifecycle: str, addresses: Sequence[str]) -> Any:
+    """The URL of a slice at ``addresses``; of one that is not active none, and in a preview an
+    unknown one: the update may get it capacity."""
+    if lifecycle == Lifecycle.ACTIVE and addresses:
+        return settings.url(addresses[0])
+    return UNKNOWN if pulumi.runtime.is_dry_run() else None
 
 
 def _announced(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.Output[str]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects, serviceaccount
 
+from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description
 from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
 from tpuflex.naming import Names, account_email
@@ -47,7 +48,7 @@ class HostIdentity(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: HostIdentityArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("tpuflex:index:HostIdentity", name, None, opts)
+        super().__init__("tpuflex:index:HostIdentity", name, inputs_of(args), opts)
         account_id = args.names.service_account_id()
         self.account = serviceaccount.Account(
             name,

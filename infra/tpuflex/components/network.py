@@ -10,6 +10,7 @@ import pulumi
 from pulumi_gcp import compute
 
 from tpuflex.components.egress import EgressArgs, to_google, to_internet
+from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description, options
 from tpuflex.naming import Names
 
@@ -67,7 +68,7 @@ class Network(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: NetworkArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("tpuflex:index:Network", name, None, opts)
+        super().__init__("tpuflex:index:Network", name, inputs_of(args), opts)
         self.tag = args.names.compute("host")
         self.network = compute.Network(
             name,

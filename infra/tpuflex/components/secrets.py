@@ -9,6 +9,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import secretmanager
 
+from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import labels
 from tpuflex.naming import Names
 
@@ -55,7 +56,7 @@ class ServingSecrets(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: ServingSecretsArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("tpuflex:index:ServingSecrets", name, None, opts)
+        super().__init__("tpuflex:index:ServingSecrets", name, inputs_of(args), opts)
         child = pulumi.ResourceOptions(parent=self)
         self.secret_ids = {role: args.names.secret(role) for role in args.roles}
         self.secrets = {

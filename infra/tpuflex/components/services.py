@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import pulumi
 from pulumi_gcp import projects
 
+from tpuflex.components.inputs import inputs_of
 from tpuflex.gcp.required_apis import APIS
 
 
@@ -33,7 +34,7 @@ class ApiServices(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: ApiServicesArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("tpuflex:index:ApiServices", name, None, opts)
+        super().__init__("tpuflex:index:ApiServices", name, inputs_of(args), opts)
         self.enabled = tuple(
             projects.Service(
                 f"{name}-{api.name}",

@@ -9,6 +9,7 @@ import pulumi
 from pulumi_gcp import storage
 
 from tpuflex.boot.config import COMPILE_CACHE_PREFIX
+from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import labels
 from tpuflex.naming import Names
 
@@ -61,7 +62,7 @@ class WeightsBucket(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: WeightsBucketArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        super().__init__("tpuflex:index:WeightsBucket", name, None, opts)
+        super().__init__("tpuflex:index:WeightsBucket", name, inputs_of(args), opts)
         self.bucket_name = args.names.bucket(args.project, args.region)
         cached = f"{COMPILE_CACHE_PREFIX}/"
         rules = [_deletion(days_since_noncurrent_time=1)]

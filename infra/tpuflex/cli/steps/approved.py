@@ -51,6 +51,8 @@ def _require_renewal(plan: EnginePlan) -> None:
             "There is no slice to renew, and nothing was changed.", hint="Run: tpuflex up"
         )
     for step in plan.changes:
+        if not step.custom:
+            continue  # a component makes nothing: its inputs stand in the state alone
         renewed = step.type == QUEUED_RESOURCE and step.operation == "replace"
         if not renewed or not _RENEWAL.issuperset({*step.replaced_for, *step.changed}):
             raise PlanChangedError(

@@ -186,6 +186,8 @@ def _frame(
             return
         ensure(step.parent)
         entry: Stored = {"urn": urn, "custom": False, "type": step.type}
+        if step.inputs and not unknown(step.inputs):
+            entry["inputs"] = {**step.inputs}
         if step.parent:
             entry["parent"] = step.parent
         if step.type.startswith(PROVIDER_TYPE):
