@@ -22,6 +22,20 @@ def _arguments(cls: type[_Class]) -> type[_Class]:
     return pulumi.input_type(cls)
 
 
+class _Output(dict[str, Any]):
+    """An object inside of an output: attributes have Python's names; as a mapping it has the
+    provider's, as the state. `pulumi.Output.all` makes a plain mapping of it, as of any SDK's."""
+
+    def _translate_property(self, prop: str) -> str:
+        return prop
+
+
+def _output(cls: type[_Class]) -> type[_Class]:
+    """As :func:`pulumi.output_type`, but equal to a mapping that says the same."""
+    cls.__eq__ = dict.__eq__  # type: ignore[assignment, method-assign]
+    return pulumi.output_type(cls)
+
+
 def _versioned(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
     """The version tells the engine which provider plugin goes with these classes."""
     return pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=__version__), opts)
@@ -198,6 +212,139 @@ class MultiNodeArgs:
     Google chooses unless given."""
 
 
+@_output
+class AcceleratorConfig(_Output):
+    """The accelerator by its kind and shape."""
+
+    type: str = pulumi.property("type")
+    """Kind of TPU: V2, V3, V4, V5LITE_POD, V5P or V6E."""
+
+    topology: str = pulumi.property("topology")
+    """Shape in chips, such as 2x2."""
+
+
+@_output
+class DataDisk(_Output):
+    """A disk that exists already and is attached to the hosts."""
+
+    source_disk: str = pulumi.property("sourceDisk")
+    """Full path of the disk, `projects/P/zones/Z/disks/D`, in the zone of the slice."""
+
+    mode: str | None = pulumi.property("mode", default=None)
+    """How it is attached: READ_WRITE (the default) or READ_ONLY."""
+
+    worker_ids: Sequence[str] | None = pulumi.property("workerIds", default=None)
+    """Numbers of the hosts that it is attached to, as text such as "0"; all unless given."""
+
+
+@_output
+class BootDisk(_Output):
+    """The disk that the hosts boot from."""
+
+    disk_size_gb: int | None = pulumi.property("diskSizeGb", default=None)
+    """Size in GB, at least that of the image. Google chooses unless given."""
+
+    source_image: str | None = pulumi.property("sourceImage", default=None)
+    """Image to boot, `projects/P/global/images/I`; that of the runtime version unless given."""
+
+    provisioned_iops: int | None = pulumi.property("provisionedIops", default=None)
+    """Operations per second to provision."""
+
+    provisioned_throughput: int | None = pulumi.property("provisionedThroughput", default=None)
+    """Throughput to provision, in MB per second."""
+
+    storage_pool: str | None = pulumi.property("storagePool", default=None)
+    """Storage pool that the disk is made in, as a partial or full URL."""
+
+    enable_confidential_compute: bool | None = pulumi.property(
+        "enableConfidentialCompute", default=None
+    )
+    """Whether the disk is made in confidential mode, which needs `kms_key_name`."""
+
+    kms_key_name: str | None = pulumi.property("kmsKeyName", default=None)
+    """Key of Cloud KMS that encrypts the disk, `projects/P/locations/L/keyRings/R/cryptoKeys/K`;
+    Google's own unless given."""
+
+
+@_output
+class NetworkConfig(_Output):
+    """One network interface of every host."""
+
+    network: str | None = pulumi.property("network", default=None)
+    """VPC network, by name or full path; the project's default network unless given."""
+
+    subnetwork: str | None = pulumi.property("subnetwork", default=None)
+    """Subnetwork, by name or full path. Without external IPs it needs Private Google Access."""
+
+    external_ips: bool | None = pulumi.property("externalIps", default=None)
+    """Whether the hosts get external IP addresses on it. Off by default."""
+
+    can_ip_forward: bool | None = pulumi.property("canIpForward", default=None)
+    """Whether packets with other source or destination addresses pass. Off by default."""
+
+    queue_count: int | None = pulumi.property("queueCount", default=None)
+    """Number of queues of the interface; Google chooses unless given."""
+
+
+@_output
+class Interval(_Output):
+    """A span of absolute time."""
+
+    start_time: str | None = pulumi.property("startTime", default=None)
+    """First moment at which hosts may be made (RFC 3339)."""
+
+    end_time: str | None = pulumi.property("endTime", default=None)
+    """From this moment on, hosts are not made any more (RFC 3339)."""
+
+
+@_output
+class Guaranteed(_Output):
+    """Terms of the guaranteed tier."""
+
+    min_duration: str | None = pulumi.property("minDuration", default=None)
+    """Only hosts that are free for at least this time will do: seconds with the suffix s."""
+
+    reserved: bool | None = pulumi.property("reserved", default=None)
+    """Whether only reserved capacity will do. Off by default."""
+
+
+@_output
+class MultiNode(_Output):
+    """Several nodes in one request: granted all together, or not at all."""
+
+    node_count: int = pulumi.property("nodeCount")
+    """Number of nodes, 2 to 256."""
+
+    node_id_prefix: str | None = pulumi.property("nodeIdPrefix", default=None)
+    """The nodes are called PREFIX-0, PREFIX-1, …; the id of the queued resource unless given. While
+    it stays, old and new nodes cannot exist together: a replacement deletes first."""
+
+    workload_type: str | None = pulumi.property("workloadType", default=None)
+    """What maintenance spares: AVAILABILITY_OPTIMIZED for serving, THROUGHPUT_OPTIMIZED for jobs;
+    Google chooses unless given."""
+
+
+@_output
+class NodeStatus(_Output):
+    """One node of the request, as it was last seen."""
+
+    id: str = pulumi.property("id")
+    """Id of the node."""
+
+    ip_addresses: Sequence[str] = pulumi.property("ipAddresses")
+    """Internal IP address of each of its hosts."""
+
+    state: str | None = pulumi.property("state", default=None)
+    """Google's word for its state, while there is such a node."""
+
+    health: str | None = pulumi.property("health", default=None)
+    """Google's word for its health, while there is such a node."""
+
+    drifted: Sequence[str] | None = pulumi.property("drifted", default=None)
+    """Of several nodes: inputs of the request in which this one differs from the others. The next
+    `pulumi up` makes them equal."""
+
+
 class Provider(pulumi.ProviderResource):
     """An explicitly configured tpuflex provider. Use one wherever the Pulumi project is itself
     named `tpuflex`: the engine hands every key of the `tpuflex:` configuration namespace to the
@@ -312,7 +459,7 @@ class QueuedResource(pulumi.CustomResource):
     accelerator_type: pulumi.Output[str | None] = pulumi.property("acceleratorType")
     """Accelerator type such as v6e-4 (four v6e chips). Either this or `accelerator_config`."""
 
-    accelerator_config: pulumi.Output[Mapping[str, Any] | None] = pulumi.property(
+    accelerator_config: pulumi.Output[AcceleratorConfig | None] = pulumi.property(
         "acceleratorConfig"
     )
     """The accelerator by its kind and shape. Either this or `accelerator_type`."""
@@ -356,10 +503,10 @@ class QueuedResource(pulumi.CustomResource):
     """Whether frameworks that support Autocheckpoint are told of coming maintenance. Off by
     default."""
 
-    data_disks: pulumi.Output[Sequence[Mapping[str, Any]]] = pulumi.property("dataDisks")
+    data_disks: pulumi.Output[Sequence[DataDisk]] = pulumi.property("dataDisks")
     """Disks that exist already, to be attached to the hosts."""
 
-    boot_disk: pulumi.Output[Mapping[str, Any] | None] = pulumi.property("bootDisk")
+    boot_disk: pulumi.Output[BootDisk | None] = pulumi.property("bootDisk")
     """The disk that the hosts boot from; Google chooses unless given."""
 
     network: pulumi.Output[str | None] = pulumi.property("network")
@@ -378,7 +525,7 @@ class QueuedResource(pulumi.CustomResource):
     queue_count: pulumi.Output[int | None] = pulumi.property("queueCount")
     """Number of queues of the hosts' network interface; Google chooses unless given."""
 
-    network_configs: pulumi.Output[Sequence[Mapping[str, Any]]] = pulumi.property("networkConfigs")
+    network_configs: pulumi.Output[Sequence[NetworkConfig]] = pulumi.property("networkConfigs")
     """Several network interfaces, instead of `network` and `subnetwork`. Changing any of it
     replaces."""
 
@@ -412,7 +559,7 @@ class QueuedResource(pulumi.CustomResource):
     valid_after_time: pulumi.Output[str | None] = pulumi.property("validAfterTime")
     """Make no hosts before this time (RFC 3339)."""
 
-    valid_interval: pulumi.Output[Mapping[str, Any] | None] = pulumi.property("validInterval")
+    valid_interval: pulumi.Output[Interval | None] = pulumi.property("validInterval")
     """Make hosts only within this span of time; for an earliest and a latest time together."""
 
     reservation_name: pulumi.Output[str | None] = pulumi.property("reservationName")
@@ -423,10 +570,10 @@ class QueuedResource(pulumi.CustomResource):
     """Whether to ask in the best-effort tier, whose hosts may be taken back at any time. Only with
     STANDARD; off by default."""
 
-    guaranteed: pulumi.Output[Mapping[str, Any] | None] = pulumi.property("guaranteed")
+    guaranteed: pulumi.Output[Guaranteed | None] = pulumi.property("guaranteed")
     """Ask in the guaranteed tier, on these terms. Only with STANDARD or RESERVATION_BOUND."""
 
-    multi_node: pulumi.Output[Mapping[str, Any] | None] = pulumi.property("multiNode")
+    multi_node: pulumi.Output[MultiNode | None] = pulumi.property("multiNode")
     """Ask for several nodes (slices of the same shape) instead of one, which has the id of the
     queued resource. It is ACTIVE once every node is READY, and replaced once one of them is lost.
     Google's API allows it with every provisioning model; with FLEX_START it was tried on the
@@ -502,7 +649,7 @@ class QueuedResource(pulumi.CustomResource):
     """Google's word for the node's health, while there is a node; of several, of the first that is
     not HEALTHY."""
 
-    nodes: pulumi.Output[Sequence[Mapping[str, Any]]] = pulumi.property("nodes")
+    nodes: pulumi.Output[Sequence[NodeStatus]] = pulumi.property("nodes")
     """Each node of the request, in the order of Google's numbers; until it is made, only its id."""
 
     ip_addresses: pulumi.Output[Sequence[str]] = pulumi.property("ipAddresses")
@@ -673,55 +820,125 @@ class QueuedResource(pulumi.CustomResource):
             project: Google Cloud project id; the provider's project unless given.
             opts: Resource options.
         """
+        given: dict[str, object] = {
+            "runtime_version": runtime_version,
+            "service_account": service_account,
+            "zones": zones,
+            "accelerator_type": accelerator_type,
+            "accelerator_config": accelerator_config,
+            "scopes": scopes,
+            "tags": tags,
+            "labels": labels,
+            "metadata": metadata,
+            "on_boot_change": on_boot_change,
+            "description": description,
+            "secure_boot": secure_boot,
+            "autocheckpoint_enabled": autocheckpoint_enabled,
+            "data_disks": data_disks,
+            "boot_disk": boot_disk,
+            "network": network,
+            "subnetwork": subnetwork,
+            "external_ips": external_ips,
+            "can_ip_forward": can_ip_forward,
+            "queue_count": queue_count,
+            "network_configs": network_configs,
+            "cidr_block": cidr_block,
+            "provisioning_model": provisioning_model,
+            "max_run_duration": max_run_duration,
+            "termination_time": termination_time,
+            "valid_until_duration": valid_until_duration,
+            "valid_until_time": valid_until_time,
+            "valid_after_duration": valid_after_duration,
+            "valid_after_time": valid_after_time,
+            "valid_interval": valid_interval,
+            "reservation_name": reservation_name,
+            "best_effort": best_effort,
+            "guaranteed": guaranteed,
+            "multi_node": multi_node,
+            "strategy": strategy,
+            "queue_timeout": queue_timeout,
+            "provisioning_timeout": provisioning_timeout,
+            "delete_timeout": delete_timeout,
+            "renew_before": renew_before,
+            "rerun": rerun,
+            "on_run_end": on_run_end,
+            "deletion_protection": deletion_protection,
+            "queued_resource_id": queued_resource_id,
+            "queued_resource_id_prefix": queued_resource_id_prefix,
+            "project": project,
+        }
+        self._declare(resource_name, given, opts)
+
+    @classmethod
+    def get(
+        cls, resource_name: str, id: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None
+    ) -> QueuedResource:
+        """One that exists already, read and not managed: this program neither changes nor deletes
+        it.
+
+        Args:
+            resource_name: Logical name.
+            id: Full name, `projects/P/locations/Z/queuedResources/ID`.
+            opts: Resource options.
+        """
+        found = cls.__new__(cls)
+        found._declare(
+            resource_name, {}, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(id=id))
+        )
+        return found
+
+    def _declare(
+        self, resource_name: str, given: dict[str, object], opts: pulumi.ResourceOptions | None
+    ) -> None:
         # As in Pulumi's own classes every property is named, also what is not given or
         # only the provider fills in: without its name it would be no output.
         args = object.__new__(QueuedResourceArgs)
         vars(args).update(
-            runtime_version=runtime_version,
-            service_account=service_account,
-            zones=zones,
-            accelerator_type=accelerator_type,
-            accelerator_config=accelerator_config,
-            scopes=scopes,
-            tags=tags,
-            labels=labels,
-            metadata=metadata,
-            on_boot_change=on_boot_change,
-            description=description,
-            secure_boot=secure_boot,
-            autocheckpoint_enabled=autocheckpoint_enabled,
-            data_disks=data_disks,
-            boot_disk=boot_disk,
-            network=network,
-            subnetwork=subnetwork,
-            external_ips=external_ips,
-            can_ip_forward=can_ip_forward,
-            queue_count=queue_count,
-            network_configs=network_configs,
-            cidr_block=cidr_block,
-            provisioning_model=provisioning_model,
-            max_run_duration=max_run_duration,
-            termination_time=termination_time,
-            valid_until_duration=valid_until_duration,
-            valid_until_time=valid_until_time,
-            valid_after_duration=valid_after_duration,
-            valid_after_time=valid_after_time,
-            valid_interval=valid_interval,
-            reservation_name=reservation_name,
-            best_effort=best_effort,
-            guaranteed=guaranteed,
-            multi_node=multi_node,
-            strategy=strategy,
-            queue_timeout=queue_timeout,
-            provisioning_timeout=provisioning_timeout,
-            delete_timeout=delete_timeout,
-            renew_before=renew_before,
-            rerun=rerun,
-            on_run_end=on_run_end,
-            deletion_protection=deletion_protection,
-            queued_resource_id=queued_resource_id,
-            queued_resource_id_prefix=queued_resource_id_prefix,
-            project=project,
+            accelerator_type=None,
+            accelerator_config=None,
+            runtime_version=None,
+            service_account=None,
+            scopes=None,
+            tags=None,
+            labels=None,
+            metadata=None,
+            on_boot_change=None,
+            description=None,
+            secure_boot=None,
+            autocheckpoint_enabled=None,
+            data_disks=None,
+            boot_disk=None,
+            network=None,
+            subnetwork=None,
+            external_ips=None,
+            can_ip_forward=None,
+            queue_count=None,
+            network_configs=None,
+            cidr_block=None,
+            provisioning_model=None,
+            max_run_duration=None,
+            termination_time=None,
+            valid_until_duration=None,
+            valid_until_time=None,
+            valid_after_duration=None,
+            valid_after_time=None,
+            valid_interval=None,
+            reservation_name=None,
+            best_effort=None,
+            guaranteed=None,
+            multi_node=None,
+            strategy=None,
+            queue_timeout=None,
+            provisioning_timeout=None,
+            delete_timeout=None,
+            renew_before=None,
+            rerun=None,
+            on_run_end=None,
+            deletion_protection=None,
+            queued_resource_id=None,
+            queued_resource_id_prefix=None,
+            project=None,
+            zones=None,
             name=None,
             state=None,
             lifecycle=None,
@@ -737,6 +954,7 @@ class QueuedResource(pulumi.CustomResource):
             spec_hash=None,
             requests=None,
         )
+        vars(args).update(given)
         super().__init__(
             "tpuflex:tpu:QueuedResource",
             resource_name,

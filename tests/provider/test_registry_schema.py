@@ -135,7 +135,7 @@ def test_what_is_always_there_is_required() -> None:
     always = {key for key, value in barest.items() if value is not None}
 
     assert always == set(RESOURCE["required"]) - set(RESOURCE["inputProperties"])
-    assert SCHEMA["types"]["tpuflex:tpu:NodeStatus"]["required"] == ["id"]
+    assert SCHEMA["types"]["tpuflex:tpu:NodeStatus"]["required"] == ["id", "ipAddresses"]
     assert NodeStatus(id="x").model_dump(exclude_none=True) == {"id": "x", "ip_addresses": ()}
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import pulumi
 import pytest
 from pulumi import _types
+from pulumi.runtime import rpc
 from pydantic.alias_generators import to_camel
 
 from tests.components.pulumi_plan import run_program
@@ -122,6 +123,46 @@ def test_outputs_keep_the_keys_too() -> None:
     run_program(program)
 
     assert seen == [{"someKey": "1"}, {"diskSizeGb": 10}, ["10.128.0.2"]]
+
+
+def test_nested_outputs_have_attributes() -> None:
+    """A node, a disk: by Python's names, and by the provider's as a mapping, which equals what the
+    state holds."""
+    seen: list[Any] = []
+
+    def program() -> None:
+        made = QueuedResource(
+            "slice",
+            project="cloud-project",
+            zones=["us-east5-a"],
+            runtime_version="v2-alpha-tpuv6e",
+            service_account="a@b",
+            queued_resource_id_prefix="slice",
+            boot_disk=tpu.BootDiskArgs(disk_size_gb=10),
+            network_configs=[{"network": "a", "external_ips": True}],  # type: ignore[list-item]
+        )
+        made.boot_disk.apply(seen.append)
+        made.network_configs.apply(seen.extend)
+
+    run_program(program)
+
+    disk, interface = sorted(seen, key=lambda found: str(type(found)))
+    assert isinstance(disk, tpu.BootDisk)
+    assert (disk.disk_size_gb, disk["diskSizeGb"], disk.kms_key_name) == (10, 10, None)
+    assert (interface.network, interface.external_ips) == ("a", True)
+    assert disk == {"diskSizeGb": 10}
+
+
+def test_nodes_have_attributes() -> None:
+    """What the provider answers with becomes a class, as Pulumi's own SDKs do it."""
+    answered: list[dict[str, object]] = [{"id": "slice-0", "ipAddresses": ["10.0.0.2"]}]
+    type_ = _types.resource_types(QueuedResource)["nodes"]
+
+    (node,) = rpc.translate_output_properties(answered, lambda name: name, type_, True)
+
+    assert isinstance(node, tpu.NodeStatus)
+    assert (node.id, node.ip_addresses, node.state) == ("slice-0", ["10.0.0.2"], None)
+    assert [node] == answered
 
 
 def test_what_was_not_given_is_what_the_provider_says() -> None:

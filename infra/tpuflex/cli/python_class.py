@@ -8,20 +8,28 @@ from __future__ import annotations
 
 import json
 import re
-import textwrap
-from collections.abc import Collection, Iterator, Mapping
-from typing import Any
+from collections.abc import Collection, Mapping
 
 from pydantic.alias_generators import to_snake
 
+from tpuflex.cli.python_syntax import (
+    Schema,
+    docstring,
+    input_type,
+    name_in,
+    output_type,
+    property_lines,
+    python_names,
+    references,
+    required_first,
+    with_words,
+    without_examples,
+    wrapped,
+)
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.provider.schema import package_schema
 from tpuflex.request.fields import DEFAULTS
 
-Schema = Mapping[str, Any]
-
-_WIDTH = 100
-_SCALARS = {"string": "str", "boolean": "bool", "integer": "int"}
 _HEADER = '''\
 """The Pulumi resources of the package `tpuflex`: queued resources on Cloud TPU, state ids.
 
@@ -47,10 +55,46 @@ def _arguments(cls: type[_Class]) -> type[_Class]:
     return pulumi.input_type(cls)
 
 
+class _Output(dict[str, Any]):
+    """An object inside of an output: attributes have Python's names; as a mapping it has the
+    provider's, as the state. `pulumi.Output.all` makes a plain mapping of it, as of any SDK's."""
+
+    def _translate_property(self, prop: str) -> str:
+        return prop
+
+
+def _output(cls: type[_Class]) -> type[_Class]:
+    """As :func:`pulumi.output_type`, but equal to a mapping that says the same."""
+    cls.__eq__ = dict.__eq__  # type: ignore[assignment, method-assign]
+    return pulumi.output_type(cls)
+
+
 def _versioned(opts: pulumi.ResourceOptions | None) -> pulumi.ResourceOptions:
     """The version tells the engine which provider plugin goes with these classes."""
     return pulumi.ResourceOptions.merge(pulumi.ResourceOptions(version=__version__), opts)
 '''
+_GET = '''
+    @classmethod
+    def get(
+        cls, resource_name: str, id: pulumi.Input[str], opts: pulumi.ResourceOptions | None = None
+    ) -> QueuedResource:
+        """One that exists already, read and not managed: this program neither changes nor deletes
+        it.
+
+        Args:
+            resource_name: Logical name.
+            id: Full name, `projects/P/locations/Z/queuedResources/ID`.
+            opts: Resource options.
+        """
+        found = cls.__new__(cls)
+        found._declare(
+            resource_name, {}, pulumi.ResourceOptions.merge(opts, pulumi.ResourceOptions(id=id))
+        )
+        return found
+
+    def _declare(
+        self, resource_name: str, given: dict[str, object], opts: pulumi.ResourceOptions | None
+    ) -> None:'''
 _USE_ONE = """\
 Use one wherever the Pulumi project is itself named `tpuflex`: the engine hands every key of the
 `tpuflex:` configuration namespace to the default provider of that name."""
@@ -60,50 +104,28 @@ def python_classes() -> str:
     """The module's text: enumerations, classes of arguments, the provider, the resources."""
     raw = json.loads(package_schema())
     enums = {token: group for token, group in raw["types"].items() if "enum" in group}
-    schema = _with_words(raw, enums)
+    schema = with_words(raw, enums)
     resource = schema["resources"][QUEUED_RESOURCE]
-    used = _references(resource["inputProperties"])
+    used = references(resource["inputProperties"])
     parts = [_HEADER]
-    parts += [_enum_class(group, _name_in(token)) for token, group in enums.items()]
+    parts += [_enum_class(group, name_in(token)) for token, group in enums.items()]
     for token, group in schema["types"].items():
         if token in used:
-            parts.append(_object_class(group, f"{_name_in(token)}Args"))
+            parts.append(_object_class(group, f"{name_in(token)}Args"))
+    parts += [
+        _output_class(group, name_in(token))
+        for token, group in schema["types"].items()
+        if token not in enums
+    ]
     parts.append(_provider_class(schema["provider"]))
     parts += [_inputs_class(resource), _resource_class(resource)]
     parts.append(_bare_class(STATE_ID, schema["resources"][STATE_ID]))
     return "\n\n".join(parts)
 
 
-def _references(value: object) -> set[str]:
-    """Tokens of all types that ``value`` refers to."""
-    if isinstance(value, list):
-        return set().union(*map(_references, value))
-    if not isinstance(value, dict):
-        return set()
-    own = {str(value["$ref"]).removeprefix("#/types/")} if "$ref" in value else set()
-    return own.union(*map(_references, value.values()))
-
-
-def _name_in(token: str) -> str:
-    return token.rpartition(":")[2]
-
-
-def _with_words(value: Any, enums: Collection[str]) -> Any:
-    """``value`` with text wherever it refers to one of ``enums``: their members are text, and so
-    is what programs have written until now."""
-    if isinstance(value, list):
-        return [_with_words(item, enums) for item in value]
-    if not isinstance(value, dict):
-        return value
-    if str(value.get("$ref", "")).removeprefix("#/types/") in enums:
-        rest = {key: item for key, item in value.items() if key != "$ref"}
-        return {**rest, "type": "string"}
-    return {key: _with_words(item, enums) for key, item in value.items()}
-
-
 def _enum_class(group: Schema, name: str) -> str:
     text = re.sub(r"`(\w+)`", lambda m: f"`{to_snake(m[1])}`", group["description"])
-    lines = [f"class {name}(StrEnum):", *_docstring(text, 4), ""]
+    lines = [f"class {name}(StrEnum):", *docstring(text, 4), ""]
     # The names that Pulumi's own generators give them: `pulumi import` prints them.
     lines += [f'    {to_snake(item["name"]).upper()} = "{item["value"]}"' for item in group["enum"]]
     return "\n".join(lines) + "\n"
@@ -111,9 +133,20 @@ def _enum_class(group: Schema, name: str) -> str:
 
 def _object_class(group: Schema, name: str) -> str:
     lines = _arguments_class(name, group["description"])
-    for wire, kind in _required_first(group["properties"], group["required"]):
+    for wire, kind in required_first(group["properties"], group["required"]):
         lines += ["", *_argument(wire, kind, group["required"])]
-        lines += _docstring(_python_names(kind["description"], group["properties"]), 4)
+        lines += docstring(python_names(kind["description"], group["properties"]), 4)
+    return "\n".join(lines) + "\n"
+
+
+def _output_class(group: Schema, name: str) -> str:
+    lines = ["@_output", f"class {name}(_Output):", *docstring(group["description"], 4)]
+    for wire, kind in required_first(group["properties"], group["required"]):
+        optional = wire not in group["required"]
+        type_ = output_type(kind) + (" | None" if optional else "")
+        default = ", default=None" if optional else ""
+        lines += ["", *property_lines(to_snake(wire), type_, f'"{wire}"{default}')]
+        lines += docstring(python_names(kind["description"], group["properties"]), 4)
     return "\n".join(lines) + "\n"
 
 
@@ -121,29 +154,31 @@ def _inputs_class(resource: Schema) -> str:
     inputs, required = resource["inputProperties"], resource["requiredInputs"]
     text = "The inputs of a :class:`QueuedResource`, which explains them."
     lines = [*_arguments_class("QueuedResourceArgs", text), ""]
-    for wire, kind in _required_first(inputs, required):
+    for wire, kind in required_first(inputs, required):
         lines += _argument(wire, kind, required)
     return "\n".join(lines) + "\n"
 
 
 def _arguments_class(name: str, text: str) -> list[str]:
-    return ["@_arguments", f"class {name}:", *_docstring(text, 4)]
+    return ["@_arguments", f"class {name}:", *docstring(text, 4)]
 
 
 def _argument(wire: str, kind: Schema, required: list[str]) -> list[str]:
     optional = wire not in required
-    type_ = f"pulumi.Input[{_input(kind)}]" + (" | None" if optional else "")
-    return _property(to_snake(wire), type_, f'"{wire}"' + (", default=None" if optional else ""))
+    type_ = f"pulumi.Input[{input_type(kind)}]" + (" | None" if optional else "")
+    return property_lines(
+        to_snake(wire), type_, f'"{wire}"' + (", default=None" if optional else "")
+    )
 
 
 def _provider_class(provider: Schema) -> str:
     properties = provider["inputProperties"]
-    inputs = {wire: f"pulumi.Input[{_input(kind)}] | None" for wire, kind in properties.items()}
+    inputs = {wire: f"pulumi.Input[{input_type(kind)}] | None" for wire, kind in properties.items()}
     return (
         "\n".join(
             [
                 "class Provider(pulumi.ProviderResource):",
-                *_docstring(f"An explicitly configured tpuflex provider. {_USE_ONE}", 4),
+                *docstring(f"An explicitly configured tpuflex provider. {_USE_ONE}", 4),
                 "",
                 *_constructor(
                     {wire: f"{type_} = None" for wire, type_ in inputs.items()}, properties
@@ -166,25 +201,29 @@ def _resource_class(resource: Schema) -> str:
     inputs, required = resource["inputProperties"], resource["requiredInputs"]
     always = {*resource["required"], *DEFAULTS}
     lines = _outputs("QueuedResource", resource, always)
-    ordered = dict(_required_first(inputs, required))
-    outputs = [to_snake(wire) for wire in resource["properties"] if wire not in inputs]
+    ordered = dict(required_first(inputs, required))
     lines += [
         "",
         *_constructor(
             {
-                wire: f"pulumi.Input[{_input(kind)}]"
+                wire: f"pulumi.Input[{input_type(kind)}]"
                 + ("" if wire in required else " | None = None")
                 for wire, kind in ordered.items()
             },
             ordered,
         ),
+        "        given: dict[str, object] = {",
+        *(f'            "{to_snake(wire)}": {to_snake(wire)},' for wire in ordered),
+        "        }",
+        "        self._declare(resource_name, given, opts)",
+        *_GET.splitlines(),
         "        # As in Pulumi's own classes every property is named, also what is not given or",
         "        # only the provider fills in: without its name it would be no output.",
         "        args = object.__new__(QueuedResourceArgs)",
         "        vars(args).update(",
-        *(f"            {to_snake(wire)}={to_snake(wire)}," for wire in ordered),
-        *(f"            {name}=None," for name in outputs),
+        *(f"            {to_snake(wire)}=None," for wire in resource["properties"]),
         "        )",
+        "        vars(args).update(given)",
         "        super().__init__(",
         f'            "{QUEUED_RESOURCE}",',
         "            resource_name,",
@@ -213,25 +252,21 @@ def _outputs(name: str, resource: Schema, always: Collection[str]) -> list[str]:
     inputs = resource.get("inputProperties", {})
     lines = [
         f"class {name}(pulumi.CustomResource):",
-        *_docstring(_python_names(_without_examples(resource["description"]), inputs), 4),
+        *docstring(python_names(without_examples(resource["description"]), inputs), 4),
     ]
     for wire, kind in resource["properties"].items():
         optional = "" if wire in always else " | None"
-        type_ = f"pulumi.Output[{_output(kind)}{optional}]"
-        lines += ["", *_property(to_snake(wire), type_, f'"{wire}"')]
-        lines += _docstring(_python_names(kind["description"], inputs), 4)
+        type_ = f"pulumi.Output[{output_type(kind)}{optional}]"
+        lines += ["", *property_lines(to_snake(wire), type_, f'"{wire}"')]
+        lines += docstring(python_names(kind["description"], inputs), 4)
     return lines
-
-
-def _without_examples(text: str) -> str:
-    return text.partition("{{% examples %}}")[0].strip()
 
 
 def _constructor(signature: Mapping[str, str], properties: Schema) -> list[str]:
     """``__init__`` up to its docstring."""
     explained = ["resource_name: Logical name."]
     explained += [
-        f"{to_snake(wire)}: {_python_names(properties[wire]['description'], properties)}"
+        f"{to_snake(wire)}: {python_names(properties[wire]['description'], properties)}"
         for wire in signature
     ]
     explained.append("opts: Resource options.")
@@ -245,62 +280,6 @@ def _constructor(signature: Mapping[str, str], properties: Schema) -> list[str]:
         "    ) -> None:",
         '        """',
         "        Args:",
-        *(line for text in explained for line in _wrapped(text, 12, 16)),
+        *(line for text in explained for line in wrapped(text, 12, 16)),
         '        """',
     ]
-
-
-def _property(name: str, type_: str, arguments: str) -> list[str]:
-    """The line of one attribute, broken where it is too long as the formatter does it."""
-    line = f"    {name}: {type_} = pulumi.property({arguments})"
-    if len(line) <= _WIDTH:
-        return [line]
-    head = f"    {name}: {type_} = pulumi.property("
-    if len(head) <= _WIDTH:
-        return [head, f"        {arguments}", "    )"]
-    return [f"    {name}: {type_} = (", f"        pulumi.property({arguments})", "    )"]
-
-
-def _docstring(text: str, indent: int) -> list[str]:
-    return _wrapped(f'"""{text}"""', indent, indent)
-
-
-def _wrapped(text: str, indent: int, hanging: int) -> list[str]:
-    return textwrap.wrap(
-        text,
-        _WIDTH,
-        initial_indent=" " * indent,
-        subsequent_indent=" " * hanging,
-        break_long_words=False,
-        break_on_hyphens=False,
-    )
-
-
-def _python_names(text: str, properties: Schema) -> str:
-    """``text`` with the names of inputs as Python spells them."""
-    return re.sub(r"`(\w+)`", lambda m: f"`{to_snake(m[1])}`" if m[1] in properties else m[0], text)
-
-
-def _required_first(properties: Schema, required: list[str]) -> Iterator[tuple[str, Schema]]:
-    yield from ((wire, kind) for wire, kind in properties.items() if wire in required)
-    yield from ((wire, kind) for wire, kind in properties.items() if wire not in required)
-
-
-def _input(kind: Schema) -> str:
-    if "$ref" in kind:
-        return f"{_name_in(kind['$ref'])}Args"
-    if kind["type"] == "array":
-        return f"Sequence[pulumi.Input[{_input(kind['items'])}]]"
-    if kind["type"] == "object":
-        return f"Mapping[str, pulumi.Input[{_input(kind['additionalProperties'])}]]"
-    return _SCALARS[kind["type"]]
-
-
-def _output(kind: Schema) -> str:
-    if "$ref" in kind:
-        return "Mapping[str, Any]"
-    if kind["type"] == "array":
-        return f"Sequence[{_output(kind['items'])}]"
-    if kind["type"] == "object":
-        return f"Mapping[str, {_output(kind['additionalProperties'])}]"
-    return _SCALARS[kind["type"]]

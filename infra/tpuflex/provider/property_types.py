@@ -59,14 +59,25 @@ def types(model: type[BaseModel], within: str = "") -> dict[str, JsonObject]:
     return found
 
 
-def object_types(model: type[BaseModel]) -> dict[str, JsonObject]:
-    """The object type that ``model`` is, and those of its fields."""
-    return {_token(model.__name__): _object(model), **types(model, model.__name__)}
+def object_types(model: type[BaseModel], *, answered: bool = False) -> dict[str, JsonObject]:
+    """The object type that ``model`` is, and those of its fields.
+
+    Args:
+        model: the object.
+        answered: whether only the provider makes it, which then leaves out nothing but None.
+    """
+    required = [
+        to_camel(name)
+        for name, field in model.model_fields.items()
+        if field.is_required() or (answered and field.default is not None)
+    ]
+    return {
+        _token(model.__name__): {**_object(model), "required": [*required]},
+        **types(model, model.__name__),
+    }
 
 
 def _object(model: type[BaseModel]) -> JsonObject:
-    """The object type that ``model`` is."""
-    required = [to_camel(name) for name, f in model.model_fields.items() if f.is_required()]
     described = properties(model, model.__name__)
     for name, field in model.model_fields.items():
         described[to_camel(name)] |= scalar_default(field)
@@ -74,7 +85,6 @@ def _object(model: type[BaseModel]) -> JsonObject:
         "type": "object",
         "description": " ".join((model.__doc__ or "").split()),
         "properties": {**described},
-        "required": [*required],
     }
 
 

@@ -122,7 +122,7 @@ def package_schema() -> str:
             "description": "Talks to the Cloud TPU API, or to the embedded cloud.",
             "inputProperties": _provider_inputs(),
         },
-        "types": types(RequestArgs) | object_types(NodeStatus),
+        "types": types(RequestArgs) | object_types(NodeStatus, answered=True),
         "resources": {QUEUED_RESOURCE: _queued_resource(), STATE_ID: _STATE_ID_SCHEMA},
     }
     return json.dumps(schema, indent=2)

@@ -139,8 +139,9 @@ def _patchable(known: Properties, node: Node) -> Properties:
     there: Properties = {
         "labels": _known_entries(known.get("labels"), node.labels),
         "metadata": _known_entries(known.get("metadata"), node.metadata),
-        "tags": list(node.tags),
     }
+    if node.tags or "tags" in known:  # an import says nothing of what there is not
+        there["tags"] = list(node.tags)
     if not known.get("networkConfigs"):
         there["externalIps"] = node.network_config.enable_external_ips
     if node.description or "description" in known:
