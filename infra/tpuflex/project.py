@@ -48,6 +48,15 @@ def stack_names_in(directory: Path) -> tuple[str, ...]:
     return tuple(sorted(path.name[len("Pulumi.") : -len(".yaml")] for path in files))
 
 
+def stack_directory(root: Path, project_file: Mapping[str, object]) -> Path:
+    """Where the stack files of the project in ``root`` are: ``stackConfigDir``, or a text as
+    ``config``, which is the older spelling of it (``RewriteConfigPathIntoStackConfigDir`` in
+    pulumi's ``sdk/go/common/workspace/project.go``)."""
+    older = project_file.get("config")
+    folder = project_file.get("stackConfigDir") or (older if isinstance(older, str) else None)
+    return root / str(folder) if folder else root
+
+
 @dataclass(frozen=True, slots=True)
 class Project:
     """A Pulumi project on disk.
@@ -116,11 +125,10 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
     if known:  # before its contents say anything
         require_all_trusted([*known, *installed], (root, *_installation()))
     document = _read_project_file(file)
-    folder = document.get("stackConfigDir")
     project = Project(
         name=str(document["name"]),
         root=root,
-        stacks=root / str(folder) if folder else root,
+        stacks=stack_directory(root, document),
         home=trusted_home(root, environ),
     )
     stack_files = project.stacks.glob("Pulumi.*.yaml")

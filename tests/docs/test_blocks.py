@@ -17,6 +17,8 @@ from tests.engine.readme_shell import commands
 from tpuflex.cli.main import tpuflex
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
+from tpuflex.settings.project_config import project_config
+from tpuflex.settings.stack_yaml import read_yaml
 
 #: Languages of blocks, and who looks at them.
 LANGUAGES = {"sh", "yaml", "json", "python", "text", ""}
@@ -149,9 +151,14 @@ def test_every_block_has_a_language_that_is_looked_at() -> None:
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_yaml_is_what_it_says(block: Block) -> None:
-    """YAML with `config:` is a stack file, whole or a part of one; YAML with rows is one of the
-    catalog; a job of GitLab is one."""
-    document = yaml.safe_load(block.text.replace(PLACEHOLDER_PROJECT, "some-project"))
+    """YAML with `runtime:` is a project file; with `config:`, a stack file, whole or a part of one;
+    YAML with rows is one of the catalog; a job of GitLab is one."""
+    text = block.text.replace(PLACEHOLDER_PROJECT, "some-project")
+    document = yaml.safe_load(text)
+    if "runtime" in document:
+        project = project_config(read_yaml(text))
+        assert not project.findings
+        document["config"] = dict(project.values)
     if "config" in document or all(key.startswith("tpuflex:") for key in document):
         settings = parse(whole(document.get("config", document)), str(block))
         assert settings.slice.zones

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from tpuflex.catalog.catalog import Catalog
     from tpuflex.cli.stack import OpenStack
     from tpuflex.project import Project
+    from tpuflex.settings.opened import OpenedConfig
 
 
 @dataclass
@@ -122,10 +123,31 @@ class Invocation:
         from tpuflex.cli.stack import open_stack
 
         stack = open_stack(
-            self.project, self.stack, deploying=deploying, rehearsing=self.rehearsing
+            self.project,
+            self.stack,
+            deploying=deploying,
+            rehearsing=self.rehearsing,
+            opener=self._opened_config,
         )
         if by_catalog:
             stack.check_catalog()
         for finding in stack.set_aside:
             self.output.progress(f"Warning: {finding}")
         return stack
+
+    def _opened_config(self) -> OpenedConfig:
+        """What the engine knows of the stack, environments of Pulumi ESC included.
+
+        Raises:
+            TpuflexError: it cannot open them.
+        """
+        from tpuflex.cli.cloud_environment import google_environment
+        from tpuflex.engine.commands import Target
+        from tpuflex.engine.find import ensure
+        from tpuflex.engine.opened_config import opened_config
+
+        project = self.project
+        engine = ensure(project.home, self.environ, self.output.progress)
+        environ = google_environment(self.environ, project.home)
+        target = Target(root=project.root, stack=self.stack, engine=engine, environ=environ)
+        return opened_config(target, project.stack_file(self.stack).name)

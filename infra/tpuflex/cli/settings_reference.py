@@ -17,7 +17,8 @@ Generated from the settings model by `make docs`; do not edit. A stack file is
 `stacks/Pulumi.STACK.yaml`; its keys stand under `config:`. Unknown keys, wrong types and impossible
 values are refused, all at once, each with what to write instead.
 [stack.schema.json](stack.schema.json) says the same to an editor. Files to begin with:
-[stacks.md](stacks.md).
+[stacks.md](stacks.md). What may stand in `Pulumi.yaml`, or in an environment of Pulumi ESC:
+[configuration.md](configuration.md).
 
 A duration is written as `7d`, `4h`, `90m` or `1h30m`. A setting without a default is required.
 """

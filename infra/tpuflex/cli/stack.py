@@ -9,8 +9,16 @@ from tpuflex.cli.rehearsal import Rehearsal
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.naming import ENDPOINT_NAME, Names
 from tpuflex.project import Project
-from tpuflex.settings.load import load_stack_file
+from tpuflex.settings.load import Opener, load_stack_file
 from tpuflex.settings.model import StackSettings
+from tpuflex.settings.opened import OpenedConfig, refuse_environments
+
+_OUTSIDE = Finding(
+    "secretsprovider",
+    "names a key outside of this machine, and this stack is on the embedded cloud; the engine asks"
+    " Google's own address for a key of Cloud KMS, whatever the environment says",
+    "Remove it, and encryptedkey: the passphrase of the embedded cloud is used.",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +103,7 @@ def open_stack(
     file: Path | None = None,
     deploying: bool = True,
     rehearsing: bool = False,
+    opener: Opener | None = None,
 ) -> OpenStack:
     """Read the stack file of ``stack``.
 
@@ -104,11 +113,21 @@ def open_stack(
         file: the stack file where it is not the project's, such as one that is deleted since.
         deploying: as for :func:`load_stack_file`.
         rehearsing: whether the command runs in a rehearsal.
+        opener: as for :func:`load_stack_file`; not called in a rehearsal.
 
     Raises:
         NotFoundError: there is no such stack file.
         SettingsError: the stack file is wrong; lists every finding.
     """
     file = file or project.stack_file(stack)
-    loaded = load_stack_file(file, deploying=deploying)
+
+    def closed() -> OpenedConfig:
+        raise refuse_environments(file.name, "a rehearsal asks nothing of Pulumi Cloud")
+
+    loaded = load_stack_file(file, deploying=deploying, opener=closed if rehearsing else opener)
+    if loaded.opened and loaded.settings.cloud == "embedded":
+        why = "a stack on the embedded cloud has its state in files, where Pulumi opens none"
+        raise refuse_environments(file.name, why)
+    if loaded.settings.cloud == "embedded" and "://" in loaded.secrets_provider:
+        raise SettingsError(file.name, (_OUTSIDE,))
     return OpenStack(project, stack, file, loaded.settings, loaded.set_aside, rehearsing)

@@ -93,13 +93,17 @@ class EngineCommands:
 
         from tpuflex.engine.own_servers import close_to_others
         from tpuflex.engine.quiet_stack import QuietStack, StackInitMode
+        from tpuflex.engine.secrets_provider import secrets_provider
 
         if self._stack is not None:
             return self._stack
         target = self._target
         close_to_others()
         workspace = LocalWorkspace(
-            work_dir=str(target.root), program=self._program, pulumi_command=self._process
+            work_dir=str(target.root),
+            program=self._program,
+            pulumi_command=self._process,
+            secrets_provider=secrets_provider(target.root, target.stack) if create else None,
         )
         mode = StackInitMode.CREATE_OR_SELECT if create else StackInitMode.SELECT
         with self.operation("stack select"):

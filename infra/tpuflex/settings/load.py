@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
@@ -32,24 +32,29 @@ from tpuflex.settings.findings import (
 )
 from tpuflex.settings.gcp_keys import ignored_keys
 from tpuflex.settings.model import NAMESPACE, Draft, StackSettings
-from tpuflex.settings.plain import SECURE_REMEDY, JsonValue, make_plain
+from tpuflex.settings.opened import OpenedConfig, names_environments, refuse_environments
+from tpuflex.settings.plain import JsonValue, make_plain
+from tpuflex.settings.project_config import PROJECT_FILE, ProjectConfig, section
 from tpuflex.settings.read import (
     catalog_rows,
     project_directory,
     read_document,
+    read_project_config,
     with_line,
 )
 from tpuflex.settings.rules import check_draft
 from tpuflex.settings.slice_fields import Lookup
+from tpuflex.settings.stack_document import config_of, secrets_provider_of, sections_of
 
 if TYPE_CHECKING:
     import pulumi
 
     from tpuflex.settings.stack_yaml import Document
 
+#: Asks the engine for a stack's whole configuration.
+Opener = Callable[[], OpenedConfig]
 _STACK_FILE = re.compile(r"Pulumi\.(.+)\.yaml")
 _CATALOG_KEY = re.compile(rf"({re.escape(USER_FILE)}|{NAMESPACE}catalog)([:.\[]|$)")
-_SCALAR_KEYS = ("cloud", "project")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,21 +67,44 @@ class LoadedStack:
         source: the file.
         set_aside: what is wrong with the catalog's rows of one's own, of a file that is not to be
             deployed: tpuflex's own rows stand in for the wrong ones.
+        opened: whether environments of Pulumi ESC are part of the content.
+        secrets_provider: ``secretsprovider`` of the file, or empty.
     """
 
     settings: StackSettings
     stack: str
     source: Path
     set_aside: tuple[Finding, ...] = ()
+    opened: bool = False
+    secrets_provider: str = ""
 
 
-def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
-    """Read and check ``Pulumi.<stack>.yaml``, with the catalog.yaml beside its Pulumi.yaml.
+@dataclass(frozen=True, slots=True)
+class _Written:
+    """What a stack is configured with.
+
+    Attributes:
+        sections: what it has of tpuflex, without the namespace.
+        findings: what is wrong with how it is written.
+        place: ``finding`` with the line of its key.
+    """
+
+    sections: Mapping[str, object]
+    findings: list[Finding]
+    place: Callable[[Finding], Finding]
+
+
+def load_stack_file(
+    path: Path, *, deploying: bool = True, opener: Opener | None = None
+) -> LoadedStack:
+    """Read and check ``Pulumi.<stack>.yaml``, with what its Pulumi.yaml says for every stack, and
+    the catalog.yaml beside that.
 
     Args:
         path: the file.
         deploying: whether it is to be deployed. What only forbids that is no reason to keep
             somebody from looking at what was deployed earlier, or from taking it down.
+        opener: opens what the file names of Pulumi ESC; called only if it names some.
 
     Raises:
         NotFoundError: there is no such file; names the stacks in its directory.
@@ -88,11 +116,10 @@ def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
         document = read_document(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_such_stack(path) from error
-    sections, findings = _sections(document.value)
-    findings = [*document.repeated, *findings]
-    if deploying:
-        findings += ignored_keys(_config(document.value), sections)
-    rows, in_catalog = catalog_rows(project_directory(path))
+    root = project_directory(path)
+    written = _written(source, document, root, deploying=deploying, opener=opener)
+    sections, findings = written.sections, written.findings
+    rows, in_catalog = catalog_rows(root)
     set_aside: list[Finding] = []
     try:
         if findings and not sections:
@@ -106,17 +133,52 @@ def load_stack_file(path: Path, *, deploying: bool = True) -> LoadedStack:
             shared=(rows, in_catalog),
         )
     except SettingsError as error:
-        raise SettingsError(source, _with_lines(error.findings, document)) from None
+        raise SettingsError(source, tuple(map(written.place, error.findings))) from None
     stack = match.group(1) if match else path.stem
-    return LoadedStack(settings, stack, path, _with_lines(set_aside, document))
-
-
-def _with_lines(findings: Iterable[Finding], document: Document) -> tuple[Finding, ...]:
-    """``findings`` with the lines of ``document``; those of catalog.yaml have theirs."""
-    return tuple(
-        finding if finding.key.startswith(f"{USER_FILE}:") else with_line(finding, document.lines)
-        for finding in findings
+    return LoadedStack(
+        settings,
+        stack,
+        path,
+        tuple(map(written.place, set_aside)),
+        opened=names_environments(document.value),
+        secrets_provider=secrets_provider_of(document.value),
     )
+
+
+def _written(
+    source: str, document: Document, root: Path | None, *, deploying: bool, opener: Opener | None
+) -> _Written:
+    """What the stack file ``document`` says, with what Pulumi.yaml and environments say.
+
+    Raises:
+        TpuflexError: one of these cannot be read.
+    """
+    written, findings = sections_of(document.value)
+    findings = [*document.repeated, *findings]
+    if names_environments(document.value):
+        if opener is None:
+            raise refuse_environments(source, "this command does not open them")
+        # The engine merges section by section, so nothing of the file alone counts.
+        opened = opener()
+        sections, in_opened = opened.sections()
+        project, everything = ProjectConfig(), opened.all_keys()
+        findings += in_opened
+    else:
+        own = config_of(document.value)
+        project = read_project_config(root).without(own)
+        sections, everything = {**project.sections(), **written}, {**project.values, **own}
+        findings += project.findings
+    if deploying:
+        findings += ignored_keys(everything, sections)
+
+    def place(finding: Finding) -> Finding:
+        if finding.key.startswith(f"{USER_FILE}:"):
+            return finding  # it has its line
+        if section(finding.key) in {section(key) for key in project.lines}:
+            return with_line(finding, project.lines, f"{PROJECT_FILE}, ")
+        return with_line(finding, document.lines)
+
+    return _Written(sections, findings, place)
 
 
 def load_pulumi_config(config: pulumi.Config) -> StackSettings:
@@ -132,20 +194,11 @@ def load_pulumi_config(config: pulumi.Config) -> StackSettings:
     from pulumi.runtime.config import CONFIG, get_config_env, is_config_secret
     from pulumi.runtime.settings import get_root_directory
 
-    prefix = f"{config.name}:"
     values = {**get_config_env(), **CONFIG.get()}
-    findings: list[Finding] = []
-    sections: dict[str, object] = {}
-    for full, value in values.items():
-        if not full.startswith(prefix):
-            continue
-        name = full.removeprefix(prefix)
-        if is_config_secret(full):
-            findings.append(Finding(full, "holds an encrypted value", SECURE_REMEDY))
-            sections[name] = None
-        else:
-            sections[name] = value if name in _SCALAR_KEYS else _from_json(value)
-    findings += ignored_keys(values, sections)
+    secret = frozenset(filter(is_config_secret, values))
+    opened = OpenedConfig({k: v for k, v in values.items() if k not in secret}, secret)
+    sections, findings = opened.sections(f"{config.name}:")
+    findings += ignored_keys(opened.all_keys(), sections)
     # The language host says where Pulumi.yaml is, or at least starts the program at or below it.
     known = get_root_directory()
     root = Path(known) if known else project_directory(Path("__main__.py"))
@@ -194,10 +247,11 @@ def _parse(
     """
     plain, not_plain = make_plain(mapping, NAMESPACE)
     sections = plain if isinstance(plain, dict) else {}
-    refused = {_first_name(finding.key) for finding in not_plain}
+    refused = {section(finding.key).removeprefix(NAMESPACE) for finding in not_plain}
     own = sections.get("catalog") if "catalog" not in refused else None
     catalog, in_catalog = _catalog(own, shared[0])
     findings = [*earlier, *shared[1], *not_plain, *in_catalog]
+    told = {section(finding.key) for finding in earlier}
     deploying = set_aside is None
     if set_aside is not None:
         set_aside += filter(_of_catalog, findings)
@@ -216,10 +270,10 @@ def _parse(
             continue
         if name in sections:
             if name not in refused:
-                section, problems = _section(name, sections[name], lookup)
-                values |= section
+                value, problems = _section(name, sections[name], lookup)
+                values |= value
                 findings += problems
-        elif field.is_required() and name not in refused:
+        elif field.is_required() and name not in refused and key not in told:
             about = " ".join((field.description or "").split())
             findings.append(Finding(key, MISSING, f"Write {key}.{' ' if about else ''}{about}"))
         elif not field.is_required():
@@ -261,56 +315,6 @@ def _section(
 def _adapter(name: str) -> TypeAdapter[object]:
     # The field's own constraints, such as a pattern, come with its type.
     return TypeAdapter(StackSettings.model_fields[name].rebuild_annotation())
-
-
-def _sections(document: object) -> tuple[dict[str, object], list[Finding]]:
-    """The ``tpuflex:`` keys of a stack file; keys of other namespaces are left alone."""
-    if document is None:
-        return {}, []
-    if not isinstance(document, dict):
-        finding = Finding("config", "the file is not a section", "Write `config:` first.")
-        return {}, [finding]
-    config = document.get("config")
-    findings = [
-        Finding(name, "stands outside of config", "Indent it below `config:`.")
-        for name in document
-        if isinstance(name, str) and name.startswith(NAMESPACE)
-    ]
-    if config is None:
-        return {}, findings
-    if not isinstance(config, dict):
-        return {}, [*findings, Finding("config", "is not a section", "Write keys below it.")]
-    sections: dict[str, object] = {}
-    for name, value in config.items():
-        if not isinstance(name, str):
-            findings.append(Finding("config", f"{name!r} cannot be a key", "Write it in quotes."))
-        elif not name.strip():
-            findings.append(Finding("config", "has a key without a name", "Remove it."))
-        elif name.startswith(NAMESPACE):
-            sections[name.removeprefix(NAMESPACE)] = value
-        elif ":" not in name:
-            findings.append(Finding(name, "has no namespace", f"Write {NAMESPACE}{name}."))
-    return sections, findings
-
-
-def _config(document: object) -> Mapping[str, object]:
-    """The configuration in a stack file; empty where that has none."""
-    config = document.get("config") if isinstance(document, dict) else None
-    return config if isinstance(config, dict) else {}
-
-
-def _from_json(value: object) -> object:
-    """Decode a structured value, which the engine passes as JSON; leave other values alone."""
-    if not isinstance(value, str):
-        return value
-    try:
-        return json.loads(value)
-    except (ValueError, RecursionError):
-        return value
-
-
-def _first_name(key: str) -> str:
-    return re.split(r"[.\[]", key.removeprefix(NAMESPACE), maxsplit=1)[0]
 
 
 def _no_such_stack(path: Path) -> NotFoundError:

@@ -15,9 +15,8 @@ from tpuflex.catalog.rows import CatalogRows
 from tpuflex.errors import Finding, SettingsError
 from tpuflex.settings.catalog_rows import read_rows
 from tpuflex.settings.plain import make_plain
+from tpuflex.settings.project_config import PROJECT_FILE, ProjectConfig, project_config
 from tpuflex.settings.stack_yaml import LONGEST, Document, RefusedYamlError, read_yaml
-
-_PROJECT_FILE = "Pulumi.yaml"
 
 
 def read_document(path: Path) -> Document:
@@ -87,18 +86,34 @@ def load_catalog(root: Path | None) -> Catalog:
 def project_directory(stack_file: Path) -> Path | None:
     """The nearest directory above ``stack_file`` that holds Pulumi.yaml, or None."""
     above = stack_file.resolve().parents
-    return next((each for each in above if (each / _PROJECT_FILE).is_file()), None)
+    return next((each for each in above if (each / PROJECT_FILE).is_file()), None)
 
 
-def with_line(finding: Finding, lines: Mapping[str, int]) -> Finding:
+def read_project_config(root: Path | None) -> ProjectConfig:
+    """What the project file in ``root`` says for every stack; nothing where there is none.
+
+    Raises:
+        SettingsError: it cannot be read, or is not YAML.
+    """
+    file = root / PROJECT_FILE if root is not None else None
+    return ProjectConfig() if file is None else project_config(read_document(file))
+
+
+def with_line(finding: Finding, lines: Mapping[str, int], file: str = "") -> Finding:
     """``finding`` with the line of its key, if that is known; a member of a list may have none of
-    its own."""
+    its own.
+
+    Args:
+        finding: what is wrong.
+        lines: line number of each key.
+        file: what stands before the line, where it is not that of the file that was read.
+    """
     key = finding.key.removeprefix(f"{USER_FILE}:")
     while key not in lines and key.endswith("]"):
         key = key.rpartition("[")[0]
     if key not in lines:
         return finding
-    return Finding(finding.key, f"{finding.problem} (line {lines[key]})", finding.remedy)
+    return Finding(finding.key, f"{finding.problem} ({file}line {lines[key]})", finding.remedy)
 
 
 def _not_yaml(source: str, error: Exception) -> Finding:

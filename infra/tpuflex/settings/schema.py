@@ -7,6 +7,7 @@ import json
 from tpuflex.catalog.rows import CatalogRows
 from tpuflex.settings.descriptions import DescribedSchema
 from tpuflex.settings.model import NAMESPACE, StackSettings
+from tpuflex.settings.opened import ENVIRONMENT
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
@@ -30,6 +31,10 @@ def stack_file_schema() -> dict[str, object]:
                 },
                 "patternProperties": {f"^(?!{NAMESPACE})[^:]+:.+$": {}},
                 "additionalProperties": False,
+            },
+            ENVIRONMENT: {
+                "description": "Environments of Pulumi ESC, which only Pulumi Cloud opens.",
+                "type": ["array", "object"],
             },
             "encryptionsalt": {"type": "string"},
             "encryptedkey": {"type": "string"},
