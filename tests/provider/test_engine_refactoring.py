@@ -166,8 +166,8 @@ def test_p7_what_is_protected_is_not_replaced_on_demand(rig: Rig, how: str) -> N
 
 @pytest.mark.pulumi_feature("retain_on_delete")
 def test_p8_a_retained_slice_is_left_alone(rig: Rig) -> None:
-    """P8: what `retain_on_delete` let go of runs on; what comes after it neither adopts nor deletes
-    it, and says so before anything is bought twice."""
+    """P8: what `retain_on_delete` let go of runs on; what comes after it takes the next generation
+    that is free, which the preview shows already, and neither adopts nor deletes the old run."""
     rig.opts = pulumi.ResourceOptions(retain_on_delete=True)
     rig.up()
     rig.args["accelerator_type"] = "v6e-8"
@@ -186,9 +186,14 @@ def test_p8_a_retained_slice_is_left_alone(rig: Rig) -> None:
     assert names(rig) == [NAME, NEXT]
     rig.args["accelerator_type"] = "v6e-1"
 
+    third = NAME.removesuffix("-g1") + "-g3"
+    assert third.rpartition("/")[2] in rig.stack.preview(diff=True).stdout
+    rig.up()
+    assert names(rig) == [NEXT, third]
+    assert rig.preview() == {"same": 3}
+    rig.args["queued_resource_id"] = NEXT.rpartition("/")[2]
     with pytest.raises(CommandError, match="is older than what it would replace"):
         rig.up()
-    assert names(rig) == [NAME, NEXT]
-    rig.args["queued_resource_id_prefix"] = "shop-dev-fresh"
-    rig.up()
-    assert names(rig) == sorted([NEXT, NAME.replace("shop-dev-slice", "shop-dev-fresh")])
+    del rig.args["queued_resource_id"]
+    rig.destroy()
+    assert names(rig) == [NEXT]

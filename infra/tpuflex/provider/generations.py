@@ -17,6 +17,10 @@ from tpuflex.errors import ConflictError
 from tpuflex.naming import generation_id, generation_of
 from tpuflex.request.name import RequestName
 
+#: So many names that are taken are passed over, at most: an API that knows every name must not keep
+#: a run looking for ever.
+PASSED_OVER = 50
+
 
 class Generations:
     """What the engine has shown of the state in one run. Thread-safe."""

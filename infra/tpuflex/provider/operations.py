@@ -14,7 +14,7 @@ from tpuflex.errors import ConflictError, InterruptedByUser, TpuflexError
 from tpuflex.naming import generation_id, generation_of
 from tpuflex.provider.call import Call, Deadlines, UnreadyError
 from tpuflex.provider.delete import Removal, delete_all
-from tpuflex.provider.generations import requests_of
+from tpuflex.provider.generations import PASSED_OVER, requests_of
 from tpuflex.provider.patch import patch
 from tpuflex.provider.place import refuse_foreign
 from tpuflex.provider.race import obtain
@@ -26,7 +26,7 @@ from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, RUN_OVER_CLEANED, RUN_OVER_LEFTOVER, UNPROTECT
 from tpuflex.request.outputs import recorded_lifecycle
 from tpuflex.request.ownership import NO_RECORDS, Records
-from tpuflex.request.snapshot import Snapshot
+from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
 
 __all__ = ["create", "delete_resource", "read", "update"]
@@ -207,9 +207,9 @@ def refuse_deletion(
         known = records.know(name, seen.created)
         if seen.lifecycle is not Lifecycle.ACTIVE or not seen.belongs_to(labels, known=known):
             continue
-        served = any(_serves(call, next_, labels) for next_ in _heirs(inputs, every))
-        named = requests_of(other) - {*every}
-        if not served and not any(_serves(call, next_, labels_of(other)) for next_ in named):
+        served = any(_takes_over(each, seen, labels) for each in _generations(call, inputs, every))
+        named = [call.look(next_) for next_ in requests_of(other) - {*every} if not served]
+        if not served and not any(_takes_over(each, seen, labels_of(other)) for each in named):
             raise ConflictError(
                 f"{name} is ACTIVE and {PROTECTED.text}: it is not deleted",
                 hint=UNPROTECT,
@@ -217,16 +217,26 @@ def refuse_deletion(
             )
 
 
-def _serves(call: Call, name: RequestName, labels: dict[str, str]) -> bool:
-    seen = call.look(name)
-    return seen.lifecycle is Lifecycle.ACTIVE and seen.belongs_to(labels)
+def _takes_over(heir: Snapshot, seen: Snapshot, labels: dict[str, str]) -> bool:
+    """Whether ``heir`` serves in the place of ``seen``. What is older a state has let go of."""
+    made, before = parse_time(heir.created), parse_time(seen.created)
+    newer = made is None or before is None or made >= before
+    return newer and heir.lifecycle is Lifecycle.ACTIVE and heir.belongs_to(labels)
 
 
-def _heirs(inputs: Properties, names: Iterable[RequestName]) -> Iterable[RequestName]:
-    """The next generation, in every zone."""
+def _generations(
+    call: Call, inputs: Properties, names: Iterable[RequestName]
+) -> Iterable[Snapshot]:
+    """The next generations of each of ``names``, up to the first that is not there: names that
+    are taken are passed over."""
     prefix = inputs.get("queuedResourceIdPrefix")
     for name in names:
         series = prefix if isinstance(prefix, str) else name.id.rpartition("-g")[0]
         generation = generation_of(series, name.id)
-        if generation is not None:
-            yield replace(name, id=generation_id(series, generation + 1), nodes=())
+        if generation is None:
+            continue
+        for next_ in range(generation + 1, generation + 1 + PASSED_OVER):
+            seen = call.look(replace(name, id=generation_id(series, next_), nodes=()))
+            if seen.gone:
+                break
+            yield seen

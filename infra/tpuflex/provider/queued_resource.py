@@ -72,6 +72,10 @@ class QueuedResources:
         )
         secret = secret_keys(request.news)
         refused = failures(filled, before=before, now=self._now(), secrets=secret)
+        if not (before or refused or "queuedResourceId" in given):
+            filled["queuedResourceId"] = self._replacements.free_id(
+                lambda: self._call(request.urn), request.urn, filled
+            )
         self._planned.add(request.urn)
         answer = provider_pb2.CheckResponse(failures=check_failures(refused))
         # The inputs are returned unchanged, secrets and unknowns included; only defaults are added.
@@ -86,6 +90,7 @@ class QueuedResources:
         olds = decode(request.olds)
         old = inputs_of(decode(request.old_inputs) or olds)
         planned = plan(old, decode(request.news), olds, self._timing.wall())
+        self._replacements.shown(request.urn, old, olds)
         self._replacements.planned(request.urn, permitted=planned.permitted)
         # Refresh and destroy ask for a diff, too, but plan nothing.
         for note in planned.notes if request.urn in self._planned else ():
@@ -110,11 +115,11 @@ class QueuedResources:
     def read(self, request: provider_pb2.ReadRequest) -> provider_pb2.ReadResponse:
         """What became of it."""
         self._planned.discard(request.urn)
-        old = inputs_of(decode(request.inputs))
+        old, outputs = inputs_of(decode(request.inputs)), decode(request.properties)
         if old:
             # Before a replacement on demand this is all that is shown of what it replaces.
-            self._replacements.shown(request.urn, old)
-        refreshed = read(self._call(request.urn), request.id, old, decode(request.properties))
+            self._replacements.shown(request.urn, old, outputs)
+        refreshed = read(self._call(request.urn), request.id, old, outputs)
         if refreshed is None:
             return provider_pb2.ReadResponse()
         if not refreshed.seen.gone:

@@ -11,17 +11,21 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 
-from pulumi_plugin.values import Properties
+from pulumi_plugin.values import Properties, Value
 from tpuflex.codes import Code
 from tpuflex.errors import ConflictError
+from tpuflex.naming import generation_id, generation_of
 from tpuflex.provider.call import Call
-from tpuflex.provider.generations import requests_of
+from tpuflex.provider.generations import PASSED_OVER, requests_of
 from tpuflex.provider.read import labels_of
 from tpuflex.request.name import RequestName
 from tpuflex.request.outcomes import PROTECTED, UNPROTECT
 from tpuflex.request.ownership import Known
 from tpuflex.request.snapshot import Snapshot, parse_time
 from tpuflex.request.states import Lifecycle
+
+#: What is said of a name that is passed over.
+LEFT_ALONE = "older than what is replaced, so that a state has let go of it, and left alone"
 
 
 class Replacements:
@@ -30,14 +34,19 @@ class Replacements:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._inputs: dict[str, Properties] = {}
+        self._created: dict[str, str] = {}
         self._permitted: set[str] = set()
         self._heirs: dict[RequestName, Properties] = {}
 
-    def shown(self, urn: str, inputs: Properties) -> None:
-        """Record that the state holds ``inputs`` under ``urn``; nothing is planned for it yet."""
+    def shown(self, urn: str, inputs: Properties, outputs: Properties | None = None) -> None:
+        """Record that the state holds ``inputs`` under ``urn``, with ``outputs`` if they are known;
+        nothing is planned for it yet."""
+        created = (outputs or {}).get("createTime")
         with self._lock:
             self._inputs[urn] = inputs
             self._permitted.discard(urn)
+            if isinstance(created, str) and created:
+                self._created[urn] = created
 
     def planned(self, urn: str, *, permitted: bool) -> None:
         """Record whether the diff replaces it for nothing that its protection forbids."""
@@ -48,12 +57,42 @@ class Replacements:
         """Record that what the state held was deleted."""
         with self._lock:
             self._inputs.pop(urn, None)
+            self._created.pop(urn, None)
 
     def heir(self, urn: str, name: RequestName) -> Properties:
         """Inputs of what takes over from ``name``, which the state holds, or held, under ``urn``;
         empty if that is not known. After a rename it has neither its prefix nor its owner."""
         with self._lock:
             return self._heirs.get(name) or self._inputs.get(urn, {})
+
+    def free_id(self, connect: Callable[[], Call], urn: str, inputs: Properties) -> Value:
+        """The id for ``inputs``, which have one that was made from its prefix: that one, or the
+        first generation behind it whose name is taken by nothing that is older than what it
+        replaces. What is older no hand-over has made: a state has let go of it.
+
+        Args:
+            connect: makes the engine call; nothing else needs the cloud.
+            urn: the resource's URN.
+            inputs: inputs with defaults, without unknown zones; otherwise the id is as it is.
+
+        Raises:
+            AccessError, ApiError: what has the name may not be seen, or cannot.
+        """
+        id_, prefix = inputs.get("queuedResourceId"), inputs.get("queuedResourceIdPrefix")
+        with self._lock:
+            before = self._inputs.get(urn)
+        if before is None or not isinstance(prefix, str) or not requests_of(inputs):
+            return id_
+        call = connect()
+        first = generation_of(prefix, str(id_)) or 1
+        for generation in range(first, first + PASSED_OVER):
+            id_ = generation_id(prefix, generation)
+            older = self._older(call, urn, before, requests_of({**inputs, "queuedResourceId": id_}))
+            if not older:
+                break
+            for seen in older:
+                call.report(f"{LEFT_ALONE}: {seen.name}, {seen.describe()}", warning=True)
+        return id_
 
     def check(self, connect: Callable[[], Call], urn: str, inputs: Properties) -> None:
         """Check that ``inputs`` may be created in the place of what the state holds, if it holds
@@ -75,14 +114,44 @@ class Replacements:
         if before is None or not wanted:
             return
         call = connect()
-        replaced = [call.look(name) for name in sorted(requests_of(before) - wanted, key=str)]
-        labels = labels_of(before)
-        held = [each for each in replaced if each.belongs_to(labels, known=Known.BY_TIME)]
         if before.get("deletionProtection") is True and not permitted:
-            _refuse_protected(held)
-        _refuse_older(call, wanted, held)
+            _refuse_protected(_held(call, before, wanted))
+        for seen in self._older(call, urn, before, wanted):
+            raise ConflictError(
+                f"{seen.name}, made at {seen.created}, is older than what it would replace: a state"
+                " has let go of it, so it is neither adopted nor deleted",
+                hint=(
+                    "Nothing was changed. Delete it, or give the resource another queuedResourceId;"
+                    " without one it gets the next that is free."
+                ),
+            )
         with self._lock:
             self._heirs |= dict.fromkeys(requests_of(before) - wanted, inputs)
+
+    def _older(
+        self, call: Call, urn: str, before: Properties, wanted: set[RequestName]
+    ) -> list[Snapshot]:
+        """Which of ``wanted`` are there and older than what the state holds under ``urn``."""
+        there = [seen for name in _sorted(wanted) if (seen := call.look(name)).created]
+        if not there:
+            return []
+        with self._lock:
+            recorded = self._created.get(urn, "")
+        held = _held(call, before, wanted)
+        times = [each.created for each in held if each.created] or [recorded]
+        known = [time for text in times if (time := parse_time(text)) is not None]
+        return [s for s in there if known and (made := parse_time(s.created)) and made < min(known)]
+
+
+def _held(call: Call, before: Properties, wanted: set[RequestName]) -> list[Snapshot]:
+    """What is there of the inputs ``before``, which the state holds, and will not be ``wanted``."""
+    looks = [call.look(name) for name in _sorted(requests_of(before) - wanted)]
+    labels = labels_of(before)
+    return [each for each in looks if each.belongs_to(labels, known=Known.BY_TIME)]
+
+
+def _sorted(names: Iterable[RequestName]) -> list[RequestName]:
+    return sorted(names, key=str)
 
 
 def _refuse_protected(held: Iterable[Snapshot]) -> None:
@@ -92,24 +161,4 @@ def _refuse_protected(held: Iterable[Snapshot]) -> None:
                 f"{seen.name} is ACTIVE and {PROTECTED.text}: it is not replaced on demand",
                 hint=UNPROTECT,
                 code=Code.PROTECTED,
-            )
-
-
-def _refuse_older(call: Call, wanted: Iterable[RequestName], held: Iterable[Snapshot]) -> None:
-    """A request that is older than what it should replace is one that a state has let go
-    (`retain_on_delete`, `pulumi state delete`): it was left alone on purpose."""
-    times = [time for each in held if (time := parse_time(each.created)) is not None]
-    if not times:
-        return
-    for name in sorted(wanted, key=str):
-        seen = call.look(name)
-        made = parse_time(seen.created)
-        if made is not None and made < min(times):
-            raise ConflictError(
-                f"{name}, made at {seen.created}, is older than what it would replace: a state has"
-                " let go of it, so it is neither adopted nor deleted",
-                hint=(
-                    "Nothing was changed. Delete it, or give the resource another"
-                    " queuedResourceIdPrefix."
-                ),
             )
