@@ -64,6 +64,7 @@ def test_the_engine_accepts_the_schema(
     assert theirs["resources"] == ours["resources"]
     assert inside(theirs["types"]) == inside(ours["types"])
     assert theirs["language"] == ours["language"]
+    assert theirs["functions"].keys() == ours["functions"].keys()
     assert set(theirs["resources"][QUEUED_RESOURCE]["inputProperties"]) == INPUTS
 
 
@@ -80,7 +81,13 @@ def test_the_engine_binds_the_schema(
 def test_everything_in_the_schema_is_described() -> None:
     """Every resource, type, input and output says what it means."""
     schema = json.loads(package_schema())
-    described = {**schema["resources"], **schema["types"], "provider": schema["provider"]}
+    functions = {
+        f"{token}.{side}": {**function[side], "description": function["description"]}
+        for token, function in schema["functions"].items()
+        for side in ("inputs", "outputs")
+    }
+    types = {**schema["resources"], **schema["types"], **functions}
+    described = {**types, "provider": schema["provider"]}
 
     silent = [
         f"{name}.{field}"

@@ -22,6 +22,7 @@ class TestPackageSchema:
         groups = [resource["inputProperties"], resource["properties"]] + [
             group["properties"] for group in schema["types"].values() if "enum" not in group
         ]
+        groups += [function["outputs"]["properties"] for function in schema["functions"].values()]
         used = set()
         for group in groups:
             for name, text in group.items():

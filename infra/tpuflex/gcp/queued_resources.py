@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, TypeVar
 from pydantic import BaseModel, JsonValue, ValidationError
 
 from tpuflex.errors import ApiError, NotFoundError
-from tpuflex.gcp.paging import pages
+from tpuflex.gcp.paging import entries, objects, pages
 from tpuflex.gcp.timing import DEFAULT_BUDGET
 from tpuflex.request.model import (
     GuestAttributesAnswer,
@@ -136,6 +136,39 @@ class TpuClient:
             NotFoundError: it is gone already.
         """
         return _read(Operation, self._transport.call("DELETE", f"{_VERSION}{node}"))
+
+    def list_accelerator_types(self, project: str, zone: str) -> tuple[JsonObject, ...]:
+        """The accelerator types that ``zone`` knows, each with `type` and `acceleratorConfigs`.
+
+        Raises:
+            AccessError: the caller lacks tpu.acceleratortypes.list.
+        """
+        found = self._offered(project, zone, "acceleratorTypes")
+        keys = ("type", "acceleratorConfigs")
+        each = ({key: item[key] for key in keys if key in item} for item in found)
+        return tuple(sorted(each, key=lambda item: str(item.get("type"))))
+
+    def list_runtime_versions(self, project: str, zone: str) -> tuple[str, ...]:
+        """The TPU software versions that ``zone`` knows.
+
+        Raises:
+            AccessError: the caller lacks tpu.runtimeversions.list.
+        """
+        found = self._offered(project, zone, "runtimeVersions")
+        return tuple(sorted(str(item["version"]) for item in found if "version" in item))
+
+    def _offered(self, project: str, zone: str, collection: str) -> list[JsonObject]:
+        """All of a list that Cloud TPU keeps for ``zone``.
+
+        Raises:
+            ApiError: the zone did not answer.
+        """
+        found: list[JsonObject] = []
+        for page in self._pages(f"projects/{project}/locations/{zone}/{collection}"):
+            if entries(page, "unreachable"):
+                raise ApiError(f"{zone} did not answer, so its {collection} are not known")
+            found += objects(page, collection)
+        return found
 
     def get_operation(self, name: str, *, budget: float = DEFAULT_BUDGET) -> Operation | None:
         """The operation ``name``; None once Google no longer keeps it."""

@@ -5,11 +5,14 @@ from __future__ import annotations
 
 import json
 
+from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.provider.examples import example_section
+from tpuflex.provider.functions import FUNCTIONS, Function
+from tpuflex.provider.lookups import AvailableAcceleratorType
 from tpuflex.provider.planning import ALWAYS_REPLACE
 from tpuflex.provider.property_types import (
     PACKAGE,
@@ -22,12 +25,14 @@ from tpuflex.provider.property_types import (
     scalar_default,
     types,
 )
-from tpuflex.request.fields import LASTING, REQUIRED, RequestArgs
+from tpuflex.request.fields import LASTING, REQUIRED, ROWS, RequestArgs
 from tpuflex.request.name import NodeStatus
 
 #: Inputs that the provider fills in: required in the state, optional in a program.
 FILLED = frozenset({"queuedResourceId", "project", "labels"})
 
+#: Inputs that nothing in the cloud tells.
+_NOT_READ = frozenset(key for key, row in ROWS.items() if not row.at)
 _KEYWORDS = ("category/cloud", "kind/native", "tpu", "vllm")
 #: By the name and in the version of what pip installs, which has the Python classes. Elsewhere
 #: `pulumi package add` makes an SDK, which `respectSchemaVersion` gives the version that the engine
@@ -122,8 +127,13 @@ def package_schema() -> str:
             "description": "Talks to the Cloud TPU API, or to the embedded cloud.",
             "inputProperties": _provider_inputs(),
         },
-        "types": types(RequestArgs) | object_types(NodeStatus, answered=True),
+        "types": {
+            **types(RequestArgs),
+            **object_types(NodeStatus, answered=True),
+            **object_types(AvailableAcceleratorType, answered=True),
+        },
         "resources": {QUEUED_RESOURCE: _queued_resource(), STATE_ID: _STATE_ID_SCHEMA},
+        "functions": {token: _function(function) for token, function in FUNCTIONS.items()},
     }
     return json.dumps(schema, indent=2)
 
@@ -144,6 +154,30 @@ def _queued_resource() -> JsonObject:
         "properties": {**inputs, **outputs},
         "required": [*sorted([*REQUIRED, *always])],
     }
+
+
+def _function(function: Function) -> JsonObject:
+    taken = function.arguments.model_fields.items()
+    return {
+        "description": function.text,
+        "inputs": {
+            "type": "object",
+            "properties": {**properties(function.arguments)},
+            "required": [to_camel(name) for name, field in taken if field.is_required()],
+        },
+        "outputs": _answer(function.answer),
+    }
+
+
+def _answer(model: type[BaseModel] | None) -> JsonObject:
+    """What a function answers with; None is a queued resource, as an import would read it."""
+    if model is not None:
+        answered = properties(model)
+        return {"type": "object", "properties": {**answered}, "required": [*answered]}
+    read = {key: kind for key, kind in properties(RequestArgs).items() if key not in _NOT_READ}
+    outputs: JsonObject = {key: {**kind, "description": text} for key, kind, text, _ in _OUTPUTS}
+    always = [key for key, _, _, always in _OUTPUTS if always]
+    return {"type": "object", "properties": {**read, **outputs}, "required": [*sorted(always)]}
 
 
 def _on_input(key: str) -> JsonObject:

@@ -20,7 +20,7 @@ from pulumi_plugin.replies import (
     reporting,
 )
 from pulumi_plugin.serve import Plugin
-from pulumi_plugin.wire import decode
+from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex import __version__
 from tpuflex.errors import TpuflexError
 from tpuflex.gcp.queued_resources import TpuClient
@@ -28,6 +28,7 @@ from tpuflex.gcp.timing import Timing
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
 from tpuflex.provider import configuration
 from tpuflex.provider.call import Call, Waits
+from tpuflex.provider.functions import ArgumentsError, invoke
 from tpuflex.provider.marshalling import failure_text
 from tpuflex.provider.queued_resource import QueuedResources
 from tpuflex.provider.resource_type import ResourceType, type_in
@@ -130,6 +131,24 @@ class Servicer(Plugin):
         if configured != self._configuration or self._stop.is_set():
             self._configure(configured)
         return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
+
+    # -- the functions ------------------------------------------------------------------------
+
+    @reported
+    def Invoke(
+        self, request: provider_pb2.InvokeRequest, context: Context
+    ) -> provider_pb2.InvokeResponse:
+        given, secrets = decode(request.args), secret_keys(request.args)
+        project = self._configuration.project
+        try:
+            answer = invoke(request.tok, given, project, lambda: self._call(""))
+        except ArgumentsError as error:
+            return provider_pb2.InvokeResponse(failures=check_failures(error.findings))
+        reply = provider_pb2.InvokeResponse()
+        # Which argument a part of the answer repeats cannot be told: all of it is secret then.
+        marked = encode(answer, secrets=answer.keys() if secrets else ())
+        getattr(reply, "return").CopyFrom(marked)
+        return reply
 
     # -- the resources ------------------------------------------------------------------------
 
