@@ -11,13 +11,15 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from tpuflex.components.endpoint import VllmEndpoint
     from tpuflex.components.endpoint_args import VllmEndpointArgs
+    from tpuflex.naming import Names
     from tpuflex.tpu import Provider
 
 __version__ = "0.1.0"
 
-__all__ = ["Provider", "VllmEndpoint", "VllmEndpointArgs", "__version__"]
+__all__ = ["Names", "Provider", "VllmEndpoint", "VllmEndpointArgs", "__version__"]
 
 _MODULES = {
+    "Names": "tpuflex.naming",
     "Provider": "tpuflex.tpu",
     "VllmEndpoint": "tpuflex.components.endpoint",
     "VllmEndpointArgs": "tpuflex.components.endpoint_args",

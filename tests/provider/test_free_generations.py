@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pulumi_plugin.values import UNKNOWN, Properties
+from pulumi_plugin.values import UNKNOWN, Properties, Value
 from tests.provider.fakes import INPUTS, NAME, Answer, Sent, args, missing, node, queued, scripted
 from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource
-from tpuflex.provider.replacements import LEFT_ALONE, Replacements
+from tpuflex.provider.replacements import LEFT_ALONE, RENAMED, Replacements
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 SERIES: Properties = {**INPUTS, "queuedResourceIdPrefix": "slice"}
@@ -97,6 +97,27 @@ def test_what_is_unknown_is_not_looked_for(unknown: str) -> None:
     found = run.free_id(lambda: scripted(none)[0], URN, {**SERIES, unknown: UNKNOWN})
 
     assert found == "slice-g1"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "said"),
+    [
+        ("old", "new", True),
+        ("old", "old", False),
+        ("old", UNKNOWN, False),
+        ("old", None, False),  # left out: it keeps the old one
+        (None, "new", False),  # an id of its own before
+    ],
+)
+def test_p1_another_prefix_is_told(before: Value, after: Value, said: bool) -> None:
+    """A replacement that is due to a rename alone says so, and how to keep what runs."""
+    run = Replacements()
+    run.shown(URN, {**INPUTS, "queuedResourceIdPrefix": before})
+
+    text = run.renamed(URN, {**INPUTS, "queuedResourceIdPrefix": after})
+
+    assert text == (RENAMED.format(before=before, after=after) if said else "")
+    assert run.renamed("another", {**INPUTS, "queuedResourceIdPrefix": "new"}) == ""
 
 
 @pytest.mark.parametrize(("made", "goes"), [({1: 8, 2: 7}, False), ({1: 8, 2: 7, 3: 9}, True)])

@@ -16,6 +16,7 @@ from tpuflex.components.gcp_provider import own_gcp_provider
 from tpuflex.components.inputs import endpoint_inputs
 from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
+from tpuflex.components.renamed import require_kept_names
 from tpuflex.duration import google_duration
 from tpuflex.naming import API_KEY, Names
 from tpuflex.planning.cost import RunCost, run_cost
@@ -72,13 +73,11 @@ class VllmEndpoint(pulumi.ComponentResource):
         require_matching_cloud(settings.cloud, args.environ)
         if args.prepare is None and settings.model.weights.manifest_sha256 is None:
             raise pulumi.RunError(_NO_HASH)
+        suffix = settings.model.weights.bucket_suffix or ""
+        made = Names(pulumi.get_project(), pulumi.get_stack(), name, suffix)
+        require_kept_names(args.names, made, (opts and opts.aliases) or ())
         super().__init__("tpuflex:index:VllmEndpoint", name, endpoint_inputs(settings), opts)
-        names = args.names or Names(
-            pulumi.get_project(),
-            pulumi.get_stack(),
-            name,
-            settings.model.weights.bucket_suffix or "",
-        )
+        names = args.names or made
         # Typed here, like the network: by a type of the class, the SDK would read the input of the
         # same name.
         self.model: str = settings.model.name

@@ -59,7 +59,8 @@ class VllmEndpointArgs:
     """What to deploy."""
 
     names: Names | None
-    """Physical names; by default from the Pulumi project, the stack and the component's name."""
+    """Physical names; by default from the Pulumi project, the stack and the component's name. Give
+    those that it had when one of the three is renamed, and nothing is replaced."""
 
     prepare: Preparation | None
     """What to do after the bucket exists and before the slice is requested. Without it,

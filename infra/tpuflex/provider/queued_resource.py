@@ -72,6 +72,8 @@ class QueuedResources:
         )
         secret = secret_keys(request.news)
         refused = failures(filled, before=before, now=self._now(), secrets=secret)
+        if not before and (said := self._replacements.renamed(request.urn, given)):
+            self._log.write(request.urn, said, warning=True)
         if not (before or refused or "queuedResourceId" in given):
             filled["queuedResourceId"] = self._replacements.free_id(
                 lambda: self._call(request.urn), request.urn, filled

@@ -27,6 +27,13 @@ from tpuflex.request.states import Lifecycle
 #: What is said of a name that is passed over.
 LEFT_ALONE = "older than what is replaced, so that a state has let go of it, and left alone"
 
+RENAMED = (
+    "its ids begin with {after} now, not with {before}: that alone replaces it. A renamed"
+    " VllmEndpoint, or one whose stack was renamed, keeps it with the names that it had,"
+    " names=tpuflex.Names(PROJECT, STACK, NAME); a QueuedResource keeps it with"
+    ' queued_resource_id_prefix="{before}"'
+)
+
 
 class Replacements:
     """What the state holds under each URN, and what this run has planned for it. Thread-safe."""
@@ -64,6 +71,16 @@ class Replacements:
         empty if that is not known. After a rename it has neither its prefix nor its owner."""
         with self._lock:
             return self._heirs.get(name) or self._inputs.get(urn, {})
+
+    def renamed(self, urn: str, given: Properties) -> str:
+        """What is to be said of the replacement ``given`` if the program gives it another prefix
+        than the state holds under ``urn``; empty if it does not."""
+        after = given.get("queuedResourceIdPrefix")
+        with self._lock:
+            before = self._inputs.get(urn, {}).get("queuedResourceIdPrefix")
+        if not isinstance(before, str) or not isinstance(after, str) or before == after:
+            return ""
+        return RENAMED.format(before=before, after=after)
 
     def free_id(self, connect: Callable[[], Call], urn: str, inputs: Properties) -> Value:
         """The id for ``inputs``, which have one that was made from its prefix: that one, or the
