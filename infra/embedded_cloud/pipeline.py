@@ -207,18 +207,24 @@ class Pipeline:
         )
 
 
+#: How Google's storage libraries for Python and Go name themselves.
+_STORAGE_LIBRARIES = ("gcloud-python/", "gccl/")
+
+
 def _storage_library(exchange: _Exchange) -> bool:
     """Whether this is Google's storage library in a program of the embedded cloud's own user.
 
-    With ``STORAGE_EMULATOR_HOST`` set the library sends no credential at all
-    (google-cloud-storage 3.17, ``Client.__init__``); the kernel knows which user's process it is. A
-    script that forgets its token names no library and is refused, as by Google.
+    With ``STORAGE_EMULATOR_HOST`` set the libraries send no credential at all
+    (google-cloud-storage 3.17, ``Client.__init__``; Go CDK's ``blob/gcsblob``, by which Pulumi
+    keeps states in a bucket); the kernel knows which user's process it is. A script that forgets
+    its token names no library and is refused, as by Google.
     """
     inbound = exchange.inbound
+    library = inbound.headers.get("X-Goog-API-Client", "")
     return (
         exchange.method_id.startswith("storage.")
         and "Authorization" not in inbound.headers
-        and "gcloud-python/" in inbound.headers.get("X-Goog-API-Client", "")
+        and any(name in library for name in _STORAGE_LIBRARIES)
         and inbound.request is not None
         and is_own_user(inbound.request)
     )

@@ -121,6 +121,8 @@ class Service:
         version: version of the API; with ``name`` it names the discovery document.
         handlers: method id -> handler. Other methods of the API are answered with 501.
         extra_routes: paths that the discovery document does not have.
+        fallback: finds a route, and its parameters as sent, for a method and a path that no
+            service has, documented or not.
         tick: brings the state up to the present time; called a few times a second, after
             the clock was moved and before the inventory is read.
     """
@@ -129,6 +131,7 @@ class Service:
     version: str
     handlers: Mapping[str, Handler]
     extra_routes: tuple[Route, ...] = ()
+    fallback: Callable[[str, str], tuple[Route, dict[str, str]] | None] | None = None
     tick: Callable[[], None] | None = None
 
     @property
@@ -217,6 +220,15 @@ class Router:
                 if found is not None:
                     params = {key: unquote(value) for key, value in found.groupdict().items()}
                     return Match(service, route, params)
+        return self._fallback(method, raw_path)
+
+    def _fallback(self, method: str, raw_path: str) -> Match | None:
+        """The route of a path that no document has, either."""
+        for service in self._services:
+            found = service.fallback(method, raw_path) if service.fallback else None
+            if found is not None and not self.method_id(method, raw_path):
+                route, sent = found
+                return Match(service, route, {key: unquote(sent[key]) for key in sent})
         return None
 
     def method_id(self, method: str, raw_path: str) -> str:

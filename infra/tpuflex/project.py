@@ -66,12 +66,14 @@ class Project:
         root: directory of ``Pulumi.yaml``.
         stacks: directory of the stack files (``stackConfigDir``).
         home: state directory of tpuflex.
+        backend: where its states are, as ``Pulumi.yaml`` says (``backend.url``), or empty.
     """
 
     name: str
     root: Path
     stacks: Path
     home: Path
+    backend: str = ""
 
     def stack_file(self, stack: str) -> Path:
         """The stack file of ``stack``.
@@ -130,6 +132,7 @@ def open_project(start: Path, environ: Mapping[str, str]) -> Project:
         root=root,
         stacks=stack_directory(root, document),
         home=trusted_home(root, environ),
+        backend=_backend(document),
     )
     stack_files = project.stacks.glob("Pulumi.*.yaml")
     places = (project.stacks, *stack_files, root / USER_FILE, *_run_from(root, document))
@@ -172,6 +175,12 @@ def trusted_home(root: Path, environ: Mapping[str, str]) -> Path:
     for part in (place, place / "engine"):
         require_trusted(part, "the state directory", environ)
     return place
+
+
+def _backend(document: Mapping[str, object]) -> str:
+    section = document.get("backend")
+    url = section.get("url") if isinstance(section, dict) else None
+    return str(url) if url else ""
 
 
 def _run_from(root: Path, document: Mapping[str, object]) -> Iterator[Path]:

@@ -42,6 +42,23 @@ class TestEnvironment:
         assert found["CLOUDSDK_CORE_PROJECT"] == "mine"
         assert "PULUMI_CONFIG_PASSPHRASE" not in found
 
+    def test_p19_of_google_leaves_the_projects_backend_to_the_engine(self, tmp_path: Path) -> None:
+        """P19: `backend:` of Pulumi.yaml counts where nobody is logged in, unless the environment
+        names another one; the directory that is used by default does not take its place."""
+        text = "name: acme\nruntime: python\nbackend: {url: gs://states}\n"
+        (tmp_path / "Pulumi.yaml").write_text(text)
+        project = open_project(tmp_path, {"HOME": str(tmp_path)})
+
+        found = google_environment({}, tmp_path, backend=project.backend)
+        named = google_environment(
+            {"PULUMI_BACKEND_URL": "gs://other"}, tmp_path, backend=project.backend
+        )
+
+        assert project.backend == "gs://states"
+        assert "PULUMI_BACKEND_URL" not in found
+        assert named["PULUMI_BACKEND_URL"] == "gs://other"
+        assert not (tmp_path / "backend").exists()
+
     def test_of_the_embedded_cloud_says_that_it_has_a_backend_of_its_own(
         self, project: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:

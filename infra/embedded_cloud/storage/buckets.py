@@ -117,6 +117,10 @@ class Buckets:
         every = (Bucket.from_json(value) for _, value in self._store.list(COLLECTION, prefix))
         return [each for each in every if each.project == project]
 
+    def exists(self, name: str) -> bool:
+        """Whether there is a bucket ``name``."""
+        return self._store.get(COLLECTION, name) is not None
+
     def require(
         self, name: str, conditions: Preconditions | None = None, *, read: bool = True
     ) -> Bucket:

@@ -1,4 +1,4 @@
-"""The Cloud Storage JSON v1 methods that are emulated."""
+"""The Cloud Storage JSON v1 methods that are emulated, and reads by the XML API's path."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from embedded_cloud.storage.handlers import BucketHandlers
 from embedded_cloud.storage.object_handlers import ObjectHandlers
 from embedded_cloud.storage.state import StorageState
 from embedded_cloud.storage.upload_handlers import UploadHandlers
+from embedded_cloud.storage.xml_handlers import XmlHandlers
 
 _UPLOAD = "/upload/storage/v1/b/{bucket}/o"
 
@@ -53,6 +54,7 @@ def service(context: Context) -> Service:
             ),
             *_upload_routes(UploadHandlers(state)),
         ),
+        fallback=XmlHandlers(state, downloads).find,
         tick=state.sweep_once,
     )
 

@@ -210,7 +210,9 @@ def google_cloud(invocation: Invocation, stack: OpenStack) -> Cloud:
         AccessError: others could change Pulumi's plugins.
         SettingsError: what should be the gcp plugin is none.
     """
-    environ = google_environment(invocation.environ, stack.project.home)
+    environ = google_environment(
+        invocation.environ, stack.project.home, backend=stack.project.backend
+    )
     for part in (pulumi_home(environ), pulumi_home(environ) / "plugins"):
         require_trusted(part, "Pulumi's directory", environ)
     environ = _with_trusted_path(invocation, environ)

@@ -17,15 +17,23 @@ from tpuflex.trusted_files import own_directory
 _EMBEDDED_MARK = "TPUFLEX_EMULATOR"
 
 
-def google_environment(environ: Mapping[str, str], home: Path) -> dict[str, str]:
+def google_environment(
+    environ: Mapping[str, str], home: Path, *, backend: str = ""
+) -> dict[str, str]:
     """The environment for a stack on Google: the caller's own, with a file backend in the project
     for users who have not logged in to a Pulumi backend. Its state holds no secret (secrets
-    never pass through Pulumi), so its passphrase may be empty."""
+    never pass through Pulumi), so its passphrase may be empty.
+
+    Args:
+        environ: the caller's environment.
+        home: tpuflex's home, where the file backend is.
+        backend: the one that the project names, which the engine finds by itself; or empty.
+    """
     variables = {key: value for key, value in environ.items() if not _from_emulator(key, environ)}
-    if "PULUMI_BACKEND_URL" not in variables and not _logged_in(variables):
-        backend = home / "backend"
-        own_directory(backend)
-        variables["PULUMI_BACKEND_URL"] = f"file://{backend}"
+    if not (backend or "PULUMI_BACKEND_URL" in variables or _logged_in(variables)):
+        directory = home / "backend"
+        own_directory(directory)
+        variables["PULUMI_BACKEND_URL"] = f"file://{directory}"
         if "PULUMI_CONFIG_PASSPHRASE_FILE" not in variables:
             variables.setdefault("PULUMI_CONFIG_PASSPHRASE", "")
     return {**variables, "PULUMI_SKIP_UPDATE_CHECK": "true"}

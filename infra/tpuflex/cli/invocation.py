@@ -148,6 +148,6 @@ class Invocation:
 
         project = self.project
         engine = ensure(project.home, self.environ, self.output.progress)
-        environ = google_environment(self.environ, project.home)
+        environ = google_environment(self.environ, project.home, backend=project.backend)
         target = Target(root=project.root, stack=self.stack, engine=engine, environ=environ)
         return opened_config(target, project.stack_file(self.stack).name)

@@ -11,6 +11,7 @@ from tpuflex.engine.commands import Target
 from tpuflex.engine.failure import UNREADABLE, failure
 from tpuflex.engine.find import Engine
 from tpuflex.engine.state_files import damage
+from tpuflex.engine.storage_host import without_scheme
 from tpuflex.errors import EngineError
 
 #: Seconds for a backend to answer who is logged in.
@@ -38,7 +39,7 @@ def asked_backend(engine: Engine, environ: Mapping[str, str]) -> str:
     try:
         asked = subprocess.run(
             command,
-            env=dict(environ),
+            env=without_scheme(environ),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,

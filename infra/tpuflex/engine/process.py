@@ -22,6 +22,8 @@ from pulumi.automation import CommandResult, PulumiCommand
 from pulumi.automation.errors import create_command_error
 from semver import VersionInfo
 
+from tpuflex.engine.storage_host import without_scheme
+
 OnOutput = Callable[[str], Any]
 
 #: Seconds that the main thread sleeps at a time, at most, while the engine runs.
@@ -42,7 +44,7 @@ class EngineProcess(PulumiCommand):
         self.version = VersionInfo.parse(version)
         self.cancelled = threading.Event()
         self.stderr = ""
-        self._environ = dict(environ)
+        self._environ = without_scheme(environ)
         self._child: subprocess.Popen[str] | None = None
 
     def run(

@@ -59,8 +59,10 @@ def state_checks(
     if stack.embedded:
         environ = {"PULUMI_BACKEND_URL": f"file://{stack.own_files / 'backend'}"}
     else:
-        environ = google_environment(invocation.environ, stack.project.home)
-    url = environ.get("PULUMI_BACKEND_URL", "")
+        environ = google_environment(
+            invocation.environ, stack.project.home, backend=stack.project.backend
+        )
+    url = environ.get("PULUMI_BACKEND_URL", "") or stack.project.backend
     if not url:
         try:
             engine = find_engine()
