@@ -67,15 +67,41 @@ def test_a_preview_of_what_is_new_needs_no_connection(provider: Provider) -> Non
 
 
 def test_wrong_configuration_is_refused_by_key(provider: Provider) -> None:
-    """Of the provider's own keys, what is wrong is named; others are not its business."""
-    news = encode({"project": 7, "embedded": "perhaps", "slice": 3})
+    """Of the provider's own keys, what is wrong is named."""
+    news = encode({"project": 7, "embedded": "perhaps"})
+    urn = "urn:pulumi:dev::shop::pulumi:providers:tpuflex::cloud"
 
-    answer = provider.call("CheckConfig", provider_pb2.CheckRequest(urn=URN, news=news))
+    answer = provider.call("CheckConfig", provider_pb2.CheckRequest(urn=urn, news=news))
 
     assert [(found.property, found.reason) for found in answer.failures] == [
         ("project", "it must be the id of a Google Cloud project"),
         ("embedded", "it must be true or false"),
     ]
+
+
+@pytest.mark.parametrize(
+    ("project", "name", "keys", "refused"),
+    [
+        ("shop", "cloud", {"projct": "p"}, ["projct"]),
+        ("shop", "cloud", {"slice": "{}"}, ["slice"]),
+        ("tpuflex", "cloud", {"slice": "{}"}, ["slice"]),
+        ("shop", "default_0_1_0", {"projct": "p", "slice": "{}"}, ["projct"]),
+        ("tpuflex", "default_0_1_0", {"projct": "p"}, []),
+        ("shop", "default", {"project": "p", "version": "1", "pluginDownloadURL": "x"}, []),
+    ],
+)
+def test_keys_that_mean_nothing_are_refused(
+    provider: Provider, project: str, name: str, keys: dict[str, Any], refused: list[str]
+) -> None:
+    """With the names that exist. A default provider is handed the keys of a stack file, too, and in
+    a project called tpuflex all keys of the namespace are the project's own."""
+    urn = f"urn:pulumi:dev::{project}::pulumi:providers:tpuflex::{name}"
+    request = provider_pb2.CheckRequest(urn=urn, news=encode(keys))
+
+    failures = provider.call("CheckConfig", request).failures
+
+    assert [found.property for found in failures] == refused
+    assert all("project and embedded" in found.reason for found in failures)
 
 
 def test_check_uses_the_providers_project_and_the_old_id(provider: Provider) -> None:

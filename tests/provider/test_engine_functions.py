@@ -33,6 +33,7 @@ def exports(rig: Rig, program: Callable[[tpu.Provider], dict[str, Any]]) -> dict
     return {key: output.value for key, output in rig.up().outputs.items()}
 
 
+@pytest.mark.pulumi_feature("functions")
 def test_what_a_zone_offers(rig: Rig) -> None:
     """Accelerator types with their shapes, and runtime versions, in the provider's project."""
 

@@ -54,6 +54,7 @@ def printed_program() -> None:
     runpy.run_path(str(GOLDENS / PRINTED))
 
 
+@pytest.mark.pulumi_feature("imported program")
 def test_the_printed_program_runs_as_it_is(rig: Rig, unmanaged: PlainPulumi) -> None:
     """It imports a module that there is, with names that there are, and says all that the slice
     is: the next `up` changes nothing of it."""
@@ -81,6 +82,7 @@ def test_the_first_refresh_after_an_import_finds_nothing(rig: Rig, unmanaged: Pl
     assert refreshed["outputs"] == imported["outputs"]
 
 
+@pytest.mark.pulumi_feature("get")
 def test_a_program_reads_a_slice_that_it_does_not_manage(rig: Rig) -> None:
     """`QueuedResource.get` shows it, nested outputs included; it is neither changed nor deleted."""
     rig.up()

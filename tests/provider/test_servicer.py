@@ -106,7 +106,8 @@ def test_check_config_keeps_only_the_providers_own_keys(served: Served) -> None:
         {"project": "p", "cloud": "embedded", "slice": '{"zones":["us-east5-a"]}', "version": "1"}
     )
 
-    answer = served.stub.CheckConfig(provider_pb2.CheckRequest(urn=URN, news=everything))
+    urn = "urn:pulumi:dev::shop::pulumi:providers:tpuflex::default_0_1_0"
+    answer = served.stub.CheckConfig(provider_pb2.CheckRequest(urn=urn, news=everything))
 
     assert decode(answer.inputs) == {"project": "p", "version": "1"}
     assert not answer.failures

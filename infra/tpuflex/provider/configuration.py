@@ -8,10 +8,23 @@ from dataclasses import dataclass
 from pulumi_plugin.values import Properties, Value, has_unknown
 from tpuflex.errors import AccessError
 from tpuflex.gcp.endpoints import Endpoints
+from tpuflex.provider.property_types import PACKAGE
 
-#: The engine hands every key of the `tpuflex:` configuration namespace to the default provider,
-#: because package and Pulumi project share that name. Only these two are the provider's.
+#: The provider's own keys.
 KEYS = ("project", "embedded")
+#: What the engine keeps among a provider's inputs (`resource/deploy/providers/registry.go` of
+#: pulumi/pulumi v3.256.0).
+_ENGINES = frozenset(
+    {
+        "__internal",
+        "envVarMappings",
+        "name",
+        "parameterization",
+        "pluginChecksums",
+        "pluginDownloadURL",
+        "version",
+    }
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +50,25 @@ def failures(inputs: Properties) -> list[tuple[str, str]]:
     if inputs.get("embedded") is not None and _flag(inputs["embedded"]) is None:
         found.append(("embedded", "it must be true or false"))
     return found
+
+
+def unknown_keys(urn: str, inputs: Properties) -> list[tuple[str, str]]:
+    """Keys that mean nothing to anybody, as (key, reason): mistyped ones, most likely.
+
+    The engine hands every key of the `tpuflex:` configuration namespace to the default provider:
+    those of a stack file are among them, and in a project called tpuflex the namespace is the
+    project's own.
+    """
+    project, _, name = urn.removeprefix("urn:pulumi:").split("::", 3)[1:]
+    unknown = [key for key in inputs if key not in _ENGINES and key not in KEYS]
+    if unknown and name.startswith("default"):
+        # Imported here: the provider starts without it.
+        from tpuflex.settings.model import StackSettings
+
+        ours = project == PACKAGE
+        unknown = [key for key in unknown if not ours and key not in StackSettings.model_fields]
+    known = " and ".join(KEYS)
+    return [(key, f"there is no such key: the provider has {known}") for key in unknown]
 
 
 def configuration(inputs: Properties) -> Configuration:

@@ -13,6 +13,7 @@ from pulumi_plugin.replies import check_failures, diff_response
 from pulumi_plugin.wire import decode, encode, secret_keys
 from tpuflex.codes import with_code
 from tpuflex.gcp.timing import Timing
+from tpuflex.provider.autonaming import autonamed
 from tpuflex.provider.call import Call
 from tpuflex.provider.generations import Generations
 from tpuflex.provider.marshalling import (
@@ -63,18 +64,20 @@ class QueuedResources:
         if before:
             self._replacements.shown(request.urn, before)
         present = before.get("queuedResourceId")
+        named, nameless = autonamed(request, given, before)
+        asked = {**given, **named}
         filled = with_defaults(
-            given,
+            asked,
             urn=request.urn,
             project=self._project,
             id_for=lambda prefix: self._generations.id_for(request.urn, prefix, present),
             before=before,
         )
         secret = secret_keys(request.news)
-        refused = failures(filled, before=before, now=self._now(), secrets=secret)
+        refused = failures(filled, before=before, now=self._now(), secrets=secret) + nameless
         if not before and (said := self._replacements.renamed(request.urn, given)):
             self._log.write(request.urn, said, warning=True)
-        if not (before or refused or "queuedResourceId" in given):
+        if not (before or refused or "queuedResourceId" in asked):
             filled["queuedResourceId"] = self._replacements.free_id(
                 lambda: self._call(request.urn), request.urn, filled
             )

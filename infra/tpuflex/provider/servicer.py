@@ -95,15 +95,23 @@ class Servicer(Plugin):
         self.stop()
         return Empty()
 
+    @reported
+    def Handshake(
+        self, request: provider_pb2.ProviderHandshakeRequest, context: Context
+    ) -> provider_pb2.ProviderHandshakeResponse:
+        answer = super().Handshake(request, context)
+        answer.supports_autonaming_configuration = True
+        return answer
+
     # -- the provider's own configuration -----------------------------------------------------
 
     @reported
     def CheckConfig(
         self, request: provider_pb2.CheckRequest, context: Context
     ) -> provider_pb2.CheckResponse:
-        answer = provider_pb2.CheckResponse(
-            failures=check_failures(configuration.failures(decode(request.news)))
-        )
+        given = decode(request.news)
+        refused = configuration.failures(given) + configuration.unknown_keys(request.urn, given)
+        answer = provider_pb2.CheckResponse(failures=check_failures(refused))
         for key in (*configuration.KEYS, "version"):
             if key in request.news.fields:
                 answer.inputs.fields[key].CopyFrom(request.news.fields[key])
@@ -130,7 +138,9 @@ class Servicer(Plugin):
         # the second must not make the first one's run forget what it has read.
         if configured != self._configuration or self._stop.is_set():
             self._configure(configured)
-        return provider_pb2.ConfigureResponse(acceptSecrets=True, supportsPreview=True)
+        return provider_pb2.ConfigureResponse(
+            acceptSecrets=True, supportsPreview=True, supports_autonaming_configuration=True
+        )
 
     # -- the functions ------------------------------------------------------------------------
 
