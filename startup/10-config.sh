@@ -123,6 +123,11 @@ except (KeyError, TypeError, AttributeError) as error:
     sys.exit(f"tpuflex-config: a part is missing or has the wrong form: {error}")
 
 bucket, prefix = fields["weights.bucket"], fields["weights.prefix"]
+# Compiled programs are in the endpoint's own bucket; that of the weights may be a library's.
+programs = config["compile_cache"].get("bucket", bucket)
+if not isinstance(programs, str) or not re.fullmatch(TEXT["weights"]["bucket"], programs):
+    sys.exit(f"tpuflex-config: compile_cache.bucket is not valid: {programs!r}")
+fields["compile_cache.bucket"] = programs
 manifest = quote(f"{prefix}/{fields['weights.manifest']}", safe="")
 fields["weights.manifest_url"] = f"b/{quote(bucket)}/o/{manifest}?alt=media"
 fields["weights.id"] = hashlib.sha256(f"{bucket}/{prefix}".encode()).hexdigest()[:16]

@@ -15,7 +15,7 @@ percent_encoded() {
 list_archives() {
     local status listing="$STATE_DIR/cache.listing" query
     query="maxResults=1000&prefix=$(percent_encoded "$(cache_objects)")"
-    status=$(cache_get 16384 "$STORAGE/b/$(setting weights.bucket)/o?$query" "$listing")
+    status=$(cache_get 16384 "$STORAGE/b/$(setting compile_cache.bucket)/o?$query" "$listing")
     if [[ $status != 200 ]]; then
         ignore_cache "the bucket's compile cache cannot be listed (HTTP $status)"
     elif ! cache_command newest "$listing" "$(cache_objects)"; then
@@ -26,7 +26,7 @@ list_archives() {
 # fetch_archive NAME: bring the archive of the document NAME to the disk, if it may be used here.
 fetch_archive() {
     local object status size fetched="$CACHE_DIR/archive.fetched"
-    object="$STORAGE/b/$(setting weights.bucket)/o/$(percent_encoded "${1%.json}")"
+    object="$STORAGE/b/$(setting compile_cache.bucket)/o/$(percent_encoded "${1%.json}")"
     status=$(cache_get 256 "$object.json?alt=media" "$fetched")
     if [[ $status != 200 ]]; then
         ignore_cache "$1 cannot be read (HTTP $status)"
@@ -84,7 +84,7 @@ upload_archive() {
 # cache_put FILE OBJECT: print the HTTP status of an upload; 200 also where the object is there.
 cache_put() {
     local delay url status=000
-    url="${STORAGE%/storage/v1}/upload/storage/v1/b/$(setting weights.bucket)/o"
+    url="${STORAGE%/storage/v1}/upload/storage/v1/b/$(setting compile_cache.bucket)/o"
     url+="?uploadType=media&ifGenerationMatch=0&name=$(percent_encoded "$2")"
     for delay in 5 15 60 120 0; do
         if authorize; then

@@ -72,6 +72,11 @@ class RoleRig(StackRig):
         hub = self.home / ".tpuflex" / "emulator" / "hub" / HUB_MODEL
         shutil.copytree(self.home / "model", hub, dirs_exist_ok=True)
 
+    def fill_library(self) -> None:
+        """Let the project have a library, and in it the weights of the stack."""
+        for words in (("library", "up", "--yes"), ("weights", "push", str(self.home / "model"))):
+            assert self.run(*words).exit_code == 0, self.said[-1].stderr
+
     def lose_state(self) -> None:
         """Leave nothing of the state, and all of the cloud."""
         self._clear_backend()

@@ -40,6 +40,12 @@ HOST_SECRET_ROLES: tuple[SecretRole, ...] = (API_KEY, TLS_CERTIFICATE, METRICS_K
 #: finds the endpoint's bucket, secrets and slice by ``Names(project, stack, ENDPOINT_NAME)``.
 ENDPOINT_NAME = "vllm"
 
+#: Pulumi's project of the libraries of weights, a project of its own, so that `down --all` takes
+#: none along. A library's stack is called like its Google Cloud project, which has one.
+LIBRARY_PROJECT = "tpuflex-library"
+#: Logical name of the library within its program.
+LIBRARY_NAME = "models"
+
 #: What the rules for egress are for: part of their names. The last two deny, by IP version.
 EGRESS_RULE_ROLES = ("egress-google", "egress-deny", "egress-deny-v6")
 #: What the private DNS zones of the endpoint are for: part of their names.
@@ -132,6 +138,11 @@ def generation_of(prefix: str, id_: str) -> int | None:
     if match is None or generation_id(prefix, int(match[1])) != id_:
         return None
     return int(match[1])
+
+
+def library_names(cloud_project: str) -> Names:
+    """The names of the library of weights of a Google Cloud project."""
+    return Names(LIBRARY_PROJECT, cloud_project, LIBRARY_NAME)
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,15 @@ def write_source(project: Path, source: str) -> None:
     file.write_text(re.sub(r"source: .*", f"source: {source}", file.read_text()))
 
 
+def test_a_copy_into_a_library_is_refused(type_in: TypeIn, project: Path) -> None:
+    """The machine could replace what others serve: refused before anything is made."""
+    write_source(project, "hf://acme/tiny@" + "0" * 40 + "\n      bucket: library")
+    typed = type_in("weights", "push", "-s", "dev", "--from-region")
+    assert typed.code == 5
+    assert "--from-region does not copy into a library yet" in typed.err
+    assert "tpuflex weights push --stack dev" in typed.err
+
+
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [

@@ -127,6 +127,17 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
         FETCHING: _FETCH,
         UNLIKE: (_ASK,),
     },
+    "docs/how-to/library.md": {
+        HOW_TO: (
+            "tpuflex --stack chat library up",
+            "tpuflex --stack chat weights push",
+            "tpuflex --stack chat weights ls",
+            "tpuflex --stack chat library status",
+            "tpuflex --stack chat library up --region europe-west4",
+            "tpuflex --stack chat library down --dry-run",
+            "tpuflex --stack chat library down",
+        ),
+    },
     "docs/how-to/private-access.md": {
         HOW_TO: (
             'tpuflex --stack chat ask "What is a queued resource?"',

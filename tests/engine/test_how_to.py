@@ -29,13 +29,17 @@ from tests.security.certificates import certificate
 from tpuflex.cli.daemon import Daemon
 from tpuflex.engine.find import Engine
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(580)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]
 
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 #: What a line has in place of what only its reader knows.
 FILLED = {"OWNER/tpuflex@COMMIT": f"acme/tpuflex@{COMMIT}"}
 #: What asks before it goes on, in a terminal.
-ASKS = ("tpuflex --stack chat up", "tpuflex --stack chat down")
+ASKS = (
+    *("tpuflex --stack chat up", "tpuflex --stack chat down"),
+    *("tpuflex --stack chat library up", "tpuflex --stack chat library up --region europe-west4"),
+    "tpuflex --stack chat library down",
+)
 READY = "READY: a completion was served"
 #: With a stack that is up, the same lines are those of test_down_many.py.
 NONE_UP = "No stack of this project has a state: there is nothing to tear down."
@@ -57,6 +61,24 @@ SHOWN: dict[str, dict[str, str]] = {
         "tpuflex --stack chat weights hash": "manifest_sha256: …",
         "tpuflex memory --model-dir models/gemma-4-E4B-it --accelerator v6e-1": "Verdict: fits",
         "tpuflex memory --model-dir models/gemma-4-E4B-it --row": "models:",
+    },
+    "docs/how-to/library.md": {
+        "tpuflex --stack chat library up": "  us-east5  gs://tpuflex-library-…",
+        "tpuflex --stack chat weights push": "Pushed 2 files (…\nmanifest_sha256: …",
+        "tpuflex --stack chat weights ls": "models/google-gemma-4-e4b-it/tuned-2  2 … complete",
+        "tpuflex --stack chat library status": (
+            "The library of tpuflex-dev\nus-east5 … less than $0.01 a month …tpuflex-library-…\n"
+            "us-east5  google/gemma-4-E4B-it  tuned-2"
+        ),
+        "tpuflex --stack chat library up --region europe-west4": (
+            "  europe-west4  gs://tpuflex-library-…\n  us-east5 …"
+        ),
+        "tpuflex --stack chat library down --dry-run": (
+            "To be deleted for good: the library of tpuflex-dev\n…\nNothing was changed (--dry"
+        ),
+        "tpuflex --stack chat library down": (
+            "To be deleted for good: …\nNothing is left of the library of tpuflex-dev: its buckets"
+        ),
     },
     "docs/how-to/renewal.md": {
         "tpuflex --stack chat up": READY,

@@ -64,3 +64,14 @@ def test_what_a_push_takes_it_for(held: JsonObject, error: type[TpuflexError]) -
             lambda: "1",
             lambda: may_read_buckets(apis.resourcemanager, "p"),
         )
+
+
+@pytest.mark.parametrize(("shared", "said"), [(False, "bucket_suffix"), (True, "own bucket")])
+def test_the_way_out_is_one_that_there_is(shared: bool, said: str) -> None:
+    """A stack's bucket can be given another name; a library's cannot, and the stack's own is the
+    way out."""
+    apis = refusing(READS)
+
+    with pytest.raises(AlreadyExistsError) as error:
+        require_own_bucket(apis.storage, "b", "p", lambda: "1", lambda: True, shared=shared)
+    assert said in error.value.hint

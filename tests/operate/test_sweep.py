@@ -23,11 +23,11 @@ from tests.operate.marked_things import (
 from tpuflex.cli.steps.sweep_report import sweep_command
 from tpuflex.errors import AccessError
 from tpuflex.gcp.cloud_resource import CloudResource
-from tpuflex.gcp.kinds import KINDS
+from tpuflex.gcp.kinds import BUCKET, KINDS
 from tpuflex.gcp.listing import Listing, list_all, list_slices
 from tpuflex.gcp.markers import Marker
 from tpuflex.gcp.transport import JsonObject
-from tpuflex.naming import SECRET_ROLES
+from tpuflex.naming import SECRET_ROLES, library_names
 from tpuflex.operate.sweep import Chosen, Disposition, Leftover, leftovers
 
 HELD = f"projects/123/locations/z/queuedResources/{FIRST}"
@@ -84,6 +84,23 @@ class TestJudgement:
         assert one.disposition is Disposition.FOREIGN
         assert one.stack == "alice"
         assert ELSEWHERE in one.reason
+
+    def test_a_library_is_listed_and_never_an_orphan(self) -> None:
+        """Weights are no leftovers: of a library's bucket that no state here knows nothing is
+        deleted, whatever is named; one that a state knows is not listed."""
+        names = library_names("p")
+        bucket = CloudResource(
+            *(BUCKET, names.bucket("p", "us-east5"), "us-east5"),
+            *("the-bucket", "/storage/v1/b/the-bucket"),
+            Marker(names.owner, "tpuflex-library", "p", STATE),
+            project_number="123",
+        )
+
+        (one,) = found(bucket, chosen=Chosen(take_over=frozenset({STATE})))
+
+        assert one.disposition is Disposition.LIBRARY
+        assert "tpuflex library status" in one.reason
+        assert judged(bucket, known=("the-bucket",)) == []
 
     def test_the_same_stack_with_another_state(self) -> None:
         """S5: a colleague's clone of the project has the same stack and another state."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import threading
 from collections.abc import Callable
 from contextlib import suppress
@@ -61,6 +62,11 @@ def _text_of(files: dict[str, bytes], part_bytes: int = 0) -> bytes:
     return json.dumps(manifest_of(files, part_bytes)).encode()
 
 
+#: That of the weights, and one that is only for programs.
+_OBJECTS = re.compile(r"/storage/v1/b/(bucket-[12])/o(?:/(.+))?", re.DOTALL)
+_UPLOAD = re.compile(r"/upload/storage/v1/b/(bucket-[12])/o\?")
+
+
 @dataclass
 class Cloud:
     """The server's data, and the requests that it received.
@@ -86,6 +92,7 @@ class Cloud:
         lost: texts; for each, one report that holds it is dropped without a word, as Google may do.
         on_report: called with each report before it is answered.
         log_entries: requests of Cloud Logging's entries:write.
+        uploaded_to: the bucket of each upload; both buckets hold ``objects``.
     """
 
     config: dict[str, Any] | None = None
@@ -108,6 +115,7 @@ class Cloud:
     lost: list[str] = field(default_factory=list)
     log_entries: list[dict[str, Any]] = field(default_factory=list)
     on_report: Callable[[dict[str, str]], object] = lambda _report: None
+    uploaded_to: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
 
     def take_report(self, text: str) -> None:
@@ -191,10 +199,10 @@ class Handler(BaseHTTPRequestHandler):
                     return self._answer(statuses.pop(0))
         if path.startswith("/computeMetadata/v1/"):
             return self._metadata(path.removeprefix("/computeMetadata/v1/"))
-        if path == "/storage/v1/b/bucket-1/o":
-            return self._listing(parse_qs(urlsplit(self.path).query)["prefix"][0])
-        if path.startswith("/storage/v1/b/bucket-1/o/"):
-            return self._object(path.removeprefix("/storage/v1/b/bucket-1/o/"))
+        if found := _OBJECTS.fullmatch(path):
+            if not found[2]:
+                return self._listing(parse_qs(urlsplit(self.path).query)["prefix"][0])
+            return self._object(found[2])
         if path.startswith("/v1/projects/"):
             return self._secret(path.removeprefix("/v1/").removesuffix(":access"))
         crashes = self.container.with_name("crashes").exists()
@@ -227,7 +235,9 @@ class Handler(BaseHTTPRequestHandler):
         self.do_OPTIONS()
 
     def do_POST(self) -> None:
-        if self.path.startswith("/upload/storage/v1/b/bucket-1/o?"):
+        if found := _UPLOAD.match(self.path):
+            with self.cloud.lock:
+                self.cloud.uploaded_to.append(found[1])
             return self._upload(parse_qs(urlsplit(self.path).query), self._body())
         request = json.loads(self._body() or b"{}")
         if self.path == "/v2/entries:write":

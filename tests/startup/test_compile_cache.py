@@ -79,6 +79,31 @@ def test_what_was_compiled_is_saved_once_ready(saved: StartupHost) -> None:
     assert told(saved) == {"compiled": 2, "saved_bytes": size}
 
 
+def test_programs_have_the_bucket_that_is_named_for_them(tmp_path: Path) -> None:
+    """Beside a library of weights, programs are looked for in the endpoint's own bucket and kept
+    there, and the weights come from the library's."""
+    host = new_host(tmp_path)
+    programs = {"mode": "bucket", "prefix": "compile-cache", "bucket": "bucket-2"}
+    host.cloud.config = host.config(compile_cache=programs)
+    run(host)
+    asked = [each for each in host.cloud.requests if "/storage/v1/b/" in each]
+    host.close()
+    assert host.cloud.uploaded_to == ["bucket-2", "bucket-2"]
+    assert [each for each in asked if "/b/bucket-2/" in each] == ["GET /storage/v1/b/bucket-2/o"]
+    assert not [each for each in asked if each.endswith("/bucket-1/o")]
+
+
+def test_a_bucket_that_is_none_is_refused(tmp_path: Path) -> None:
+    """What is no name of a bucket gets into no address."""
+    host = new_host(tmp_path)
+    programs = {"mode": "bucket", "prefix": "compile-cache", "bucket": "a/../b"}
+    host.cloud.config = host.config(compile_cache=programs)
+    done = host.run()
+    host.close()
+    assert done.status != 0
+    assert "compile_cache.bucket is not valid" in done.output
+
+
 def test_the_server_is_told_where_its_cache_is(saved: StartupHost) -> None:
     """M6: both variables name the one directory that outlives the container."""
     words = shlex.split(saved.docker_calls("run")[0])

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from tpuflex.boot.config import BootConfig, SecretConfig, boot_config, serving_args, weights_prefix
 from tpuflex.boot.metadata import CONFIG_KEY, node_metadata
 from tpuflex.catalog.weight_formats import allowed_patterns
-from tpuflex.naming import Names
+from tpuflex.naming import Names, library_names
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import ServingFlags
 
@@ -45,6 +45,25 @@ def settings(certificate: int | None = None, **serving: Any) -> StackSettings:
 def config(certificate: int | None = None, **serving: Any) -> BootConfig:
     """The boot configuration of that stack."""
     return boot_config(settings(certificate, **serving), NAMES, SHA256)
+
+
+@pytest.mark.parametrize(("mode", "named"), [("bucket", True), ("host", False), ("none", False)])
+def test_programs_are_not_kept_in_a_library(mode: str, named: bool) -> None:
+    """Weights come from the library's bucket in the region of the chips; programs stay in the
+    endpoint's own, which is named only where they are kept in it. Without a library there is one
+    bucket, and the document has nothing new."""
+    stack = settings(compile_cache=mode)
+    weights = stack.model.weights.model_copy(update={"bucket": "library"})
+    model = stack.model.model_copy(update={"weights": weights})
+    shared = boot_config(stack.model_copy(update={"model": model}), NAMES, SHA256)
+    own = config(compile_cache=mode)
+    bucket = NAMES.bucket("my-project", "us-east5")
+
+    assert shared.weights.bucket == library_names("my-project").bucket("my-project", "us-east5")
+    assert shared.weights.prefix == own.weights.prefix
+    assert shared.compile_cache.bucket == (bucket if named else None)
+    assert own.weights.bucket == bucket
+    assert "bucket" not in json.loads(own.to_json())["compile_cache"]
 
 
 @pytest.mark.parametrize(

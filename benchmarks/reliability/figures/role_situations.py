@@ -17,6 +17,7 @@ class Start(StrEnum):
     NEW = "new"
     UP = "up"
     LOST = "lost"  #: it is up, and its state is gone
+    LIBRARY = "library"  #: nothing, and a library of weights that holds some
     PENDING = "pending"  #: it is up, and its state says of everything that it was begun
 
 
@@ -87,6 +88,7 @@ _CHANGED: Edits = {
 }
 #: The model that the rig has put on the embedded Hub, beside the weights of the stack.
 _FROM_HUB: Edits = {"model": {"weights": {"source": f"hf://{HUB_MODEL}", "revision": "copied"}}}
+_IN_LIBRARY: Edits = {"model": {"weights": {"bucket": "library"}}}
 #: Whatever `doctor` examines, so that it finds nothing amiss but what is taken away.
 _DOCTOR = (Command.DOCTOR, *EXAMINED)
 
@@ -126,6 +128,23 @@ SITUATIONS: Mapping[str, Situation] = {
         ("secrets", "put", "api-key"),
         client=True,
         given="a-key-of-the-figure",
+    ),
+    "library up": Situation(
+        (Command.LIBRARY_UP,), ("library", "up", "--yes"), Start.NEW, tells=True
+    ),
+    "library status": Situation(
+        (Command.LIBRARY_STATUS,),
+        ("library", "status"),
+        Start.LIBRARY,
+        stack=_IN_LIBRARY,
+        client=True,
+    ),
+    "library down": Situation(
+        (Command.LIBRARY_DOWN,),
+        ("library", "down", "--yes"),
+        Start.LIBRARY,
+        stack=_IN_LIBRARY,
+        codes=frozenset({ACCESS, UNPROVED}),
     ),
     "status": Situation((Command.STATUS,), ("status",), client=True),
     "recover of a killed up": Situation(
@@ -169,6 +188,7 @@ SITUATIONS: Mapping[str, Situation] = {
 _ARRANGED: Mapping[Start, Callable[[RoleRig], None]] = {
     Start.LOST: RoleRig.lose_state,
     Start.PENDING: RoleRig.leave_pending,
+    Start.LIBRARY: RoleRig.fill_library,
 }
 
 
@@ -185,7 +205,7 @@ def run(rig: RoleRig, situation: Situation, missing: str = "") -> int | None:
 def arrange(rig: RoleRig, situation: Situation) -> None:
     """Let there be what ``situation`` begins with."""
     rig.edit(situation.stack)
-    if situation.start is Start.NEW:
+    if situation.start in (Start.NEW, Start.LIBRARY):
         rig.reset()
     else:
         rig.bring_up()

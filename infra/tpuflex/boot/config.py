@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tpuflex.boot.manifest import MANIFEST_NAME, SHA256_PATTERN
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.catalog.weight_formats import allowed_patterns
-from tpuflex.naming import Names, SecretRole, slug
+from tpuflex.naming import Names, SecretRole, library_names, slug
 from tpuflex.settings.model import ModelSettings, StackSettings
 from tpuflex.settings.serving import CompileCache, Isolation, ServingFlags
 
@@ -123,8 +123,10 @@ class CompileCacheConfig(_Frozen):
 
     mode: CompileCache
     """How long: see :class:`tpuflex.settings.serving.ServingSettings`."""
+    bucket: str | None = None
+    """Bucket of their archives, where it is not that of the weights; absent otherwise."""
     prefix: str
-    """Prefix of their objects in the bucket of the weights, without a trailing slash."""
+    """Prefix of their objects in that bucket, without a trailing slash."""
 
 
 class SecretConfig(_Frozen):
@@ -170,13 +172,25 @@ class BootConfig(_Frozen):
 
     def to_json(self) -> str:
         """The document with sorted keys and no whitespace: equal settings give equal text."""
-        document = self.model_dump(mode="json", by_alias=True)
+        document = self.model_dump(mode="json", by_alias=True, exclude_none=True)
         return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
 def weights_prefix(model: ModelSettings) -> str:
     """Prefix of the weights of ``model`` within their bucket, without a trailing slash."""
     return f"models/{slug(model.name)}/{model.weights.revision}"
+
+
+def weights_bucket(settings: StackSettings, names: Names) -> str:
+    """Name of the bucket that holds the weights of a stack: the stack's, or the library's.
+
+    Args:
+        settings: the stack.
+        names: its physical names.
+    """
+    project = settings.project
+    holder = library_names(project) if settings.model.weights.bucket == "library" else names
+    return holder.bucket(project, settings.slice.region)
 
 
 #: The hash of no manifest, which every host refuses: for a configuration that no host boots with.
@@ -196,6 +210,8 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
     serving = settings.serving
     image = settings.catalog.image(serving.image.partition("@")[2])
     floor = image.security_floor if image is not None else None
+    bucket = weights_bucket(settings, names)
+    own = names.bucket(settings.project, settings.slice.region)
     return BootConfig(
         endpoint=EndpointIdentity(project=names.project, stack=names.stack, name=names.name),
         container=ContainerConfig(
@@ -218,7 +234,7 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             ),
         ),
         weights=WeightsConfig(
-            bucket=names.bucket(settings.project, settings.slice.region),
+            bucket=bucket,
             prefix=weights_prefix(settings.model),
             manifest=MANIFEST_NAME,
             manifest_sha256=manifest_sha256,
@@ -226,7 +242,14 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             parallelism=PARALLELISM,
             expected_gbps=EXPECTED_GBPS if settings.cloud == "google" else 0,
         ),
-        compile_cache=CompileCacheConfig(mode=serving.kept_programs, prefix=COMPILE_CACHE_PREFIX),
+        compile_cache=CompileCacheConfig(
+            mode=serving.kept_programs,
+            # Programs stay in the endpoint's own bucket: whoever writes them runs code on the chips
+            # (docs/adr/0023). Where that is the weights' bucket, too, it is not named twice: a
+            # document of before is the same to the byte.
+            bucket=own if serving.kept_programs == "bucket" and own != bucket else None,
+            prefix=COMPILE_CACHE_PREFIX,
+        ),
         secrets=tuple(
             SecretConfig(role=role, version=names.secret_version(settings.project, role, number))
             for role, number in versions.items()

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.config import weights_bucket as weights_bucket_name
 from tpuflex.cli.cloud_environment import (
     credentials_asked,
     embedded_environment,
@@ -81,26 +82,38 @@ class Cloud:
 
     @property
     def bucket(self) -> str:
-        """Name of the stack's weights bucket."""
+        """Name of the bucket that holds the stack's weights."""
+        return weights_bucket_name(self.stack.settings, self.stack.names)
+
+    @property
+    def made_bucket(self) -> str:
+        """Name of the bucket that the stack itself makes: of its weights, unless they are in the
+        library, and of compiled programs."""
         settings = self.stack.settings
         return self.stack.names.bucket(settings.project, settings.slice.region)
 
     def own_bucket(self) -> bool:
-        """Whether the stack's weights bucket exists.
+        """Whether the bucket that holds the stack's weights exists.
 
         Raises:
             AlreadyExistsError: it exists in somebody else's project.
             AccessError, ApiError: it cannot be told whose it is.
         """
+        return self.is_there(self.bucket)
+
+    def is_there(self, bucket: str) -> bool:
+        """Whether ``bucket`` exists in the stack's Google Cloud project; raises as
+        :meth:`own_bucket`."""
         from tpuflex.gcp.bucket_owner import may_read_buckets, require_own_bucket
 
         project, apis = self.stack.settings.project, self.apis()
         return require_own_bucket(
             apis.storage,
-            self.bucket,
+            bucket,
             project,
             lambda: self.project_number,
             lambda: may_read_buckets(apis.resourcemanager, project),
+            shared=bucket != self.made_bucket,
         )
 
     @cached_property

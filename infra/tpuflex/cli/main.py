@@ -63,6 +63,10 @@ COMMANDS = {
     "recover": ("recover", "Repair the stack's state after a run was killed."),
     "sweep": ("sweep", "List what stacks have left behind in the cloud, and delete it."),
     "weights": ("weights", "The model's weights in the stack's bucket."),
+    "library": (
+        "library",
+        "A home for weights that outlives the endpoints: one library per Google Cloud project.",
+    ),
     "secrets": ("secrets", "The endpoint's secrets in Secret Manager."),
     "ci": ("ci", "What a repository's workflows need: which stacks, and the workflows themselves."),
     "render": ("render", "Print what the host boots with: startup script and configuration."),

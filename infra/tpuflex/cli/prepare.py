@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.prepare_secrets import check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
     Say,
@@ -84,10 +85,11 @@ class EndpointPreparation:
             WeightsError: nothing says that the weights in the bucket are the right ones, or there
                 are none, or damaged ones, and the stack names no source.
             AlreadyExistsError: the bucket is somebody else's.
-            NotFoundError: the TLS certificate is not there.
+            NotFoundError: the TLS certificate is not there, or the library that the stack names.
             SettingsError: it is of no use, or the source is none.
         """
         check_certificate(self.cloud)
+        require_library(self.cloud)
         there = self.cloud.own_bucket()
         weights, trust = self._question(empty=not there)
         choice = choose(weights, trust)
@@ -107,6 +109,7 @@ class EndpointPreparation:
         return weights.found
 
     def _prepare(self) -> str:
+        require_library(self.cloud)
         ensure_secrets(self.cloud, self.say)
         return self._ensure_weights()
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess, hub_client
+from tpuflex.cli.library_weights import require_same
 from tpuflex.errors import InterruptedByUser
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import not_the_source
@@ -126,6 +127,7 @@ def push_weights(
             pinned ones.
         NotFoundError: there is no bucket yet.
         AlreadyExistsError: the bucket is somebody else's.
+        ConflictError: other weights are there already, in a library.
         InterruptedByUser: the user pressed Ctrl-C.
     """
     from tpuflex.operate.hub.download import source_of
@@ -138,6 +140,10 @@ def push_weights(
         if pinned not in (None, wanted.sha256):
             place = f"gs://{cloud.bucket}/{prefix}"
             raise not_the_source(place, pinned=str(pinned), local=wanted.sha256)
+
+    def allowed(wanted: Manifest, found: FoundManifest | None) -> None:
+        (check or pinned_only)(wanted, found)
+        require_same(cloud, wanted, found)
 
     with output.transfer("  pushing  weights") as show:
 
@@ -153,7 +159,7 @@ def push_weights(
             revision=model.weights.revision,
             progress=progress,
             extra_files=model.weights.extra_files,
-            check=check or pinned_only,
+            check=allowed,
             again=again,
             source=source_of(directory),
             known=(model.weights.manifest_sha256, planned),

@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import WeightsFile
 from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
+from tpuflex.cli.library_weights import BUCKET_KEY, in_library
 from tpuflex.copier.job import Job, JobFile
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
@@ -20,6 +21,7 @@ from tpuflex.operate.region_copy.bundle import MOST_BYTES
 if TYPE_CHECKING:
     from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.stack import OpenStack
     from tpuflex.operate.hub.snapshot import Snapshot
 
 _HUB = "https://huggingface.co"
@@ -43,6 +45,21 @@ def hub_source(source: str | None) -> HubSource:
             hint="What is on this machine is pushed from here: tpuflex weights push",
         )
     return found
+
+
+def require_own_home(stack: OpenStack) -> None:
+    """Refuse a copy into the library: the machine's account could replace what other endpoints
+    serve, and nobody has tried it.
+
+    Raises:
+        SettingsError: the stack keeps its weights there.
+    """
+    if in_library(stack):
+        raise SettingsError(
+            stack.file.name,
+            (Finding(BUCKET_KEY, "--from-region does not copy into a library yet"),),
+            hint=f"Push from here: tpuflex weights push --stack {stack.name}",
+        )
 
 
 def hub_snapshot(cloud: Cloud, source: HubSource) -> Snapshot:

@@ -218,7 +218,7 @@ def _push_from_region(
     asked: bool,
 ) -> None:
     from tpuflex.cli.cloud import connect
-    from tpuflex.cli.region_job import hub_source
+    from tpuflex.cli.region_job import hub_source, require_own_home
     from tpuflex.cli.steps.push_from_region import run_push_from_region, run_stop
 
     if not asked:
@@ -228,6 +228,7 @@ def _push_from_region(
     if stop:
         run_stop(invocation, connect(invocation, stack))
         return
+    require_own_home(stack)
     hub_source(stack.settings.model.weights.source)
     run_push_from_region(invocation, connect(invocation, stack), again=again)
 

@@ -47,7 +47,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         subnetwork: id of the slice's subnetwork.
         service_account: email of the account that the hosts run as.
         expires: when Google deletes the slice (RFC 3339), or None before it is granted.
-        bucket: name of the weights bucket.
+        bucket: name of the bucket that holds the weights: its own, or the library's.
         api_key_secret: resource name of the API key's version in Secret Manager.
         cost: the price, and the maximum cost of a run.
         state_id: marks everything that this state makes.
@@ -91,7 +91,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.network: pulumi.Output[str] = prerequisites.network.network.id
         self.subnetwork = prerequisites.network.subnetwork.id
         self.service_account = prerequisites.identity.account.email
-        self.bucket = prerequisites.weights.bucket_name
+        self.bucket = prerequisites.bucket
         self.api_key_secret = names.secret_version(
             settings.project, API_KEY, settings.secrets.api_key_version
         )

@@ -6,9 +6,12 @@ from typing import Any
 
 import pulumi
 from pulumi import UNKNOWN
+from pulumi_gcp import storage
 
+from tpuflex.boot.config import weights_bucket, weights_prefix
 from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
+from tpuflex.components.library import LibraryReader, LibraryReaderArgs
 from tpuflex.components.network import Network, NetworkArgs
 from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
 from tpuflex.components.services import ApiServices, ApiServicesArgs
@@ -20,12 +23,12 @@ from tpuflex.settings.model import StackSettings
 
 
 class Prerequisites:
-    """Network, identity, weights bucket and secrets of one endpoint.
+    """Network, identity, weights and secrets of one endpoint.
 
     Attributes:
         network: the slice's network.
         identity: the service account of its hosts.
-        weights: the bucket that they read.
+        bucket: name of the bucket that holds their weights.
         secrets: the secrets that they read.
     """
 
@@ -66,17 +69,9 @@ class Prerequisites:
             ),
             after_services,
         )
-        self.weights = WeightsBucket(
-            f"{name}-weights",
-            WeightsBucketArgs(
-                names=names,
-                state_id=state_id,
-                project=project,
-                region=region,
-                reader=self.identity.member,
-                keeps_programs=settings.serving.kept_programs == "bucket",
-            ),
-            after_services,
+        self.bucket = weights_bucket(settings, names)
+        self._weights_grants = self._readable_weights(
+            name, settings, names, state_id, after_services
         )
         self.secrets = ServingSecrets(
             f"{name}-secrets",
@@ -92,14 +87,53 @@ class Prerequisites:
             after_services,
         )
 
+    def _readable_weights(
+        self,
+        name: str,
+        settings: StackSettings,
+        names: Names,
+        state_id: pulumi.Input[str],
+        opts: pulumi.ResourceOptions,
+    ) -> list[storage.BucketIAMMember]:
+        """The roles by which the hosts read their weights, the first, and keep programs; with the
+        endpoint's own bucket, if it has one: beside a library only for programs."""
+        grants: list[storage.BucketIAMMember] = []
+        in_library = settings.model.weights.bucket == "library"
+        keeps_programs = settings.serving.kept_programs == "bucket"
+        if in_library:
+            reader = LibraryReader(
+                f"{name}-library",
+                LibraryReaderArgs(
+                    bucket=self.bucket,
+                    prefix=weights_prefix(settings.model),
+                    reader=self.identity.member,
+                ),
+                opts,
+            )
+            grants.append(reader.grant)
+        if keeps_programs or not in_library:
+            own = WeightsBucket(
+                f"{name}-weights",
+                WeightsBucketArgs(
+                    names=names,
+                    state_id=state_id,
+                    project=settings.project,
+                    region=settings.slice.region,
+                    reader=self.identity.member,
+                    keeps_programs=keeps_programs,
+                ),
+                opts,
+            )
+            grants += [own.grant, *([own.cache_grant] if own.cache_grant else [])]
+        return grants
+
     def all(self) -> list[pulumi.Resource]:
         """What must be created before the slice, and deleted only after it."""
         return [
             self._services,
             *self.network.barriers,
             *self.identity.grants,
-            self.weights.grant,
-            *([self.weights.cache_grant] if self.weights.cache_grant else []),
+            *self._weights_grants,
             *self.secrets.grants,
         ]
 
@@ -109,10 +143,10 @@ class Prerequisites:
         # A preview that waited for the id of what is still to be made would never get to know the
         # hash, and could not say that another boot configuration replaces the slice.
         secrets = [] if pulumi.runtime.is_dry_run() else self.secrets.grants
-        existing = [item.id for item in (self.weights.grant, *secrets)]
+        existing = [item.id for item in (self._weights_grants[0], *secrets)]
 
         async def run(_: object) -> Any:
-            bucket = self.weights.bucket_name
+            bucket = self.bucket
             try:
                 if pulumi.runtime.is_dry_run():
                     return await prepare.planned(bucket) or UNKNOWN

@@ -51,6 +51,8 @@ def require_own_bucket(
     project: str,
     number: Callable[[], str],
     readable: Callable[[], bool],
+    *,
+    shared: bool = False,
 ) -> bool:
     """Check that the bucket ``name``, if there is one, lies in ``project``; whether there is one.
 
@@ -60,6 +62,7 @@ def require_own_bucket(
         project: project id, for the error.
         number: asks for the project's number.
         readable: whether the caller may read the project's buckets (:func:`may_read_buckets`).
+        shared: whether it is a library's, whose name no stack file chooses.
 
     Raises:
         AlreadyExistsError: somebody else has it; the hint names the setting for another name.
@@ -74,20 +77,27 @@ def require_own_bucket(
     except AccessError as error:
         if not readable():
             raise  # it may be ours
-        raise _elsewhere(name, project, f"and you may not read it ({error.message})") from error
+        how = f"and you may not read it ({error.message})"
+        raise _elsewhere(name, project, how, shared=shared) from error
     if str(bucket.get("projectNumber") or "") != number():
-        raise _elsewhere(name, project, "in another project")
+        raise _elsewhere(name, project, "in another project", shared=shared)
     return True
 
 
-def _elsewhere(name: str, project: str, how: str) -> AlreadyExistsError:
+def _elsewhere(name: str, project: str, how: str, *, shared: bool) -> AlreadyExistsError:
     """The error for a bucket that is not in ``project``."""
     return AlreadyExistsError(
         f"The bucket gs://{name} exists already, {how}: it is not project {project}'s. Nothing was"
         " sent.",
         status=409,
-        hint=another_name(),
+        hint=OWN_BUCKET if shared else another_name(),
     )
+
+
+#: What to do without a library.
+OWN_BUCKET = (
+    "Keep the weights in the stack's own bucket instead: leave tpuflex:model.weights.bucket out."
+)
 
 
 def another_name() -> str:

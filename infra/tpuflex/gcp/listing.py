@@ -134,6 +134,12 @@ def list_slices(apis: Apis, project: str, zones: tuple[str, ...]) -> Listing:
     return replace(found, resources=tuple(each for each in found.resources if each.marker.owner))
 
 
+def list_kind(apis: Apis, kind: Kind, project: str) -> Listing:
+    """Everything that exists of ``kind``, which is listed by project; ``unseen`` as for
+    :func:`list_all`."""
+    return _listed(apis, kind, "", project, ())
+
+
 def read_again(apis: Apis, resource: CloudResource) -> CloudResource | None:
     """``resource`` as it is now; None if it is gone. Not for a project role.
 

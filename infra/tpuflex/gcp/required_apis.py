@@ -65,6 +65,10 @@ APIS = (
     GoogleApi("tpu", Question("tpu", "/v2alpha1/projects/{project}/locations", _ONE_ITEM)),
 )
 
+#: What `tpuflex library` needs.
+LIBRARY_APIS = tuple(
+    api for api in APIS if api.name in ("cloudresourcemanager", "serviceusage", "storage")
+)
 _ALSO_FOR_ENDPOINTS = ("cloudresourcemanager", "iam", "serviceusage", "storage")
 #: What `tpuflex bootstrap` needs, and what a workflow needs that then comes in by it: a token of
 #: the pool (Security Token Service), and one of an account (IAM Credentials).

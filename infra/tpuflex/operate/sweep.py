@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.gcp import kinds
 from tpuflex.gcp.ownership import Maker, claims, differences, reason
-from tpuflex.naming import ENDPOINT_NAME, Names, account_email, fit, slug
+from tpuflex.naming import ENDPOINT_NAME, Names, account_email, fit, library_names, slug
 from tpuflex.request.states import Lifecycle, describe, lifecycle
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ class Disposition(StrEnum):
     RUNNING = "running"  #: the same, but it runs, or a slice that runs needs it
     QUOTA_ONLY = "quota only"  #: a state knows it, but it only uses quota
     FOREIGN = "foreign"  #: not proved to be ours
+    LIBRARY = "library"  #: a library's bucket that no state here knows: no sweep deletes weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,10 +140,15 @@ class _Judge:
         self._holders = {_without_project(id_) for id_ in ids}
         stacks = dict.fromkeys((*here.stacks, *_labelled(listing, here)))
         self._makers = [self._maker(stack) for stack in stacks]
+        self._library = Maker(
+            library_names(here.cloud_project), here.cloud_project, here.number, frozenset()
+        )
         self._project_label = fit(slug(here.project), 63)
 
     def of(self, resource: CloudResource) -> Leftover | None:
         """What may be done with ``resource``; None for what is none of ours or in use."""
+        if resource.marker.owner == self._library.names.owner:
+            return self._of_library(resource)
         maker = self._claimed(resource)
         if maker is None:
             return None
@@ -156,6 +162,12 @@ class _Judge:
             return Leftover(resource, maker, Disposition.FOREIGN, reason(foreign))
         named = resource.name in self._chosen.slices
         return Leftover(resource, maker, Disposition.ORPHAN, _reason(resource), named)
+
+    def _of_library(self, resource: CloudResource) -> Leftover | None:
+        if resource.id in self._here.known:
+            return None
+        text = "a library's, which no state here knows: tpuflex library status"
+        return Leftover(resource, self._library, Disposition.LIBRARY, text)
 
     def _claimed(self, resource: CloudResource) -> Maker | None:
         """The endpoint that ``resource`` has most marks of; None if it has none, or is of a kind

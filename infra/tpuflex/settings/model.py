@@ -140,9 +140,14 @@ class WeightsSettings(Frozen):
     tokenizers), such as `modeling_*.py` for `trust_remote_code`: whoever may write the source runs
     code on the host."""
 
+    bucket: Literal["own", "library"] = "own"
+    """Where they are kept: `own`, in a bucket of the stack, which `down` deletes with them;
+    `library`, in the library of the Google Cloud project, which `tpuflex library up` makes: every
+    stack with this setting finds them there, and `down` leaves them."""
+
     bucket_suffix: str | None = Field(default=None, pattern=r"^[0-9a-f]{6,16}$")
-    """6 to 16 hex digits at the end of the bucket's name, for when somebody else has the name
-    already. Another suffix is another bucket: the weights are pushed again."""
+    """6 to 16 hex digits at the end of the name of the stack's bucket, for when somebody else has
+    the name already. Another suffix is another bucket: the weights are pushed again."""
 
 
 class ModelSettings(Frozen):

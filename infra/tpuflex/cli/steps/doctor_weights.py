@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.errors import (
     AlreadyExistsError,
@@ -57,7 +58,9 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
     def read() -> WeightsCheck | None:
         number = partial(project_number, manager, project)
         readable = partial(may_read_buckets, manager, project)
-        if not require_own_bucket(storage, cloud.bucket, project, number, readable):
+        shared = cloud.bucket != cloud.made_bucket
+        if not require_own_bucket(storage, cloud.bucket, project, number, readable, shared=shared):
+            require_library(cloud)
             return None
         bucket = weights_bucket(cloud.bucket, project=project, environ=cloud.environ)
         try:
@@ -70,8 +73,8 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
         if stored is not None and stored.problems:
             place = replace(place, active=attempt(lambda: _active(cloud)) is True)
         return weights.weights_check(place, stored, _choice_for(cloud, place.url, stored))
-    except AlreadyExistsError as error:
-        return weights.WEIGHTS.failed(AlreadyExistsError, error.message, error.hint)
+    except (AlreadyExistsError, NotFoundError) as error:
+        return weights.WEIGHTS.failed(type(error), error.message, error.hint)
 
 
 def _choice_for(cloud: Cloud, place: str, stored: WeightsCheck | None) -> Choice | WeightsError:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tpuflex.cli.library_weights import in_library, kept_line, kept_weights
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.operate.status import slice_status
@@ -42,12 +43,16 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     if not planned.nothing and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
     left = teardown.carry_out(planned)
-    output.document({"stack": stack.name, "destroyed": True, **_document(planned, left)})
+    kept = {"kept_weights": kept_weights(cloud)} if in_library(stack) else {}
+    done = {"stack": stack.name, "destroyed": True, **_document(planned, left), **kept}
+    output.document(done)
     if plan.changes or before.items:
         kinds = dict.fromkeys(item.kind for item in before.items)
         if kinds:
             output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
+    if not output.json and (line := kept_line(cloud)):
+        output.result(line)
 
 
 def protected(serving: Kept) -> ConflictError:

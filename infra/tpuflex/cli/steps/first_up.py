@@ -45,7 +45,7 @@ def require_free_names(
         found = tuple(each for each in found if each.id not in known)
     if found:
         if any(each.kind == BUCKET.name for each in found):
-            cloud.own_bucket()  # one in another project has a way out of its own
+            cloud.is_there(cloud.made_bucket)  # one in another project has a way out of its own
         raise refusal(cloud, found)
 
 

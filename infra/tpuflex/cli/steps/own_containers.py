@@ -49,8 +49,8 @@ def require_own_containers(cloud: Cloud, stack_run: StackRun) -> None:
 
 def _existing(cloud: Cloud) -> Iterator[CloudResource]:
     stack = cloud.stack
-    if cloud.own_bucket():
-        yield from _read(cloud, BUCKET, cloud.bucket)
+    if cloud.is_there(cloud.made_bucket):
+        yield from _read(cloud, BUCKET, cloud.made_bucket)
     for role in stack.settings.secrets.versions:
         yield from _read(cloud, SECRET, stack.names.secret(role))
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.output import for_stack
+from tpuflex.cli.steps.library_engine import library_target
 from tpuflex.cli.steps.sweep_report import document, show, sweep_command
 from tpuflex.engine.backend import stack_names, stored_state
 from tpuflex.engine.commands import Target
@@ -14,6 +15,7 @@ from tpuflex.engine.find import ensure
 from tpuflex.engine.state import known_ids, state_ids
 from tpuflex.errors import IncompleteTeardownError, NotFoundError, TpuflexError
 from tpuflex.gcp.listing import Listing, list_all
+from tpuflex.naming import library_names
 from tpuflex.operate.sweep import Chosen, Disposition, Here, Leftover, leftovers, runs
 from tpuflex.operate.sweep_deletion import Deleted, delete
 from tpuflex.operate.unseen import reasons, unseen_remedy
@@ -112,6 +114,7 @@ def look(invocation: Invocation, cloud: Cloud, chosen: Chosen, zones: Iterable[s
     invocation.output.progress(f"Asking every service of {project} in {len(where)} zones …")
     listing = list_all(cloud.apis(), project, where, here.accounts)
     here, listing = _numbered(here, listing, cloud)
+    here = _with_library(invocation, cloud, here, listing)
     return Swept(cloud, here, listing, leftovers(listing, here, chosen))
 
 
@@ -142,8 +145,18 @@ def require_none_left(invocation: Invocation, swept: Swept, *, exit_code: bool) 
         lines = (f"  left: {each.resource.title}: {each.reason}" for each in swept.unknown)
         raise IncompleteTeardownError(
             "\n".join((f"No state knows this in {swept.here.cloud_project}:", *lines)),
-            hint="To delete it: " + sweep_command(swept.unknown, swept.stack),
+            hint=_deletion(swept),
         )
+
+
+def _deletion(swept: Swept) -> str:
+    """How to delete what no state knows."""
+    library = [each for each in swept.unknown if each.disposition is Disposition.LIBRARY]
+    rest = [each for each in swept.unknown if each.disposition is not Disposition.LIBRARY]
+    lines = ["To delete it: " + sweep_command(rest, swept.stack)] if rest else []
+    if library:
+        lines.append(f"What a library is: tpuflex library status --stack {swept.stack}")
+    return "\n".join(lines)
 
 
 def known_here(invocation: Invocation, cloud: Cloud) -> Here:
@@ -163,6 +176,21 @@ def known_here(invocation: Invocation, cloud: Cloud) -> Here:
     by_stack = seen.by_stack()
     stacks = tuple(dict.fromkeys((*project.stack_names(), *states, *by_stack)))
     return Here(project.name, cloud.stack.settings.project, "", stacks, known, by_stack)
+
+
+def _with_library(invocation: Invocation, cloud: Cloud, here: Here, listing: Listing) -> Here:
+    """``here`` with what the state of the project's library knows, if there is anything of one.
+
+    Raises:
+        EngineError: that state cannot be read.
+    """
+    owner = library_names(here.cloud_project).owner
+    if not any(resource.marker.owner == owner for resource in listing.resources):
+        return here
+    target = library_target(invocation, cloud)
+    if target.stack not in stack_names(target):
+        return here
+    return replace(here, known=here.known | known_ids(stored_state(target, target.stack)))
 
 
 def _numbered(here: Here, listing: Listing, cloud: Cloud) -> tuple[Here, Listing]:

@@ -10,8 +10,10 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
+from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.cli.prepare_weights import weights_directory
 from tpuflex.errors import WeightsError
+from tpuflex.gcp.required_apis import LIBRARY_APIS
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import PIN_KEY
 
@@ -25,14 +27,16 @@ if TYPE_CHECKING:
 
 
 def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
-    """Make sure that the stack's bucket exists, and is ours.
+    """Make sure that the bucket of the stack's weights exists, and is ours.
 
-    It is a Pulumi resource, so Pulumi creates it: an `up` of the bucket and what it depends on. Its
-    name, labels, location and access are those of the component, and the state has it, so that the
-    first `up` finds nothing to change.
+    A library's is there, or is made by a command of its own. The stack's is a Pulumi resource, so
+    Pulumi creates it: an `up` of the bucket and what it depends on. Its name, labels, location and
+    access are those of the component, and the state has it, so that the first `up` finds nothing
+    to change.
 
     Raises:
         AlreadyExistsError: somebody else has made it, or holds the stack's names.
+        NotFoundError: the stack keeps its weights in a library that is not there.
         TpuflexError: the engine failed.
     """
     from tpuflex.cli.stack_run import WEIGHTS, StackRun
@@ -40,6 +44,10 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
     from tpuflex.cli.steps.own_containers import require_own_containers
     from tpuflex.cli.steps.preflight import run_preflight
 
+    if in_library(cloud.stack):
+        run_preflight(invocation, cloud, apis=LIBRARY_APIS)
+        require_library(cloud)
+        return
     run_preflight(invocation, cloud)
     stack_run = StackRun(invocation, cloud)
     require_own_containers(cloud, stack_run)

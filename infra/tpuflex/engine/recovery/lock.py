@@ -17,13 +17,16 @@ from tpuflex.errors import EngineError
 
 
 @contextmanager
-def sole_recovery(directory: Path, project: str, stack: str) -> Iterator[None]:
+def sole_recovery(
+    directory: Path, project: str, stack: str, command: str = "tpuflex recover"
+) -> Iterator[None]:
     """While inside, no other recovery of that stack begins.
 
     Args:
         directory: of the file backend; of another backend, where this project keeps its files.
         project: Pulumi project name.
         stack: stack name.
+        command: what recovers, for the error.
 
     Raises:
         EngineError: another one is under way.
@@ -38,7 +41,7 @@ def sole_recovery(directory: Path, project: str, stack: str) -> Iterator[None]:
             holder = file.read().strip()
             who = f" (process {holder})" if holder else ""
             raise EngineError(
-                f"Another `tpuflex recover` is running on stack {stack}{who}.",
+                f"Another `{command}` is running on stack {stack}{who}.",
                 hint="Wait for it to end, or press Ctrl-C there.",
             ) from error
         file.truncate(0)

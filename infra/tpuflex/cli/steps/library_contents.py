@@ -1,0 +1,162 @@
+"""What the library of a Google Cloud project holds, what that costs, and who may read it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import Decimal
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import NotFoundError, TpuflexError
+from tpuflex.gcp.library import Reader, bucket_readers, list_library
+from tpuflex.gcp.storage_client import storage_bucket
+from tpuflex.gcp.weights import weights_bucket
+from tpuflex.gcp.weights_files import translated_errors
+from tpuflex.planning.storage_cost import month_text, storage_per_month
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.output import Output
+    from tpuflex.gcp.cloud_resource import CloudResource
+    from tpuflex.gcp.weights_report import StoredWeights
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """One bucket of a library.
+
+    Attributes:
+        bucket: the bucket.
+        models: the sets of weights in it.
+        size: bytes that are billed: those of all versions of all objects.
+        readers: who may read from it, by its own policy.
+    """
+
+    bucket: CloudResource
+    models: tuple[StoredWeights, ...]
+    size: int
+    readers: tuple[Reader, ...]
+
+    @property
+    def region(self) -> str:
+        """Where it is."""
+        return self.bucket.location
+
+    @property
+    def per_month(self) -> Decimal | None:
+        """US dollars a month for what is in it; None where the price was not read."""
+        return storage_per_month(self.size, self.region)
+
+    @property
+    def endpoints(self) -> tuple[Reader, ...]:
+        """The endpoints that may read from it."""
+        return tuple(each for each in self.readers if each.endpoint)
+
+    def to_json(self) -> dict[str, object]:
+        """It in the documents of ``--json``."""
+        per_month = self.per_month
+        return {
+            "bucket": self.bucket.name,
+            "region": self.region,
+            "state_id": self.bucket.marker.state_id or None,
+            "bytes": self.size,
+            "usd_per_month": None if per_month is None else float(per_month),
+            "models": [
+                {
+                    "prefix": each.prefix,
+                    "model": each.manifest.model if each.manifest else None,
+                    "revision": each.manifest.revision if each.manifest else None,
+                    "source": each.source or None,
+                    "complete": each.manifest is not None,
+                    "files": each.files,
+                    "bytes": each.total_bytes,
+                }
+                for each in self.models
+            ],
+            "readers": [each.to_json() for each in self.readers],
+        }
+
+
+def library_contents(cloud: Cloud) -> tuple[Contents, ...]:
+    """Every bucket of the library, whichever state has made it.
+
+    Raises:
+        TpuflexError: the buckets cannot be listed, or one cannot be looked into.
+    """
+    apis, project = cloud.apis(), cloud.stack.settings.project
+    listing = list_library(apis, project)
+    if listing.unseen:
+        # Asked once more for an error of its kind.
+        apis.storage.call("GET", "/storage/v1/b", query={"project": project})
+        raise TpuflexError(f"The buckets of {project} cannot be listed: {listing.unseen[0]}")
+    found = []
+    for bucket in listing.resources:
+        try:
+            found.append(_contents(cloud, bucket))
+        except NotFoundError:
+            continue  # deleted since it was listed
+    return tuple(sorted(found, key=lambda each: each.region))
+
+
+def _contents(cloud: Cloud, bucket: CloudResource) -> Contents:
+    project, name = cloud.stack.settings.project, bucket.name
+    stored = storage_bucket(name, project=project, environ=cloud.environ)
+    with translated_errors(name, project=project):
+        size = sum(blob.size or 0 for blob in stored.list_blobs(versions=True))
+    models = weights_bucket(name, project=project, environ=cloud.environ).list()
+    return Contents(bucket, models, size, bucket_readers(cloud.apis(), name))
+
+
+def show_contents(cloud: Cloud, output: Output, found: tuple[Contents, ...]) -> None:
+    """Print the buckets, the models in them, and who may read."""
+    output.table(
+        ("REGION", "MODELS", "GIB", "COST", "BUCKET"),
+        [
+            (
+                each.region,
+                str(len(each.models)),
+                _gib(each.size),
+                month_text(each.size, each.region),
+                each.bucket.name,
+            )
+            for each in found
+        ],
+    )
+    rows = [(each, one) for each in found for one in each.models]
+    if rows:
+        output.result()
+        output.table(
+            ("REGION", "MODEL", "REVISION", "GIB", "COST", "SOURCE"),
+            [
+                (
+                    each.region,
+                    one.manifest.model if one.manifest else f"{one.prefix} (incomplete)",
+                    one.manifest.revision if one.manifest else "-",
+                    _gib(one.total_bytes),
+                    month_text(one.total_bytes, each.region),
+                    one.source or "-",
+                )
+                for each, one in rows
+            ],
+        )
+    if cloud.stack.embedded:
+        output.result("These are Google's prices: the embedded cloud is free.")
+    readers = [(each, who) for each in found for who in each.readers]
+    if readers:
+        output.result()
+        output.table(
+            ("REGION", "MAY READ", "BY", "BELOW"),
+            [
+                (
+                    each.region,
+                    who.member,
+                    who.role.removeprefix("roles/"),
+                    who.where or "all of it",
+                )
+                for each, who in readers
+            ],
+        )
+        output.result("Roles on the whole project come on top of these.")
+
+
+def _gib(size: int) -> str:
+    return f"{size / 2**30:.2f}"

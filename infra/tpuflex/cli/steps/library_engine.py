@@ -1,0 +1,264 @@
+"""The engine on the library of a Google Cloud project: a Pulumi stack of its own kind.
+
+Its Pulumi project is ``tpuflex-library`` and its stack is called like the Google Cloud project, in
+the backend in which the stacks of endpoints are, so that whoever shares their states shares it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from tpuflex.cli.engine_progress import LiveProgress
+from tpuflex.cli.seen_states import SeenStates
+from tpuflex.cli.settled_engine import T, outlasting
+from tpuflex.engine.backend import backend_url
+from tpuflex.engine.commands import Target
+from tpuflex.engine.events import EnginePlan, Progress
+from tpuflex.engine.failure import ProgramFailures
+from tpuflex.engine.find import ensure
+from tpuflex.engine.own_provider import with_own_provider
+from tpuflex.engine.plugin_pin import require_pinned_plugin
+from tpuflex.engine.recovery.lock import sole_recovery
+from tpuflex.engine.recovery.look import CloudLook
+from tpuflex.engine.recovery.owners import Taken, names, taken
+from tpuflex.engine.recovery.recover import recover
+from tpuflex.engine.recovery.take_over import TakeOver
+from tpuflex.engine.run import EngineRun
+from tpuflex.engine.state import Stored, pending, resources, state_ids
+from tpuflex.engine.state_files import file_backend, mend_files
+from tpuflex.engine.state_lock import ThisMachine, break_locks, locks
+from tpuflex.errors import EngineError, NotFoundError
+from tpuflex.gcp.kinds import BUCKET
+from tpuflex.naming import LIBRARY_PROJECT, library_names
+from tpuflex.trusted_files import own_directory, write_private
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.invocation import Invocation
+    from tpuflex.naming import Names
+
+
+def library_target(invocation: Invocation, cloud: Cloud) -> Target:
+    """The engine's executable, and the library's stack in the backend of ``cloud``.
+
+    Raises:
+        TpuflexError: there is no engine, or no pinned plugin.
+    """
+    stack, output = cloud.stack, invocation.output
+    engine = ensure(stack.project.home, invocation.environ, output.progress)
+    root = library_root(cloud)
+    own_directory(root)
+    write_private(root / "Pulumi.yaml", json.dumps(_manifest(stack.project.root)))
+    # The state holds no secret, so that whoever shares the backend needs no passphrase for it.
+    environ = {**with_own_provider(cloud.environ), "PULUMI_CONFIG_PASSPHRASE": ""}
+    environ.pop("PULUMI_CONFIG_PASSPHRASE_FILE", None)
+    if not stack.embedded:
+        home = stack.project.home
+        require_pinned_plugin(stack.project.root, home, engine.path, environ, output.progress)
+    return Target(root, stack.settings.project, engine, environ)
+
+
+def library_root(cloud: Cloud) -> Path:
+    """Where the library's project file is: what tpuflex keeps of the cloud."""
+    where = "embedded" if cloud.stack.embedded else "google"
+    return cloud.stack.own_files / "library" / where
+
+
+def _manifest(root: Path) -> dict[str, object]:
+    """The library's project file, with the backend and the plugins of the project at ``root``.
+    (JSON is YAML.)"""
+    import yaml
+
+    said = yaml.safe_load((root / "Pulumi.yaml").read_text("utf-8"))
+    found: dict[str, object] = {"name": LIBRARY_PROJECT, "runtime": "python"}
+    if isinstance(said, dict) and isinstance(said.get("backend"), dict):
+        found["backend"] = said["backend"]
+    plugins = said.get("plugins") if isinstance(said, dict) else None
+    if isinstance(plugins, dict):
+        found["plugins"] = {
+            kind: [_absolute(each, root) for each in entries]
+            for kind, entries in plugins.items()
+            if isinstance(entries, list)
+        }
+    return found
+
+
+def _absolute(plugin: Any, root: Path) -> Any:
+    if isinstance(plugin, dict) and plugin.get("path"):
+        return {**plugin, "path": str(root / str(plugin["path"]))}
+    return plugin
+
+
+@dataclass
+class LibraryEngine:
+    """One command's work on the library of the project of ``cloud``.
+
+    Attributes:
+        invocation: the command.
+        cloud: the cloud of a stack in that project.
+        regions: regions with a bucket each, for the program.
+    """
+
+    invocation: Invocation
+    cloud: Cloud
+    regions: tuple[str, ...] = ()
+    _progress: LiveProgress | None = field(default=None, repr=False)
+
+    @property
+    def project(self) -> str:
+        """Google Cloud project id; also the name of the library's stack."""
+        return self.cloud.stack.settings.project
+
+    @property
+    def names(self) -> Names:
+        """The library's names."""
+        return library_names(self.project)
+
+    @cached_property
+    def target(self) -> Target:
+        """What the engine works on."""
+        return library_target(self.invocation, self.cloud)
+
+    @cached_property
+    def run(self) -> EngineRun:
+        """The engine."""
+        failures = ProgramFailures()
+        return EngineRun(self.target, self._program, failures=failures, listener=self._listen)
+
+    @cached_property
+    def seen_states(self) -> SeenStates:
+        """The ids of the library's states that this home has seen."""
+        return SeenStates(self.cloud.stack.own_files, LIBRARY_PROJECT, self.cloud.environ)
+
+    @contextmanager
+    def alone(self) -> Iterator[None]:
+        """While inside, no other command on this machine settles the library's state; locks of dead
+        processes are broken, and files that they have left half-written are mended.
+
+        Raises:
+            EngineError: another command works on it.
+        """
+        directory = file_backend(backend_url(self.target))
+        place = directory or self.cloud.stack.project.home
+        with sole_recovery(place, LIBRARY_PROJECT, self.project, "tpuflex library"):
+            if directory is not None:
+                held = locks(directory, LIBRARY_PROJECT, self.project)
+                break_locks(held, ThisMachine(), self.invocation.output.progress)
+                mend_files(directory, LIBRARY_PROJECT, self.project)
+            yield
+
+    def state(self) -> Stored:
+        """The library's state; empty if this backend has none."""
+        deployment = self.run.deployment() if self.run.exists() else {}
+        self.seen_states.remember(self.project, state_ids(deployment))
+        return deployment
+
+    def preview(self) -> EnginePlan:
+        """What :meth:`up` would do."""
+        return self._outlasting(self.run.preview)
+
+    def settle(self, *, take_over: bool) -> None:
+        """Have the state know what a killed run has made; with ``take_over``, also what a state
+        that is lost has made.
+
+        Raises:
+            EngineError: something could not be settled.
+            AccessError, ApiError: the cloud could not be asked.
+        """
+        apis, owner = self.cloud.apis(), self.names.owner
+        self.run.create()
+        first = TakeOver(functools.partial(taken, apis), owner) if take_over else None
+        look = CloudLook(apis, state_ids(self.run.deployment()))
+        said = self.invocation.output.progress
+        report = recover(self.run, look, said, timing=self.cloud.timing, first=first)
+        if report.unfinished is not None:
+            raise report.unfinished
+        for error in report.not_looked_at.values():
+            raise error
+        if report.left:
+            lines = "\n".join(f"  {each.name}: {each.detail}" for each in report.left)
+            raise EngineError(
+                f"The library's state could not be settled:\n{lines}",
+                hint="Run the same command again; it asks the cloud once more.",
+            )
+
+    def taken(self, plan: EnginePlan) -> Sequence[Taken]:
+        """What of the creations in ``plan`` exists already."""
+        found = names(self.cloud.apis(), plan.steps)
+        for line in found.unseen:
+            say = self.invocation.output.progress
+            say(f"  warning  nobody could look whether this name is free: {line}")
+        return found.taken
+
+    def up(self, plan: EnginePlan) -> None:
+        """Bring the library to what the program says.
+
+        Raises:
+            TpuflexError: the engine failed, or Ctrl-C.
+        """
+        with self._live(len(plan.changes)) as self._progress:
+            self._outlasting(self.run.up)
+        self.state()
+
+    def destroy(self) -> None:
+        """Delete everything of the state, and the empty stack.
+
+        Raises:
+            TpuflexError: the engine failed, or Ctrl-C.
+        """
+        with self._live(0) as self._progress:
+            try:
+                self.run.destroy()
+            except EngineError as error:
+                if not error.stale:
+                    raise
+                # pulumi-gcp does not take a bucket that is gone for deleted.
+                self.run.refresh()
+                self.run.destroy()
+
+    def forget(self) -> None:
+        """Remove the empty stack from the backend."""
+        with suppress(NotFoundError):
+            self.run.remove()
+
+    def _program(self) -> None:
+        from tpuflex.components.library import deploy_library
+
+        settings = self.cloud.stack.settings
+        deploy_library(
+            self.project, self.regions, cloud=settings.cloud, environ=self.target.environ
+        )
+
+    def _outlasting(self, run: Callable[[], T]) -> T:
+        said = self.invocation.output.progress
+        return outlasting(run, self.cloud.settling, self.cloud.timing, said)
+
+    def _live(self, total: int) -> LiveProgress:
+        return LiveProgress(self.invocation.output, total, stopped=lambda: self.run.cancelled)
+
+    def _listen(self, progress: Progress) -> None:
+        if self._progress is not None:
+            self._progress.listen(progress)
+
+
+def regions_of(deployment: Stored) -> tuple[str, ...]:
+    """The regions of the buckets that the state has, or has begun to make."""
+    begun = (operation["resource"] for operation in pending(deployment))
+    found = {
+        str((each.get("inputs") or {}).get("location") or "").lower()
+        for each in (*resources(deployment), *begun)
+        if each.get("type") == BUCKET.type
+    }
+    return tuple(sorted(found - {""}))
+
+
+def unfinished(deployment: Stored) -> bool:
+    """Whether a killed run has left something undecided."""
+    return bool(pending(deployment))

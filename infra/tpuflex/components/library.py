@@ -1,0 +1,150 @@
+"""The library of weights of a Google Cloud project, and how an endpoint gets to read from it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal
+
+import pulumi
+import pulumi_gcp as gcp
+from pulumi_gcp import storage
+
+from tpuflex.components.cloud import require_matching_cloud, runs_embedded
+from tpuflex.components.inputs import inputs_of
+from tpuflex.components.marks import labels
+from tpuflex.gcp.library import READER_TITLE, below
+from tpuflex.naming import LIBRARY_NAME, library_names
+from tpuflex.tpu import Provider, StateId
+
+#: Days for which what was replaced or deleted can be had back.
+KEPT_DAYS = 7
+
+
+@dataclass(frozen=True, kw_only=True)
+class LibraryArgs:
+    """Inputs of :class:`WeightsLibrary`."""
+
+    project: str
+    """Google Cloud project id."""
+
+    regions: tuple[str, ...]
+    """Regions with a bucket each."""
+
+    state_id: pulumi.Input[str]
+    """Id of the state that makes it."""
+
+
+class WeightsLibrary(pulumi.ComponentResource):
+    """One private bucket per region, for the weights of all endpoints of a project.
+
+    Weights are pushed once and stay when an endpoint goes. What is replaced or deleted can be had
+    back for a week; the buckets themselves go for good with the library, so soft delete is off:
+    what it keeps is billed, and nobody would see it.
+    """
+
+    def __init__(
+        self, name: str, args: LibraryArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:WeightsLibrary", name, inputs_of(args), opts)
+        names = library_names(args.project)
+        self.buckets = tuple(
+            storage.Bucket(
+                f"{name}-{region}",
+                name=names.bucket(args.project, region),
+                project=args.project,
+                location=region.upper(),
+                storage_class="STANDARD",
+                uniform_bucket_level_access=True,
+                public_access_prevention="enforced",
+                versioning=storage.BucketVersioningArgs(enabled=True),
+                lifecycle_rules=[
+                    storage.BucketLifecycleRuleArgs(
+                        action=storage.BucketLifecycleRuleActionArgs(type="Delete"),
+                        condition=storage.BucketLifecycleRuleConditionArgs(
+                            days_since_noncurrent_time=KEPT_DAYS
+                        ),
+                    )
+                ],
+                soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
+                force_destroy=True,
+                labels=labels(names, args.state_id),
+                opts=pulumi.ResourceOptions(parent=self),
+            )
+            for region in args.regions
+        )
+        self.register_outputs({"buckets": [bucket.name for bucket in self.buckets]})
+
+
+def deploy_library(
+    project: str,
+    regions: tuple[str, ...],
+    *,
+    cloud: Literal["google", "embedded"],
+    environ: Mapping[str, str],
+) -> None:
+    """Register what a library is made of, with providers of its own.
+
+    Args:
+        project: Google Cloud project id.
+        regions: regions with a bucket each.
+        cloud: where it is made.
+        environ: the environment that the plugins run with, checked against ``cloud``.
+
+    Raises:
+        pulumi.RunError: the environment points to another cloud.
+    """
+    require_matching_cloud(cloud, environ)
+    tpu = Provider("tpu", project=project, embedded=runs_embedded(cloud, environ))
+    state = StateId(f"{LIBRARY_NAME}-state", pulumi.ResourceOptions(provider=tpu))
+    provider = gcp.Provider("gcp", project=project)
+    WeightsLibrary(
+        LIBRARY_NAME,
+        LibraryArgs(project=project, regions=regions, state_id=state.value),
+        pulumi.ResourceOptions(providers=[provider]),
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class LibraryReaderArgs:
+    """Inputs of :class:`LibraryReader`."""
+
+    bucket: str
+    """Name of the library's bucket in the region of the chips; it is there already."""
+
+    prefix: str
+    """Where in it the endpoint's weights are, without a slash at the end."""
+
+    reader: pulumi.Input[str]
+    """IAM member that may read them."""
+
+
+class LibraryReader(pulumi.ComponentResource):
+    """The right to read one set of weights of the library, and nothing else of it.
+
+    The bucket is no part of the endpoint's stack, so the endpoint's teardown leaves it, and takes
+    this right away.
+
+    Attributes:
+        grant: the role by which the reader reads.
+    """
+
+    grant: storage.BucketIAMMember
+
+    def __init__(
+        self, name: str, args: LibraryReaderArgs, opts: pulumi.ResourceOptions | None = None
+    ) -> None:
+        super().__init__("tpuflex:index:LibraryReader", name, inputs_of(args), opts)
+        self.grant = storage.BucketIAMMember(
+            f"{name}-reader",
+            bucket=args.bucket,
+            role="roles/storage.objectViewer",
+            member=args.reader,
+            condition=storage.BucketIAMMemberConditionArgs(
+                title=READER_TITLE,
+                description="The weights of one endpoint, not the others of the library",
+                expression=below(args.bucket, args.prefix),
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        self.register_outputs({"bucket": args.bucket})

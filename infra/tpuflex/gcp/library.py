@@ -1,0 +1,123 @@
+"""The buckets of a library of weights as the cloud has them, and who may read from them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import AlreadyExistsError
+from tpuflex.gcp.bucket_owner import OWN_BUCKET
+from tpuflex.gcp.cloud_resource import CloudResource, described
+from tpuflex.gcp.kinds import BUCKET
+from tpuflex.gcp.listing import Apis, Listing, list_kind
+from tpuflex.gcp.paging import entries, objects
+from tpuflex.gcp.project_policy import account_of, deleted_account
+from tpuflex.naming import library_names
+
+if TYPE_CHECKING:
+    from tpuflex.gcp.transport import JsonObject
+
+#: Title of the condition on which an endpoint's hosts may read.
+READER_TITLE = "tpuflex_weights_only"
+#: Roles on a bucket by which no object can be read.
+_READS_NOTHING = re.compile(r"roles/storage\.(objectCreator|legacyBucket\w+)")
+_BELOW = re.compile(r"resource\.name\.startsWith\('projects/_/buckets/[^/']+/objects/([^']+)/'\)")
+
+
+def below(bucket: str, prefix: str) -> str:
+    """The condition that an object is below ``prefix`` (without a slash at the end)
+    (https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name)."""
+    return f"resource.name.startsWith('projects/_/buckets/{bucket}/objects/{prefix}/')"
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """Somebody who may read objects of a bucket, by the bucket's own policy.
+
+    Attributes:
+        member: who, as a policy spells it.
+        role: by which role.
+        where: the prefix below which; empty for all objects; the condition itself if it says
+            something else.
+        endpoint: whether these are the hosts of an endpoint, by the title of the condition.
+    """
+
+    member: str
+    role: str
+    where: str
+    endpoint: bool
+
+    def to_json(self) -> dict[str, object]:
+        """It in the documents of ``--json``."""
+        return {
+            "member": self.member,
+            "role": self.role,
+            "below": self.where or None,
+            "endpoint": self.endpoint,
+        }
+
+
+def readers(policy: JsonObject) -> tuple[Reader, ...]:
+    """Who may read objects by the ``policy`` of a bucket. Roles on the project come on top."""
+    return tuple(_readers(policy))
+
+
+def _readers(policy: JsonObject) -> Iterator[Reader]:
+    for binding in objects(policy, "bindings"):
+        role = str(binding.get("role"))
+        if _READS_NOTHING.fullmatch(role):
+            continue
+        condition = binding.get("condition")
+        said = condition if isinstance(condition, dict) else {}
+        expression = str(said.get("expression") or "")
+        prefix = _BELOW.fullmatch(expression)
+        for member in map(str, entries(binding, "members")):
+            endpoint = said.get("title") == READER_TITLE and bool(account_of(member))
+            yield Reader(
+                member,
+                role,
+                prefix[1] if prefix else expression,
+                endpoint and not deleted_account(member),
+            )
+
+
+def bucket_readers(apis: Apis, bucket: str) -> tuple[Reader, ...]:
+    """Who may read objects of ``bucket``.
+
+    Raises:
+        NotFoundError: there is no such bucket.
+        AccessError, ApiError: its policy cannot be read.
+    """
+    query = {"optionsRequestedPolicyVersion": "3"}  # the first that shows conditions
+    return readers(apis.storage.call("GET", f"{BUCKET.root}{bucket}/iam", query=query))
+
+
+def list_library(apis: Apis, project: str) -> Listing:
+    """The buckets of the library of ``project``: those with its owner marker, whichever state has
+    made them. What could not be listed is in ``unseen``."""
+    owner = library_names(project).owner
+    found = list_kind(apis, BUCKET, project)
+    ours = tuple(each for each in found.resources if each.marker.owner == owner)
+    return Listing(ours, found.unseen, found.unseen_kinds, found.refused)
+
+
+def read_library_bucket(apis: Apis, name: str, project: str) -> CloudResource:
+    """The bucket ``name``, which is one of the library of ``project``.
+
+    Raises:
+        NotFoundError: there is no such bucket.
+        AlreadyExistsError: there is, and it is no library's.
+        AccessError, ApiError: it cannot be told.
+    """
+    answer = apis.storage.call("GET", f"{BUCKET.root}{name}")
+    found = described(BUCKET, answer, name=name, place="", id_=name)
+    if found.marker.owner != library_names(project).owner:
+        raise AlreadyExistsError(
+            f"The bucket gs://{name} does not carry the marker of the library of {project}: it was"
+            " made by somebody else. Nothing was sent.",
+            status=409,
+            hint=OWN_BUCKET,
+        )
+    return found

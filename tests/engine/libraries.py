@@ -1,0 +1,116 @@
+"""`tpuflex library` and stacks that keep their weights there, on an embedded cloud of the tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import requests
+import yaml
+
+from tests.engine.embedded import Embedded
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.library import run_library_down, run_library_up
+from tpuflex.errors import TpuflexError
+from tpuflex.gcp.weights_files import local_manifest
+from tpuflex.naming import library_names
+from tpuflex.project import open_project
+from tpuflex.settings.load import load_stack_file
+
+PROJECT = "tpuflex-dev"
+BUCKET = library_names(PROJECT).bucket(PROJECT, "us-east5")
+
+
+def checkpoint(directory: Path, what: str = "one") -> Path:
+    """A checkpoint of a few bytes, other ones for each ``what``."""
+    directory.mkdir(parents=True)
+    (directory / "config.json").write_text(json.dumps({"model_type": "llama", "what": what}))
+    (directory / "model.safetensors").write_bytes(f"weights of {what}".encode() * 64)
+    return directory
+
+
+def manifest_of(directory: Path, model: str, revision: str = "1") -> str:
+    """The hash of the manifest that a push of ``directory`` writes."""
+    with ThreadPoolExecutor() as pool:
+        return local_manifest(directory, pool, model=model, revision=revision).sha256
+
+
+def write_stack(
+    embedded: Embedded, name: str, model: str, weights: Mapping[str, object], **serving: object
+) -> None:
+    """A stack that keeps its weights in the library."""
+    stacks = embedded.root / "stacks"
+    document = yaml.safe_load((stacks / "Pulumi.dev.yaml").read_text())
+    config = document["config"]
+    config["tpuflex:model"] = {"name": model, "weights": {"bucket": "library", **weights}}
+    config["tpuflex:serving"] |= serving
+    (stacks / f"Pulumi.{name}.yaml").write_text(yaml.safe_dump(document))
+
+
+def command(
+    embedded: Embedded, stack: str = "dev", *, yes: bool = True, json_: bool = True
+) -> tuple[Invocation, Cloud]:
+    """What a command on ``stack`` works with."""
+    project = open_project(embedded.root, embedded.environ)
+    file = project.stack_file(stack)
+    opened = OpenStack(project, stack, file, load_stack_file(file, deploying=False).settings)
+    path = f"{embedded.engine.path.parent}:{embedded.environ['PATH']}"
+    environ = {**embedded.environ, "PATH": path}
+    invocation = Invocation(environ=environ, chosen_stack=stack, json=json_, yes=yes)
+    return invocation, Cloud(opened, embedded.environ)
+
+
+def begin(embedded: Embedded, word: str) -> subprocess.Popen[bytes]:
+    """Begin `tpuflex library up` (or `down`) as typed in a terminal of its own."""
+    return subprocess.Popen(
+        [sys.executable, __file__, str(embedded.root), str(embedded.engine.path.parent), word],
+        env={**embedded.environ, "PYTHONPATH": str(Path(__file__).parents[2])},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+    )
+
+
+def bucket_of(embedded: Embedded, name: str = BUCKET) -> Any:
+    """The bucket as the cloud has it; None if it is gone."""
+    answer = call(embedded, "GET", f"storage/v1/b/{name}")
+    return answer.json() if answer.ok else None
+
+
+def call(
+    embedded: Embedded, method: str, path: str, *, token: str = "", **more: Any
+) -> requests.Response:
+    """A call of the cloud, by its owner unless there is a ``token``."""
+    token = token or embedded.environ["GOOGLE_OAUTH_ACCESS_TOKEN"]
+    headers = {"Authorization": f"Bearer {token}"}
+    url = f"{embedded.cloud.url}/{path}"
+    return requests.request(method, url, headers=headers, timeout=10, **more)
+
+
+def main(root: str, engine: str, word: str) -> None:
+    """Run one command; its error goes to standard error."""
+    environ = {**os.environ, "PATH": f"{engine}:{os.environ['PATH']}"}
+    project = open_project(Path(root), environ)
+    file = project.stack_file("dev")
+    settings = load_stack_file(file, deploying=False).settings
+    invocation = Invocation(environ=environ, json=True, yes=True)
+    cloud = Cloud(OpenStack(project, "dev", file, settings), dict(os.environ))
+    try:
+        if word == "up":
+            run_library_up(invocation, cloud, (), take_over=False)
+        else:
+            run_library_down(invocation, cloud, with_readers=False, dry_run=False)
+    except TpuflexError as error:
+        sys.exit(invocation.output.failure(error))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,277 @@
+"""`tpuflex library` with the real engine on the embedded cloud: made, shared, deleted."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from typing import Any
+
+import pytest
+
+from embedded_cloud.access import Caller, Principal
+from tests.engine.embedded import Embedded
+from tests.engine.killed import stack_run
+from tests.engine.libraries import (
+    BUCKET,
+    PROJECT,
+    bucket_of,
+    call,
+    checkpoint,
+    command,
+    manifest_of,
+    write_stack,
+)
+from tests.security.test_p4_two_clones import clone, mutations
+from tpuflex.cli.prepare_weights import push_weights
+from tpuflex.cli.steps.down import run_down
+from tpuflex.cli.steps.library import run_library_down, run_library_status, run_library_up
+from tpuflex.cli.steps.library_engine import LibraryEngine
+from tpuflex.cli.steps.policy import planned_resources
+from tpuflex.cli.steps.weights import ensure_bucket, run_verify
+from tpuflex.errors import AlreadyExistsError, ConflictError, NotFoundError, TpuflexError
+from tpuflex.naming import library_names
+from tpuflex.policy.storage_rules import BUCKET as BUCKET_TYPE
+from tpuflex.policy.storage_rules import far_buckets, object_acls, public_buckets
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(300)]
+
+MODEL = "acme/tiny"
+Captured = pytest.CaptureFixture[str]
+
+
+def said(capsys: Captured) -> Any:
+    return json.loads(capsys.readouterr().out)
+
+
+def library_up(embedded: Embedded, capsys: Captured, *regions: str, take_over: bool = False) -> Any:
+    """`tpuflex library up --json --yes`."""
+    capsys.readouterr()
+    run_library_up(*command(embedded), regions, take_over=take_over)
+    return said(capsys)
+
+
+def library_down(
+    embedded: Embedded, capsys: Captured, *, with_readers: bool = False, dry_run: bool = False
+) -> Any:
+    """`tpuflex library down --json --yes`."""
+    capsys.readouterr()
+    run_library_down(*command(embedded), with_readers=with_readers, dry_run=dry_run)
+    return said(capsys)
+
+
+def library_status(embedded: Embedded, capsys: Captured) -> Any:
+    """`tpuflex library status --json`."""
+    capsys.readouterr()
+    run_library_status(*command(embedded))
+    return said(capsys)
+
+
+def test_made_once_in_its_regions_and_removed(embedded: Embedded, capsys: Captured) -> None:
+    """`up` makes a private bucket per region in the stacks' own backend; the same again changes
+    nothing, also from a machine that has seen nothing of it; another region is added and none is
+    lost; `down` shows and deletes all, and then there is none."""
+    made = library_up(embedded, capsys)
+    bucket = bucket_of(embedded)
+    work = LibraryEngine(*command(embedded), ("us-east5",))
+    planned = planned_resources(work.preview())
+    breaches = [
+        breach
+        for each in planned
+        for breach in (*public_buckets(each), *object_acls(each), *far_buckets(each, {"us-east5"}))
+    ]
+    before = mutations(embedded)
+    shutil.rmtree(embedded.root / ".tpuflex" / "library")
+    again = library_up(embedded, capsys)
+    changed = mutations(embedded) - before
+    wider = library_up(embedded, capsys, "europe-west4")
+    shown = library_status(embedded, capsys)
+    dry = library_down(embedded, capsys, dry_run=True)
+    there = embedded.remaining()
+    gone = library_down(embedded, capsys)
+
+    assert any(each.type == BUCKET_TYPE for each in planned)
+    assert breaches == []
+    assert made["changed"] is True
+    assert made["buckets"] == {"us-east5": BUCKET}
+    assert (again["changed"], changed) == (False, 0)
+    assert list(wider["buckets"]) == ["europe-west4", "us-east5"]
+    assert bucket["versioning"]["enabled"] is True
+    assert bucket["iamConfiguration"]["publicAccessPrevention"] == "enforced"
+    assert bucket["iamConfiguration"]["uniformBucketLevelAccess"]["enabled"] is True
+    assert bucket["labels"]["tpuflex-owner"] == library_names(PROJECT).owner
+    assert [each["region"] for each in shown["buckets"]] == ["europe-west4", "us-east5"]
+    assert {each["state_id"] for each in shown["buckets"]} == {bucket["labels"]["tpuflex-state"]}
+    assert (dry["deleted"], there) == (False, ["buckets"])
+    assert gone["deleted"] is True
+    assert embedded.remaining() == []
+    with pytest.raises(NotFoundError, match="has no library"):
+        library_down(embedded, capsys)
+    with pytest.raises(NotFoundError, match="library up --stack dev"):
+        library_status(embedded, capsys)
+
+
+def test_two_stacks_share_it_and_one_goes(
+    embedded: Embedded, capsys: Captured, tmp_path: Any
+) -> None:
+    """Weights are pushed once; two endpoints of the model may read them and nothing else of the
+    library; one endpoint goes down and names what stays and its price, and the other's weights
+    verify as before. The library is not deleted under an endpoint unasked."""
+    directory = checkpoint(tmp_path / "tiny")
+    weights = {"manifest_sha256": manifest_of(directory, MODEL)}
+    for name in ("one", "two"):
+        write_stack(embedded, name, MODEL, weights, compile_cache="host")
+    with pytest.raises(NotFoundError, match="has no bucket in us-east5"):
+        ensure_bucket(*command(embedded, "one"))
+    library_up(embedded, capsys)
+    first = pushed(embedded, "one", directory)
+    second = pushed(embedded, "two", directory)
+    for name in ("one", "two"):
+        stack_run(embedded.root, embedded.engine, embedded.environ, name).up()
+    buckets = embedded.cloud.cloud.inventory()["storage"]["buckets"]
+    shown = library_status(embedded, capsys)["buckets"][0]
+    with pytest.raises(ConflictError, match="would find no weights"):
+        library_down(embedded, capsys)
+    run_down(*command(embedded, "one"), dry_run=False)
+    down = said(capsys)
+    run_verify(command(embedded, "two")[1], None, command(embedded, "two")[0].output)
+    verified = said(capsys)
+    left = library_status(embedded, capsys)["buckets"][0]
+    library_down(embedded, capsys, with_readers=True)
+    run_down(*command(embedded, "two"), dry_run=False)
+    last = said(capsys)
+
+    assert [len(each.sent) for each in (first, second)] == [2, 0]
+    assert [each["name"] for each in buckets] == [BUCKET]
+    prefix = "models/acme-tiny/1"
+    assert [(each["model"], each["revision"]) for each in shown["models"]] == [(MODEL, "1")]
+    assert shown["usd_per_month"] == 0.0
+    assert shown["bytes"] >= first.manifest.total_bytes
+    endpoints = [each for each in shown["readers"] if each["endpoint"]]
+    assert [each["below"] for each in endpoints] == [prefix, prefix]
+    assert len({each["member"] for each in endpoints}) == 2
+    assert down["kept_weights"]["place"] == f"gs://{BUCKET}/{prefix}"
+    assert down["kept_weights"]["bytes"] == first.manifest.total_bytes
+    assert verified["problems"] == []
+    assert len([each for each in left["readers"] if each["endpoint"]]) == 1
+    assert left["models"] == shown["models"]
+    assert last["kept_weights"] is None
+    assert embedded.remaining() == []
+
+
+def pushed(embedded: Embedded, stack: str, directory: Any) -> Any:
+    """`tpuflex weights push DIRECTORY`."""
+    invocation, cloud = command(embedded, stack)
+    ensure_bucket(invocation, cloud)
+    return push_weights(cloud, directory, invocation.output, lambda: False)
+
+
+def test_hosts_read_their_own_model_and_nothing_else(
+    embedded: Embedded, capsys: Captured, tmp_path: Any
+) -> None:
+    """Where bindings decide, an endpoint's account reads its own model, does not read another one
+    of the library, lists nothing, and writes nothing."""
+    names = {"one": MODEL, "two": "acme/other"}
+    library_up(embedded, capsys)
+    for stack, model in names.items():
+        directory = checkpoint(tmp_path / stack, stack)
+        write_stack(
+            embedded,
+            stack,
+            model,
+            {"manifest_sha256": manifest_of(directory, model)},
+            compile_cache="none",
+        )
+        pushed(embedded, stack, directory)
+    run = stack_run(embedded.root, embedded.engine, embedded.environ, "one")
+    run.up()
+    embedded.cloud.cloud.strictness.change({"iam": {"enforced": True}})
+    account = next(
+        each["outputs"]["email"]
+        for each in run.resources()
+        if each["type"] == "gcp:serviceaccount/account:Account"
+    )
+    caller = Caller(Principal.SERVICE_ACCOUNT, account)
+    token = embedded.cloud.cloud.access.session_token(caller, 600)
+    objects = f"storage/v1/b/{BUCKET}/o"
+    own = f"{objects}/models%2Facme-tiny%2F1%2Fconfig.json"
+    other = f"{objects}/models%2Facme-other%2F1%2Fconfig.json"
+
+    assert call(embedded, "GET", f"{own}?alt=media", token=token).json()["what"] == "one"
+    assert call(embedded, "GET", f"{other}?alt=media", token=token).status_code == 403
+    assert call(embedded, "GET", objects, token=token).status_code == 403
+    assert call(embedded, "DELETE", own, token=token).status_code == 403
+
+
+def test_other_weights_replace_none_that_others_serve(
+    embedded: Embedded, capsys: Captured, tmp_path: Any
+) -> None:
+    """A push of other weights under a name that is taken is refused before a byte is sent, and says
+    how to name them; under another revision they lie beside."""
+    write_stack(embedded, "one", MODEL, {})
+    library_up(embedded, capsys)
+    pushed(embedded, "one", checkpoint(tmp_path / "tiny"))
+    before = bucket_of(embedded), mutations(embedded)
+    tuned = checkpoint(tmp_path / "tuned", "tuned")
+    with pytest.raises(ConflictError, match="holds other weights") as refused:
+        pushed(embedded, "one", tuned)
+    after = bucket_of(embedded), mutations(embedded)
+    write_stack(embedded, "one", MODEL, {"revision": "2"})
+    pushed(embedded, "one", tuned)
+    models = library_status(embedded, capsys)["buckets"][0]["models"]
+
+    assert 'revision: "2"' in refused.value.hint
+    assert after == before
+    assert [each["revision"] for each in models] == ["1", "2"]
+
+
+def test_programs_stay_in_the_endpoints_own_bucket(embedded: Embedded, capsys: Captured) -> None:
+    """With the compile cache of before, the endpoint has a bucket of its own beside the library,
+    and the role that adds to it; its hosts can write nothing to the library."""
+    write_stack(embedded, "one", MODEL, {"manifest_sha256": "5a" * 32})
+    library_up(embedded, capsys)
+    run = stack_run(embedded.root, embedded.engine, embedded.environ, "one")
+    run.up()
+    grants = {
+        (each["inputs"]["bucket"] == BUCKET, each["inputs"]["role"])
+        for each in run.resources()
+        if each["type"] == "gcp:storage/bucketIAMMember:BucketIAMMember"
+    }
+    run_down(*command(embedded, "one"), dry_run=False)
+
+    viewer, creator = "roles/storage.objectViewer", "roles/storage.objectCreator"
+    assert grants == {(True, viewer), (False, viewer), (False, creator)}
+    assert bucket_of(embedded) is not None
+    assert embedded.remaining() == ["buckets"]
+
+
+def test_another_state_is_told_and_may_take_over(
+    embedded: Embedded, capsys: Captured, tmp_path: Any
+) -> None:
+    """A backend that has no state of the library makes and deletes nothing of it, and says so; with
+    --take-over it has it, and deletes it."""
+    library_up(embedded, capsys)
+    other = clone(embedded, tmp_path / "other")
+    before = mutations(embedded)
+    with pytest.raises(AlreadyExistsError, match="does not know") as told:
+        library_up(other, capsys)
+    with pytest.raises(ConflictError, match="has not made all of the library"):
+        library_down(other, capsys)
+    untouched = mutations(embedded) - before
+    taken = library_up(other, capsys, take_over=True)
+    library_down(other, capsys)
+
+    assert untouched == 0
+    assert "library up --take-over" in told.value.hint
+    assert taken["buckets"] == {"us-east5": BUCKET}
+    assert embedded.remaining() == []
+
+
+def test_a_bucket_of_somebody_else_is_not_taken(embedded: Embedded, capsys: Captured) -> None:
+    """A bucket that has the library's name and not its marker is refused, by `up` and by a push."""
+    named = {"name": BUCKET, "location": "US-EAST5"}
+    call(embedded, "POST", f"storage/v1/b?project={PROJECT}", json=named).raise_for_status()
+    write_stack(embedded, "one", MODEL, {})
+    with pytest.raises(AlreadyExistsError, match="not made by tpuflex"):
+        library_up(embedded, capsys)
+    with pytest.raises(TpuflexError, match="does not carry the marker"):
+        ensure_bucket(*command(embedded, "one"))
