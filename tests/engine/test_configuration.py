@@ -7,6 +7,7 @@ import json
 from collections.abc import Mapping
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -16,6 +17,8 @@ from tests.engine.plain_pulumi import PlainPulumi, plain_pulumi
 from tests.engine.pulumi_cloud import pulumi_cloud
 from tests.unit.stack_sections import TPU_IMAGE
 from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.steps.ci import run_renewing
+from tpuflex.cli.steps.known_stacks import opened_stacks
 from tpuflex.engine.find import Engine
 from tpuflex.errors import NotFoundError, SettingsError
 from tpuflex.gcp.endpoints import REHEARSAL_VARIABLE
@@ -131,7 +134,7 @@ def on_google(directory: Path) -> Path:
     return directory
 
 
-_SET = {
+_SET: dict[str, Any] = {
     "tpuflex:cloud": "google",
     "tpuflex:project": "acme-serving",
     # The stack file's own keys win, those that it does not have come from here.
@@ -161,6 +164,26 @@ def test_p13_environments_are_opened_by_the_engine(tmp_path: Path) -> None:
     assert stack.settings.project == "acme-serving"
     assert stack.settings.slice.accelerator_type == "v6e-4"
     assert stack.settings.slice.max_run_duration == timedelta(hours=4)
+
+
+@pytest.mark.usefixtures("pulumi_engine")
+def test_p13_commands_for_all_stacks_open_them_too(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """P13: `down --all` finds a stack that has its cloud from an environment, and a schedule renews
+    it; one that the backend does not know ends neither."""
+    renewed = {**_SET, "tpuflex:slice": {**_SET["tpuflex:slice"], "renew_before": "30m"}}
+    with pulumi_cloud("acme/dev", renewed) as login:
+        invocation = command(on_google(tmp_path), login)
+        text = (tmp_path / "Pulumi.dev.yaml").read_text()
+        (tmp_path / "Pulumi.other.yaml").write_text(text)
+        dev, other = opened_stacks(invocation)
+        run_renewing(invocation)
+
+    assert dev.stack is not None
+    assert dev.stack.settings.project == "acme-serving"
+    assert isinstance(other.error, NotFoundError)
+    assert capsys.readouterr().out == "dev\n"
 
 
 @pytest.mark.usefixtures("pulumi_engine")

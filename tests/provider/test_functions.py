@@ -130,3 +130,44 @@ def test_wrong_arguments_are_failures_of_the_reply() -> None:
     (failure,) = look_up(encode({**HERE, "zones": "x"})).failures
 
     assert (failure.property, failure.reason) == ("zones", "there is no such argument")
+
+
+def test_a_secret_that_is_wrong_is_not_repeated() -> None:
+    """The engine prints why an argument is refused; what is no secret is shown there."""
+    wrong = {**HERE, "zone": "canary zone", "queuedResourceId": "a?b"}
+
+    reasons = {f.property: f.reason for f in look_up(encode(wrong, secrets={"zone"})).failures}
+
+    assert "canary" not in "".join(reasons.values())
+    assert "should match" in reasons["zone"]
+    assert "'a?b'" in reasons["queuedResourceId"]
+
+
+@pytest.mark.parametrize(
+    ("id_", "taken"),
+    [
+        ("by-hand_2.x~+", True),
+        ("", False),
+        ("..", False),
+        (".hidden", False),
+        ("a?b=c", False),
+        ("a#b", False),
+        ("a/b", False),
+        ("a%2fb", False),
+        ("a b", False),
+        ("a\n", False),
+        ("é", False),
+    ],
+)
+def test_an_id_leads_to_nothing_but_a_queued_resource(id_: str, taken: bool) -> None:
+    """It is a part of the address that is asked: `..` would be answered by the zone, and read as a
+    request that waits."""
+    api = Pages(queued("FAILED"), {})
+    given = {"zone": "us-east5-a", "queuedResourceId": id_}
+    if taken:
+        invoke(LOOKUP, given, "ours", lambda: asked(api))  # type: ignore[arg-type]
+        assert api.asked[0][0].endswith(f"/queuedResources/{id_}")
+        return
+    with pytest.raises(ArgumentsError) as refused:
+        invoke(LOOKUP, given, "ours", never)  # type: ignore[arg-type]
+    assert dict(refused.value.findings).keys() == {"queuedResourceId"}

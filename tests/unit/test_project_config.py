@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.stack_sections import TPU_IMAGE
+from tpuflex.cli.stack import open_stack
 from tpuflex.errors import SettingsError
 from tpuflex.project import open_project
 from tpuflex.settings.load import load_stack_file
@@ -186,3 +187,22 @@ def test_p13_a_text_as_config_is_the_directory_of_the_stacks(tmp_path: Path, key
 
     assert project.stacks == tmp_path / "stacks"
     assert project.stack_names() == ("prod",)
+
+
+@pytest.mark.parametrize("how", ["a directory beside the project's", "a symbolic link"])
+def test_p13_it_counts_wherever_the_stack_files_are(how: str, tmp_path: Path) -> None:
+    """P13: `stackConfigDir`, or a symbolic link, may lead out of the project: Pulumi reads the
+    project file of the directory that it runs in, not one above the stack file."""
+    root, beside = tmp_path / "acme", tmp_path / "shared" / "stacks"
+    root.mkdir()
+    beside.mkdir(parents=True)
+    (beside.parent / "Pulumi.yaml").write_text("name: another\nruntime: python\n")
+    (beside / "Pulumi.prod.yaml").write_text(STACK)
+    folder = "stackConfigDir: ../shared/stacks\n" if "directory" in how else ""
+    (root / "Pulumi.yaml").write_text(PROJECT + folder)
+    if not folder:
+        (root / "Pulumi.prod.yaml").symlink_to(beside / "Pulumi.prod.yaml")
+
+    settings = open_stack(open_project(root, {}), "prod").settings
+
+    assert (settings.project, settings.model.name) == ("acme-serving", "google/gemma-4-E4B-it")

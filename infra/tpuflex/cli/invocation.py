@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -127,7 +127,7 @@ class Invocation:
             self.stack,
             deploying=deploying,
             rehearsing=self.rehearsing,
-            opener=self._opened_config,
+            opener=partial(self.opened_config, self.stack),
         )
         if by_catalog:
             stack.check_catalog()
@@ -135,8 +135,8 @@ class Invocation:
             self.output.progress(f"Warning: {finding}")
         return stack
 
-    def _opened_config(self) -> OpenedConfig:
-        """What the engine knows of the stack, environments of Pulumi ESC included.
+    def opened_config(self, stack: str) -> OpenedConfig:
+        """What the engine knows of ``stack``, environments of Pulumi ESC included.
 
         Raises:
             TpuflexError: it cannot open them.
@@ -149,5 +149,5 @@ class Invocation:
         project = self.project
         engine = ensure(project.home, self.environ, self.output.progress)
         environ = google_environment(self.environ, project.home, backend=project.backend)
-        target = Target(root=project.root, stack=self.stack, engine=engine, environ=environ)
-        return opened_config(target, project.stack_file(self.stack).name)
+        target = Target(root=project.root, stack=stack, engine=engine, environ=environ)
+        return opened_config(target, project.stack_file(stack).name)

@@ -119,12 +119,15 @@ def open_stack(
         NotFoundError: there is no such stack file.
         SettingsError: the stack file is wrong; lists every finding.
     """
+    root = project.root if file is None else None
     file = file or project.stack_file(stack)
 
     def closed() -> OpenedConfig:
         raise refuse_environments(file.name, "a rehearsal asks nothing of Pulumi Cloud")
 
-    loaded = load_stack_file(file, deploying=deploying, opener=closed if rehearsing else opener)
+    loaded = load_stack_file(
+        file, root=root, deploying=deploying, opener=closed if rehearsing else opener
+    )
     if loaded.opened and loaded.settings.cloud == "embedded":
         why = "a stack on the embedded cloud has its state in files, where Pulumi opens none"
         raise refuse_environments(file.name, why)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from pydantic import BaseModel, ValidationError
@@ -46,7 +46,12 @@ class ArgumentsError(TpuflexError):
 
 
 def invoke(
-    token: str, given: Properties, project: str | None, connect: Callable[[], Call]
+    token: str,
+    given: Properties,
+    project: str | None,
+    connect: Callable[[], Call],
+    *,
+    secrets: Collection[str] = (),
 ) -> Properties:
     """The answer of the function ``token``.
 
@@ -55,6 +60,7 @@ def invoke(
         given: its arguments.
         project: the provider's project, for arguments that name none.
         connect: makes the engine call.
+        secrets: names of the arguments that are secret: no error repeats their values.
 
     Raises:
         ArgumentsError: the arguments are not usable.
@@ -69,7 +75,7 @@ def invoke(
     try:
         args = function.arguments.model_validate(given)
     except ValidationError as error:
-        raise ArgumentsError(_findings(error)) from error
+        raise ArgumentsError(_findings(error, secrets)) from None  # it has the values
     where = args.project or project
     if where is None:
         raise TpuflexError(
@@ -78,15 +84,14 @@ def invoke(
     return function.ask(connect(), where, args)
 
 
-def _findings(error: ValidationError) -> list[tuple[str, str]]:
+def _findings(error: ValidationError, secrets: Collection[str]) -> list[tuple[str, str]]:
     plain = {"extra_forbidden": "there is no such argument", "missing": "it is required"}
-    return [
-        (
-            ".".join(map(str, item["loc"])),
-            plain.get(item["type"]) or f"{item['msg']}, but it is {item['input']!r}",
-        )
-        for item in error.errors(include_url=False)
-    ]
+    found = []
+    for item in error.errors(include_url=False):
+        shown = "" if item["loc"][0] in secrets else f", but it is {item['input']!r}"
+        reason = plain.get(item["type"]) or f"{item['msg']}{shown}"
+        found.append((".".join(map(str, item["loc"])), reason))
+    return found
 
 
 def _queued_resource(call: Call, project: str, args: ZoneArgs) -> Properties:

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from tpuflex.request.limits import PROJECT_PATTERN, ZONE_PATTERN
+from tpuflex.request.limits import PROJECT_PATTERN, REQUEST_ID_PATTERN, ZONE_PATTERN
 from tpuflex.request.rows import Group
 
 
@@ -23,7 +23,7 @@ class ZoneArgs(Group):
 class QueuedResourceArgs(ZoneArgs):
     """What to look up."""
 
-    queued_resource_id: Annotated[str, Field(min_length=1, pattern="^[^/]+$")]
+    queued_resource_id: Annotated[str, Field(pattern=f"^{REQUEST_ID_PATTERN}$")]
     """Id of the queued resource within its zone."""
 
 

@@ -151,7 +151,7 @@ class Servicer(Plugin):
         given, secrets = decode(request.args), secret_keys(request.args)
         project = self._configuration.project
         try:
-            answer = invoke(request.tok, given, project, lambda: self._call(""))
+            answer = invoke(request.tok, given, project, lambda: self._call(""), secrets=secrets)
         except ArgumentsError as error:
             return provider_pb2.InvokeResponse(failures=check_failures(error.findings))
         reply = provider_pb2.InvokeResponse()

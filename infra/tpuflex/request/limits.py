@@ -25,6 +25,9 @@ ZONE_PATTERN = r"[a-z]+-[a-z]+\d+-[a-z0-9]+"
 #: 6 to 30 characters, letter first, no hyphen at the end
 #: (https://cloud.google.com/resource-manager/docs/creating-managing-projects).
 PROJECT_PATTERN = r"[a-z][a-z0-9-]{4,28}[a-z0-9]"
+#: Ids that the API takes, but for `%` and a leading dot: in a URL these name something else
+#: (https://cloud.google.com/tpu/docs/reference/rest/v2alpha1/projects.locations.queuedResources/create).
+REQUEST_ID_PATTERN = r"[A-Za-z0-9_~+-][A-Za-z0-9_.~+-]*"
 
 
 def run_fits(length: timedelta) -> bool:

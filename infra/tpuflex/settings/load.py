@@ -95,13 +95,19 @@ class _Written:
 
 
 def load_stack_file(
-    path: Path, *, deploying: bool = True, opener: Opener | None = None
+    path: Path,
+    *,
+    root: Path | None = None,
+    deploying: bool = True,
+    opener: Opener | None = None,
 ) -> LoadedStack:
     """Read and check ``Pulumi.<stack>.yaml``, with what its Pulumi.yaml says for every stack, and
     the catalog.yaml beside that.
 
     Args:
         path: the file.
+        root: directory of the Pulumi.yaml; the nearest above the file by default, which another
+            place in `stackConfigDir`, or a symbolic link, can lead away from the project.
         deploying: whether it is to be deployed. What only forbids that is no reason to keep
             somebody from looking at what was deployed earlier, or from taking it down.
         opener: opens what the file names of Pulumi ESC; called only if it names some.
@@ -116,7 +122,7 @@ def load_stack_file(
         document = read_document(path)
     except (FileNotFoundError, NotADirectoryError) as error:
         raise _no_such_stack(path) from error
-    root = project_directory(path)
+    root = root or project_directory(path)
     written = _written(source, document, root, deploying=deploying, opener=opener)
     sections, findings = written.sections, written.findings
     rows, in_catalog = catalog_rows(root)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.base import BaseCommit
-from tpuflex.errors import Finding, SettingsError
+from tpuflex.errors import Finding, SettingsError, TpuflexError
 from tpuflex.scaffold.project_files import NAME
 from tpuflex.settings.load import load_stack_file
 
@@ -46,8 +47,12 @@ def run_renewing(invocation: Invocation) -> None:
     found = []
     for stack in project.stack_names():
         try:
-            settings = load_stack_file(project.stack_file(stack), deploying=False).settings
-        except SettingsError as error:
+            file = project.stack_file(stack)
+            opener = partial(invocation.opened_config, stack)
+            settings = load_stack_file(
+                file, root=project.root, deploying=False, opener=opener
+            ).settings
+        except TpuflexError as error:
             # One that is broken must not end the runs of the others.
             output.progress(f"Warning: left out: {error.message}")
             continue

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.cloud import google_cloud
@@ -41,7 +42,7 @@ class KnownStack:
 def known_stacks(invocation: Invocation) -> tuple[tuple[KnownStack, ...], tuple[str, ...]]:
     """The stacks that have a state, and the names of those that have a stack file alone.
 
-    Nothing is started, and no cloud is asked.
+    Nothing is started, and no cloud is asked, but Pulumi Cloud for environments that a file names.
     """
     project = invocation.project
     opened = {known.name: known for known in opened_stacks(invocation)}
@@ -83,7 +84,11 @@ def opened_stacks(invocation: Invocation) -> tuple[KnownStack, ...]:
 def _opened(invocation: Invocation, name: str) -> KnownStack:
     try:
         stack = open_stack(
-            invocation.project, name, deploying=False, rehearsing=invocation.rehearsing
+            invocation.project,
+            name,
+            deploying=False,
+            rehearsing=invocation.rehearsing,
+            opener=partial(invocation.opened_config, name),
         )
         return KnownStack(name, stack)
     except TpuflexError as error:
