@@ -139,6 +139,38 @@ def test_the_stack_file_of_before(stacks: Path, tmp_path: Path) -> None:
     )
 
 
+def test_what_the_project_file_says_is_compared_too(stacks: Path, tmp_path: Path) -> None:
+    """What Pulumi.yaml says for every stack changes those that do not say it themselves; moving a
+    key there changes nothing. The server's environment stays unshown."""
+    project = stacks.parent / "Pulumi.yaml"
+    mine, other = stacks / "Pulumi.chat.yaml", stacks / "Pulumi.dev.yaml"
+    text, said = project.read_text(), "config:\n  tpuflex:slice: {max_run_duration: 8h}\n"
+    mine.write_text(said)
+    other.write_text("config: {}\n")
+
+    def serving(hours: str, value: str) -> None:
+        section = f"tpuflex:slice: {{value: {{max_run_duration: {hours}}}}}"
+        env = f"tpuflex:serving: {{value: {{env: {{X: {value}}}}}}}"
+        project.write_text(f"{text}config:\n  {section}\n  {env}\n")
+
+    serving("4h", "canary1")
+    commit(stacks)
+    place = tmp_path / "base"
+    place.mkdir()
+    base = BaseCommit(opened(stacks), "HEAD", ENVIRON)
+    names = [file.name.split(".")[1] for file in (mine, other)]
+    before = [base.export(place, name) for name in names]
+    serving("8h", "canary2")
+    mine.write_text("config: {}\n")
+
+    environment = KeyChange("tpuflex:serving.env.X", "(not shown)", "(not shown)")
+    assert key_changes(before[0], mine) == (environment,)
+    assert key_changes(before[1], other, root=project.parent) == (
+        environment,
+        KeyChange("tpuflex:slice.max_run_duration", "4h", "8h"),
+    )
+
+
 def test_values_that_may_be_secret_are_not_shown(tmp_path: Path) -> None:
     """Of an encrypted value, of the server's environment, and of what tpuflex does not know, a
     comment names the keys only."""

@@ -13,7 +13,8 @@ from tpuflex.cli.preview_report import FileChange, KeyChange
 from tpuflex.errors import NotFoundError
 from tpuflex.project import PULUMI_FILE, Project
 from tpuflex.settings.model import NAMESPACE
-from tpuflex.settings.read import read_document
+from tpuflex.settings.read import project_directory, read_document, read_project_config
+from tpuflex.settings.stack_document import config_of
 
 #: Environment variables of the server.
 _ENVIRONMENT = f"{NAMESPACE}serving.env."
@@ -137,16 +138,24 @@ class BaseCommit:
         return ask_git(self._project.root, self._environ, *arguments)
 
 
-def key_changes(before: Path | None, after: Path) -> tuple[KeyChange, ...]:
-    """The keys whose values differ between two stack files, sorted; none if there was no file
-    before, or one of them cannot be read.
+def key_changes(
+    before: Path | None, after: Path, *, root: Path | None = None
+) -> tuple[KeyChange, ...]:
+    """The keys whose values differ between two stack files, with what their Pulumi.yaml says for
+    every stack, sorted; none if there was no file before.
+
+    Args:
+        before: the file before, below its Pulumi.yaml.
+        after: the file now.
+        root: directory of the Pulumi.yaml now; the nearest above the file by default.
 
     Raises:
         SettingsError: a file is no YAML.
     """
     if before is None:
         return ()
-    old, new = _flat(before), _flat(after)
+    old = _flat(before, project_directory(before))
+    new = _flat(after, root or project_directory(after))
     return tuple(
         KeyChange(key, _shown(key, old.get(key, "")), _shown(key, new.get(key, "")))
         for key in sorted({*old, *new})
@@ -161,10 +170,10 @@ def _shown(key: str, value: str) -> str:
     return value if own or value in ("", _ENCRYPTED) else "(not shown)"
 
 
-def _flat(path: Path) -> dict[str, str]:
-    document = read_document(path).value
-    config = document.get("config") if isinstance(document, Mapping) else None
-    return dict(_leaves("", config)) if isinstance(config, Mapping) else {}
+def _flat(path: Path, root: Path | None) -> dict[str, str]:
+    own = config_of(read_document(path).value)
+    shared = read_project_config(root).without(own).values
+    return dict(_leaves("", {**shared, **own}))
 
 
 def _leaves(key: str, value: object) -> Iterator[tuple[str, str]]:

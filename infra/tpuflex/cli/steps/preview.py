@@ -115,17 +115,17 @@ def _report(invocation: Invocation, options: PreviewOptions) -> PreviewReport:
         if change.change == "deleted" and before is not None:
             return _left_behind(invocation, before, change, options.base)
         stack = invocation.open_stack()
-        return _planned(invocation, stack, _base(options.base, change, before, stack.file))
+        return _planned(invocation, stack, _base(options.base, change, before, stack))
 
 
-def _base(ref: str, change: StackChange, before: Path | None, after: Path) -> Base:
+def _base(ref: str, change: StackChange, before: Path | None, after: OpenStack) -> Base:
     settings = None
     if before is not None:
         try:
             settings = load_stack_file(before, deploying=False).settings
         except SettingsError:
             settings = None  # what was wrong before is no business of this change
-    keys = key_changes(before, after)
+    keys = key_changes(before, after.file, root=after.project.root)
     return Base(ref, change.change, settings, change.other_name, keys)
 
 
