@@ -84,12 +84,16 @@ def _one(rig: Rig, result: Result, *, may_end: bool) -> None:
 
 
 def _both(rig: Rig, result: Result, *, may_end: bool) -> None:
-    """Two `down` at the same moment: one succeeds; the other does, too, or is clearly refused."""
+    """Two `down` at the same moment: each succeeds or is clearly refused.
+
+    Both may be: the engine's backend of files writes a lock before it looks for those of others
+    (`Lock` in pulumi's `pkg/backend/diy/lock.go`), so two can see each other and both give way. It
+    was seen on a machine with seven processes per core. The same command again is judged after it.
+    """
     with ThreadPoolExecutor(2) as pool:
         running = [pool.submit(rig.run, "down", *consent(rig)) for _ in range(2)]
         ended = [each.result() for each in running]
     refused = [n for n, command in enumerate(rig.commands[-2:], -2) if command.exit_code == _LOCKED]
-    result.wanted(len(refused) < len(ended), "manual", "both `down` are refused")
     result.values["refused"] = len(refused)
     for number in (-2, -1):
         if number in refused:
