@@ -56,6 +56,23 @@ def test_a_way_out_that_goes_or_comes_is_told(stack: OpenStack) -> None:
     assert StackPlan(stack, nat, RunCost(1, None, None, None)).to_json()["egress"] == "google"
 
 
+def test_a_bucket_that_goes_is_named(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """Weights that an `up` deletes, because the stack keeps them in a library or in another region
+    from now on, are told before it does; what is made or changed is not."""
+    gone = replace(step("delete"), before={"name": "acme-weights"})
+    moved = replace(step("replace", name="b"), before={"name": "acme-weights-of-before"})
+    others = (step("create", name="c"), step("update", name="d"), step("delete", "a:b:C", "e"))
+
+    StackPlan(stack, EnginePlan((gone, moved, *others)), RunCost(1, None, None, None)).show(
+        Output(json=False, verbose=False)
+    )
+
+    assert [line for line in capsys.readouterr().out.splitlines() if "gs://" in line] == [
+        "  deletes    gs://acme-weights with everything in it",
+        "  deletes    gs://acme-weights-of-before with everything in it",
+    ]
+
+
 def test_a_role_that_somebody_else_grants_is_told(stack: OpenStack) -> None:
     """An image in another project: which role, there, to whom; none for one of ours."""
     theirs = sections({"serving.image": f"gcr.io/others/vllm@sha256:{'ab' * 32}"})

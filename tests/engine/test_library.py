@@ -266,6 +266,43 @@ def test_another_state_is_told_and_may_take_over(
     assert embedded.remaining() == []
 
 
+def test_a_lost_state_comes_back_with_every_region(
+    embedded: Embedded, capsys: Captured, tmp_path: Any
+) -> None:
+    """Taken over are the buckets of all regions, named or not: the next `down` leaves none, and
+    `up` none out."""
+    library_up(embedded, capsys, "europe-west4")
+    other = clone(embedded, tmp_path / "other")
+    before = {name: bucket_of(embedded, name)["timeCreated"] for name in in_regions()}
+    taken = library_up(other, capsys, take_over=True)
+    after = {name: bucket_of(embedded, name)["timeCreated"] for name in in_regions()}
+    library_down(other, capsys)
+
+    assert list(taken["buckets"]) == ["europe-west4", "us-east5"]
+    assert after == before
+    assert embedded.remaining() == []
+
+
+def test_down_finds_what_a_state_from_a_backup_does_not_know(
+    embedded: Embedded, capsys: Captured
+) -> None:
+    """A bucket that the library's own state has made, and forgot, goes with the others."""
+    library_up(embedded, capsys)
+    work = LibraryEngine(*command(embedded))
+    backup = work.run.deployment()
+    library_up(embedded, capsys, "europe-west4")
+    work.run.replace(backup)
+    library_down(embedded, capsys)
+
+    assert embedded.remaining() == []
+
+
+def in_regions() -> list[str]:
+    """The names of the buckets of a library in two regions."""
+    names = library_names(PROJECT)
+    return [names.bucket(PROJECT, region) for region in ("europe-west4", "us-east5")]
+
+
 def test_a_bucket_of_somebody_else_is_not_taken(embedded: Embedded, capsys: Captured) -> None:
     """A bucket that has the library's name and not its marker is refused, by `up` and by a push."""
     named = {"name": BUCKET, "location": "US-EAST5"}

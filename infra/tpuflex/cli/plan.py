@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from tpuflex.cli.memory_text import memory_document, memory_line
 from tpuflex.cli.output import Output
 from tpuflex.duration import format_duration
+from tpuflex.gcp.kinds import BUCKET
 from tpuflex.naming import QUEUED_RESOURCE, account_email
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
@@ -125,9 +126,21 @@ class StackPlan:
             )
         yield "request", self.request
         yield "resources", self.changes
+        for bucket in deleted_buckets(self.plan):
+            yield "deletes", f"gs://{bucket} with everything in it"
         for warning in warnings(settings):
             yield "warning", str(warning)
         yield from policy_facts(self.policy)
+
+
+def deleted_buckets(plan: EnginePlan) -> tuple[str, ...]:
+    """Names of the buckets that ``plan`` deletes or replaces, with the weights in them: a stack
+    that moves to a library or to another region loses one."""
+    return tuple(
+        str(step.before.get("name") or step.name)
+        for step in plan.resources
+        if step.type == BUCKET.type and step.operation in ("delete", "replace")
+    )
 
 
 def policy_facts(report: Report) -> Iterator[tuple[str, str]]:

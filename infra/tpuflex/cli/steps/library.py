@@ -6,7 +6,12 @@ import re
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.zones import is_misspelt
-from tpuflex.cli.steps.library_contents import Contents, library_contents, show_contents
+from tpuflex.cli.steps.library_contents import (
+    Contents,
+    library_contents,
+    listed_buckets,
+    show_contents,
+)
 from tpuflex.cli.steps.library_engine import LibraryEngine, regions_of, unfinished
 from tpuflex.cli.steps.policy import planned_resources
 from tpuflex.cli.steps.preflight import run_preflight
@@ -60,7 +65,8 @@ def run_library_up(
     with work.alone():
         state = work.state()
         had = regions_of(state)
-        work.regions = tuple(sorted({*had, stack.settings.slice.region, *regions}))
+        lost = _regions_there(cloud) if take_over else ()
+        work.regions = tuple(sorted({*had, *lost, stack.settings.slice.region, *regions}))
         plan = work.preview()
         taken = work.taken(plan)
         if take_over or unfinished(state) or any(_made_by(each, state) for each in taken):
@@ -139,9 +145,9 @@ def run_library_down(
             _require_unread(found, with_readers=with_readers)
             if not invocation.yes:
                 output.confirm_name("project's id", project)
-            work.regions = regions_of(state)
-            if unfinished(state):
-                work.settle(take_over=False)
+            work.regions = tuple(sorted({*regions_of(state), *(each.region for each in found)}))
+            if unfinished(state) or any(each.bucket.id not in known_ids(state) for each in found):
+                work.settle(take_over=False)  # a state from a backup may not know all it has made
             work.destroy()
             _prove_gone(cloud)
             work.forget()
@@ -250,8 +256,18 @@ def _require_unread(found: Sequence[Contents], *, with_readers: bool) -> None:
             "Endpoints may read from the library, and a host of theirs that boots again would find"
             " no weights:\n" + "\n".join(readers) + "\nNothing was deleted.",
             hint="Take them down first: tpuflex down --all. To delete the library all the same:"
-            " --with-readers",
+            " --with-readers\nA new library does not give them the right to read back: that takes a"
+            " `down` and an `up` of each.",
         )
+
+
+def _regions_there(cloud: Cloud) -> tuple[str, ...]:
+    """The regions in which the library has a bucket, whichever state has made it.
+
+    Raises:
+        AccessError, ApiError: they cannot be listed.
+    """
+    return tuple(each.location for each in listed_buckets(cloud))
 
 
 def _prove_gone(cloud: Cloud) -> None:
@@ -272,7 +288,8 @@ def _prove_gone(cloud: Cloud) -> None:
     unseen = [f"  not looked at: {line}" for line in reasons(listing.unseen)]
     raise IncompleteTeardownError(
         "\n".join((f"It is not proved that the library of {project} is gone:", *left, *unseen)),
-        hint="Run `tpuflex library down` again; it lists its buckets once more.",
+        hint=f"Look once more: tpuflex library status --stack {cloud.stack.name}\n"
+        "What it still shows: `library up --take-over`, then `library down`.",
     )
 
 

@@ -82,19 +82,28 @@ def library_contents(cloud: Cloud) -> tuple[Contents, ...]:
     Raises:
         TpuflexError: the buckets cannot be listed, or one cannot be looked into.
     """
+    found = []
+    for bucket in listed_buckets(cloud):
+        try:
+            found.append(_contents(cloud, bucket))
+        except NotFoundError:
+            continue  # deleted since it was listed
+    return tuple(sorted(found, key=lambda each: each.region))
+
+
+def listed_buckets(cloud: Cloud) -> tuple[CloudResource, ...]:
+    """Every bucket of the library, whichever state has made it, by its labels alone.
+
+    Raises:
+        TpuflexError: the buckets cannot be listed.
+    """
     apis, project = cloud.apis(), cloud.stack.settings.project
     listing = list_library(apis, project)
     if listing.unseen:
         # Asked once more for an error of its kind.
         apis.storage.call("GET", "/storage/v1/b", query={"project": project})
         raise TpuflexError(f"The buckets of {project} cannot be listed: {listing.unseen[0]}")
-    found = []
-    for bucket in listing.resources:
-        try:
-            found.append(_contents(cloud, bucket))
-        except NotFoundError:
-            continue  # deleted since it was listed
-    return tuple(sorted(found, key=lambda each: each.region))
+    return listing.resources
 
 
 def _contents(cloud: Cloud, bucket: CloudResource) -> Contents:
