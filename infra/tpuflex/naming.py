@@ -41,7 +41,7 @@ HOST_SECRET_ROLES: tuple[SecretRole, ...] = (API_KEY, TLS_CERTIFICATE, METRICS_K
 ENDPOINT_NAME = "vllm"
 
 #: Pulumi's project of the libraries of weights, a project of its own, so that `down --all` takes
-#: none along. A library's stack is called like its Google Cloud project, which has one.
+#: none along. A library's stack is called by its Google Cloud project, which has one.
 LIBRARY_PROJECT = "tpuflex-library"
 #: Logical name of the library within its program.
 LIBRARY_NAME = "models"

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from decimal import Decimal
 
 import pytest
 
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.stack import OpenStack
 from tpuflex.cli.steps.library import wrong_region
+from tpuflex.cli.steps.library_engine import library_stack
 from tpuflex.gcp.library import READER_TITLE, Reader, below, readers
 from tpuflex.gcp.transport import JsonObject
 from tpuflex.planning.storage_cost import month_text, storage_per_month
+from tpuflex.request.limits import PROJECT_PATTERN
 
 GIB = 2**30
 PREFIX = "models/acme-tiny/1"
@@ -45,6 +51,17 @@ def test_what_a_month_costs(size: int, region: str, dollars: Decimal | None, tex
     """By the rate that was read for the region; where none was, no figure is made up."""
     assert storage_per_month(size, region) == dollars
     assert month_text(size, region) == text
+
+
+def test_each_cloud_has_a_library_of_its_own(stack: OpenStack) -> None:
+    """A stack on the embedded cloud and one on Google, of the same project and with their states in
+    the same place, do not take each other's library for theirs."""
+    google = replace(stack, settings=stack.settings.model_copy(update={"cloud": "google"}))
+    project = stack.settings.project
+
+    assert library_stack(Cloud(google, {})) == project
+    assert re.fullmatch(PROJECT_PATTERN, project)
+    assert not re.fullmatch(PROJECT_PATTERN, library_stack(Cloud(stack, {})))
 
 
 def binding(role: str, *members: str, title: str = "", expression: str = "") -> JsonObject:

@@ -1,7 +1,8 @@
 """The engine on the library of a Google Cloud project: a Pulumi stack of its own kind.
 
-Its Pulumi project is ``tpuflex-library`` and its stack is called like the Google Cloud project, in
-the backend in which the stacks of endpoints are, so that whoever shares their states shares it.
+Its Pulumi project is ``tpuflex-library`` and its stack is called like the Google Cloud project
+(:func:`library_stack`), in the backend in which the stacks of endpoints are, so that whoever shares
+their states shares it.
 """
 
 from __future__ import annotations
@@ -62,7 +63,14 @@ def library_target(invocation: Invocation, cloud: Cloud) -> Target:
     if not stack.embedded:
         home = stack.project.home
         require_pinned_plugin(stack.project.root, home, engine.path, environ, output.progress)
-    return Target(root, stack.settings.project, engine, environ)
+    return Target(root, library_stack(cloud), engine, environ)
+
+
+def library_stack(cloud: Cloud) -> str:
+    """Name of the library's stack: the Google Cloud project's, and on the embedded cloud one that
+    no project has. Both keep their states in one directory by default, and name buckets alike."""
+    project = cloud.stack.settings.project
+    return f"{project}_embedded" if cloud.stack.embedded else project
 
 
 def library_root(cloud: Cloud) -> Path:
@@ -113,7 +121,7 @@ class LibraryEngine:
 
     @property
     def project(self) -> str:
-        """Google Cloud project id; also the name of the library's stack."""
+        """Google Cloud project id."""
         return self.cloud.stack.settings.project
 
     @property
@@ -146,12 +154,12 @@ class LibraryEngine:
             EngineError: another command works on it.
         """
         directory = file_backend(backend_url(self.target))
-        place = directory or self.cloud.stack.project.home
-        with sole_recovery(place, LIBRARY_PROJECT, self.project, "tpuflex library"):
+        place, name = directory or self.cloud.stack.project.home, library_stack(self.cloud)
+        with sole_recovery(place, LIBRARY_PROJECT, name, "tpuflex library"):
             if directory is not None:
-                held = locks(directory, LIBRARY_PROJECT, self.project)
+                held = locks(directory, LIBRARY_PROJECT, name)
                 break_locks(held, ThisMachine(), self.invocation.output.progress)
-                mend_files(directory, LIBRARY_PROJECT, self.project)
+                mend_files(directory, LIBRARY_PROJECT, name)
             yield
 
     def state(self) -> Stored:
