@@ -185,6 +185,14 @@ def delete_firewall_rules(project: str, *names: str) -> GcloudCommand:
     )
 
 
+def enable_private_access(subnetwork: str) -> GcloudCommand:
+    """Turn Private Google Access on in ``projects/P/regions/R/subnetworks/S``."""
+    _, project, _, region, _, name = subnetwork.split("/")
+    place = (f"--project={project}", f"--region={region}")
+    words = ("gcloud", "compute", "networks", "subnets", "update", name, *place)
+    return GcloudCommand((*words, "--enable-private-ip-google-access"))
+
+
 def grant(project: str, role: str, member: str) -> GcloudCommand:
     """Give ``member`` (``user:you@example.com``) a role on a project."""
     return GcloudCommand(

@@ -17,6 +17,7 @@ from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.planning.cost import RunCost
 from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition, PreviewAction
 from tpuflex.settings.load import parse
+from tpuflex.settings.network import NetworkSettings
 
 
 def test_on_google(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
@@ -102,6 +103,28 @@ def test_when_a_request_gives_up(stack: OpenStack, capsys: pytest.CaptureFixture
     shown = capsys.readouterr().out
     assert "  gives up   6h after it is requested, unless granted before\n" in shown
     assert plan.to_json()["give_up_after"] == "6h"
+
+
+def test_a_network_of_yours_is_named(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """Whoever agrees to a plan sees which network the hosts go into, and that it stays."""
+    network = NetworkSettings(name="team", subnetwork="serving", egress="existing")
+    settings = stack.settings.model_copy(update={"network": network})
+    plan = StackPlan(
+        replace(stack, settings=settings), EnginePlan(()), RunCost(1, None, None, None)
+    )
+
+    plan.show(Output(json=False, verbose=False))
+
+    region = settings.slice.region
+    path = f"projects/{settings.project}/regions/{region}/subnetworks/serving"
+    shown = capsys.readouterr().out
+    assert f"  network    yours, and kept: {path}\n" in shown
+    assert "  egress     what your network lets the hosts reach: nothing is made for it\n" in shown
+    found = plan.to_json()["network"]
+    assert found == {
+        "network": f"projects/{settings.project}/global/networks/team",
+        "subnetwork": path,
+    }
 
 
 def test_unknown_price(stack: OpenStack) -> None:

@@ -41,12 +41,15 @@ def deployed() -> Deploy:
         *,
         preview: bool = False,
         slice_: dict[str, Any] | None = None,
+        read: dict[str, Any] | None = None,
         **options: Any,
     ) -> Plan:
         settings = parse(sections, "test")
         environ = EMBEDDED_ENVIRON if settings.cloud == "embedded" else {}
         given = {"environ": environ, "project": "tpuflex", "stack": "dev", **options}
-        return run_program(lambda: deploy(settings, **given), preview=preview, slice_=slice_)
+        return run_program(
+            lambda: deploy(settings, **given), preview=preview, slice_=slice_, read=read
+        )
 
     return run
 

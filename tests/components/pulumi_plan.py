@@ -59,13 +59,16 @@ class _Answers(mocks.Mocks):
 
     Args:
         slice_: outputs of the slice that are not those of one that is active.
+        read: outputs of what is only read.
     """
 
-    def __init__(self, slice_: Mapping[str, Any]) -> None:
+    def __init__(self, slice_: Mapping[str, Any], read: Mapping[str, Any]) -> None:
         super().__init__()
-        self._slice = slice_
+        self._slice, self._read = slice_, read
 
     def new_resource(self, args: mocks.MockResourceArgs) -> tuple[str, dict[str, Any]]:
+        if args.resource_id:  # read, not made
+            return args.resource_id, {**args.inputs, **self._read}
         state = dict(args.inputs)
         identity = f"{args.name}-id"
         if args.typ == "gcp:serviceaccount/account:Account":
@@ -137,6 +140,7 @@ def run_program(
     stack: str = "dev",
     preview: bool = False,
     slice_: Mapping[str, Any] | None = None,
+    read: Mapping[str, Any] | None = None,
 ) -> Plan:
     """Run ``program`` and return what it registered; raises what the program raises.
 
@@ -146,8 +150,9 @@ def run_program(
         stack: Pulumi stack.
         preview: whether it is a preview.
         slice_: outputs of the slice that are not those of one that is active.
+        read: outputs of what is only read.
     """
-    plan, answers = Plan(), _Answers(slice_ or {})
+    plan, answers = Plan(), _Answers(slice_ or {}, read or {})
 
     def run() -> None:
         loop = asyncio.new_event_loop()

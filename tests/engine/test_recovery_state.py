@@ -282,6 +282,12 @@ class TestKnown:
 
         assert found == {"net-id", "p/R/m"}
 
+    def test_not_what_is_only_read(self) -> None:
+        """A network that is brought is in the state as external: nothing of it is the stack's."""
+        brought = resource(NETWORK, "brought", external=True)
+
+        assert known_ids(state(resource(NETWORK, "net"), brought)) == {"net-id"}
+
     def test_zones_of_a_request(self) -> None:
         """A request is legitimate in all of its zones, and where the state remembers one."""
         inputs = {"project": "p", "queuedResourceId": "q", "zones": ["a", "b"]}

@@ -36,6 +36,7 @@ MADE = (
         "mirror", upstream="https://ghcr.io", location="us-east5", project="my-project-id"
     ),
     gcloud_commands.enable_services("my-project-id", "tpu.googleapis.com", "dns.googleapis.com"),
+    gcloud_commands.enable_private_access("projects/my-host/regions/us-east5/subnetworks/serving"),
     gcloud_commands.grant("my-project-id", "roles/tpu.admin", "user:you@example.com"),
     gcloud_commands.link_billing("my-project-id", "000000-000000-000000"),
     gcloud_commands.describe_project("my-project-id"),

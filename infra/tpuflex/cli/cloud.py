@@ -173,12 +173,14 @@ class Cloud:
             known: ids of what the state knows, which is ours.
         """
         settings = self.stack.settings
+        brought = settings.brought_network
         scope = Scope(
             settings.project,
             settings.slice.zones,
             self.stack.names,
             frozenset(states),
             frozenset(known),
+            (brought.network, brought.subnetwork) if brought else (),
         )
         return take_inventory(scope, self.apis())
 

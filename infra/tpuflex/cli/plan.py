@@ -72,6 +72,7 @@ class StackPlan:
         """The document that ``tpuflex preview --json`` prints."""
         settings = self.stack.settings
         give_up = settings.slice.give_up_after
+        network = settings.brought_network
         return {
             "stack": self.stack.name,
             "cloud": settings.cloud,
@@ -85,6 +86,7 @@ class StackPlan:
             "usd_per_hour": number(self.cost.per_hour),
             "usd_maximum": number(self.cost.maximum),
             "memory": planned_memory(settings),
+            "network": network and {"network": network.network, "subnetwork": network.subnetwork},
             "egress": settings.network.egress,
             "to_grant": image_grant(self.stack),
             "request": self.request,
@@ -117,6 +119,8 @@ class StackPlan:
         yield "runs", f"at most {duration} from the moment it is granted, then it is deleted"
         yield "price", price_text(self.cost)
         yield "memory", memory_line(plan_stack(settings))
+        if (network := settings.brought_network) is not None:
+            yield "network", f"yours, and kept: {network.subnetwork}"
         yield "egress", egress_text(settings.network.egress, self.plan)
         if grant := image_grant(self.stack):
             yield (
@@ -160,6 +164,8 @@ def planned_memory(settings: StackSettings) -> dict[str, object] | None:
 
 def egress_text(egress: str, plan: EnginePlan) -> str:
     """Where the hosts may connect to, and whether ``plan`` takes away what they have now."""
+    if egress == "existing":
+        return "what your network lets the hosts reach: nothing is made for it"
     operations = {(step.type, step.operation) for step in plan.steps}
     if egress == "internet":
         opened = ("gcp:dns/managedZone:ManagedZone", "delete") in operations

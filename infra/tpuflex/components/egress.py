@@ -51,7 +51,7 @@ class EgressArgs:
         state_id: id of the state that makes them.
         project: Google Cloud project id.
         region: region of the subnetwork.
-        network: the VPC.
+        network_id: id of the VPC.
         tag: network tag of the hosts.
         parent: the network component.
     """
@@ -61,7 +61,7 @@ class EgressArgs:
     state_id: pulumi.Input[str]
     project: str
     region: str
-    network: compute.Network
+    network_id: pulumi.Input[str]
     tag: str
     parent: pulumi.Resource
 
@@ -71,15 +71,20 @@ def to_google(args: EgressArgs) -> tuple[pulumi.Resource, ...]:
     return (*_rules(args), *_zones(args))
 
 
-def to_internet(args: EgressArgs) -> tuple[pulumi.Resource, ...]:
-    """Egress to everywhere, through NAT."""
+def to_internet(args: EgressArgs, *, only: str | None = None) -> tuple[pulumi.Resource, ...]:
+    """Egress to everywhere, through NAT.
+
+    Args:
+        args: what it is made for.
+        only: the subnetwork that it is for; all of the network by default.
+    """
     router = compute.Router(
         f"{args.name}-router",
         name=args.names.compute("router"),
         project=args.project,
         description=description(args.names, args.state_id),
         region=args.region,
-        network=args.network.id,
+        network=args.network_id,
         opts=pulumi.ResourceOptions(parent=args.parent),
     )
     nat = compute.RouterNat(
@@ -89,7 +94,14 @@ def to_internet(args: EgressArgs) -> tuple[pulumi.Resource, ...]:
         region=args.region,
         router=router.name,
         nat_ip_allocate_option="AUTO_ONLY",
-        source_subnetwork_ip_ranges_to_nat="ALL_SUBNETWORKS_ALL_IP_RANGES",
+        source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS"
+        if only
+        else "ALL_SUBNETWORKS_ALL_IP_RANGES",
+        subnetworks=[
+            compute.RouterNatSubnetworkArgs(name=only, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
+        ]
+        if only
+        else None,
         log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
         opts=pulumi.ResourceOptions(parent=args.parent),
     )
@@ -114,7 +126,7 @@ def _rule(args: EgressArgs, role: str, destination: str) -> compute.Firewall:
         name=args.names.compute(role),
         project=args.project,
         description=description(args.names, args.state_id),
-        network=args.network.id,
+        network=args.network_id,
         direction="EGRESS",
         priority=_ALLOW_PRIORITY if allowed else _DENY_PRIORITY,
         destination_ranges=[destination],
@@ -150,7 +162,7 @@ def _zone(args: EgressArgs, role: str, domain: str, addressed: str) -> tuple[pul
         visibility="private",
         private_visibility_config=dns.ManagedZonePrivateVisibilityConfigArgs(
             networks=[
-                dns.ManagedZonePrivateVisibilityConfigNetworkArgs(network_url=args.network.id)
+                dns.ManagedZonePrivateVisibilityConfigNetworkArgs(network_url=args.network_id)
             ]
         ),
         # A record that a killed run left would keep the zone, and the network that it is bound to.

@@ -88,8 +88,8 @@ class VllmEndpoint(pulumi.ComponentResource):
         prerequisites = Prerequisites(
             name, settings, names, self.state_id, self._with_gcp(name, settings)
         )
-        self.network: pulumi.Output[str] = prerequisites.network.network.id
-        self.subnetwork = prerequisites.network.subnetwork.id
+        self.network: pulumi.Output[str] = prerequisites.network.network_id
+        self.subnetwork = prerequisites.network.subnetwork_id
         self.service_account = prerequisites.identity.account.email
         self.bucket = prerequisites.bucket
         self.api_key_secret = names.secret_version(
@@ -127,10 +127,10 @@ class VllmEndpoint(pulumi.ComponentResource):
             max_run_duration=google_duration(slice_.max_run_duration),
             secure_boot=slice_.secure_boot,
             **_capacity(slice_),
-            network=prerequisites.network.network.id,
-            subnetwork=prerequisites.network.subnetwork.id,
+            network=prerequisites.network.network_id,
+            subnetwork=prerequisites.network.subnetwork_id,
             service_account=prerequisites.identity.email,
-            tags=[prerequisites.network.tag],
+            tags=[prerequisites.network.tag, *settings.network.tags],
             labels=labels(names, self.state_id),
             metadata=metadata,
             description=f"{settings.model.name}, stack {names.stack} of {names.project}",

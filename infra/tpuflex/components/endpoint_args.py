@@ -14,11 +14,11 @@ from tpuflex.naming import Names
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import (
     ModelSettings,
-    NetworkSettings,
     SecretsSettings,
     SliceSettings,
     StackSettings,
 )
+from tpuflex.settings.network import NetworkSettings
 from tpuflex.settings.serving import ServingSettings
 
 #: Called with the state's id once it is known and before anything that carries it is made; never in

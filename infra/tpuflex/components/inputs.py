@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields
+from dataclasses import fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -31,7 +31,8 @@ def inputs_of(args: DataclassInstance) -> dict[str, pulumi.Input[Any]]:
     }
     names = values.pop("names", None)
     prefix = {"namePrefix": names.prefix} if isinstance(names, Names) else {}
-    return prefix | {_camel(name): _plain(value) for name, value in values.items()}
+    given = {name: value for name, value in values.items() if value is not None}
+    return prefix | {_camel(name): _plain(value) for name, value in given.items()}
 
 
 def endpoint_inputs(settings: StackSettings) -> dict[str, pulumi.Input[Any]]:
@@ -48,6 +49,8 @@ def _camel(name: str) -> str:
 
 
 def _plain(value: object) -> Any:
+    if is_dataclass(value) and not isinstance(value, type):
+        return inputs_of(value)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return list(value)
     return value

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
 
 import pulumi
 from pulumi_gcp import compute
@@ -12,7 +11,9 @@ from pulumi_gcp import compute
 from tpuflex.components.egress import EgressArgs, to_google, to_internet
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description, options
+from tpuflex.gcloud_commands import enable_private_access
 from tpuflex.naming import Names
+from tpuflex.settings.network import BroughtNetwork, Egress
 
 #: Source range of Identity-Aware Proxy's TCP forwarding
 #: (https://cloud.google.com/iap/docs/using-tcp-forwarding).
@@ -35,8 +36,11 @@ class NetworkArgs:
     region: str
     """Region of the subnetwork: the region of the slice."""
 
+    brought: BroughtNetwork | None = None
+    """A network that is there already; one of its own by default."""
+
     subnetwork_cidr: str
-    """Address range of the subnetwork."""
+    """Address range of a subnetwork of its own."""
 
     serving_port: int
     """Port of the endpoint."""
@@ -44,24 +48,32 @@ class NetworkArgs:
     allowed_cidrs: Sequence[str]
     """Ranges that may reach the serving port; no rule is made when there are none."""
 
-    egress: Literal["google", "internet"]
+    egress: Egress
     """Where the hosts may connect to."""
+
+    manage_firewall: bool = True
+    """Whether firewall rules are made."""
+
+    ssh: bool = True
+    """Whether one of them lets SSH in through IAP."""
 
 
 class Network(pulumi.ComponentResource):
     """A custom-mode VPC with one subnetwork, narrow ingress and, unless told otherwise, egress to
-    Google's APIs only.
+    Google's APIs only. Or a network that is there already, of which nothing is changed: rules in it
+    are for the hosts' own tag, so endpoints can share one.
 
     Attributes:
-        network: the VPC.
-        subnetwork: its subnetwork, with Private Google Access and flow logs.
+        network_id: id of the VPC.
+        subnetwork_id: id of its subnetwork, which has Private Google Access; one of its own has
+            flow logs.
         tag: the network tag that the firewall rules apply to; put it on the slice.
         barriers: what must be there before the slice and outlive it: the subnetwork, the firewall
             rules, and DNS zones or NAT.
     """
 
-    network: compute.Network
-    subnetwork: compute.Subnetwork
+    network_id: pulumi.Output[str]
+    subnetwork_id: pulumi.Output[str]
     tag: str
     barriers: tuple[pulumi.Resource, ...]
 
@@ -70,7 +82,21 @@ class Network(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tpuflex:index:Network", name, inputs_of(args), opts)
         self.tag = args.names.compute("host")
-        self.network = compute.Network(
+        if args.brought is None:
+            subnetwork = self._own(name, args)
+        else:
+            subnetwork = self._brought(name, args.brought)
+        self.barriers = (
+            subnetwork,
+            *self._egress(name, args),
+            *(self._firewalls(name, args) if args.manage_firewall else ()),
+        )
+        self.register_outputs(
+            {"networkId": self.network_id, "subnetworkId": self.subnetwork_id, "tag": self.tag}
+        )
+
+    def _own(self, name: str, args: NetworkArgs) -> compute.Subnetwork:
+        network = compute.Network(
             name,
             name=args.names.compute("net"),
             project=args.project,
@@ -79,24 +105,34 @@ class Network(pulumi.ComponentResource):
             routing_mode="REGIONAL",
             opts=options("gcp:compute/network:Network", self),
         )
-        self.subnetwork = self._subnetwork(name, args)
-        self.barriers = (
-            self.subnetwork,
-            *self._egress(name, args),
-            *self._firewalls(name, args),
-        )
-        self.register_outputs(
-            {"networkId": self.network.id, "subnetworkId": self.subnetwork.id, "tag": self.tag}
-        )
+        subnetwork = self._subnetwork(name, args, network)
+        self.network_id, self.subnetwork_id = network.id, subnetwork.id
+        return subnetwork
 
-    def _subnetwork(self, name: str, args: NetworkArgs) -> compute.Subnetwork:
+    def _brought(self, name: str, brought: BroughtNetwork) -> compute.Subnetwork:
+        """The engine reads the subnetwork, at every plan, and never changes or deletes it."""
+        subnetwork = compute.Subnetwork.get(
+            # Not the name of one of its own: an endpoint may move from that to this.
+            f"{name}-brought-subnet",
+            brought.subnetwork,
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        found = pulumi.Output.all(subnetwork.network, subnetwork.private_ip_google_access)
+        usable = found.apply(lambda seen: require_usable(brought, *seen))
+        self.network_id = usable.apply(lambda _: brought.network)
+        self.subnetwork_id = usable.apply(lambda _: brought.subnetwork)
+        return subnetwork
+
+    def _subnetwork(
+        self, name: str, args: NetworkArgs, network: compute.Network
+    ) -> compute.Subnetwork:
         return compute.Subnetwork(
             f"{name}-subnet",
             name=args.names.compute("subnet"),
             project=args.project,
             description=description(args.names, args.state_id),
             region=args.region,
-            network=self.network.id,
+            network=network.id,
             ip_cidr_range=args.subnetwork_cidr,
             # The host has no external address; it reaches Storage and Secret Manager this way.
             private_ip_google_access=True,
@@ -115,23 +151,31 @@ class Network(pulumi.ComponentResource):
             state_id=args.state_id,
             project=args.project,
             region=args.region,
-            network=self.network,
+            network_id=self.network_id,
             tag=self.tag,
             parent=self,
         )
-        return to_google(egress) if args.egress == "google" else to_internet(egress)
+        match args.egress:
+            case "google":
+                return to_google(egress)
+            case "internet":
+                return to_internet(egress, only=args.brought.subnetwork if args.brought else None)
+            case "existing":
+                return ()
 
     def _firewalls(self, name: str, args: NetworkArgs) -> tuple[compute.Firewall, ...]:
-        rules = [("ssh", 22, [IAP_RANGE])]
+        rules = [("ssh", 22, [IAP_RANGE])] if args.ssh else []
         if args.allowed_cidrs:
             rules.append(("serving", args.serving_port, list(args.allowed_cidrs)))
+        # A rule cannot change its network: who moves gets others before the old ones go.
+        prefix = "brought-" if args.brought else ""
         return tuple(
             compute.Firewall(
-                f"{name}-{role}",
-                name=args.names.compute(role),
+                f"{name}-{prefix}{role}",
+                name=args.names.compute(f"{prefix}{role}"),
                 project=args.project,
                 description=description(args.names, args.state_id),
-                network=self.network.id,
+                network=self.network_id,
                 direction="INGRESS",
                 source_ranges=ranges,
                 target_tags=[self.tag],
@@ -140,3 +184,30 @@ class Network(pulumi.ComponentResource):
             )
             for role, port, ranges in rules
         )
+
+
+def require_usable(brought: BroughtNetwork, network: str | None, private_access: object) -> str:
+    """The subnetwork of ``brought`` if hosts without external addresses can be in it.
+
+    Args:
+        brought: network and subnetwork.
+        network: the network that the cloud says the subnetwork is of.
+        private_access: whether it says that Private Google Access is on.
+
+    Raises:
+        RunError: they cannot.
+    """
+    key = "tpuflex:network.subnetwork"
+    if not f"/{network}".endswith(f"/{brought.network}"):  # it is given as a URL
+        raise pulumi.RunError(
+            f"{key}: {brought.subnetwork} is not a subnetwork of {brought.network}.\n"
+            f"It is one of {network}: write that network to tpuflex:network.name, or another"
+            " subnetwork."
+        )
+    if private_access is not True:
+        raise pulumi.RunError(
+            f"{key}: Private Google Access is off in {brought.subnetwork}, and the hosts have no"
+            " external address: they could reach neither weights nor secrets.\n"
+            f"Run: {enable_private_access(brought.subnetwork)}"
+        )
+    return brought.subnetwork

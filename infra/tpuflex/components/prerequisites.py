@@ -52,10 +52,13 @@ class Prerequisites:
                 state_id=state_id,
                 project=project,
                 region=region,
+                brought=settings.brought_network,
                 subnetwork_cidr=settings.network.subnetwork_cidr,
                 serving_port=settings.serving.port,
                 allowed_cidrs=settings.network.allowed_cidrs,
                 egress=settings.network.egress,
+                manage_firewall=settings.network.manage_firewall,
+                ssh=settings.network.ssh,
             ),
             after_services,
         )

@@ -69,8 +69,10 @@ def state_ids(deployment: Stored) -> frozenset[str]:
 
 
 def is_cloud(resource: Stored) -> bool:
-    """Whether ``resource`` is something in the cloud: no component, no provider, no state id."""
+    """Whether ``resource`` is something that the stack has in the cloud: no component, no provider,
+    no state id, and nothing that the engine only reads (``external``), which is somebody else's."""
     made = bool(resource.get("custom")) and not is_provider(resource)
+    made = made and not resource.get("external")
     return made and resource.get("type") != STATE_ID
 
 

@@ -64,11 +64,13 @@ class Inventory:
         items: everything of the endpoint that exists, or has its name, in the order of deletion.
         unseen: places that did not answer, each with the reason.
         unseen_kinds: names of the kinds of which something may be in those places.
+        kept: paths of what the endpoint uses and others have made: it stays.
     """
 
     items: tuple[Item, ...]
     unseen: tuple[str, ...] = ()
     unseen_kinds: frozenset[str] = frozenset()
+    kept: tuple[str, ...] = ()
 
     @property
     def ours(self) -> tuple[Item, ...]:
@@ -98,6 +100,7 @@ class Scope:
         states: ids of the states that are ours, :data:`~tpuflex.gcp.ownership.NO_STATE_ID` among
             them for a state of a version that gave none.
         known: ids of what the state knows: that is ours, whatever it carries.
+        kept: paths of what the endpoint uses and others have made.
     """
 
     project: str
@@ -105,6 +108,7 @@ class Scope:
     names: Names
     states: frozenset[str] = frozenset({NO_STATE_ID})
     known: frozenset[str] = frozenset()
+    kept: tuple[str, ...] = ()
 
     @property
     def regions(self) -> tuple[str, ...]:
@@ -168,4 +172,4 @@ def take_inventory(scope: Scope, apis: Apis) -> Inventory:
         )
         for resource in listed
     )
-    return Inventory(tuple(items), listing.unseen, listing.unseen_kinds)
+    return Inventory(tuple(items), listing.unseen, listing.unseen_kinds, scope.kept)

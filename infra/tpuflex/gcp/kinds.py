@@ -274,7 +274,7 @@ KINDS: tuple[Kind, ...] = (
         "firewall rule",
         "gcp:compute/firewall:Firewall",
         "global/firewalls",
-        *("ssh", "serving", *EGRESS_RULE_ROLES),
+        *("ssh", "serving", "brought-ssh", "brought-serving", *EGRESS_RULE_ROLES),
     ),
     Kind(
         "DNS record set",

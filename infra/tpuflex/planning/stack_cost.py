@@ -77,7 +77,7 @@ class Usage:
     region: str
     run: timedelta
     renew_before: timedelta | None = None
-    egress: Literal["google", "internet"] = "google"
+    egress: Literal["google", "internet", "existing"] = "google"
     weights: Model | None = None
 
 
@@ -192,6 +192,8 @@ def _network(usage: Usage) -> Figure:
         amount = zones * DNS_ZONE.usd_per_hour * _DAY
         words = f"{zones} private DNS zones at ${DNS_ZONE.usd_per_hour} per hour"
         return Figure(amount, _DAILY, words, (DNS_ZONE.source,))
+    if usage.egress == "existing":
+        return Figure(Decimal(0), _DAILY, "nothing: the network is there already", ())
     hosts = usage.accelerator.hosts
     amount = (hosts * NAT_PER_HOST.usd_per_hour + NAT_ADDRESS.usd_per_hour) * _DAY
     words = f"NAT for {hosts} host(s) and one address, without $0.045 per GiB of traffic"

@@ -52,6 +52,9 @@ class When(StrEnum):
     OWN_IMAGES = "an image in the project's own registry"
     TLS = "serving with a certificate"
     HUB_TOKEN = "a token of the Hub in Secret Manager"  # noqa: S105 - a sentence
+    BROUGHT_NETWORK = "a network of yours"
+    SHARED_NETWORK = "a network of another project"
+    BROUGHT_RULES = "firewall rules of yours"
     CHANGED = "a changed stack"  #: `up` of a stack that is up already
 
 
@@ -81,6 +84,8 @@ class Need(_Row):
     why: str
     """What they are called for."""
     when: When = When.ALWAYS
+    unless: When | None = None
+    """The stacks that do not need it; what has a network of its own does."""
     role: PredefinedRole
     """A predefined role that holds it."""
     unproved: bool = False
@@ -167,6 +172,7 @@ class Roles(_Row):
             if command in need.commands
             and command not in need.optional
             and (need.when is When.ALWAYS or need.when in stacks)
+            and (need.unless is None or need.unless not in stacks)
         }
 
 

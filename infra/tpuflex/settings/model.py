@@ -17,8 +17,9 @@ from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.zones import region_of
 from tpuflex.naming import HOST_SECRET_ROLES, SECRET_ROLES, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
-from tpuflex.settings.base import AllowedCidr, ExtraFiles, Frozen, SubnetworkCidr, WeightsSource
+from tpuflex.settings.base import ExtraFiles, Frozen, WeightsSource
 from tpuflex.settings.catalog_section import CatalogSection
+from tpuflex.settings.network import BroughtNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
@@ -159,20 +160,6 @@ class ModelSettings(Frozen):
     weights: WeightsSettings = WeightsSettings()
 
 
-class NetworkSettings(Frozen):
-    """Who may reach the endpoint, and where its hosts may connect to."""
-
-    subnetwork_cidr: SubnetworkCidr = "10.128.0.0/20"
-    """Address range of the slice's subnetwork."""
-
-    allowed_cidrs: tuple[AllowedCidr, ...] = ()
-    """Ranges that may reach the serving port; none by default (use an IAP tunnel)."""
-
-    egress: Literal["google", "internet"] = "google"
-    """Where the hosts may connect to: `google` is Google's APIs and registries and nothing else, so
-    the image has to be in Artifact Registry; `internet` is everything, through NAT."""
-
-
 def version_setting(role: SecretRole) -> str:
     """Name of the setting that pins the version of the secret for ``role``."""
     return f"{role.replace('-', '_')}_version"
@@ -245,6 +232,11 @@ class StackSettings(Frozen):
     """Rows of your own about accelerators, zones, prices, models and images, each with its source;
     a row replaces the one of the same name. A file catalog.yaml beside Pulumi.yaml holds the same
     for all stacks. `tpuflex catalog` shows what is known."""
+
+    @property
+    def brought_network(self) -> BroughtNetwork | None:
+        """The network that is there already; None for one of the endpoint's own."""
+        return self.network.brought(self.project, self.slice.region)
 
     def url(self, address: str, *, port: int | None = None) -> str:
         """Base URL of the API of a server at ``address``; empty while there is none.

@@ -15,6 +15,7 @@ from tpuflex.gcloud_commands import show_project
 from tpuflex.request import limits
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft, SliceSettings, StackSettings
+from tpuflex.settings.network_rules import network_findings, network_warnings
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
 
 
@@ -45,6 +46,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         yield from _renewal(draft.slice)
         yield from _protection(draft.slice)
         yield from _runtime(draft.catalog, draft.slice)
+    yield from network_findings(draft)
     serving = tuple(serving_findings(draft))
     yield from serving
     # What is wrong by itself cannot be planned: one finding about it is enough.
@@ -103,6 +105,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
         if row is not None:
             key = f"tpuflex:slice.zones[{index}]"
             yield from _zone_warning(settings.catalog, key, zone, row.generation)
+    yield from network_warnings(settings)
     yield from serving_warnings(Draft.of(settings))
     if settings.serving.flags.trust_remote_code:
         yield Finding(

@@ -252,7 +252,15 @@ class _Reads:
         )
 
     def _stacks(self) -> Iterator[When]:
-        yield When.PRIVATE if self._settings.network.egress == "google" else When.NAT
+        network, brought = self._settings.network, self._settings.brought_network
+        if network.egress != "existing":
+            yield When.PRIVATE if network.egress == "google" else When.NAT
+        if brought is not None:
+            yield When.BROUGHT_NETWORK
+            if brought.project != self._project:
+                yield When.SHARED_NETWORK
+        if not network.manage_firewall:
+            yield When.BROUGHT_RULES
         if registry_project(self._settings.serving.image) == self._project:
             yield When.OWN_IMAGES
         if self._settings.secrets.tls_certificate_version is not None:

@@ -108,6 +108,7 @@ def _document(planned: Planned, inventory: Inventory) -> dict[str, object]:
             for step in planned.plan.resources
         ],
         "inventory": [item.to_json() for item in inventory.items],
+        "kept": list(inventory.kept),
         "not_looked_at": list(inventory.unseen),
         "not_compared": planned.mine.uncompared_lines(),
     }

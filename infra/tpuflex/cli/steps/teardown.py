@@ -100,6 +100,7 @@ class Planned:
         return [
             *self.mine.foreign_lines(),
             *(f"Not deleted: {each}" for each in self.not_deleted),
+            *(f"Kept: {path} (yours: the stack only uses it)" for path in self.before.kept),
         ]
 
 
