@@ -61,10 +61,45 @@ def test_nat_for_the_one_subnetwork(deployed: Deploy) -> None:
     plan = deployed(sections({"network": {**MINE, "egress": "internet"}}), read=SEEN)
 
     assert made(plan) == {"Firewall": 1, "Router": 1, "RouterNat": 1}
-    assert plan.inputs["gcp:compute/router:Router vllm-network-router"]["network"] == NETWORK
-    nat = plan.inputs["gcp:compute/routerNat:RouterNat vllm-network-nat"]
+    router = plan.inputs["gcp:compute/router:Router vllm-network-brought-router"]
+    assert (router["name"], router["network"]) == ("tpuflex-dev-vllm-brought-router", NETWORK)
+    nat = plan.inputs["gcp:compute/routerNat:RouterNat vllm-network-brought-nat"]
     assert nat["sourceSubnetworkIpRangesToNat"] == "LIST_OF_SUBNETWORKS"
     assert nat["subnetworks"] == [{"name": SUBNETWORK, "sourceIpRangesToNats": ["ALL_IP_RANGES"]}]
+
+
+def test_without_the_keys_of_a_network_of_yours_nothing_in_the_state_changes(
+    deployed: Deploy,
+) -> None:
+    """Components of states that are older than the keys have exactly these inputs."""
+    plan = deployed(sections())
+
+    assert set(plan.inputs["tpuflex:index:Network vllm-network"]) == {
+        *("namePrefix", "project", "region", "subnetworkCidr", "servingPort", "allowedCidrs"),
+        "egress",
+    }
+    assert plan.inputs["tpuflex:index:VllmEndpoint vllm"]["network"] == {
+        "subnetwork_cidr": "10.128.0.0/20",
+        "allowed_cidrs": [],
+        "egress": "google",
+    }
+
+
+@pytest.mark.parametrize(
+    ("network", "key"),
+    [
+        ({"name": "tpuflex-dev-vllm-net"}, "name"),
+        ({"name": "tpuflex-dev-vllm-copy"}, "name"),
+        ({"subnetwork": "tpuflex-dev-vllm-subnet"}, "subnetwork"),
+        ({"subnetwork": "tpuflex-dev-vllm-copy"}, "subnetwork"),
+    ],
+)
+def test_a_name_of_the_endpoints_own_is_refused(
+    deployed: Deploy, network: dict[str, object], key: str
+) -> None:
+    """A teardown finds what is the endpoint's by such a name, and would not leave it."""
+    with pytest.raises(pulumi.RunError, match=rf"tpuflex:network\.{key}: .*`sweep` delete"):
+        deployed(sections({"network": {**MINE, **network}}), read=SEEN)
 
 
 def test_no_ssh_in_a_network_of_its_own(deployed: Deploy) -> None:

@@ -37,23 +37,33 @@ def _collected() -> Iterator[None]:
     gc.collect()
 
 
-NETWORK = {
-    "name": "team",
-    "subnetwork": "serving",
-    "egress": "existing",
-    "allowed_cidrs": ["10.0.0.0/8"],
-}
+NETWORK = {"egress": "existing", "allowed_cidrs": ["10.0.0.0/8"]}
 
 
-def bring(embedded: Embedded, *, private_access: bool = True) -> None:
-    """Make the network, as its team does, and name it in the stack file."""
-    project, region = embedded.settings.project, embedded.settings.slice.region
+def bring(
+    embedded: Embedded,
+    name: str = "team",
+    *,
+    host: str = "",
+    private_access: bool = True,
+    **network: object,
+) -> None:
+    """Make the network, as its team does, and name it in the stack file.
+
+    Args:
+        embedded: project and cloud.
+        name: the network's.
+        host: project that has it; the stack's by default.
+        private_access: whether Private Google Access is on.
+        network: what is otherwise in the section of the stack file.
+    """
+    project, region = host or embedded.settings.project, embedded.settings.slice.region
     root = f"/compute/v1/projects/{project}"
     bodies: dict[str, dict[str, Any]] = {
-        f"{root}/global/networks": {"name": "team", "autoCreateSubnetworks": False},
+        f"{root}/global/networks": {"name": name, "autoCreateSubnetworks": False},
         f"{root}/regions/{region}/subnetworks": {
-            "name": "serving",
-            "network": f"projects/{project}/global/networks/team",
+            "name": f"{name}-serving",
+            "network": f"projects/{project}/global/networks/{name}",
             "ipCidrRange": "10.7.0.0/24",
             "privateIpGoogleAccess": private_access,
         },
@@ -66,9 +76,16 @@ def bring(embedded: Embedded, *, private_access: bool = True) -> None:
             timeout=10,
         )
         assert answer.ok, answer.text
+    place = f"projects/{project}/global/networks/" if host else ""
+    named = {"name": f"{place}{name}", "subnetwork": f"{name}-serving"}
+    write_network(embedded, {**NETWORK, **named, **network})
+
+
+def write_network(embedded: Embedded, network: dict[str, object]) -> None:
+    """Put the section into the stack file."""
     file = embedded.root / "stacks" / "Pulumi.dev.yaml"
     document = yaml.safe_load(file.read_text())
-    document["config"]["tpuflex:network"] = dict(NETWORK)
+    document["config"]["tpuflex:network"] = network
     file.write_text(yaml.safe_dump(document))
 
 
@@ -108,7 +125,8 @@ def compute(embedded: Embedded) -> dict[str, list[str]]:
 
 def test_two_endpoints_share_a_network_that_stays(embedded: Embedded) -> None:
     """Each has rules of its own for its own tag; nothing else is made in the network, a second
-    look finds nothing to change, and `down` leaves the network and names it as kept."""
+    look finds nothing to change, and `down` leaves the network and names it as kept, from
+    the state: the stack file may say something else by then."""
     bring(embedded)
     before = compute(embedded)
     run = stack_run(embedded, "second")
@@ -125,6 +143,7 @@ def test_two_endpoints_share_a_network_that_stays(embedded: Embedded) -> None:
     run.refresh()
     assert run.preview().changes == ()
 
+    write_network(embedded, {})
     down = begin_down(embedded, "dev")
     out, errors = down.communicate(timeout=200)
 
@@ -133,36 +152,90 @@ def test_two_endpoints_share_a_network_that_stays(embedded: Embedded) -> None:
     region = embedded.settings.slice.region
     assert json.loads(out)["kept"] == [
         f"{path}/global/networks/team",
-        f"{path}/regions/{region}/subnetworks/serving",
+        f"{path}/regions/{region}/subnetworks/team-serving",
     ]
     assert compute(embedded) == before
     assert sorted(embedded.remaining()) == sorted(before)
 
 
-def test_an_endpoint_moves_into_a_network_of_yours(embedded: Embedded) -> None:
-    """From a network of its own: the slice is replaced, and the old network goes."""
+def test_an_endpoint_moves_between_networks(embedded: Embedded) -> None:
+    """From its own into one of yours, into another of yours, and back to its own, with NAT in each:
+    rules, router and NAT move with it, and the only networks that ever go are its own."""
+    write_network(embedded, {"egress": "internet"})
     run = stack_run(embedded)
     run.up()
-    bring(embedded)
+    own = compute(embedded)
+
+    for name in ("team", "other"):
+        bring(embedded, name, egress="internet")
+        before = compute(embedded)
+        run.up()
+
+        assert compute(embedded) == {
+            "firewalls": ["tpuflex-dev-vllm-brought-serving", "tpuflex-dev-vllm-brought-ssh"],
+            "networks": [each for each in before["networks"] if "tpuflex" not in each],
+            "routers": ["tpuflex-dev-vllm-brought-router"],
+            "subnetworks": [each for each in before["subnetworks"] if "tpuflex" not in each],
+        }
+        assert {link.rpartition("/")[2] for link in networks_of_what_is_made(embedded)} == {name}
+        assert run.preview().changes == ()
+
+    write_network(embedded, {"egress": "internet"})
+    run.up()
+
+    assert compute(embedded) == {
+        **own,
+        "networks": sorted([*own["networks"], "other", "team"]),
+        "subnetworks": sorted([*own["subnetworks"], "other-serving", "team-serving"]),
+    }
+    run.destroy()
+    assert compute(embedded) == {
+        "networks": ["other", "team"],
+        "subnetworks": ["other-serving", "team-serving"],
+    }
+    assert sorted(embedded.remaining()) == ["networks", "subnetworks"]
+
+
+def networks_of_what_is_made(embedded: Embedded) -> list[str]:
+    """The network of each firewall rule and router that there is."""
+    kinds = embedded.cloud.cloud.inventory()["compute"]
+    return [str(each["network"]) for kind in ("firewalls", "routers") for each in kinds[kind]]
+
+
+def test_down_deletes_router_and_nat_in_a_network_of_yours(embedded: Embedded) -> None:
+    """All that was made in it goes, also what only its marks tell, and the network stays."""
+    bring(embedded, egress="internet")
+    before = compute(embedded)
+    stack_run(embedded).up()
+    assert compute(embedded)["routers"] == ["tpuflex-dev-vllm-brought-router"]
+
+    down = begin_down(embedded, "dev")
+    out, errors = down.communicate(timeout=200)
+
+    assert down.returncode == 0, errors
+    assert len(json.loads(out)["kept"]) == len(("network", "subnetwork"))
+    assert compute(embedded) == before
+
+
+def test_hosts_in_a_network_of_another_project(embedded: Embedded) -> None:
+    """Nothing is made in that project, and the slice names its network."""
+    bring(embedded, host="acme-network", allowed_cidrs=[], manage_firewall=False, egress="existing")
+    before = compute(embedded)
+    run = stack_run(embedded)
 
     run.up()
 
-    there = compute(embedded)
-    assert there["networks"] == ["team"]
-    assert there["subnetworks"] == ["serving"]
-    assert there["firewalls"] == [
-        "tpuflex-dev-vllm-brought-serving",
-        "tpuflex-dev-vllm-brought-ssh",
-    ]
+    assert compute(embedded) == before
     assert run.preview().changes == ()
     run.destroy()
+    assert compute(embedded) == before
     assert sorted(embedded.remaining()) == ["networks", "subnetworks"]
 
 
 @pytest.mark.parametrize(
     ("subnetwork", "says"),
     [
-        ("serving", "--enable-private-ip-google-access"),
+        ("team-serving", "--enable-private-ip-google-access"),
         ("nobody", "subnetworks/nobody"),
     ],
 )
@@ -172,7 +245,9 @@ def test_a_network_that_cannot_be_used_is_refused_at_the_plan(
     """A preview finds out, and nothing is made."""
     bring(embedded, private_access=False)
     file = embedded.root / "stacks" / "Pulumi.dev.yaml"
-    file.write_text(file.read_text().replace("subnetwork: serving", f"subnetwork: {subnetwork}"))
+    file.write_text(
+        file.read_text().replace("subnetwork: team-serving", f"subnetwork: {subnetwork}")
+    )
 
     with pytest.raises(TpuflexError) as caught:
         stack_run(embedded).preview()

@@ -18,6 +18,7 @@ from tpuflex.engine.state import (
     referenced,
     settled,
     state_ids,
+    used,
     without_pending,
 )
 from tpuflex.gcp.kinds import KINDS, Kind, of_type
@@ -287,6 +288,18 @@ class TestKnown:
         brought = resource(NETWORK, "brought", external=True)
 
         assert known_ids(state(resource(NETWORK, "net"), brought)) == {"net-id"}
+
+    def test_what_is_only_read_is_used(self) -> None:
+        """`down` names it as kept: the network, whose URL a subnetwork has, and the subnetwork."""
+        link = {"network": "https://www.googleapis.com/compute/v1/projects/h/global/networks/team"}
+        type_ = "gcp:compute/subnetwork:Subnetwork"
+        own = resource(type_, "own", outputs=link)
+        brought = resource(type_, "brought", outputs=link, external=True)
+
+        assert used(state(own, brought, resource(NETWORK, "net"))) == (
+            "projects/h/global/networks/team",
+            "brought-id",
+        )
 
     def test_zones_of_a_request(self) -> None:
         """A request is legitimate in all of its zones, and where the state remembers one."""

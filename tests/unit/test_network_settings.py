@@ -110,11 +110,25 @@ def test_without_a_rule_for_ssh_you_are_told_what_needs_it(
     assert about == ([f"tpuflex:network.{key}"] if key else [])
 
 
-def test_an_image_from_elsewhere_is_left_to_a_network_of_yours() -> None:
-    """What that network lets the hosts reach, its owner knows."""
+@pytest.mark.parametrize(
+    ("network", "warned"), [(MINE, True), ({**MINE, "egress": "internet"}, False)]
+)
+def test_an_image_from_elsewhere_is_left_to_a_network_of_yours(
+    network: dict[str, object], warned: bool
+) -> None:
+    """What that network lets the hosts reach, its owner knows, and is told what it has to."""
     image = f"docker.io/others/vllm@sha256:{'ab' * 32}"
+    settings = parse(sections({"network": network, "serving.image": image}), "test")
+    found = [each.problem for each in warnings(settings) if each.key == "tpuflex:serving.image"]
 
-    assert parse(sections({"network": MINE, "serving.image": image}), "test")
+    assert any("depends on your network" in text for text in found) is warned
+
+
+def test_an_image_in_a_registry_of_google_needs_no_way_out() -> None:
+    """Private Google Access, which the subnetwork has to have, leads to it."""
+    found = warnings(parse(sections({"network": MINE}), "test"))
+
+    assert not any("depends on your network" in each.problem for each in found)
 
 
 @pytest.mark.parametrize(

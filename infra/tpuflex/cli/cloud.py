@@ -165,22 +165,31 @@ class Cloud:
         """Wait ``seconds``, on the cloud's clock."""
         self.timing.pause(seconds)
 
-    def inventory(self, states: Collection[str] = (), known: Collection[str] = ()) -> Inventory:
+    def inventory(
+        self,
+        states: Collection[str] = (),
+        known: Collection[str] = (),
+        kept: tuple[str, ...] | None = None,
+    ) -> Inventory:
         """Everything in the cloud that belongs to the stack, or has its names.
 
         Args:
             states: ids of the states that are ours.
             known: ids of what the state knows, which is ours.
+            kept: paths of what the stack only uses, as its state has them; as its file has them if
+                there is no state.
         """
         settings = self.stack.settings
-        brought = settings.brought_network
+        if kept is None:
+            brought = settings.brought_network
+            kept = (brought.network, brought.subnetwork) if brought else ()
         scope = Scope(
             settings.project,
             settings.slice.zones,
             self.stack.names,
             frozenset(states),
             frozenset(known),
-            (brought.network, brought.subnetwork) if brought else (),
+            kept,
         )
         return take_inventory(scope, self.apis())
 

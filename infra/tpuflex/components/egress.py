@@ -78,9 +78,11 @@ def to_internet(args: EgressArgs, *, only: str | None = None) -> tuple[pulumi.Re
         args: what it is made for.
         only: the subnetwork that it is for; all of the network by default.
     """
+    # A router cannot change its network: who moves gets another before the old one goes.
+    prefix = "brought-" if only else ""
     router = compute.Router(
-        f"{args.name}-router",
-        name=args.names.compute("router"),
+        f"{args.name}-{prefix}router",
+        name=args.names.compute(f"{prefix}router"),
         project=args.project,
         description=description(args.names, args.state_id),
         region=args.region,
@@ -88,8 +90,8 @@ def to_internet(args: EgressArgs, *, only: str | None = None) -> tuple[pulumi.Re
         opts=pulumi.ResourceOptions(parent=args.parent),
     )
     nat = compute.RouterNat(
-        f"{args.name}-nat",
-        name=args.names.compute("nat"),
+        f"{args.name}-{prefix}nat",
+        name=args.names.compute(f"{prefix}nat"),
         project=args.project,
         region=args.region,
         router=router.name,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import fields, is_dataclass
+from dataclasses import Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import pulumi
@@ -20,27 +20,38 @@ if TYPE_CHECKING:
 _OF_OTHERS = frozenset({"state_id", "reader"})
 #: The sections of a stack file that are inputs of an endpoint.
 _SECTIONS = frozenset({"cloud", "project", "slice", "model", "serving", "network", "secrets"})
+#: Of the section on the network, what is not written at its default: states that are older than
+#: these settings have no change then.
+_YOUNGER = ("manage_firewall", "ssh", "tags")
 
 
 def inputs_of(args: DataclassInstance) -> dict[str, pulumi.Input[Any]]:
-    """The arguments of a part of an endpoint; of its names, what they begin with."""
+    """The arguments of a part of an endpoint, but for those at their default, which are younger
+    than states without them; of its names, what they begin with."""
     values = {
         field.name: getattr(args, field.name)
         for field in fields(args)
-        if field.name not in _OF_OTHERS
+        if field.name not in _OF_OTHERS and not _at_default(args, field)
     }
     names = values.pop("names", None)
     prefix = {"namePrefix": names.prefix} if isinstance(names, Names) else {}
-    given = {name: value for name, value in values.items() if value is not None}
-    return prefix | {_camel(name): _plain(value) for name, value in given.items()}
+    return prefix | {_camel(name): _plain(value) for name, value in values.items()}
 
 
 def endpoint_inputs(settings: StackSettings) -> dict[str, pulumi.Input[Any]]:
     """The sections of the stack file, with its own keys and with the defaults of what it leaves
     out. None holds the value of a secret: the settings refuse these."""
-    sections = settings.model_dump(mode="json", exclude_none=True, include=set(_SECTIONS))
+    defaults = type(settings.network).model_fields
+    same = {key for key in _YOUNGER if getattr(settings.network, key) == defaults[key].default}
+    sections = settings.model_dump(
+        mode="json", exclude_none=True, include=set(_SECTIONS), exclude={"network": same}
+    )
     own = settings.catalog.own.model_dump(mode="json", exclude_defaults=True)
     return {**sections, **({"catalog": own} if own else {})}
+
+
+def _at_default(args: DataclassInstance, field: Field[Any]) -> bool:
+    return getattr(args, field.name) is field.default
 
 
 def _camel(name: str) -> str:

@@ -12,7 +12,7 @@ from tpuflex.components.egress import EgressArgs, to_google, to_internet
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description, options
 from tpuflex.gcloud_commands import enable_private_access
-from tpuflex.naming import Names
+from tpuflex.naming import COPY_ROLE, Names
 from tpuflex.settings.network import BroughtNetwork, Egress
 
 #: Source range of Identity-Aware Proxy's TCP forwarding
@@ -85,6 +85,7 @@ class Network(pulumi.ComponentResource):
         if args.brought is None:
             subnetwork = self._own(name, args)
         else:
+            require_not_own(args.brought, args.names, args.project)
             subnetwork = self._brought(name, args.brought)
         self.barriers = (
             subnetwork,
@@ -184,6 +185,26 @@ class Network(pulumi.ComponentResource):
             )
             for role, port, ranges in rules
         )
+
+
+def require_not_own(brought: BroughtNetwork, names: Names, project: str) -> None:
+    """Nothing if neither network nor subnetwork of ``brought`` has a name that an endpoint with
+    these ``names`` gives in ``project``.
+
+    Raises:
+        RunError: one has: `down` and `sweep` would take it for the endpoint's.
+    """
+    if brought.project != project:
+        return
+    for key, path, role in (
+        ("name", brought.network, "net"),
+        ("subnetwork", brought.subnetwork, "subnet"),
+    ):
+        if path.rpartition("/")[2] in (names.compute(role), names.compute(COPY_ROLE)):
+            raise pulumi.RunError(
+                f"tpuflex:network.{key}: {path} has the name of the endpoint's own, which `down`"
+                " and `sweep` delete.\nWrite one that others have made."
+            )
 
 
 def require_usable(brought: BroughtNetwork, network: str | None, private_access: object) -> str:

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tpuflex.gcp.kinds import FIXED_DESCRIPTION
+from tpuflex.gcp.kinds import FIXED_DESCRIPTION, SUBNETWORK
 from tpuflex.gcp.places import places
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID, is_state_id
 
@@ -74,6 +74,20 @@ def is_cloud(resource: Stored) -> bool:
     made = bool(resource.get("custom")) and not is_provider(resource)
     made = made and not resource.get("external")
     return made and resource.get("type") != STATE_ID
+
+
+def used(deployment: Stored) -> tuple[str, ...]:
+    """Paths of the networks that ``deployment`` only reads, each with its subnetwork: it uses them,
+    and they are somebody else's."""
+    return tuple(
+        dict.fromkeys(
+            path
+            for resource in resources(deployment)
+            if resource.get("external") and resource.get("type") == SUBNETWORK.type
+            for path in (_path((resource.get("outputs") or {}).get("network")), resource["id"])
+            if path
+        )
+    )
 
 
 def is_provider(resource: Stored) -> bool:
@@ -209,6 +223,12 @@ def _names(resource: Stored) -> Iterator[str]:
     for value in (resource.get("id"), *(outputs.get(key) for key in _NAMES)):
         if isinstance(value, str) and value:
             yield value
+
+
+def _path(link: object) -> str:
+    """``projects/…`` of the URL by which Compute Engine names a resource."""
+    _, root, path = str(link or "").partition("projects/")
+    return root + path
 
 
 def _texts(value: object) -> Iterator[str]:

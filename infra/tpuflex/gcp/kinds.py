@@ -300,7 +300,12 @@ KINDS: tuple[Kind, ...] = (
         "gcp:compute/routerNat:RouterNat",
         found_by="plugin",
     ),
-    _compute("router", "gcp:compute/router:Router", "regions/{region}/routers", "router"),
+    _compute(
+        "router",
+        "gcp:compute/router:Router",
+        "regions/{region}/routers",
+        *("router", "brought-router"),
+    ),
     # One made by hand for the endpoint is billed until it is deleted.
     _compute("address", "", "regions/{region}/addresses", made=False),
     SUBNETWORK,

@@ -54,6 +54,16 @@ def version_findings(draft: Draft, image: str) -> Iterator[Finding]:
 def image_warnings(draft: Draft, serving: ServingSettings) -> Iterator[Finding]:
     """What nobody knows of the image before its host has pulled it and asked the server."""
     project = registry_project(serving.image)
+    egress = draft.network.egress if draft.network is not None else None
+    outside = not in_google_registry(serving.image)
+    if draft.cloud == "google" and egress == "existing" and outside:
+        yield Finding(
+            _KEY,
+            f"{serving.image.partition('@')[0]} is not in Artifact Registry: whether the hosts "
+            "reach it depends on your network",
+            "See that it has a way to the internet, such as NAT. Or else: "
+            f"{_remedy(draft, serving.image)}.",
+        )
     if project is not None and draft.project is not None and project != draft.project:
         yield Finding(
             _KEY,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from tpuflex.engine.events import name_of
 from tpuflex.engine.foreign import compared, forgotten
 from tpuflex.engine.recovery.look import CloudLook
-from tpuflex.engine.state import Stored, known_ids, state_ids
+from tpuflex.engine.state import Stored, known_ids, state_ids, used
 from tpuflex.gcp.ownership import NO_STATE_ID
 from tpuflex.operate.unseen import reasons
 
@@ -36,7 +36,8 @@ class Ours:
 
     def inventory(self, cloud: Cloud) -> Inventory:
         """Everything in the cloud that has the stack's names; what is proved ours is told apart."""
-        return cloud.inventory(self.states, known_ids(self.deployment))
+        kept = used(self.deployment) if self.deployment else None
+        return cloud.inventory(self.states, known_ids(self.deployment), kept)
 
     def foreign_lines(self) -> Iterator[str]:
         """A line for each thing in the state that is not ours any more."""
