@@ -148,6 +148,7 @@ def test_two_endpoints_share_a_network_that_stays(embedded: Embedded) -> None:
     out, errors = down.communicate(timeout=200)
 
     assert down.returncode == 0, errors
+    assert "brought-subnet" not in json.dumps(json.loads(out)["resources"])
     path = f"projects/{embedded.settings.project}"
     region = embedded.settings.slice.region
     assert json.loads(out)["kept"] == [
@@ -198,8 +199,13 @@ def test_an_endpoint_moves_between_networks(embedded: Embedded) -> None:
 
 def networks_of_what_is_made(embedded: Embedded) -> list[str]:
     """The network of each firewall rule and router that there is."""
-    kinds = embedded.cloud.cloud.inventory()["compute"]
-    return [str(each["network"]) for kind in ("firewalls", "routers") for each in kinds[kind]]
+    root = f"{embedded.cloud.url}/compute/v1/projects/{embedded.settings.project}"
+    found: list[str] = []
+    for path in ("global/firewalls", f"regions/{embedded.settings.slice.region}/routers"):
+        token = {"Authorization": f"Bearer {embedded.cloud.token}"}
+        listed = requests.get(f"{root}/{path}", headers=token, timeout=10).json()["items"]
+        found.extend(each["network"] for each in listed)
+    return found
 
 
 def test_down_deletes_router_and_nat_in_a_network_of_yours(embedded: Embedded) -> None:

@@ -168,8 +168,13 @@ class Network(pulumi.ComponentResource):
         rules = [("ssh", 22, [IAP_RANGE])] if args.ssh else []
         if args.allowed_cidrs:
             rules.append(("serving", args.serving_port, list(args.allowed_cidrs)))
-        # A rule cannot change its network: who moves gets others before the old ones go.
+        # A rule cannot change its network, which pulumi-gcp tries. Who moves from a network of its
+        # own gets others before the old ones go; between two that are brought they have one name.
         prefix = "brought-" if args.brought else ""
+        moving = ["network"] if args.brought else None
+        opts = pulumi.ResourceOptions(
+            parent=self, replace_on_changes=moving, delete_before_replace=bool(args.brought) or None
+        )
         return tuple(
             compute.Firewall(
                 f"{name}-{prefix}{role}",
@@ -181,7 +186,7 @@ class Network(pulumi.ComponentResource):
                 source_ranges=ranges,
                 target_tags=[self.tag],
                 allows=[compute.FirewallAllowArgs(protocol="tcp", ports=[str(port)])],
-                opts=pulumi.ResourceOptions(parent=self),
+                opts=opts,
             )
             for role, port, ranges in rules
         )
