@@ -190,7 +190,8 @@ def _step(metadata: StepEventMetadata) -> Step:
         urn=metadata.urn,
         inputs=dict(state.inputs) if state and state.inputs else {},
         changed=tuple(metadata.diffs or ()),
-        replaced_for=tuple(metadata.keys or ()),
+        # The engine hands them over in the order of a Go map: another one in every run.
+        replaced_for=tuple(sorted(metadata.keys or ())),
         custom=bool(state and state.custom),
         parent=(state.parent or "") if state else "",
         provider=(state.provider or "") if state else "",
