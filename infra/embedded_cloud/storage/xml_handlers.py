@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
+from html import escape
 from urllib.parse import unquote
-from xml.sax.saxutils import escape
 
 from embedded_cloud.errors import CloudError, unimplemented
 from embedded_cloud.routing import Call, Reply, Route
