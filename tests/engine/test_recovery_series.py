@@ -59,6 +59,7 @@ class World:
         known = {"urn": URN, "type": TYPE, "custom": True, "id": name(A), "inputs": inputs(A)}
         known["outputs"] = {"lifecycle": "waiting", "requests": [name(A)]}
         self.state: dict[str, Any] = {"resources": [known]}
+        self.created: dict[str, str] = {}
 
     def deployment(self) -> dict[str, Any]:
         return self.state
@@ -90,7 +91,9 @@ class World:
         ours = sorted(
             (each for each in self.there if prefix in each), key=lambda id_: (id_[-1], id_)
         )
-        return tuple(LookResult(Presence.OURS, each) for each in ours)
+        return tuple(
+            LookResult(Presence.OURS, each, created=self.created.get(each, "")) for each in ours
+        )
 
     def recovered(self) -> list[tuple[str, str]]:
         found = recover(self, self, self.said.append, timing=_TIMING)
@@ -152,6 +155,25 @@ def test_a_generation_before_that_of_the_state() -> None:
 
     entries = {one["id"]: bool(one.get("delete")) for one in resources(world.state)}
     assert entries == {name(A, 2): False, name(C): True}
+
+
+@pytest.mark.parametrize(
+    ("made", "replaced"),
+    [("2026-11-23T07:00:00Z", False), ("2026-11-23T09:00:00Z", True), ("", True)],
+    ids=["older", "newer", "not known"],
+)
+def test_a_later_generation_that_a_state_had_let_go_of(made: str, replaced: bool) -> None:
+    """What is older than the slice has not replaced it, whatever its number: the slice stays, and
+    the other is marked for deletion."""
+    world = World({name(A), name(B, 2)})
+    (known,) = resources(world.state)
+    known["outputs"]["createTime"] = "2026-11-23T08:00:00Z"
+    world.created = {name(B, 2): made}
+
+    world.recovered()
+
+    entries = {one["id"]: bool(one.get("delete")) for one in resources(world.state)}
+    assert entries == {name(A): replaced, name(B, 2): not replaced}
 
 
 def test_what_cannot_be_listed_is_no_proof() -> None:
@@ -245,6 +267,17 @@ class TestListed:
         found = self.listed(self.ASKED, *ids, "other-g1")
 
         assert found == [f"{ZONE}/queuedResources/{id_}" for id_ in reversed(ids)]
+
+    def test_when_it_was_made(self) -> None:
+        """By which what is older than the slice is told from what has replaced it."""
+        request = labelled(NAMES.queued_resource_id(2)) | {"createTime": "2026-11-23T07:00:00Z"}
+        answers = {"queuedResources": {"queuedResources": [request]}, "nodes": {}}
+        place = "GET /v2alpha1/projects/p/locations/z"
+        api = Api({f"{place}/{what}": answer for what, answer in answers.items()})
+
+        (found,) = CloudLook(clients(tpu=api)).generations(self.ASKED)
+
+        assert found.created == "2026-11-23T07:00:00Z"
 
     def test_of_another_stack(self) -> None:
         """The same names with another marker are another stack's."""

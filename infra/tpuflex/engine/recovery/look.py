@@ -62,6 +62,7 @@ class LookResult:
         detail: why, for people.
         being_deleted: whether it is being deleted.
         error: why its API has not said what it is, if it was asked and has not.
+        created: of a generation, its `createTime`; empty if that is not known.
     """
 
     presence: Presence
@@ -69,6 +70,7 @@ class LookResult:
     detail: str = ""
     being_deleted: bool = False
     error: TpuflexError | None = None
+    created: str = ""
 
 
 class Look(Protocol):
@@ -134,7 +136,9 @@ class CloudLook:
             if generation is not None and not foreign:
                 here = {**inputs, "zones": [resource.location], "queuedResourceId": id_}
                 (place,) = places(QUEUED_RESOURCE, here)
-                results.setdefault((generation, place.id), LookResult(Presence.OURS, place.id))
+                created = resource.birth.get("createTime", "")
+                result = LookResult(Presence.OURS, place.id, created=created)
+                results.setdefault((generation, place.id), result)
         return tuple(results[key] for key in sorted(results, key=lambda key: key[0]))
 
     def _furthest(self, results: Sequence[LookResult]) -> LookResult:

@@ -18,6 +18,7 @@ from tpuflex.engine.state import Stored, begun, is_reminder, pending, resources
 from tpuflex.gcp.places import places
 from tpuflex.naming import QUEUED_RESOURCE, generation_of
 from tpuflex.request.name import RequestName
+from tpuflex.request.snapshot import parse_time
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,20 +104,35 @@ def _sorted(resource: Stored, series: Mapping[str, list[LookResult]]) -> Missing
     present = inputs["queuedResourceId"]
     elsewhere = [] if gone else series.get(present, [])
     others = [id_ for id_ in series if gone or id_ != present]
-    replaced = bool(others) and (gone or _later(others[-1], present, inputs))
-    entries = [_entry(resource, id_, series[id_]) for id_ in others]
-    latest, earlier = (entries[-1], entries[:-1]) if replaced else (None, entries)
+    heirs = [
+        id_
+        for id_ in others
+        if (gone or _later(id_, present, inputs)) and not _older(series[id_], resource)
+    ]
+    latest = heirs[-1] if heirs else None
     return Missing(
         resource,
         tuple(request.id for request in elsewhere),
-        tuple({**entry, "outputs": {}, "delete": True} for entry in earlier),
-        None if latest is None else begun(latest),
+        tuple(
+            {**_entry(resource, id_, series[id_]), "outputs": {}, "delete": True}
+            for id_ in others
+            if id_ != latest
+        ),
+        None if latest is None else begun(_entry(resource, latest, series[latest])),
     )
 
 
 def _later(id_: str, present: str, inputs: Mapping[str, Any]) -> bool:
     prefix = str(inputs.get("queuedResourceIdPrefix") or "")
     return (generation_of(prefix, id_) or 0) > (generation_of(prefix, present) or 0)
+
+
+def _older(found: Iterable[LookResult], resource: Stored) -> bool:
+    """Whether each of ``found`` was made before ``resource``, so that it has not replaced it: a
+    state had let go of it, which passes over its name (ADR 0024)."""
+    before = parse_time((resource.get("outputs") or {}).get("createTime"))
+    made = [parse_time(each.created) for each in found]
+    return before is not None and all(time is not None and time < before for time in made)
 
 
 def _entry(resource: Stored, id_: str, found: list[LookResult]) -> Stored:
