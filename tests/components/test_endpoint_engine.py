@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import runpy
+import sys
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -267,10 +268,11 @@ def test_an_embedded_stack_in_a_plain_shell_reaches_nothing(
 
 
 def test_the_library_example_in_a_project_of_its_own(workplace: Workplace) -> None:
-    """The example of the documentation deploys with the provider found on PATH."""
+    """The example of the documentation deploys with the provider of its own environment."""
     example = ROOT / "docs" / "examples" / "library"
     (workplace.root / "Pulumi.yaml").write_bytes((example / "Pulumi.yaml").read_bytes())
     (workplace.root / "stacks").rename(workplace.root / "unused")
+    (workplace.root / ".venv").symlink_to(sys.prefix)
 
     stack = workplace.stack(lambda: _ignore(runpy.run_path(str(example / "__main__.py"))))
 
