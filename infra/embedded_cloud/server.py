@@ -232,8 +232,18 @@ async def serving(cloud: Cloud, port: int) -> AsyncIterator[int]:
         await web.SockSite(runner, sock).start()
         yield bound
     finally:
+        await _stop_accepting(sock)
         await runner.cleanup()
         sock.close()
+
+
+async def _stop_accepting(sock: socket.socket) -> None:
+    """Accept nothing more, and let what was accepted become connections, which can be closed: a
+    server of asyncio that is closed in between loses them
+    (https://github.com/python/cpython/issues/109564)."""
+    asyncio.get_running_loop().remove_reader(sock)
+    for _ in range(3):
+        await asyncio.sleep(0)
 
 
 def _listen(port: int) -> socket.socket:
