@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.copier.rig import serving
 
 ACCOUNT = "acme"
 _OPEN = f"/api/esc/environments/{ACCOUNT}/yaml/open"
@@ -63,16 +64,8 @@ def pulumi_cloud(stack: str, config: Mapping[str, object]) -> Iterator[dict[str,
         def log_message(self, *_: object) -> None:
             """Keep the test's output clean."""
 
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        url = f"http://127.0.0.1:{server.server_address[1]}"
+    with serving(Answers) as url:
         yield {"PULUMI_BACKEND_URL": url, "PULUMI_ACCESS_TOKEN": "pul-of-nobody"}
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
 
 
 def _value(value: object) -> dict[str, object]:

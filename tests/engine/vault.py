@@ -4,10 +4,11 @@ on loopback (https://developer.hashicorp.com/vault/api-docs/secret/transit)."""
 from __future__ import annotations
 
 import json
-import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
+
+from tests.copier.rig import serving
 
 _PREFIX = "vault:v1:"
 
@@ -37,13 +38,5 @@ class _Answers(BaseHTTPRequestHandler):
 def vault() -> Iterator[dict[str, str]]:
     """The environment in which the engine finds a Vault with the key ``states``, whose encryption
     is none."""
-    server = ThreadingHTTPServer(("127.0.0.1", 0), _Answers)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    try:
-        url = f"http://127.0.0.1:{server.server_address[1]}"
+    with serving(_Answers) as url:
         yield {"VAULT_SERVER_URL": url, "VAULT_SERVER_TOKEN": "of-nobody"}
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()

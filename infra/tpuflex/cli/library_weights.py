@@ -10,6 +10,8 @@ from tpuflex.gcp.library import read_library_bucket
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from tpuflex.boot.manifest import Manifest
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.stack import OpenStack
@@ -95,9 +97,8 @@ def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     }
 
 
-def kept_line(cloud: Cloud) -> str:
-    """The same for people; empty where nothing is left."""
-    kept = kept_weights(cloud)
+def kept_line(cloud: Cloud, kept: Mapping[str, object] | None) -> str:
+    """The same, ``kept``, for people; empty where nothing is left."""
     if kept is None:
         return ""
     size = kept["bytes"]

@@ -43,15 +43,17 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     if not planned.nothing and not invocation.yes:
         output.confirm_name("stack's name", stack.name)
     left = teardown.carry_out(planned)
-    kept = {"kept_weights": kept_weights(cloud)} if in_library(stack) else {}
-    done = {"stack": stack.name, "destroyed": True, **_document(planned, left), **kept}
+    kept = kept_weights(cloud)
+    done = {"stack": stack.name, "destroyed": True, **_document(planned, left)}
+    if in_library(stack):
+        done["kept_weights"] = kept
     output.document(done)
     if plan.changes or before.items:
         kinds = dict.fromkeys(item.kind for item in before.items)
         if kinds:
             output.result("Inventory now: " + ", ".join(f"{kind} 0" for kind in kinds))
         output.result(f"Nothing is left of stack {stack.name}: every service was asked.")
-    if not output.json and (line := kept_line(cloud)):
+    if line := kept_line(cloud, kept):
         output.result(line)
 
 

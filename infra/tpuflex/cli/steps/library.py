@@ -255,8 +255,9 @@ def _require_unread(found: Sequence[Contents], *, with_readers: bool) -> None:
         raise ConflictError(
             "Endpoints may read from the library, and a host of theirs that boots again would find"
             " no weights:\n" + "\n".join(readers) + "\nNothing was deleted.",
-            hint="Take them down first: tpuflex down --all. To delete the library all the same:"
-            " --with-readers\nA new library does not give them the right to read back: that takes a"
+            hint="Take those endpoints down first (tpuflex --stack NAME down), or give them buckets"
+            " of their own.\nTo delete the library all the same: --with-readers\n"
+            "A new library does not give them the right to read back: that takes a"
             " `down` and an `up` of each.",
         )
 
