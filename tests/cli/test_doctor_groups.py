@@ -137,6 +137,13 @@ def test_apis(shown: Shown) -> None:
     assert_golden("doctor/apis.txt", shown(enabled_apis.api_checks("p", states)))
 
 
+def test_an_api_that_others_have_to_enable(shown: Shown) -> None:
+    """It fails where `up` enables none."""
+    states = {GoogleApi("tpu"): ApiState.DISABLED, GoogleApi("compute"): ApiState.ANSWERS}
+    checks = enabled_apis.api_checks("p", states, managed=False)
+    assert_golden("doctor/apis-of-others.txt", shown(checks))
+
+
 def test_image(shown: Shown) -> None:
     """An image in a registry that has it, lacks it, has no such repository, or refuses."""
     name = f"us-east5-docker.pkg.dev/p/dockerhub/vllm/vllm-tpu@sha256:{'1' * 64}"

@@ -9,19 +9,23 @@ from pathlib import Path
 import click
 import pytest
 
-from tests.gcp.new_project import NAMES, PROJECT, Project
+from tests.gcp.new_project import NAMES, PROJECT, Project, refused
+from tests.unit.stack_sections import TPU_DIGEST, sections
 from tpuflex.cli.cloud import Cloud
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import open_stack
-from tpuflex.cli.steps.preflight import await_apis, run_preflight
-from tpuflex.errors import InterruptedByUser
+from tpuflex.cli.steps.preflight import await_apis, needed_apis, run_preflight
+from tpuflex.errors import InterruptedByUser, ServiceDisabledError
+from tpuflex.gcp.required_apis import APIS, LIBRARY_APIS
 from tpuflex.project import open_project
+from tpuflex.settings.load import parse
 
 
-def cloud_of(project: Path, apis: Project, kind: str = "google") -> Cloud:
+def cloud_of(project: Path, apis: Project, kind: str = "google", **settings_: object) -> Cloud:
     """The dev stack on a new project of Google's, or of the embedded cloud."""
     stack = open_stack(open_project(project, {}), "dev")
-    settings = stack.settings.model_copy(update={"cloud": kind, "project": PROJECT})
+    update = {"cloud": kind, "project": PROJECT, **settings_}
+    settings = stack.settings.model_copy(update=update)
     cloud = Cloud(replace(stack, settings=settings), {})
     vars(cloud).update(apis=apis.clients, timing=apis.time.timing())
     return cloud
@@ -83,3 +87,74 @@ def test_a_recovery_waits_for_what_the_killed_run_enabled(
     assert apis.posts() == []
     assert 1050 <= apis.time.now < cloud.settling.until
     assert "Waiting for 1 API to answer" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("kind", ["google", "embedded"])
+@pytest.mark.parametrize("listed", [True, False])
+def test_where_others_enable_apis_it_refuses_before_anything_is_made(
+    project: Path, kind: str, listed: bool
+) -> None:
+    """All that are off are named at once with the one command; --yes changes nothing of it. Whoever
+    may not read what is enabled sees it by their answers, but for those that only hosts ask."""
+    off = ("compute.googleapis.com", "iap.googleapis.com", "tpu.googleapis.com")
+    apis = Project(
+        enabled={name: 0.0 for name in NAMES if name not in off},
+        unreadable=None if listed else refused(403, {"code": 403, "status": "PERMISSION_DENIED"}),
+    )
+    cloud = cloud_of(project, apis, kind, manage_apis=False)
+
+    with pytest.raises(ServiceDisabledError) as caught:
+        run_preflight(Invocation({}, yes=True), cloud)
+
+    named, seen = ("compute, iap, tpu", off) if listed else ("compute, tpu", (off[0], off[2]))
+    assert str(caught.value) == (
+        f"APIs that are needed are off in new-project: {named}; and tpuflex:manage_apis is false,"
+        " so none is enabled. Nothing was made.\n"
+        f"Run: gcloud services enable {' '.join(seen)} --project=new-project"
+    )
+    assert caught.value.exit_code == 6
+    assert apis.posts() == []
+
+
+def test_where_others_enable_apis_what_they_enabled_a_moment_ago_is_waited_for(
+    project: Path,
+) -> None:
+    """An API that is enabled and does not answer yet is no refusal, and one that the stack has no
+    use for may be off."""
+    idle = {"dns.googleapis.com", "artifactregistry.googleapis.com"}
+    enabled = {name: 0.0 for name in NAMES if name not in idle}
+    apis = Project(enabled={**enabled, "tpu.googleapis.com": 990.0})
+    cloud = cloud_of(project, apis, manage_apis=False)
+    network = cloud.stack.settings.network.model_copy(update={"egress": "existing"})
+    settings = cloud.stack.settings.model_copy(update={"network": network})
+    vars(cloud)["stack"] = replace(cloud.stack, settings=settings)
+
+    run_preflight(Invocation({}), cloud)
+
+    assert apis.posts() == []
+    assert cloud.settling.until > apis.time.now
+
+
+def test_the_apis_that_a_stack_needs() -> None:
+    """Where others enable them: Cloud DNS for its private zones, Artifact Registry for an image of
+    its own project. A stack that enables them enables all."""
+
+    def needed(**changes: object) -> set[str]:
+        given = {key.replace("__", "."): value for key, value in changes.items()}
+        return {api.name for api in needed_apis(parse(sections(given), "test"))}
+
+    every = {api.name for api in APIS}
+    hub = {"serving__image": f"vllm/vllm-tpu@{TPU_DIGEST}"}
+    nat = {"network__egress": "internet"}
+    assert needed() == needed(**hub, **nat) == needed(manage_apis=False) == every
+    assert needed(manage_apis=False, **nat) == every - {"dns"}
+    assert needed(manage_apis=False, **hub, **nat) == every - {"dns", "artifactregistry"}
+
+
+def test_a_library_has_no_apis_enabled_for_it_either(project: Path) -> None:
+    """`tpuflex library up` takes the setting from the stack that it is called with."""
+    apis = Project(enabled={})
+    apis.enabled["serviceusage.googleapis.com"] = 0.0
+
+    with pytest.raises(ServiceDisabledError, match="cloudresourcemanager, storage; and tpuflex:"):
+        run_preflight(Invocation({}), cloud_of(project, apis, manage_apis=False), apis=LIBRARY_APIS)

@@ -143,6 +143,8 @@ def test_an_image_in_a_registry_of_google_needs_no_way_out() -> None:
         ("compute.networks.updatePolicy", (When.BROUGHT_NETWORK, When.SHARED_NETWORK), False),
         ("dns.managedZones.create", (When.BROUGHT_NETWORK,), False),
         ("compute.routers.create", (When.BROUGHT_NETWORK, When.NAT), True),
+        ("serviceusage.services.enable", (), True),
+        ("serviceusage.services.enable", (When.BROUGHT_APIS,), False),
     ],
 )
 def test_what_is_brought_need_not_be_made(

@@ -82,6 +82,7 @@ class VllmEndpointArgs:
         serving: ServingSettings | Mapping[str, object],
         network: NetworkSettings | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
+        manage_apis: bool = True,
         catalog: CatalogRows | Mapping[str, object] | None = None,
         names: Names | None = None,
         prepare: Preparation | None = None,
@@ -99,6 +100,7 @@ class VllmEndpointArgs:
             "slice": slice,
             "model": model,
             "serving": serving,
+            "manage_apis": manage_apis,
         }
         optional = {"network": network, "secrets": secrets, "catalog": catalog}
         sections |= {name: value for name, value in optional.items() if value is not None}

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 _OF_OTHERS = frozenset({"state_id", "reader"})
 #: The sections of a stack file that are inputs of an endpoint.
 _SECTIONS = frozenset({"cloud", "project", "slice", "model", "serving", "network", "secrets"})
-#: Of the section on the network, what is not written at its default: states that are older than
-#: these settings have no change then.
+#: What is not written at its default: states that are older than these have no change then.
+_YOUNGER_SECTIONS = frozenset({"manage_apis"})
+#: The same of the section on the network.
 _YOUNGER = ("manage_firewall", "ssh", "tags")
 
 
@@ -45,7 +46,7 @@ def endpoint_inputs(settings: StackSettings) -> dict[str, pulumi.Input[Any]]:
     same = {key for key in _YOUNGER if getattr(settings.network, key) == defaults[key].default}
     sections = settings.model_dump(
         mode="json", exclude_none=True, include=set(_SECTIONS), exclude={"network": same}
-    )
+    ) | settings.model_dump(mode="json", exclude_defaults=True, include=set(_YOUNGER_SECTIONS))
     own = settings.catalog.own.model_dump(mode="json", exclude_defaults=True)
     return {**sections, **({"catalog": own} if own else {})}
 

@@ -41,9 +41,13 @@ class Prerequisites:
         opts: pulumi.ResourceOptions,
     ) -> None:
         project, region = settings.project, settings.slice.region
-        self._services = ApiServices(f"{name}-apis", ApiServicesArgs(project=project), opts)
+        self._services = (
+            [ApiServices(f"{name}-apis", ApiServicesArgs(project=project), opts)]
+            if settings.manage_apis
+            else []
+        )
         after_services = pulumi.ResourceOptions.merge(
-            opts, pulumi.ResourceOptions(depends_on=[self._services])
+            opts, pulumi.ResourceOptions(depends_on=self._services)
         )
         self.network = Network(
             f"{name}-network",
@@ -133,7 +137,7 @@ class Prerequisites:
     def all(self) -> list[pulumi.Resource]:
         """What must be created before the slice, and deleted only after it."""
         return [
-            self._services,
+            *self._services,
             *self.network.barriers,
             *self.identity.grants,
             *self._weights_grants,

@@ -55,6 +55,7 @@ class When(StrEnum):
     BROUGHT_NETWORK = "a network of yours"
     SHARED_NETWORK = "a network of another project"
     BROUGHT_RULES = "firewall rules of yours"
+    BROUGHT_APIS = "APIs that others enable"
     CHANGED = "a changed stack"  #: `up` of a stack that is up already
 
 

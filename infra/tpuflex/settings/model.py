@@ -220,6 +220,10 @@ class StackSettings(Frozen):
     secrets: SecretsSettings = SecretsSettings()
     """Pinned versions of the API key, the TLS certificate, the metrics key and the Hub's token."""
 
+    manage_apis: bool = True
+    """Whether the stack enables the APIs of Google that it needs. With false none is enabled, and
+    `up` refuses before anything is made if one is not."""
+
     budget: Budget = Budget()
     """What a run, and all runs of the project, may cost; no limit by default. `preview` and `up`
     refuse more."""
@@ -264,6 +268,7 @@ class Draft:
     serving: ServingSettings | None = None
     network: NetworkSettings | None = None
     secrets: SecretsSettings | None = None
+    manage_apis: bool | None = None
     budget: Budget | None = None
     waivers: tuple[Waiver, ...] | None = None
     catalog: Catalog = dataclass_field(default_factory=builtin)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.cli.cloud import connect_running, google_cloud
 from tpuflex.cli.steps.doctor_weights import stored_weights_check
+from tpuflex.cli.steps.preflight import needed_apis
 from tpuflex.errors import (
     EmulatorError,
     TpuflexError,
@@ -156,8 +157,9 @@ class _Reads:
 
     def apis(self) -> tuple[Check, ...]:
         """Whether every API is enabled, and answers."""
-        states = api_states(apis(self._endpoints, self._api), self._project)
-        return enabled_apis.api_checks(self._project, states)
+        needed = needed_apis(self._settings)
+        states = api_states(apis(self._endpoints, self._api), self._project, needed)
+        return enabled_apis.api_checks(self._project, states, managed=self._settings.manage_apis)
 
     def permissions(self) -> tuple[Check, ...]:
         """What the caller may do."""
@@ -261,6 +263,8 @@ class _Reads:
                 yield When.SHARED_NETWORK
         if not network.manage_firewall:
             yield When.BROUGHT_RULES
+        if not self._settings.manage_apis:
+            yield When.BROUGHT_APIS
         if registry_project(self._settings.serving.image) == self._project:
             yield When.OWN_IMAGES
         if self._settings.secrets.tls_certificate_version is not None:

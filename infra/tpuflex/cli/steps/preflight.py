@@ -4,8 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from tpuflex.codes import Code
+from tpuflex.errors import ServiceDisabledError
+from tpuflex.gcloud_commands import enable_services
 from tpuflex.gcp.enabling import await_settled, ensure_apis
 from tpuflex.gcp.required_apis import APIS
+from tpuflex.settings.image import registry_project
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable
@@ -13,19 +17,35 @@ if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.invocation import Invocation
     from tpuflex.gcp.required_apis import GoogleApi
+    from tpuflex.settings.model import StackSettings
+
+
+def needed_apis(settings: StackSettings) -> tuple[GoogleApi, ...]:
+    """The APIs that a stack needs. One that enables them enables all, for whatever it may become;
+    where others do, those that it has no use for are not asked of them."""
+    if settings.manage_apis:
+        return APIS
+    idle = set()
+    if settings.network.egress != "google":
+        idle.add("dns")
+    if registry_project(settings.serving.image) != settings.project:
+        idle.add("artifactregistry")
+    return tuple(api for api in APIS if api.name not in idle)
 
 
 def run_preflight(
-    invocation: Invocation, cloud: Cloud, *, apis: Iterable[GoogleApi] = APIS
+    invocation: Invocation, cloud: Cloud, *, apis: Iterable[GoogleApi] | None = None
 ) -> None:
     """Enable ``apis``, those of a stack by default, in the project of ``cloud``, and wait until
     they answer.
 
     It comes before the engine, whose resources would meet APIs that know nothing of having been
     enabled, and before every look into the cloud. Enabling changes a project that others may use,
-    so on Google, and in a rehearsal of that, it is asked for.
+    so on Google, and in a rehearsal of that, it is asked for. With `manage_apis: false` none is
+    enabled.
 
     Raises:
+        ServiceDisabledError: one is off, and others enable them.
         InterruptedByUser: the user does not want them enabled.
         AccessError, ApiError: they cannot be enabled, or do not answer in time.
     """
@@ -34,11 +54,20 @@ def run_preflight(
 
     def agree(missing: Collection[GoogleApi]) -> None:
         names = ", ".join(api.name for api in missing)
+        if not stack.settings.manage_apis:
+            enable = enable_services(project, *(api.service for api in missing))
+            raise ServiceDisabledError(
+                f"APIs that are needed are off in {project}: {names}; and tpuflex:manage_apis is"
+                " false, so none is enabled. Nothing was made.",
+                code=Code.PERMISSION,
+                hint=f"Run: {enable}",
+            )
         output.progress(f"APIs that are needed, and that are off in {project}: {names}.")
         if not invocation.yes and (stack.rehearsed or not stack.embedded):
             output.confirm("Enable them? They stay enabled; an API that is not used costs nothing.")
 
-    if ensure_apis(cloud.apis(), project, timing, output.progress, agree, apis=apis):
+    needed = needed_apis(stack.settings) if apis is None else apis
+    if ensure_apis(cloud.apis(), project, timing, output.progress, agree, apis=needed):
         cloud.settling.begin(timing.monotonic())
 
 

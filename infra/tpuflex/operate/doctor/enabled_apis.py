@@ -15,17 +15,20 @@ from tpuflex.operate.doctor.reading import Unread
 _ENABLER = "serviceusage"
 
 
-def api_checks(project: str, states: Mapping[GoogleApi, ApiState]) -> tuple[Check, ...]:
-    """How each API stands. One that is not enabled is no failure: `up` enables it.
+def api_checks(
+    project: str, states: Mapping[GoogleApi, ApiState], *, managed: bool = True
+) -> tuple[Check, ...]:
+    """How each API stands. One that is not enabled is no failure where `up` enables it.
 
     Args:
         project: Google Cloud project id.
         states: how each of them stands.
+        managed: whether `up` enables what is not.
     """
-    return tuple(_check(project, api, state) for api, state in states.items())
+    return tuple(_check(project, api, state, managed) for api, state in states.items())
 
 
-def _check(project: str, api: GoogleApi, state: ApiState) -> Check:
+def _check(project: str, api: GoogleApi, state: ApiState, managed: bool) -> Check:
     subject = Subject(Group.APIS, api.service)
     enable = str(enable_services(project, api.service))
     match state:
@@ -39,6 +42,10 @@ def _check(project: str, api: GoogleApi, state: ApiState) -> Check:
         case ApiState.DISABLED if api.name == _ENABLER:
             return subject.failed(
                 ServiceDisabledError, "not enabled, and it enables the others", enable
+            )
+        case ApiState.DISABLED if not managed:
+            return subject.failed(
+                ServiceDisabledError, "not enabled, and tpuflex:manage_apis is false", enable
             )
         case ApiState.DISABLED:
             return subject.warning("not enabled; `tpuflex up` enables it first", enable)
