@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from datetime import timedelta
 from decimal import Decimal
@@ -61,6 +62,20 @@ def test_ready(show: Show) -> None:
         "  model            HuggingFaceTB/SmolLM2-135M-Instruct\n"
         "  expires          2026-11-21 15:05 UTC (in 3 h 05 min)\n"
         "  next             `tpuflex ask` talks to it, `tpuflex down` ends it\n"
+    )
+
+
+def test_where_the_time_of_the_boot_went(show: Show) -> None:
+    """The chips are billed while a host boots: `status` shows each phase of it as a bar."""
+    host = HostReport("READY", timeline={"config": 10.0, "image": 11.0, "READY": 15.0})
+
+    _, text = show(status(host=host))
+
+    assert re.search(
+        "  boot             config         1.0 s  (.)\\1{7}\n"
+        "                   image          4.0 s  \\1{32}\n"
+        "                   together       5.0 s\n",
+        text,
     )
 
 

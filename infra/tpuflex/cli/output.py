@@ -81,6 +81,11 @@ class Output:
         """Whether progress may be redrawn in place."""
         return sys.stderr.isatty() and not self.json
 
+    @property
+    def ascii_only(self) -> bool:
+        """Whether a drawing on standard output has to do with ASCII."""
+        return not (sys.stdout.encoding or "").lower().startswith("utf")
+
     def result(self, text: str = "") -> None:
         """Print a line of the result; nothing with ``--json``."""
         if not self.json:

@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
+from tpuflex.cli.boot_bars import boot_bars
 from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, planned_memory
 from tpuflex.cli.recorded import recorded_requests
@@ -131,6 +132,7 @@ def show_status(
             "endpoint": endpoint,
             "usd_per_hour": number(per_hour),
             "usd_so_far": number(spent),
+            "boot_seconds": status.host.seconds_by_phase() if status.host else {},
             "memory": planned_memory(stack.settings),
             "slice": {**status.to_json(), "advice": advice},
             "foreign": foreign,
@@ -151,6 +153,7 @@ def show_status(
             ("made by", _OTHER_STATE.format(status.state_id) if foreign else ""),
             ("node", node_text(status)),
             ("host", host_text(status)),
+            ("boot", boot_text(status, invocation)),
             ("container", status.host.isolation if status.host else ""),
             ("vLLM", f"{version}, {insecure}" if insecure else version),
             ("compile cache", compile_cache_text(status)),
@@ -192,6 +195,12 @@ def host_text(status: SliceStatus) -> str:
         return "has reported nothing yet" if status.node_state else ""
     detail = f": {status.host.detail}" if status.host.detail else ""
     return f"{status.host.phase}{detail}"
+
+
+def boot_text(status: SliceStatus, invocation: Invocation) -> str:
+    """Where the time of the host's boot went, as bars."""
+    now = invocation.now().timestamp()
+    return boot_bars(status.host, now, plain=invocation.output.ascii_only)
 
 
 def compile_cache_text(status: SliceStatus) -> str:

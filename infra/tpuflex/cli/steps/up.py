@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from textwrap import wrap
+from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.hub_access import HubAccess
@@ -20,7 +19,7 @@ from tpuflex.cli.steps.own_containers import require_own_containers
 from tpuflex.cli.steps.policy import require_allowed
 from tpuflex.cli.steps.preflight import run_preflight
 from tpuflex.cli.steps.ready import asks_for_chips, require_ready, require_source
-from tpuflex.cli.steps.status import moment_text
+from tpuflex.cli.steps.status import boot_text, moment_text
 from tpuflex.errors import FailedBootError, NotFoundError
 from tpuflex.naming import QUEUED_RESOURCE
 from tpuflex.operate.slice import SliceStatus
@@ -109,13 +108,12 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
     """Print the endpoint and the commands to use it with."""
     stack, output = cloud.stack, invocation.output
     endpoint = stack.settings.url(status.address)
-    timeline = status.host.seconds_by_phase() if status.host else {}
     output.document(
         {
             "endpoint": endpoint,
             "model": stack.settings.model.name,
             "usd_per_hour": number(plan.cost.per_hour),
-            "boot_seconds": timeline,
+            "boot_seconds": status.host.seconds_by_phase() if status.host else {},
             "slice": status.to_json(),
         }
     )
@@ -128,18 +126,12 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
             ("model", stack.settings.model.name),
             ("expires", moment_text(status.expires, invocation.now())),
             ("price", price_text(plan.cost)),
-            ("boot", _wrapped(f"{phase} {seconds} s" for phase, seconds in timeline.items())),
+            ("boot", boot_text(status, invocation)),
         )
     )
     output.result()
     commands = 'Next: tpuflex ask "your question"\n      tpuflex status\n      tpuflex down'
     output.result(for_stack(commands, stack.name))
-
-
-def _wrapped(words: Iterable[str]) -> str:
-    """``words`` with commas, wrapped to fit an 80-column terminal beside a fact's name."""
-    text = ", ".join(word.replace(" ", "\0") for word in words)
-    return "\n".join(wrap(text, 66)).replace("\0", " ")
 
 
 def _fetch(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:

@@ -1,0 +1,69 @@
+"""Where the time of a boot went, as bars for the terminal: chips are billed while it lasts."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from tpuflex.operate.host import PHASES, READY, HostReport
+
+#: Columns of the longest bar: with names and seconds it fits 80 columns beside a fact's name.
+_WIDEST = 32
+
+
+class PhaseTime(NamedTuple):
+    """How long a boot was in a phase.
+
+    Attributes:
+        name: the phase.
+        seconds: how long it took, or has taken until now.
+        ended: whether it is over.
+    """
+
+    name: str
+    seconds: float
+    ended: bool
+
+
+def phase_times(report: HostReport, now: float) -> tuple[PhaseTime, ...]:
+    """The phases of a boot in the order in which they began; READY, which has no length, is none.
+
+    Args:
+        report: the host's own account. A name in it that is not one of our phases is left out:
+            whoever is root on the host writes it.
+        now: seconds since the epoch, for the phase that goes on. Of a boot that failed there is
+            none: when the last one ended is not known.
+    """
+    began = sorted((at, name) for name, at in report.timeline.items() if name in PHASES)
+    ends = [at for at, _ in began[1:]]
+    times = [
+        PhaseTime(name, end - at, ended=True)
+        for (at, name), end in zip(began, ends, strict=False)
+        if name != READY
+    ]
+    if began and began[-1][1] != READY and not report.error:
+        at, name = began[-1]
+        times.append(PhaseTime(name, max(0.0, now - at), ended=False))
+    return tuple(times)
+
+
+def boot_bars(report: HostReport | None, now: float, *, plain: bool) -> str:
+    """A line for each phase of a boot, and one for all of it; empty before the second phase.
+
+    Args:
+        report: the host's own account; None before its first.
+        now: seconds since the epoch.
+        plain: whether to use ASCII characters only.
+    """
+    times = phase_times(report, now) if report is not None else ()
+    if not any(time.ended for time in times):
+        return ""
+    longest = max(time.seconds for time in times) or 1.0
+    lines = [_line(time, round(_WIDEST * time.seconds / longest), plain=plain) for time in times]
+    total = sum(time.seconds for time in times)
+    return "\n".join([*lines, f"{'together':<10} {total:7.1f} s"])
+
+
+def _line(time: PhaseTime, cells: int, *, plain: bool) -> str:
+    full, open_ = ("#", ">") if plain else ("█", "▒")
+    drawn = [(full if time.ended else open_) * cells, "" if time.ended else "so far"]
+    return f"{time.name:<10} {time.seconds:7.1f} s  {' '.join(filter(None, drawn))}".rstrip()
