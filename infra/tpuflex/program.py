@@ -96,6 +96,7 @@ def deploy(
             serving=settings.serving,
             network=settings.network,
             secrets=settings.secrets,
+            labels=settings.labels,
             manage_apis=settings.manage_apis,
             catalog=settings.catalog.own,
             names=Names(project, stack, ENDPOINT_NAME, settings.model.weights.bucket_suffix or ""),

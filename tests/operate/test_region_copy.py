@@ -36,6 +36,8 @@ from tpuflex.errors import (
     TpuflexError,
 )
 from tpuflex.gcp.transport import JsonObject
+from tpuflex.naming import LABEL_OWNER
+from tpuflex.operate.region_copy.bodies import machine
 from tpuflex.operate.region_copy.grants import revoke, secret_grant
 from tpuflex.operate.region_copy.machine import CopyMachine
 from tpuflex.operate.region_copy.run import CopyPlan, copies_into, same_job, start, watch
@@ -56,6 +58,16 @@ def whole(rig: RegionRig) -> None:
     """The bucket holds all of the model, and nothing else is left."""
     assert rig.bucket.verify(PREFIX).problems == ()
     assert rig.left() == []
+
+
+def test_machine_and_disk_have_the_labels_of_the_user(rig: RegionRig) -> None:
+    """Beside the marks by which `down` finds them, which no label of the user's takes over."""
+    place = replace(rig.place, labels={"team": "search", LABEL_OWNER: "nobody"})
+
+    made: Any = machine(place, ZONES[0], rig.job(), 1800)
+
+    marked = {"team": "search", **place.names.labels(place.state_id)}
+    assert made["labels"] == made["disks"][0]["initializeParams"]["labels"] == marked
 
 
 def test_a_machine_copies_and_goes(rig: RegionRig) -> None:

@@ -52,7 +52,9 @@ class RegionMachine:
         self._maker = Maker(stack.names, project, "", states)
         self._kept = True
         self.apis = cloud.apis()
-        self.place = Place(stack.names, project, stack.settings.slice.region, state_id)
+        settings = stack.settings
+        region = settings.slice.region
+        self.place = Place(stack.names, project, region, state_id, settings.labels)
         self.machine = CopyMachine(self.place, self._maker, self.apis, cloud.timing)
         self.problems: tuple[str, ...] = ()
 

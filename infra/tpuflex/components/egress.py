@@ -11,6 +11,7 @@ server too, is not subject to firewall rules
 from __future__ import annotations
 
 import ipaddress
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import pulumi
@@ -53,6 +54,7 @@ class EgressArgs:
         region: region of the subnetwork.
         network_id: id of the VPC.
         tag: network tag of the hosts.
+        labels: labels of the user's.
         parent: the network component.
     """
 
@@ -63,6 +65,7 @@ class EgressArgs:
     region: str
     network_id: pulumi.Input[str]
     tag: str
+    labels: Mapping[str, str] | None
     parent: pulumi.Resource
 
 
@@ -160,7 +163,7 @@ def _zone(args: EgressArgs, role: str, domain: str, addressed: str) -> tuple[pul
         project=args.project,
         dns_name=domain,
         description=description(args.names, args.state_id),
-        labels=labels(args.names, args.state_id),
+        labels=labels(args.names, args.state_id, args.labels),
         visibility="private",
         private_visibility_config=dns.ManagedZonePrivateVisibilityConfigArgs(
             networks=[

@@ -131,7 +131,7 @@ class VllmEndpoint(pulumi.ComponentResource):
             subnetwork=prerequisites.network.subnetwork_id,
             service_account=prerequisites.identity.email,
             tags=[prerequisites.network.tag, *settings.network.tags],
-            labels=labels(names, self.state_id),
+            labels=labels(names, self.state_id, settings.labels),
             metadata=metadata,
             description=f"{settings.model.name}, stack {names.stack} of {names.project}",
             opts=pulumi.ResourceOptions.merge(

@@ -82,6 +82,7 @@ class VllmEndpointArgs:
         serving: ServingSettings | Mapping[str, object],
         network: NetworkSettings | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
+        labels: Mapping[str, str] | None = None,
         manage_apis: bool = True,
         catalog: CatalogRows | Mapping[str, object] | None = None,
         names: Names | None = None,
@@ -102,7 +103,7 @@ class VllmEndpointArgs:
             "serving": serving,
             "manage_apis": manage_apis,
         }
-        optional = {"network": network, "secrets": secrets, "catalog": catalog}
+        optional = {"network": network, "secrets": secrets, "labels": labels, "catalog": catalog}
         sections |= {name: value for name, value in optional.items() if value is not None}
         try:
             self.settings = parse(sections, "VllmEndpointArgs")

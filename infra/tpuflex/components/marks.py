@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pulumi
 
 from tpuflex.gcp.kinds import FIXED_DESCRIPTION
 from tpuflex.naming import LABEL_STATE, Names
 
 
-def labels(names: Names, state_id: pulumi.Input[str]) -> dict[str, pulumi.Input[str]]:
-    """The labels of what can carry labels. Only the state id may be unknown: a preview shows the
-    rest."""
-    return {**names.labels(), LABEL_STATE: state_id}
+def labels(
+    names: Names, state_id: pulumi.Input[str], users: Mapping[str, str] | None = None
+) -> dict[str, pulumi.Input[str]]:
+    """The labels of what can carry labels, with those of the ``users``. Only the state id may be
+    unknown: a preview shows the rest."""
+    return {**(users or {}), **names.labels(), LABEL_STATE: state_id}
 
 
 def description(names: Names, state_id: pulumi.Input[str]) -> pulumi.Output[str]:

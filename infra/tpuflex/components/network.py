@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -56,6 +56,9 @@ class NetworkArgs:
 
     ssh: bool = True
     """Whether one of them lets SSH in through IAP."""
+
+    labels: Mapping[str, str] | None = None
+    """Labels of the user's."""
 
 
 class Network(pulumi.ComponentResource):
@@ -154,6 +157,7 @@ class Network(pulumi.ComponentResource):
             region=args.region,
             network_id=self.network_id,
             tag=self.tag,
+            labels=args.labels,
             parent=self,
         )
         match args.egress:

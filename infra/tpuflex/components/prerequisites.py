@@ -63,6 +63,7 @@ class Prerequisites:
                 egress=settings.network.egress,
                 manage_firewall=settings.network.manage_firewall,
                 ssh=settings.network.ssh,
+                labels=settings.labels or None,
             ),
             after_services,
         )
@@ -90,6 +91,7 @@ class Prerequisites:
                 roles=tuple(settings.secrets.versions),
                 host_roles=tuple(settings.secrets.host_versions),
                 reader=self.identity.member,
+                labels=settings.labels or None,
             ),
             after_services,
         )
@@ -128,6 +130,7 @@ class Prerequisites:
                     region=settings.slice.region,
                     reader=self.identity.member,
                     keeps_programs=keeps_programs,
+                    labels=settings.labels or None,
                 ),
                 opts,
             )

@@ -3,7 +3,7 @@ is ever in a stack's state."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -39,6 +39,9 @@ class ServingSecretsArgs:
     reader: pulumi.Input[str]
     """IAM member that may read the values of the host's."""
 
+    labels: Mapping[str, str] | None = None
+    """Labels of the user's."""
+
 
 class ServingSecrets(pulumi.ComponentResource):
     """One secret per role, those of the host readable by it alone.
@@ -73,7 +76,7 @@ class ServingSecrets(pulumi.ComponentResource):
                         ]
                     )
                 ),
-                labels=labels(args.names, args.state_id),
+                labels=labels(args.names, args.state_id, args.labels),
                 deletion_protection=False,
                 opts=child,
             )

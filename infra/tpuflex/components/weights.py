@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -38,6 +39,9 @@ class WeightsBucketArgs:
 
     keeps_programs: bool
     """Whether the reader keeps the programs there that it compiled."""
+
+    labels: Mapping[str, str] | None = None
+    """Labels of the user's."""
 
 
 class WeightsBucket(pulumi.ComponentResource):
@@ -80,7 +84,7 @@ class WeightsBucket(pulumi.ComponentResource):
             lifecycle_rules=rules,
             soft_delete_policy=storage.BucketSoftDeletePolicyArgs(retention_duration_seconds=0),
             force_destroy=True,
-            labels=labels(args.names, args.state_id),
+            labels=labels(args.names, args.state_id, args.labels),
             opts=pulumi.ResourceOptions(parent=self),
         )
         self.grant = storage.BucketIAMMember(

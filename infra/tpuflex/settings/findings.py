@@ -62,6 +62,7 @@ _EXAMPLES = {
     "image": "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running "
     "stack (`docker buildx imagetools inspect NAME:TAG` shows the digest).",
     "shm_size": "Write a size such as 16g or 512m.",
+    "labels": "Write lower-case letters, digits, - and _, at most 63; a key begins with a letter.",
     "tags": "Write lower-case letters, digits and hyphens, such as inference.",
     "subnetwork_cidr": "Write a range such as 10.128.0.0/20.",
     "allowed_cidrs": "Write a range such as 203.0.113.0/24.",

@@ -31,6 +31,9 @@ NAMESPACE = "tpuflex:"
 PLACEHOLDER_PROJECT = "my-project-id"
 
 ProjectId = Annotated[str, Field(pattern=f"^{PROJECT_PATTERN}$")]
+#: What a TPU node takes, which is the narrowest: no letters beyond ASCII.
+LabelKey = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]{0,62}$")]
+LabelValue = Annotated[str, Field(pattern=r"^[a-z0-9_-]{0,63}$")]
 
 
 class Timeouts(Frozen):
@@ -220,6 +223,10 @@ class StackSettings(Frozen):
     secrets: SecretsSettings = SecretsSettings()
     """Pinned versions of the API key, the TLS certificate, the metrics key and the Hub's token."""
 
+    labels: dict[LabelKey, LabelValue] = {}
+    """Labels of yours, at most 59, on what is made and can carry labels: the slice's nodes, bucket,
+    secrets, DNS zones, and a machine that copies weights. A change is made in place."""
+
     manage_apis: bool = True
     """Whether the stack enables the APIs of Google that it needs. With false none is enabled, and
     `up` refuses before anything is made if one is not."""
@@ -268,6 +275,7 @@ class Draft:
     serving: ServingSettings | None = None
     network: NetworkSettings | None = None
     secrets: SecretsSettings | None = None
+    labels: dict[str, str] | None = None
     manage_apis: bool | None = None
     budget: Budget | None = None
     waivers: tuple[Waiver, ...] | None = None

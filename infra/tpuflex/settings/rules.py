@@ -13,6 +13,7 @@ from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.gcloud_commands import show_project
 from tpuflex.request import limits
+from tpuflex.settings.label_rules import label_findings
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft, SliceSettings, StackSettings
 from tpuflex.settings.network_rules import network_findings, network_warnings
@@ -47,6 +48,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         yield from _protection(draft.slice)
         yield from _runtime(draft.catalog, draft.slice)
     yield from network_findings(draft)
+    yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
     yield from serving
     # What is wrong by itself cannot be planned: one finding about it is enough.

@@ -5,7 +5,8 @@ https://cloud.google.com/compute/docs/reference/rest/v1/instances
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from tpuflex.copier.__main__ import JOB_KEY
 from tpuflex.copier.job import Job
@@ -29,12 +30,14 @@ class Place:
         project: Google Cloud project id.
         region: the bucket's region.
         state_id: id of the stack's state.
+        labels: labels of the user's.
     """
 
     names: Names
     project: str
     region: str
     state_id: str
+    labels: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -85,7 +88,7 @@ def account(place: Place) -> JsonObject:
 def machine(place: Place, zone: str, job: Job, limit_seconds: int) -> JsonObject:
     """The machine, which Google deletes after ``limit_seconds``. Its metadata holds the program and
     the job, and no secret; nobody can log in, because nothing reaches it."""
-    labels: JsonObject = {**place.names.labels(place.state_id)}
+    labels: JsonObject = {**place.labels, **place.names.labels(place.state_id)}
     disk: JsonObject = {
         "sourceImage": IMAGE,
         "diskSizeGb": str(DISK_GB),
