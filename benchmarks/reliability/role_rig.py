@@ -151,10 +151,12 @@ class RoleRig(StackRig):
         self.said.append(Ended(code, stdout.getvalue(), stderr.getvalue(), seconds, ()))
         return done
 
-    def refusals(self) -> int:
-        """How many calls of the last command were refused."""
+    def called(self, *, refused: bool) -> frozenset[str]:
+        """Ids of the methods that the last command called, and was refused or was not."""
         calls = self.control.history(self.commands[-1].first_seq)
-        return sum(call["status"] == 403 for call in calls)
+        return frozenset(
+            str(call["method_id"]) for call in calls if (call["status"] == 403) is refused
+        )
 
     def unrecorded(self) -> list[Violation]:
         """What is in the cloud, and not in the state."""

@@ -66,10 +66,10 @@ def judge(rig: RoleRig, case: Case) -> Result:
     if not missing:
         result.wanted(ended == 0, "refused", f"exits with {ended}: {said[-400:]}")
     else:
-        result.struck = int(rig.refusals() > 0)
+        result.struck = int(missing in _permissions(rig.called(refused=True), situation))
         # Of a new stack there may be nothing that asks for it: a bucket that is not there needs no
         # permission to be not there.
-        if result.struck or ended != 0:
+        if result.struck or ended != 0 or situation.examined:
             _judge_refusal(result, situation, missing, ended, said)
     if situation.command in (
         *(Command.UP, Command.DOWN),
@@ -109,18 +109,17 @@ def _asked(rig: RoleRig, situation: Situation) -> frozenset[str]:
         needed = roles().needed(situation.command, (When.PRIVATE,))
         return frozenset(needed)
     run(rig, situation)
-    done = rig.commands[-1]
-    methods = {
-        str(call["method_id"])
-        for call in rig.control.history(done.first_seq)
-        if call["status"] != 403
-    }
+    return _permissions(rig.called(refused=False), situation) & situation.ablated
+
+
+def _permissions(methods: frozenset[str], situation: Situation) -> frozenset[str]:
+    """What the methods ask for."""
     asked = {name for method in methods for name in needs_of(method) or ()}
     if "compute.instances.insert" in methods:
         asked |= _NEW_MACHINE
     if "dns.changes.create" in methods and situation.command in _RECORD_SETS:
         asked.add(_RECORD_SETS[situation.command])
-    return frozenset(asked) & situation.ablated
+    return frozenset(asked)
 
 
 def _rig(home: Path) -> RoleRig:
