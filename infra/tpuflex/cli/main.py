@@ -177,6 +177,9 @@ def main(arguments: list[str] | None = None) -> None:
     os.umask(os.umask(0o022) | 0o022)  # what others may write to is refused the next time
     # Nobody plugs into our models; looking for plugins reads all installed packages (40 ms).
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
+    # Else google-cloud-storage reads each bucket's metadata in a thread of its own, for traces that
+    # nobody asked for (its _opentelemetry_tracing.py). Set here: later other threads read it all.
+    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     if _COMPLETE in os.environ:
         from tpuflex.cli.completion import answer_shell
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
@@ -38,10 +37,6 @@ def storage_bucket(
     Raises:
         AccessError: the credentials do not belong to the endpoints.
     """
-    # Without it the library reads the bucket's metadata in a thread of its own, for traces that
-    # nobody asked for, and with a permission that listing and writing do not need
-    # (google/cloud/storage/_opentelemetry_tracing.py).
-    os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     # Imported late: it takes a second that most commands need not pay.
     from google.auth.credentials import AnonymousCredentials
     from google.cloud.storage import Client
