@@ -256,3 +256,29 @@ def show_accelerators(project: str, zone: str) -> GcloudCommand:
 def list_objects(pattern: str) -> GcloudCommand:
     """List the objects of Cloud Storage that match ``gs://BUCKET/…``."""
     return GcloudCommand(("gcloud", "storage", "ls", pattern))
+
+
+#: How buckets are kept by the rules of policy.
+_PRIVATE = ("--uniform-bucket-level-access", "--public-access-prevention")
+
+
+def create_bucket(url: str, region: str) -> GcloudCommand:
+    """Make the bucket ``gs://BUCKET`` as weights are kept: private, uniform, in ``region``."""
+    words = ("gcloud", "storage", "buckets", "create", url, f"--location={region}")
+    return GcloudCommand((*words, *_PRIVATE))
+
+
+def make_private(url: str) -> GcloudCommand:
+    """Turn uniform bucket-level access and public access prevention on in ``gs://BUCKET``."""
+    return GcloudCommand(("gcloud", "storage", "buckets", "update", url, *_PRIVATE))
+
+
+def grant_on_bucket(url: str, role: str, member: str) -> GcloudCommand:
+    """Grant ``role`` on the bucket ``gs://BUCKET`` to ``member``."""
+    words = ("gcloud", "storage", "buckets", "add-iam-policy-binding", url)
+    return GcloudCommand((*words, f"--member={member}", f"--role={role}"))
+
+
+def remove_objects(url: str) -> GcloudCommand:
+    """Delete every object below ``gs://BUCKET/PREFIX``, and nothing else."""
+    return GcloudCommand(("gcloud", "storage", "rm", "--recursive", url))

@@ -127,6 +127,27 @@ def test_a_network_of_yours_is_named(stack: OpenStack, capsys: pytest.CaptureFix
     }
 
 
+def test_a_bucket_of_yours_is_named(stack: OpenStack, capsys: pytest.CaptureFixture[str]) -> None:
+    """Where the weights are, that they stay, and who pays for them."""
+    weights = {"bucket": "gs://acme-models/llm", "manifest_sha256": "5a" * 32}
+    settings = parse(sections({"model.weights": weights}), "test")
+    seen = {"name": "acme-models", "location": "US-EAST5", "projectNumber": 1234.0}
+    read = replace(step("read", "gcp:storage/bucket:Bucket", "b"), inputs=seen)
+    plan = StackPlan(
+        replace(stack, settings=settings), EnginePlan((read,)), RunCost(1, None, None, None)
+    )
+
+    plan.show(Output(json=False, verbose=False))
+
+    shown = " ".join(capsys.readouterr().out.split())
+    assert (
+        "weights yours, and kept: gs://acme-models/llm/models/google-gemma-4-e4b-it/1, in us-east5,"
+        " billed to project 1234 egress"
+    ) in shown
+    assert "resources none" in shown
+    assert plan.to_json()["bucket"] == "gs://acme-models"
+
+
 def test_unknown_price(stack: OpenStack) -> None:
     """A price that was not read is unknown, not zero."""
     plan = StackPlan(stack, EnginePlan(()), RunCost(1, None, None, None))

@@ -13,12 +13,13 @@ from tests.cli.samples import status
 from tests.cli.typing import NOON
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack
-from tpuflex.cli.steps.status import show_status
+from tpuflex.cli.steps.status import brought_place, show_status
 from tpuflex.operate.compile_cache import CompileCacheReport
 from tpuflex.operate.host import HostReport
 from tpuflex.operate.kv_cache import KvCacheReport
 from tpuflex.operate.slice import SliceStatus
 from tpuflex.request.states import Lifecycle
+from tpuflex.settings.model import WeightsSettings
 
 
 @pytest.fixture
@@ -208,3 +209,14 @@ def test_a_server_with_known_holes(
         invocation.__dict__.pop("output", None)
         _, text = show(status(host=host))
         assert ("known security holes" in text) == old
+
+
+def test_a_bucket_of_yours_is_named(stack: OpenStack) -> None:
+    """With the place of the weights in it; of one that tpuflex makes nothing is said."""
+    assert brought_place(stack.settings) == ""
+    weights = WeightsSettings(bucket="gs://acme-models/llm")
+    model = stack.settings.model.model_copy(update={"weights": weights})
+    theirs = stack.settings.model_copy(update={"model": model})
+
+    place = "gs://acme-models/llm/models/huggingfacetb-smollm2-135m-instruct/1"
+    assert brought_place(theirs) == f"yours: {place}"

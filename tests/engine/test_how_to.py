@@ -146,9 +146,9 @@ SHOWN: dict[str, dict[str, str]] = {
 }
 
 
-#: What guides name and the reader's cloud has not: a model's commit, and the network of a team
-#: (test_brought_network.py makes one).
-ELSEWHERE = ("0123456789abcdef", "name: team", "networks/team")
+#: What guides name and the reader's cloud has not: a model's commit, the network of a team, and its
+#: bucket (test_brought_network.py and test_brought_bucket.py make them).
+ELSEWHERE = ("0123456789abcdef", "name: team", "networks/team", "gs://acme-models")
 
 
 @dataclass

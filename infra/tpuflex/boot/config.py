@@ -178,17 +178,22 @@ class BootConfig(_Frozen):
 
 def weights_prefix(model: ModelSettings) -> str:
     """Prefix of the weights of ``model`` within their bucket, without a trailing slash."""
-    return f"models/{slug(model.name)}/{model.weights.revision}"
+    brought = model.weights.brought
+    below = f"{brought.prefix}/" if brought is not None and brought.prefix else ""
+    return f"{below}models/{slug(model.name)}/{model.weights.revision}"
 
 
 def weights_bucket(settings: StackSettings, names: Names) -> str:
-    """Name of the bucket that holds the weights of a stack: the stack's, or the library's.
+    """Name of the bucket that holds the weights of a stack: the stack's, the library's, or one that
+    was there before both.
 
     Args:
         settings: the stack.
         names: its physical names.
     """
     project = settings.project
+    if (brought := settings.model.weights.brought) is not None:
+        return brought.name
     holder = library_names(project) if settings.model.weights.bucket == "library" else names
     return holder.bucket(project, settings.slice.region)
 

@@ -87,8 +87,8 @@ class Cloud:
 
     @property
     def made_bucket(self) -> str:
-        """Name of the bucket that the stack itself makes: of its weights, unless they are in the
-        library, and of compiled programs."""
+        """Name of the bucket that the stack itself makes: of its weights, unless they are
+        elsewhere, and of compiled programs."""
         settings = self.stack.settings
         return self.stack.names.bucket(settings.project, settings.slice.region)
 
@@ -96,9 +96,17 @@ class Cloud:
         """Whether the bucket that holds the stack's weights exists.
 
         Raises:
-            AlreadyExistsError: it exists in somebody else's project.
+            AlreadyExistsError: it exists in somebody else's project; or it is to be the user's own,
+                and tpuflex has made it.
+            NotFoundError: it is to be the user's own, and there is none.
             AccessError, ApiError: it cannot be told whose it is.
         """
+        from tpuflex.gcp.brought_bucket import read_brought_bucket
+
+        settings = self.stack.settings
+        if (brought := settings.model.weights.brought) is not None:
+            read_brought_bucket(self.apis().storage, brought, settings.slice.region)
+            return True
         return self.is_there(self.bucket)
 
     def is_there(self, bucket: str) -> bool:
@@ -118,19 +126,16 @@ class Cloud:
 
     @cached_property
     def weights(self) -> WeightsBucket:
-        """The stack's weights bucket, which is not somebody else's.
-
-        Raises:
-            AlreadyExistsError: it exists in somebody else's project.
-            AccessError, ApiError: it cannot be told whose it is.
-        """
+        """The stack's weights bucket, which is not somebody else's; raises as
+        :meth:`own_bucket`."""
         from tpuflex.gcp.weights import weights_bucket
 
         self.own_bucket()
-        project = self.stack.settings.project
+        settings = self.stack.settings
         return weights_bucket(
             self.bucket,
-            project=project,
+            project=settings.project,
+            brought=settings.model.weights.brought,
             environ=self.environ,
             settling=self.settling,
             timing=self.timing,
@@ -181,8 +186,7 @@ class Cloud:
         """
         settings = self.stack.settings
         if kept is None:
-            brought = settings.brought_network
-            kept = (brought.network, brought.subnetwork) if brought else ()
+            kept = settings.brought_paths
         scope = Scope(
             settings.project,
             settings.slice.zones,

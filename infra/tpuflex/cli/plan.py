@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.memory_text import memory_document, memory_line
 from tpuflex.cli.output import Output
 from tpuflex.duration import format_duration
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
     from tpuflex.engine.events import EnginePlan
     from tpuflex.planning.cost import RunCost
+    from tpuflex.settings.bucket import BroughtBucket
     from tpuflex.settings.model import StackSettings
 
 _PREVIEWS = {plan.value: text for plan, text in PREVIEWS.items()}
@@ -73,6 +75,7 @@ class StackPlan:
         settings = self.stack.settings
         give_up = settings.slice.give_up_after
         network = settings.brought_network
+        bucket = settings.model.weights.brought
         return {
             "stack": self.stack.name,
             "cloud": settings.cloud,
@@ -87,6 +90,7 @@ class StackPlan:
             "usd_maximum": number(self.cost.maximum),
             "memory": planned_memory(settings),
             "network": network and {"network": network.network, "subnetwork": network.subnetwork},
+            "bucket": bucket and bucket.url,
             "egress": settings.network.egress,
             "to_grant": image_grant(self.stack),
             "request": self.request,
@@ -121,6 +125,8 @@ class StackPlan:
         yield "memory", memory_line(plan_stack(settings))
         if (network := settings.brought_network) is not None:
             yield "network", f"yours, and kept: {network.subnetwork}"
+        if (bucket := settings.model.weights.brought) is not None:
+            yield "weights", brought_weights(settings, bucket, self.plan)
         yield "egress", egress_text(settings.network.egress, self.plan)
         if grant := image_grant(self.stack):
             yield (
@@ -130,11 +136,21 @@ class StackPlan:
             )
         yield "request", self.request
         yield "resources", self.changes
-        for bucket in deleted_buckets(self.plan):
-            yield "deletes", f"gs://{bucket} with everything in it"
+        for name in deleted_buckets(self.plan):
+            yield "deletes", f"gs://{name} with everything in it"
         for warning in warnings(settings):
             yield "warning", str(warning)
         yield from policy_facts(self.policy)
+
+
+def brought_weights(settings: StackSettings, bucket: BroughtBucket, plan: EnginePlan) -> str:
+    """Where weights are in ``bucket``, which is the user's own, and who pays for them there."""
+    read = (step for step in plan.steps if step.type == BUCKET.type and step.operation == "read")
+    seen = next((step.inputs for step in read), {})
+    number = seen.get("projectNumber")
+    bill = f", billed to project {int(number)}" if isinstance(number, int | float) else ""
+    region = f", in {str(seen['location']).lower()}" if seen.get("location") else ""
+    return f"yours, and kept: {bucket.url}/{weights_prefix(settings.model)}{region}{bill}"
 
 
 def deleted_buckets(plan: EnginePlan) -> tuple[str, ...]:

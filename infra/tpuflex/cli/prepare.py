@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
-from tpuflex.cli.library_weights import require_library
 from tpuflex.cli.prepare_secrets import check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
     Say,
@@ -23,6 +22,7 @@ from tpuflex.cli.prepare_weights import (
     remember,
     weights_directory,
 )
+from tpuflex.cli.shared_weights import require_shared
 from tpuflex.errors import TpuflexError, WeightsError
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import (
@@ -85,11 +85,13 @@ class EndpointPreparation:
             WeightsError: nothing says that the weights in the bucket are the right ones, or there
                 are none, or damaged ones, and the stack names no source.
             AlreadyExistsError: the bucket is somebody else's.
-            NotFoundError: the TLS certificate is not there, or the library that the stack names.
+            NotFoundError: the TLS certificate is not there, or the library that the stack names, or
+                its bucket.
+            AccessError: weights are to be pushed, and the caller may not.
             SettingsError: it is of no use, or the source is none.
         """
         check_certificate(self.cloud)
-        require_library(self.cloud)
+        require_shared(self.cloud)
         there = self.cloud.own_bucket()
         weights, trust = self._question(empty=not there)
         choice = choose(weights, trust)
@@ -97,6 +99,7 @@ class EndpointPreparation:
             return
         if choice is not Choice.SERVE or self._damage(weights):
             check_source(self.cloud.stack, self.cloud)
+            require_shared(self.cloud, pushes=True)
 
     def _look(self) -> str | None:
         try:
@@ -109,7 +112,7 @@ class EndpointPreparation:
         return weights.found
 
     def _prepare(self) -> str:
-        require_library(self.cloud)
+        require_shared(self.cloud)
         ensure_secrets(self.cloud, self.say)
         return self._ensure_weights()
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess, hub_client
-from tpuflex.cli.library_weights import require_same
+from tpuflex.cli.shared_weights import require_same
 from tpuflex.errors import InterruptedByUser
 from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.operate.weights_choice import not_the_source
@@ -127,7 +127,8 @@ def push_weights(
             pinned ones.
         NotFoundError: there is no bucket yet.
         AlreadyExistsError: the bucket is somebody else's.
-        ConflictError: other weights are there already, in a library.
+        ConflictError: other weights are there already, in a bucket that outlives the stack; or what
+            others have put there would be replaced.
         InterruptedByUser: the user pressed Ctrl-C.
     """
     from tpuflex.operate.hub.download import source_of

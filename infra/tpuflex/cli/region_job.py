@@ -9,6 +9,7 @@ from tpuflex.boot.config import weights_prefix
 from tpuflex.boot.manifest import WeightsFile
 from tpuflex.cli.hub_access import ENDPOINT_VARIABLE
 from tpuflex.cli.library_weights import BUCKET_KEY, in_library
+from tpuflex.cli.shared_weights import is_shared
 from tpuflex.copier.job import Job, JobFile
 from tpuflex.errors import Finding, SettingsError, WeightsError
 from tpuflex.gcp.endpoints import Endpoints, is_loopback
@@ -48,16 +49,17 @@ def hub_source(source: str | None) -> HubSource:
 
 
 def require_own_home(stack: OpenStack) -> None:
-    """Refuse a copy into the library: the machine's account could replace what other endpoints
-    serve, and nobody has tried it.
+    """Refuse a copy into the library, or a bucket of the user's own: the machine's account could
+    replace what other endpoints serve, or others have put there, and nobody has tried it.
 
     Raises:
         SettingsError: the stack keeps its weights there.
     """
-    if in_library(stack):
+    if is_shared(stack):
+        home = "a library" if in_library(stack) else "a bucket of yours"
         raise SettingsError(
             stack.file.name,
-            (Finding(BUCKET_KEY, "--from-region does not copy into a library yet"),),
+            (Finding(BUCKET_KEY, f"--from-region does not copy into {home} yet"),),
             hint=f"Push from here: tpuflex weights push --stack {stack.name}",
         )
 

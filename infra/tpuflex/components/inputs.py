@@ -8,6 +8,7 @@ from dataclasses import Field, fields, is_dataclass
 from typing import TYPE_CHECKING, Any
 
 import pulumi
+from pydantic import BaseModel
 
 from tpuflex.naming import Names
 from tpuflex.settings.model import StackSettings
@@ -22,8 +23,9 @@ _OF_OTHERS = frozenset({"state_id", "reader"})
 _SECTIONS = frozenset({"cloud", "project", "slice", "model", "serving", "network", "secrets"})
 #: What is not written at its default: states that are older than these have no change then.
 _YOUNGER_SECTIONS = frozenset({"labels", "manage_apis"})
-#: The same of the section on the network.
+#: The same of the sections on the network and on weights.
 _YOUNGER = ("manage_firewall", "ssh", "tags")
+_YOUNGER_WEIGHTS = ("manage_grants",)
 
 
 def inputs_of(args: DataclassInstance) -> dict[str, pulumi.Input[Any]]:
@@ -42,13 +44,21 @@ def inputs_of(args: DataclassInstance) -> dict[str, pulumi.Input[Any]]:
 def endpoint_inputs(settings: StackSettings) -> dict[str, pulumi.Input[Any]]:
     """The sections of the stack file, with its own keys and with the defaults of what it leaves
     out. None holds the value of a secret: the settings refuse these."""
-    defaults = type(settings.network).model_fields
-    same = {key for key in _YOUNGER if getattr(settings.network, key) == defaults[key].default}
+    younger: dict[str, Any] = {
+        "network": _same(settings.network, _YOUNGER),
+        "model": {"weights": _same(settings.model.weights, _YOUNGER_WEIGHTS)},
+    }
     sections = settings.model_dump(
-        mode="json", exclude_none=True, include=set(_SECTIONS), exclude={"network": same}
+        mode="json", exclude_none=True, include=set(_SECTIONS), exclude=younger
     ) | settings.model_dump(mode="json", exclude_defaults=True, include=set(_YOUNGER_SECTIONS))
     own = settings.catalog.own.model_dump(mode="json", exclude_defaults=True)
     return {**sections, **({"catalog": own} if own else {})}
+
+
+def _same(section: BaseModel, keys: Sequence[str]) -> set[str]:
+    """Those of ``keys`` that have their default in ``section``."""
+    defaults = type(section).model_fields
+    return {key for key in keys if getattr(section, key) == defaults[key].default}
 
 
 def _at_default(args: DataclassInstance, field: Field[Any]) -> bool:

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import pulumi
 from pulumi import UNKNOWN
-from pulumi_gcp import storage
 
 from tpuflex.boot.config import weights_bucket, weights_prefix
+from tpuflex.components.brought_bucket import (
+    BroughtWeights,
+    BroughtWeightsArgs,
+    require_not_own,
+)
 from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
 from tpuflex.components.library import LibraryReader, LibraryReaderArgs
@@ -20,6 +25,19 @@ from tpuflex.errors import TpuflexError
 from tpuflex.naming import Names
 from tpuflex.settings.image import registry_project
 from tpuflex.settings.model import StackSettings
+
+
+@dataclass(frozen=True)
+class _ReadableWeights:
+    """What there is before the slice, so that its hosts can read their weights.
+
+    Attributes:
+        known: known once they can.
+        barriers: what the slice waits for.
+    """
+
+    known: pulumi.Output[str]
+    barriers: tuple[pulumi.Input[pulumi.Resource], ...]
 
 
 class Prerequisites:
@@ -78,9 +96,7 @@ class Prerequisites:
             after_services,
         )
         self.bucket = weights_bucket(settings, names)
-        self._weights_grants = self._readable_weights(
-            name, settings, names, state_id, after_services
-        )
+        self._weights = self._readable_weights(name, settings, names, state_id, after_services)
         self.secrets = ServingSecrets(
             f"{name}-secrets",
             ServingSecretsArgs(
@@ -103,13 +119,27 @@ class Prerequisites:
         names: Names,
         state_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions,
-    ) -> list[storage.BucketIAMMember]:
-        """The roles by which the hosts read their weights, the first, and keep programs; with the
-        endpoint's own bucket, if it has one: beside a library only for programs."""
-        grants: list[storage.BucketIAMMember] = []
-        in_library = settings.model.weights.bucket == "library"
+    ) -> _ReadableWeights:
+        """What lets the hosts read their weights and keep programs; with the endpoint's own bucket,
+        if it has one: beside one that outlives it only for programs."""
+        found: list[_ReadableWeights] = []
+        weights = settings.model.weights
         keeps_programs = settings.serving.kept_programs == "bucket"
-        if in_library:
+        if weights.brought is not None:
+            require_not_own(weights.brought, settings, names)
+            there = BroughtWeights(
+                f"{name}-brought-weights",
+                BroughtWeightsArgs(
+                    bucket=weights.brought,
+                    prefix=weights_prefix(settings.model),
+                    manage_grants=weights.manage_grants,
+                    reader=self.identity.member,
+                ),
+                opts,
+            )
+            known = there.grants[0].id if there.grants else there.bucket_name
+            found.append(_ReadableWeights(known, (there.seen, *there.grants)))
+        elif weights.bucket == "library":
             reader = LibraryReader(
                 f"{name}-library",
                 LibraryReaderArgs(
@@ -119,8 +149,8 @@ class Prerequisites:
                 ),
                 opts,
             )
-            grants.append(reader.grant)
-        if keeps_programs or not in_library:
+            found.append(_ReadableWeights(reader.grant.id, (reader.grant,)))
+        if settings.makes_bucket:
             own = WeightsBucket(
                 f"{name}-weights",
                 WeightsBucketArgs(
@@ -134,16 +164,18 @@ class Prerequisites:
                 ),
                 opts,
             )
-            grants += [own.grant, *([own.cache_grant] if own.cache_grant else [])]
-        return grants
+            grants = (own.grant, *([own.cache_grant] if own.cache_grant else []))
+            found.append(_ReadableWeights(own.grant.id, grants))
+        barriers = tuple(barrier for each in found for barrier in each.barriers)
+        return _ReadableWeights(found[0].known, barriers)
 
-    def all(self) -> list[pulumi.Resource]:
+    def all(self) -> list[pulumi.Input[pulumi.Resource]]:
         """What must be created before the slice, and deleted only after it."""
         return [
             *self._services,
             *self.network.barriers,
             *self.identity.grants,
-            *self._weights_grants,
+            *self._weights.barriers,
             *self.secrets.grants,
         ]
 
@@ -153,7 +185,7 @@ class Prerequisites:
         # A preview that waited for the id of what is still to be made would never get to know the
         # hash, and could not say that another boot configuration replaces the slice.
         secrets = [] if pulumi.runtime.is_dry_run() else self.secrets.grants
-        existing = [item.id for item in (self._weights_grants[0], *secrets)]
+        existing = [self._weights.known, *(grant.id for grant in secrets)]
 
         async def run(_: object) -> Any:
             bucket = self.bucket

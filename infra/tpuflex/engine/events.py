@@ -28,7 +28,8 @@ class Step:
         type: type token such as ``gcp:storage/bucket:Bucket``.
         name: logical name of the resource.
         urn: the resource's URN.
-        inputs: input properties as the program gave them; secrets are masked by the engine.
+        inputs: input properties as the program gave them, and of what is only read the properties
+            that the cloud has; secrets are masked by the engine.
         changed: names of the properties that changed.
         custom: whether a provider makes it; components only group others.
         parent: URN of its parent, or empty.
@@ -183,12 +184,14 @@ def name_of(urn: str) -> str:
 
 def _step(metadata: StepEventMetadata) -> Step:
     state = metadata.new or metadata.old
+    operation = metadata.op.value
+    said = (state.outputs if operation == "read" else state.inputs) if state else None
     return Step(
-        operation=metadata.op.value,
+        operation=operation,
         type=metadata.type,
         name=name_of(metadata.urn),
         urn=metadata.urn,
-        inputs=dict(state.inputs) if state and state.inputs else {},
+        inputs=dict(said or {}),
         changed=tuple(metadata.diffs or ()),
         # The engine hands them over in the order of a Go map: another one in every run.
         replaced_for=tuple(sorted(metadata.keys or ())),

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import Any
 
-from tpuflex.gcp.kinds import FIXED_DESCRIPTION, SUBNETWORK
+from tpuflex.gcp.kinds import BUCKET, FIXED_DESCRIPTION, SUBNETWORK
 from tpuflex.gcp.places import places
 from tpuflex.naming import QUEUED_RESOURCE, STATE_ID, is_state_id
 
@@ -77,17 +77,18 @@ def is_cloud(resource: Stored) -> bool:
 
 
 def used(deployment: Stored) -> tuple[str, ...]:
-    """Paths of the networks that ``deployment`` only reads, each with its subnetwork: it uses them,
-    and they are somebody else's."""
-    return tuple(
-        dict.fromkeys(
-            path
-            for resource in resources(deployment)
-            if resource.get("external") and resource.get("type") == SUBNETWORK.type
-            for path in (_path((resource.get("outputs") or {}).get("network")), resource["id"])
-            if path
-        )
-    )
+    """Paths of what ``deployment`` only reads, of a subnetwork that of its network, too: it uses
+    them, and they are somebody else's."""
+    read = (each for each in resources(deployment) if each.get("external"))
+    return tuple(dict.fromkeys(path for each in read for path in _used(each) if path))
+
+
+def _used(resource: Stored) -> tuple[str, ...]:
+    """Paths of ``resource``, which is only read."""
+    type_, id_ = resource.get("type"), str(resource.get("id") or "")
+    if type_ == SUBNETWORK.type:
+        return _path((resource.get("outputs") or {}).get("network")), id_
+    return (f"gs://{id_}",) if type_ == BUCKET.type and id_ else ()
 
 
 def is_provider(resource: Stored) -> bool:

@@ -26,6 +26,7 @@ from tpuflex.boot.manifest_document import SOURCE_METADATA
 from tpuflex.catalog.weight_formats import allowed_patterns, fits
 from tpuflex.errors import NotFoundError, WeightsError
 from tpuflex.gcp.checkpoint_directory import open_file
+from tpuflex.gcp.foreign_objects import MARK, of_a_push, require_replaceable
 from tpuflex.gcp.storage_client import storage_bucket
 from tpuflex.gcp.weights_files import (
     Progress,
@@ -47,6 +48,7 @@ if TYPE_CHECKING:
 
     from tpuflex.gcp.settling import Settling
     from tpuflex.gcp.timing import Timing
+    from tpuflex.settings.bucket import BroughtBucket
 
 #: Files sent at a time.
 PARALLELISM = 8
@@ -67,11 +69,20 @@ class WeightsBucket:
 
     Args:
         bucket: the bucket; made by :func:`weights_bucket` outside of tests.
+        brought: the bucket and the prefix that are the user's own, which others may use, too.
         now: a clock that never jumps, in seconds.
     """
 
-    def __init__(self, bucket: Bucket, *, now: Callable[[], float] = time.monotonic) -> None:
+    def __init__(
+        self,
+        bucket: Bucket,
+        brought: BroughtBucket | None = None,
+        *,
+        now: Callable[[], float] = time.monotonic,
+    ) -> None:
         self._bucket = bucket
+        self._brought = brought
+        self._mark = MARK if brought is not None else {}
         self._now = now
 
     def push(
@@ -114,7 +125,8 @@ class WeightsBucket:
                 is a link out of it.
             NotFoundError: there is no such bucket.
             AccessError: the caller may not write to it.
-            ConflictError: another push to the same prefix is under way.
+            ConflictError: another push to the same prefix is under way; or something of others
+                would be replaced in a bucket that is theirs, too.
         """
         began = self._now()
         with ThreadPoolExecutor(max_workers=parallelism) as pool:
@@ -128,6 +140,9 @@ class WeightsBucket:
                 check(wanted, old)
                 kept = {} if again else present
                 send = [file for file in wanted.files if not _same(file, kept.get(file.path))]
+                if self._brought is not None:
+                    place = f"gs://{self._name}/{prefix}"
+                    require_replaceable(place, (file.path for file in send), present, old)
                 tally = Tally(wanted.total_bytes, progress)
                 tally.add(wanted.total_bytes - sum(file.size for file in send))
                 told = not source or source == _source(present.get(MANIFEST_NAME))
@@ -164,20 +179,14 @@ class WeightsBucket:
         """
         with self._translated():
             sets: dict[str, dict[str, Blob]] = {}
-            for blob in self._bucket.list_blobs(prefix="models/", timeout=_TIMEOUT):
-                parts = blob.name.split("/", 3)
+            prefix = self._brought.prefix if self._brought is not None else ""
+            below = f"{prefix}/" if prefix else ""
+            for blob in self._bucket.list_blobs(prefix=f"{below}models/", timeout=_TIMEOUT):
+                parts = blob.name.removeprefix(below).split("/", 3)
                 if len(parts) == 4:
-                    sets.setdefault("/".join(parts[:3]), {})[parts[3]] = blob
-            return tuple(
-                StoredWeights(
-                    prefix,
-                    self._manifest(objects),
-                    sum(name != MANIFEST_NAME for name in objects),
-                    sum(blob.size or 0 for name, blob in objects.items() if name != MANIFEST_NAME),
-                    _source(objects.get(MANIFEST_NAME)),
-                )
-                for prefix, objects in sorted(sets.items())
-            )
+                    sets.setdefault(below + "/".join(parts[:3]), {})[parts[3]] = blob
+            found = (self._stored(*each) for each in sorted(sets.items()))
+            return tuple(each for each in found if each is not None)
 
     def verify(self, prefix: str, extra_files: tuple[str, ...] = ()) -> WeightsCheck:
         """Compare what is at ``prefix`` with its manifest, by size and by the checksum that
@@ -192,7 +201,10 @@ class WeightsBucket:
         """
         with self._translated():
             present = self._objects(prefix)
-            found = self._read(present.pop(MANIFEST_NAME, None))
+            found = self._read(present.get(MANIFEST_NAME))
+        if self._brought is not None:
+            present = of_a_push(present, found)
+        present.pop(MANIFEST_NAME, None)
         if found is None or found.manifest is None:
             raise NotFoundError(
                 f"gs://{self._name}/{prefix} has no usable {MANIFEST_NAME}",
@@ -227,9 +239,20 @@ class WeightsBucket:
             for blob in self._bucket.list_blobs(prefix=start, timeout=_TIMEOUT)
         }
 
-    def _manifest(self, objects: Mapping[str, Blob]) -> Manifest | None:
+    def _stored(self, prefix: str, objects: Mapping[str, Blob]) -> StoredWeights | None:
+        """The set of weights that the ``objects`` below ``prefix`` are; None for none."""
         found = self._read(objects.get(MANIFEST_NAME))
-        return None if found is None else found.manifest
+        if self._brought is not None:
+            objects = of_a_push(objects, found)
+            if not objects:
+                return None
+        return StoredWeights(
+            prefix,
+            None if found is None else found.manifest,
+            sum(name != MANIFEST_NAME for name in objects),
+            sum(blob.size or 0 for name, blob in objects.items() if name != MANIFEST_NAME),
+            _source(objects.get(MANIFEST_NAME)),
+        )
 
     def _read(self, blob: Blob | None) -> FoundManifest | None:
         """The manifest in ``blob``. Whoever may write to the bucket decides what it holds, so no
@@ -268,6 +291,8 @@ class WeightsBucket:
     ) -> None:
         with self._translated():
             blob = self._bucket.blob(f"{prefix}/{file.path}", chunk_size=CHUNK_BYTES)
+            if self._mark:
+                blob.metadata = self._mark
             with WatchedFile(open_file(directory, file.path), tally.add) as source:
                 blob.upload_from_file(
                     source,
@@ -285,8 +310,8 @@ class WeightsBucket:
 
     def _write_manifest(self, prefix: str, wanted: Manifest, source: str) -> None:
         blob = self._bucket.blob(f"{prefix}/{MANIFEST_NAME}")
-        if source:
-            blob.metadata = {SOURCE_METADATA: source}
+        if told := self._mark | ({SOURCE_METADATA: source} if source else {}):
+            blob.metadata = told
         blob.upload_from_string(
             wanted.to_json(),
             content_type="application/json",
@@ -304,14 +329,17 @@ def weights_bucket(
     environ: Mapping[str, str],
     settling: Settling | None = None,
     timing: Timing | None = None,
+    brought: BroughtBucket | None = None,
 ) -> WeightsBucket:
     """The bucket called ``name``, as :func:`~tpuflex.gcp.storage_client.storage_bucket` has it.
+    Others may use one that is ``brought``, too.
 
     Raises:
         AccessError: the credentials do not belong to the endpoints.
     """
     return WeightsBucket(
-        storage_bucket(name, project=project, environ=environ, settling=settling, timing=timing)
+        storage_bucket(name, project=project, environ=environ, settling=settling, timing=timing),
+        brought,
     )
 
 

@@ -36,12 +36,15 @@ class Planned:
         name: its logical name.
         inputs: its inputs as the program gives them.
         urn: its URN, which tells in which components it stands; may be empty.
+        read: whether it is only read: somebody else has made it, and its properties are in the
+            place of inputs.
     """
 
     type: str
     name: str
     inputs: Mapping[str, object] = field(default_factory=dict)
     urn: str = ""
+    read: bool = False
 
     @property
     def ours(self) -> bool:

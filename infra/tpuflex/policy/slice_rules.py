@@ -98,7 +98,7 @@ def old_images(planned: Planned, facts: StackFacts) -> Iterator[Breach]:
 def unmarked(planned: Planned) -> Iterator[Breach]:
     """Resources of a kind that tpuflex makes, without a marker by which they are found again."""
     kind = of_type(planned.type)
-    if kind is None or kind.found_by != "api":
+    if kind is None or kind.found_by != "api" or planned.read:
         return
     key = "description" if kind.marker == "description" else "labels"
     value = planned.inputs.get(key)

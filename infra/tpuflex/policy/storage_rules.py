@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator
 
+from tpuflex.gcloud_commands import make_private
 from tpuflex.policy.finding import Breach
 from tpuflex.policy.planned import Planned, everybody, many, switched_on, unknown
 
@@ -28,13 +29,14 @@ def public_buckets(planned: Planned) -> Iterator[Breach]:
     """Buckets that can be made public, and ACLs that do it."""
     if planned.type == BUCKET:
         value = planned.inputs.get("publicAccessPrevention")
+        remedy = _remedy(planned, 'Write publicAccessPrevention: "enforced".')
         if unknown(value):
             yield Breach(
-                "publicAccessPrevention is known only after the update", _PREVENT, advisory=True
+                "publicAccessPrevention is known only after the update", remedy, advisory=True
             )
         elif str(value).lower() != "enforced":
             given = "absent" if value is None else str(value)
-            yield Breach(f"publicAccessPrevention is {given}", _PREVENT)
+            yield Breach(f"publicAccessPrevention is {given}", remedy)
     if planned.type in _ACLS:
         entities = (
             *many(planned.inputs.get("entity")),
@@ -47,7 +49,10 @@ def public_buckets(planned: Planned) -> Iterator[Breach]:
             yield Breach(f"its predefined ACL {acl} is public", "Leave it out.")
 
 
-_PREVENT = 'Write publicAccessPrevention: "enforced".'
+def _remedy(planned: Planned, ours: str) -> str:
+    """``ours`` for a bucket of the program, and a command for one that it only reads."""
+    name = planned.text("name")
+    return f"Run: {make_private(f'gs://{name}')}" if planned.read and name else ours
 
 
 def object_acls(planned: Planned) -> Iterator[Breach]:
@@ -55,7 +60,7 @@ def object_acls(planned: Planned) -> Iterator[Breach]:
     if planned.type != BUCKET:
         return
     value = planned.inputs.get("uniformBucketLevelAccess")
-    remedy = "Write uniformBucketLevelAccess: true."
+    remedy = _remedy(planned, "Write uniformBucketLevelAccess: true.")
     if unknown(value):
         yield Breach(
             "uniformBucketLevelAccess is known only after the update", remedy, advisory=True
@@ -71,6 +76,8 @@ def far_buckets(planned: Planned, regions: Collection[str]) -> Iterator[Breach]:
     value = planned.inputs.get("location")
     where = " or ".join(sorted(regions))
     remedy = f"Write location: {where}, or waive the rule for a bucket that no host reads."
+    if planned.read:
+        remedy = f"Write a bucket in {where}, or waive the rule and pay for the way."
     if unknown(value):
         yield Breach("its location is known only after the update", remedy, advisory=True)
     elif str(value or "US").strip().lower() not in regions:

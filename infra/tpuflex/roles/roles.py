@@ -56,6 +56,7 @@ class When(StrEnum):
     SHARED_NETWORK = "a network of another project"
     BROUGHT_RULES = "firewall rules of yours"
     BROUGHT_APIS = "APIs that others enable"
+    NO_BUCKET = "no bucket of its own"  #: weights elsewhere, and no programs kept in one
     CHANGED = "a changed stack"  #: `up` of a stack that is up already
 
 

@@ -58,6 +58,7 @@ _EXAMPLES = {
     "project": "Write a Google Cloud project id: 6 to 30 lower-case letters, digits and hyphens.",
     "zones": "Write a zone such as us-east5-a.",
     "tpuflex:model.name": "Write a model id such as google/gemma-4-E4B-it.",
+    "tpuflex:model.weights.bucket": "Write own, library, or gs://BUCKET/PREFIX for one of yours.",
     "revision": "Write letters, digits, dots and hyphens, such as 1 or 2026-08.",
     "image": "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running "
     "stack (`docker buildx imagetools inspect NAME:TAG` shows the digest).",

@@ -18,6 +18,7 @@ from tpuflex.catalog.zones import region_of
 from tpuflex.naming import HOST_SECRET_ROLES, SECRET_ROLES, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, WeightsSource
+from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
 from tpuflex.settings.catalog_section import CatalogSection
 from tpuflex.settings.network import BroughtNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
@@ -144,14 +145,25 @@ class WeightsSettings(Frozen):
     tokenizers), such as `modeling_*.py` for `trust_remote_code`: whoever may write the source runs
     code on the host."""
 
-    bucket: Literal["own", "library"] = "own"
+    bucket: str = Field(default="own", pattern=BUCKET_PATTERN)
     """Where they are kept: `own`, in a bucket of the stack, which `down` deletes with them;
     `library`, in the library of the Google Cloud project, which `tpuflex library up` makes: every
-    stack with this setting finds them there, and `down` leaves them."""
+    stack with this setting finds them there, and `down` leaves them; `gs://BUCKET` or
+    `gs://BUCKET/PREFIX`, in a bucket of yours, which is neither made, changed nor deleted, below
+    that prefix."""
+
+    manage_grants: bool = True
+    """Whether the hosts' account gets the right to read the model in a bucket of yours, and nothing
+    else there. With false, it has to have it."""
 
     bucket_suffix: str | None = Field(default=None, pattern=r"^[0-9a-f]{6,16}$")
     """6 to 16 hex digits at the end of the name of the stack's bucket, for when somebody else has
     the name already. Another suffix is another bucket: the weights are pushed again."""
+
+    @property
+    def brought(self) -> BroughtBucket | None:
+        """The bucket that is there already; None for the stack's own, and for the library's."""
+        return brought_bucket(self.bucket)
 
 
 class ModelSettings(Frozen):
@@ -248,6 +260,20 @@ class StackSettings(Frozen):
     def brought_network(self) -> BroughtNetwork | None:
         """The network that is there already; None for one of the endpoint's own."""
         return self.network.brought(self.project, self.slice.region)
+
+    @property
+    def makes_bucket(self) -> bool:
+        """Whether the endpoint has a bucket of its own, for weights or for compiled programs."""
+        return self.model.weights.bucket == "own" or self.serving.kept_programs == "bucket"
+
+    @property
+    def brought_paths(self) -> tuple[str, ...]:
+        """Paths of what is there already and stays: network and subnetwork, bucket."""
+        network, bucket = self.brought_network, self.model.weights.brought
+        return (
+            *((network.network, network.subnetwork) if network else ()),
+            *((bucket.url,) if bucket else ()),
+        )
 
     def url(self, address: str, *, port: int | None = None) -> str:
         """Base URL of the API of a server at ``address``; empty while there is none.

@@ -15,7 +15,13 @@ from tpuflex.gcloud_commands import show_project
 from tpuflex.request import limits
 from tpuflex.settings.label_rules import label_findings
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
-from tpuflex.settings.model import PLACEHOLDER_PROJECT, Draft, SliceSettings, StackSettings
+from tpuflex.settings.model import (
+    PLACEHOLDER_PROJECT,
+    Draft,
+    ModelSettings,
+    SliceSettings,
+    StackSettings,
+)
 from tpuflex.settings.network_rules import network_findings, network_warnings
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
 
@@ -47,6 +53,8 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         yield from _renewal(draft.slice)
         yield from _protection(draft.slice)
         yield from _runtime(draft.catalog, draft.slice)
+    if draft.model is not None:
+        yield from _bucket(draft.model)
     yield from network_findings(draft)
     yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
@@ -88,6 +96,15 @@ def _protection(slice_: SliceSettings) -> Iterator[Finding]:
             "it cannot be delete while tpuflex:slice.deletion_protection is true, which refuses"
             " to delete what is ACTIVE",
             "Write keep, or no deletion_protection.",
+        )
+
+
+def _bucket(model: ModelSettings) -> Iterator[Finding]:
+    if not model.weights.manage_grants and model.weights.brought is None:
+        yield Finding(
+            "tpuflex:model.weights.manage_grants",
+            f"it would have no effect: the bucket is {model.weights.bucket}, none of yours",
+            "Remove it, or write gs://BUCKET/PREFIX to tpuflex:model.weights.bucket.",
         )
 
 

@@ -17,6 +17,7 @@ from tpuflex.errors import (
 from tpuflex.gcloud_commands import describe_project, show_policy
 from tpuflex.gcp.api_states import api_states, enabled_services
 from tpuflex.gcp.billing import project_billing, refused_unpaid
+from tpuflex.gcp.brought_bucket import IN_A_BUCKET, held_in
 from tpuflex.gcp.credentials import FILE_VARIABLE, Kind
 from tpuflex.gcp.endpoints import Endpoints
 from tpuflex.gcp.held_permissions import Held, held
@@ -265,6 +266,8 @@ class _Reads:
             yield When.BROUGHT_RULES
         if not self._settings.manage_apis:
             yield When.BROUGHT_APIS
+        if not self._settings.makes_bucket:
+            yield When.NO_BUCKET
         if registry_project(self._settings.serving.image) == self._project:
             yield When.OWN_IMAGES
         if self._settings.secrets.tls_certificate_version is not None:
@@ -276,6 +279,7 @@ class _Reads:
         """What the caller may do in the project, and as the hosts' account, which can be granted
         on that account alone."""
         found = held(self._manager, f"/v1/projects/{self._project}", permissions)
+        found = Held(found.permissions | self._held_in_bucket(permissions), found.untold)
         if _ACT_AS not in permissions or _ACT_AS in found.permissions:
             return found
         account_id = self._cloud.stack.names.service_account_id()
@@ -286,3 +290,14 @@ class _Reads:
         if isinstance(there, Unread):  # not made yet, mostly
             return found
         return Held(found.permissions | there.permissions, found.untold)
+
+    def _held_in_bucket(self, permissions: Collection[str]) -> frozenset[str]:
+        """What of ``permissions`` the caller has in a bucket of the user's own, which may be in
+        another project."""
+        brought = self._settings.model.weights.brought
+        asked = tuple(sorted(set(permissions) & IN_A_BUCKET))
+        if brought is None or not asked:
+            return frozenset()
+        storage = self._api(self._endpoints.storage)
+        there = attempt(lambda: held_in(storage, brought.name, asked))
+        return frozenset() if isinstance(there, Unread) else there

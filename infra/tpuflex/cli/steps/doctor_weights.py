@@ -17,6 +17,7 @@ from tpuflex.errors import (
     TpuflexError,
     WeightsError,
 )
+from tpuflex.gcp.brought_bucket import read_brought_bucket
 from tpuflex.gcp.bucket_owner import may_read_buckets, require_own_bucket
 from tpuflex.gcp.project_number import project_number
 from tpuflex.gcp.weights import weights_bucket
@@ -55,18 +56,27 @@ def stored_weights_check(cloud: Cloud, manager: Api, storage: Api) -> Check:
         model.weights.manifest_sha256 is not None,
     )
 
+    brought = model.weights.brought
+
     def read() -> WeightsCheck | None:
-        number = partial(project_number, manager, project)
-        readable = partial(may_read_buckets, manager, project)
-        shared = cloud.bucket != cloud.made_bucket
-        if not require_own_bucket(storage, cloud.bucket, project, number, readable, shared=shared):
+        if brought is not None:
+            read_brought_bucket(storage, brought, stack.settings.slice.region)
+        elif not _there():
             require_library(cloud)
             return None
-        bucket = weights_bucket(cloud.bucket, project=project, environ=cloud.environ)
+        bucket = weights_bucket(
+            cloud.bucket, project=project, environ=cloud.environ, brought=brought
+        )
         try:
             return bucket.verify(prefix, model.weights.extra_files)
         except NotFoundError:
             return None
+
+    def _there() -> bool:
+        number = partial(project_number, manager, project)
+        readable = partial(may_read_buckets, manager, project)
+        shared = cloud.bucket != cloud.made_bucket
+        return require_own_bucket(storage, cloud.bucket, project, number, readable, shared=shared)
 
     try:
         stored = read()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from tpuflex.cli.library_weights import in_library, kept_line, kept_weights
+from tpuflex.cli.shared_weights import is_shared, kept_line, kept_weights
 from tpuflex.cli.steps.teardown import Planned, StackTeardown
 from tpuflex.errors import AccessError, ApiError, ConflictError, NotFoundError
 from tpuflex.operate.status import slice_status
@@ -45,7 +45,7 @@ def run_down(invocation: Invocation, cloud: Cloud, *, dry_run: bool) -> None:
     left = teardown.carry_out(planned)
     kept = kept_weights(cloud)
     done = {"stack": stack.name, "destroyed": True, **_document(planned, left)}
-    if in_library(stack):
+    if is_shared(stack):
         done["kept_weights"] = kept
     output.document(done)
     if plan.changes or before.items:

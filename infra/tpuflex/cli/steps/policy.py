@@ -26,7 +26,7 @@ _GONE = frozenset({"delete", "delete-replaced", "discard", "discard-replaced"})
 def planned_resources(plan: EnginePlan) -> tuple[Planned, ...]:
     """Every resource of ``plan`` as it will be, changed or not."""
     return tuple(
-        Planned(step.type, step.name, step.inputs, step.urn)
+        Planned(step.type, step.name, step.inputs, step.urn, step.operation == "read")
         for step in plan.steps
         if step.operation not in _GONE
     )

@@ -7,6 +7,7 @@ import time
 from datetime import datetime
 from typing import TYPE_CHECKING
 
+from tpuflex.boot.config import weights_prefix
 from tpuflex.catalog.vllm_version import SECURITY_FLOOR
 from tpuflex.cli.boot_bars import boot_bars
 from tpuflex.cli.output import for_stack
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
     from tpuflex.operate.slice import SliceStatus
     from tpuflex.planning.memory import MemoryPlan
+    from tpuflex.settings.model import StackSettings
 
 
 #: Seconds for a tunnel to open.
@@ -163,6 +165,7 @@ def show_status(
             ("answers", "" if answers is None else str(answers)),
             ("model", stack.settings.model.name),
             ("weights", weights_text(status)),
+            ("bucket", brought_place(stack.settings)),
             ("gives up", moment_text(status.gives_up, invocation.now())),
             ("expires", moment_text(status.expires, invocation.now())),
             ("cost so far", "" if spent is None or stack.embedded else f"${spent}"),
@@ -201,6 +204,12 @@ def boot_text(status: SliceStatus, invocation: Invocation) -> str:
     """Where the time of the host's boot went, as bars."""
     now = invocation.now().timestamp()
     return boot_bars(status.host, now, plain=invocation.output.ascii_only)
+
+
+def brought_place(settings: StackSettings) -> str:
+    """Where the weights are in a bucket of the user's own; empty for any other."""
+    brought = settings.model.weights.brought
+    return f"yours: {brought.url}/{weights_prefix(settings.model)}" if brought else ""
 
 
 def compile_cache_text(status: SliceStatus) -> str:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
-from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.cli.prepare_weights import weights_directory
+from tpuflex.cli.shared_weights import is_shared, require_shared
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.required_apis import LIBRARY_APIS
 from tpuflex.operate.pushed_weights import PushedWeights
@@ -29,14 +29,16 @@ if TYPE_CHECKING:
 def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
     """Make sure that the bucket of the stack's weights exists, and is ours.
 
-    A library's is there, or is made by a command of its own. The stack's is a Pulumi resource, so
-    Pulumi creates it: an `up` of the bucket and what it depends on. Its name, labels, location and
-    access are those of the component, and the state has it, so that the first `up` finds nothing
-    to change.
+    One of the user's own is there; a library's is, or is made by a command of its own. The stack's
+    is a Pulumi resource, so Pulumi creates it: an `up` of the bucket and what it depends on.
+    Its name, labels, location and access are those of the component, and the state has it, so that
+    the first `up` finds nothing to change.
 
     Raises:
         AlreadyExistsError: somebody else has made it, or holds the stack's names.
-        NotFoundError: the stack keeps its weights in a library that is not there.
+        NotFoundError: the stack keeps its weights in a library, or a bucket of the user's own, that
+            is not there.
+        AccessError: the caller may not push there.
         TpuflexError: the engine failed.
     """
     from tpuflex.cli.stack_run import WEIGHTS, StackRun
@@ -44,9 +46,9 @@ def ensure_bucket(invocation: Invocation, cloud: Cloud) -> None:
     from tpuflex.cli.steps.own_containers import require_own_containers
     from tpuflex.cli.steps.preflight import run_preflight
 
-    if in_library(cloud.stack):
+    if is_shared(cloud.stack):
         run_preflight(invocation, cloud, apis=LIBRARY_APIS)
-        require_library(cloud)
+        require_shared(cloud, pushes=True)
         return
     run_preflight(invocation, cloud)
     stack_run = StackRun(invocation, cloud)

@@ -1,0 +1,133 @@
+"""What holds of weights that outlive the stack: in the library of its project, or in a bucket of
+the user's own. Others may serve them, too."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from tpuflex.boot.config import weights_prefix
+from tpuflex.cli.library_weights import in_library, require_library
+from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
+from tpuflex.gcloud_commands import remove_objects
+from tpuflex.gcp.brought_bucket import read_brought_bucket, require_pushable
+from tpuflex.planning.storage_cost import month_text, storage_per_month
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from tpuflex.boot.manifest import Manifest
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.cli.stack import OpenStack
+    from tpuflex.gcp.weights_report import FoundManifest
+
+
+def is_shared(stack: OpenStack) -> bool:
+    """Whether the weights of ``stack`` outlive it."""
+    return in_library(stack) or stack.settings.model.weights.brought is not None
+
+
+def require_shared(cloud: Cloud, *, pushes: bool = False) -> None:
+    """Check that the bucket for the weights of the stack of ``cloud`` is there and usable, if it is
+    not of the stack's own making.
+
+    Args:
+        cloud: the stack's cloud.
+        pushes: whether weights are to be pushed there.
+
+    Raises:
+        NotFoundError: there is none.
+        AlreadyExistsError: somebody else has made the library's; tpuflex has made the user's own.
+        AccessError: it cannot be told; or the caller may not push there.
+        ApiError: it cannot be told.
+    """
+    require_library(cloud)
+    settings = cloud.stack.settings
+    if (brought := settings.model.weights.brought) is not None:
+        storage = cloud.apis().storage
+        read_brought_bucket(storage, brought, settings.slice.region)
+        if pushes:
+            require_pushable(storage, brought)
+
+
+def require_same(cloud: Cloud, wanted: Manifest, found: FoundManifest | None) -> None:
+    """Check that a push replaces no complete set of other weights that outlives the stack: other
+    endpoints may serve it, and their hosts refuse what is not the set that they were made for.
+
+    Args:
+        cloud: the stack's cloud.
+        wanted: the manifest that the push would write.
+        found: the one that is there.
+
+    Raises:
+        ConflictError: it would.
+    """
+    model = cloud.stack.settings.model
+    if not is_shared(cloud.stack) or found is None or found.manifest is None:
+        return
+    if found.manifest.same_as(wanted):
+        return
+    raise ConflictError(
+        f"gs://{cloud.bucket}/{weights_prefix(model)} holds other weights already (manifest"
+        f" {found.sha256}; these are {wanted.sha256}), which other stacks may serve. Nothing was"
+        " sent.",
+        hint="Give these another name in the stack file, for example"
+        f' tpuflex:model.weights.revision: "{_next(model.weights.revision)}"',
+    )
+
+
+def kept_weights(cloud: Cloud) -> dict[str, object] | None:
+    """What a teardown of the stack of ``cloud`` leaves of weights, for ``--json``; None where that
+    is nothing."""
+    stack = cloud.stack
+    if not is_shared(stack):
+        return None
+    prefix = weights_prefix(stack.settings.model)
+    try:
+        region = _region(cloud)
+        sizes = {each.prefix: each.total_bytes for each in cloud.weights.list()}
+    except NotFoundError:
+        return None
+    except TpuflexError as error:
+        return {"place": f"gs://{cloud.bucket}/{prefix}", "bytes": None, "why": error.message}
+    if prefix not in sizes:
+        return None
+    size = sizes[prefix]
+    dollars = storage_per_month(size, region)
+    return {
+        "place": f"gs://{cloud.bucket}/{prefix}",
+        "bytes": size,
+        "region": region,
+        "usd_per_month": None if dollars is None else float(dollars),
+    }
+
+
+def _region(cloud: Cloud) -> str:
+    """Where the bucket is: the library's where the chips are."""
+    settings = cloud.stack.settings
+    region, brought = settings.slice.region, settings.model.weights.brought
+    if brought is None:
+        return region
+    found = read_brought_bucket(cloud.apis().storage, brought, region)
+    return str(found.get("location") or region).lower()
+
+
+def kept_line(cloud: Cloud, kept: Mapping[str, object] | None) -> str:
+    """The same, ``kept``, for people; empty where nothing is left."""
+    if kept is None:
+        return ""
+    size = kept["bytes"]
+    cost = f"could not be looked at ({kept.get('why')})"
+    if isinstance(size, int):
+        cost = f"{size / 2**30:.2f} GiB, {month_text(size, str(kept['region']))}"
+    if in_library(cloud.stack):
+        return (
+            f"Kept in the library: {kept['place']}, {cost}. What it holds: tpuflex library status"
+        )
+    return (
+        f"Kept in your bucket: {kept['place']}, {cost}. Other endpoints may serve it. To delete it:"
+        f" {remove_objects(str(kept['place']))}"
+    )
+
+
+def _next(revision: str) -> str:
+    return str(int(revision) + 1) if revision.isdecimal() else f"{revision[:60]}-2"

@@ -1,0 +1,136 @@
+"""Where weights are kept: in a bucket of the stack, of the library, or of the user's own."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.stack_sections import PIN, sections
+from tpuflex.boot.config import boot_config, weights_prefix
+from tpuflex.errors import SettingsError
+from tpuflex.naming import Names
+from tpuflex.roles.roles import Command, When, roles
+from tpuflex.settings.bucket import BroughtBucket, brought_bucket
+from tpuflex.settings.load import parse
+from tpuflex.settings.model import StackSettings
+
+NAMES = Names("tpuflex", "dev", "vllm")
+KEY = "tpuflex:model.weights.bucket"
+
+
+def kept_in(bucket: str, **weights: object) -> StackSettings:
+    """A stack whose weights are in ``bucket``."""
+    more = {f"model.weights.{key}": value for key, value in weights.items()}
+    return parse(sections({"model.weights.bucket": bucket, **more}), "test")
+
+
+@pytest.mark.parametrize(
+    ("bucket", "prefix"),
+    [
+        ("gs://acme-models", "models/google-gemma-4-e4b-it/1"),
+        ("gs://acme-models/llm", "llm/models/google-gemma-4-e4b-it/1"),
+        ("gs://acme-models/team_1/llm.v2", "team_1/llm.v2/models/google-gemma-4-e4b-it/1"),
+    ],
+)
+def test_hosts_read_below_the_prefix(bucket: str, prefix: str) -> None:
+    """The name is used as it is, and programs stay in the endpoint's own bucket."""
+    settings = kept_in(bucket)
+    booted = boot_config(settings, NAMES, PIN)
+
+    assert weights_prefix(settings.model) == prefix
+    assert (booted.weights.bucket, booted.weights.prefix) == ("acme-models", prefix)
+    assert booted.compile_cache.bucket == NAMES.bucket("acme-serving", "us-east5")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "acme-models",
+        "Own",
+        "gs://",
+        "gs://ab",
+        "gs://Acme-models",
+        "gs://acme-models/",
+        "gs://acme-models//x",
+        "gs://acme-models/../x",
+        "gs://acme-models/.hidden",
+        "gs://acme-models/a b",
+        "gs://acme-models/a'b",
+        "gs://acme-models/a\nb",
+        "gs://acme-models" + "/a" * 9,
+        f"gs://acme-models/{'a' * 64}",
+        "s3://acme-models",
+    ],
+)
+def test_what_names_no_bucket_is_refused(text: str) -> None:
+    """By key, with what can be written; quotes would end the condition of the grant."""
+    with pytest.raises(SettingsError) as caught:
+        kept_in(text)
+
+    (finding,) = caught.value.findings
+    assert finding.key == KEY
+    assert finding.problem == f"{json.dumps(text)[:57] if len(text) > 58 else json.dumps(text)}" + (
+        "… cannot be used" if len(text) > 58 else " cannot be used"
+    )
+    assert finding.remedy == "Write own, library, or gs://BUCKET/PREFIX for one of yours."
+
+
+@given(st.from_regex(r"[a-z0-9][a-z0-9_.-]{1,60}[a-z0-9](/[A-Za-z0-9_]{1,8}){0,8}", fullmatch=True))
+def test_name_and_prefix_come_apart_and_together(place: str) -> None:
+    """Nothing of what was written is lost or changed."""
+    found = brought_bucket(f"gs://{place}")
+
+    assert isinstance(found, BroughtBucket)
+    assert "/".join(filter(None, (found.name, found.prefix))) == place
+
+
+@pytest.mark.parametrize("word", ["own", "library"])
+def test_the_words_name_none(word: str) -> None:
+    """They are tpuflex's own, and the grants with them cannot be left out."""
+    assert kept_in(word).model.weights.brought is None
+    with pytest.raises(SettingsError, match="it would have no effect: the bucket is"):
+        kept_in(word, manage_grants=False)
+
+
+@pytest.mark.parametrize(
+    ("bucket", "cache", "made"),
+    [
+        ("own", "none", True),
+        ("library", "bucket", True),
+        ("gs://acme-models", "bucket", True),
+        ("gs://acme-models", "host", False),
+        ("library", "none", False),
+    ],
+)
+def test_whether_the_endpoint_makes_a_bucket(bucket: str, cache: str, made: bool) -> None:
+    """Only for weights of its own, and for compiled programs."""
+    settings = parse(
+        sections({"model.weights.bucket": bucket, "serving.compile_cache": cache}), "test"
+    )
+
+    assert settings.makes_bucket is made
+
+
+def test_what_is_kept_is_named() -> None:
+    """The inventory lists the bucket beside the network."""
+    assert kept_in("gs://acme-models/llm").brought_paths == ("gs://acme-models",)
+    assert kept_in("own").brought_paths == ()
+
+
+@pytest.mark.parametrize(
+    ("permission", "stacks", "needed"),
+    [
+        ("storage.buckets.create", (), True),
+        ("storage.buckets.create", (When.NO_BUCKET,), False),
+        ("storage.buckets.get", (When.NO_BUCKET,), True),
+    ],
+)
+def test_what_is_not_made_needs_no_right(
+    permission: str, stacks: tuple[When, ...], needed: bool
+) -> None:
+    """`doctor` asks for no right to make a bucket that the stack does not make."""
+    assert (permission in roles().needed(Command.UP, stacks)) is needed
