@@ -95,6 +95,7 @@ class OnRunEnd(StrEnum):
 
     KEEP = "keep"
     DELETE = "delete"
+    ACCEPT = "accept"
 
 
 @_arguments
@@ -626,8 +627,9 @@ class QueuedResource(pulumi.CustomResource):
     """Any text; changing it asks for a new run, whether the present one is over or not."""
 
     on_run_end: pulumi.Output[str] = pulumi.property("onRunEnd")
-    """What the next `pulumi up` does with the leftover of a run that is over, which still uses
-    quota: `keep` it, or `delete` it."""
+    """What the next `pulumi up` does when the run is over: `keep` its leftover, which still uses
+    quota, or `delete` it, and fail, because there is no slice; or `accept` the end: keep the
+    leftover, warn, and succeed."""
 
     deletion_protection: pulumi.Output[bool] = pulumi.property("deletionProtection")
     """Whether deleting or replacing it is refused while it is ACTIVE. To delete it, set this to
@@ -831,8 +833,9 @@ class QueuedResource(pulumi.CustomResource):
             renew_before: Plan a new run once less than this is left of the present one, or it is
                 over: seconds with the suffix s. Without it, a run that ended stays ended.
             rerun: Any text; changing it asks for a new run, whether the present one is over or not.
-            on_run_end: What the next `pulumi up` does with the leftover of a run that is over,
-                which still uses quota: `keep` it, or `delete` it.
+            on_run_end: What the next `pulumi up` does when the run is over: `keep` its leftover,
+                which still uses quota, or `delete` it, and fail, because there is no slice; or
+                `accept` the end: keep the leftover, warn, and succeed.
             deletion_protection: Whether deleting or replacing it is refused while it is ACTIVE. To
                 delete it, set this to false and run `pulumi up` first.
             queued_resource_id: Id of the queued resource within its zone; the node gets the same

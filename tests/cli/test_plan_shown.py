@@ -15,7 +15,7 @@ from tpuflex.cli.plan import StackPlan, egress_text, image_grant
 from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.planning.cost import RunCost
-from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition, PreviewAction
+from tpuflex.request.outcomes import PREVIEWS, PreviewAction
 from tpuflex.settings.load import parse
 from tpuflex.settings.network import NetworkSettings
 
@@ -161,9 +161,9 @@ def test_of_a_run_that_is_over(stack: OpenStack) -> None:
     update = step("update", "tpuflex:tpu:QueuedResource", "vllm")
     cost = RunCost(1, None, None, None)
 
-    over = StackPlan(stack, EnginePlan((update,)), cost, run_over=True)
+    over = StackPlan(stack, EnginePlan((update,)), cost, run_over="the run is over")
 
-    assert over.to_json()["request"] == TABLE[Condition.ENDED].preview.text
+    assert over.to_json()["request"] == "the run is over"
     assert StackPlan(stack, EnginePlan((update,)), cost).request == PREVIEWS[PreviewAction.UPDATE]
 
 

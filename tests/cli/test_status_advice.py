@@ -22,6 +22,7 @@ from tpuflex.errors import (
     ServiceDisabledError,
 )
 from tpuflex.operate.boot_wait import SILENT
+from tpuflex.request.outcomes import ACCEPTED
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.load import parse
 
@@ -79,6 +80,18 @@ def test_a_run_that_ended_elsewhere_needs_no_rerun() -> None:
     assert "rerun" in advice_text(replace(over, zone=there[0]), cast("OpenStack", stack))
     assert "replaces the slice" in zone_text(status(zone="europe-west4-a"), there)
     assert zone_text(replace(over, zone=there[0]), there) == ""
+
+
+def test_an_accepted_end_asks_for_nothing() -> None:
+    """Where the stack file accepts the end of a run, `status` says that `up` succeeds without a
+    slice; what brings one back stays named."""
+    over = status(state="SUSPENDED", lifecycle=Lifecycle.ENDED, node_state="")
+
+    accepted = advice_text(over, cast("OpenStack", Stack(on_run_end="accept")))
+    kept = advice_text(over, cast("OpenStack", Stack()))
+
+    assert accepted == ACCEPTED.text
+    assert accepted.endswith(kept)
 
 
 @pytest.mark.parametrize(("on_boot_failure", "told"), [("delete", True), ("keep", False)])

@@ -348,9 +348,10 @@ class TestStatus:
 
         assert caught.value.hint == f"{TABLE[Condition.GONE].status.text}: tpuflex up --stack dev"
 
-    def test_nothing_where_up_deletes_leftovers(self, settings: StackSettings) -> None:
-        """A run may have ended there, which only the state knows: `up` alone would refuse."""
-        ending = settings.slice.model_copy(update={"on_run_end": "delete"})
+    @pytest.mark.parametrize("on_run_end", ["delete", "accept"])
+    def test_nothing_where_leftovers_go(self, settings: StackSettings, on_run_end: str) -> None:
+        """A run may have ended there, which only the state knows: `up` alone would not do."""
+        ending = settings.slice.model_copy(update={"on_run_end": on_run_end})
         deleting = settings.model_copy(update={"slice": ending})
 
         with pytest.raises(NotFoundError) as caught:

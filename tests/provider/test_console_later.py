@@ -54,6 +54,10 @@ CASES = {
     "again-after-the-run": Case(
         cloud(queued("SUSPENDED")), updates(outputs=state("ended"), tags=["a"])
     ),
+    "again-after-the-run-that-was-accepted": Case(
+        cloud(queued("SUSPENDED")),
+        updates(outputs=state("ended"), onRunEnd="accept", tags=["a"]),
+    ),
     "again-after-the-run-and-all-is-gone": Case(cloud(GONE), updates(outputs=state("ended"))),
     "again-cleans-up-after-the-run": Case(
         cloud(queued("SUSPENDED"), queued("SUSPENDED"), queued("DELETING"), GONE),

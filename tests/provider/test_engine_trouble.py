@@ -14,7 +14,7 @@ from pulumi.automation.errors import CommandError
 
 from tests.provider.deployment import NAME, Rig, outputs, until
 from tpuflex.codes import Code
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.outcomes import RUN_ACCEPTED, TABLE, Condition
 
 pytestmark = [
     pytest.mark.engine,
@@ -209,7 +209,8 @@ def test_queued_resource_deleted_behind_our_back_is_made_anew(rig: Rig) -> None:
 
 @pytest.mark.usefixtures("served")
 def test_ended_run_is_reported_and_not_bought_again(rig: Rig) -> None:
-    """After the run duration, up says that the run is over and buys nothing."""
+    """After the run duration, up says that the run is over, buys nothing and fails; where
+    `on_run_end` accepts that it warns instead, every time, and succeeds."""
     rig.up()
     rig.cloud.advance(14400 + 60)
     rig.lines.clear()
@@ -222,6 +223,16 @@ def test_ended_run_is_reported_and_not_bought_again(rig: Rig) -> None:
     over = {note.severity: note.text for note in rig.notes if note.code is Code.RUN_OVER}
     assert over["info"] == TABLE[Condition.ENDED].preview.text
     assert over["error"].endswith(TABLE[Condition.ENDED].up.text)
+    assert len(rig.calls("POST")) == 1
+
+    rig.args["on_run_end"] = "accept"
+    for planned in ({"same": 2, "update": 1}, {"same": 3}):
+        rig.notes.clear()
+        assert rig.preview() == planned
+        rig.up()
+        told = {(note.severity, note.text) for note in rig.notes if note.code is Code.RUN_OVER}
+        assert told == {("warning", RUN_ACCEPTED.text)}
+    assert outputs(rig)["lifecycle"] == "ended"
     assert len(rig.calls("POST")) == 1
     rig.destroy()
     assert rig.tpu() == {}

@@ -14,7 +14,7 @@ from tpuflex.errors import ConflictError
 from tpuflex.provider.operations import delete_resource
 from tpuflex.provider.planning import PlanNote, plan
 from tpuflex.request.check import input_properties, with_defaults
-from tpuflex.request.outcomes import TABLE, Condition
+from tpuflex.request.outcomes import RUN_ACCEPTED, TABLE, Condition
 
 URN = "urn:pulumi:dev::shop::tpuflex:tpu:QueuedResource::slice"
 EXPIRES = "2026-11-21T12:05:00Z"
@@ -213,6 +213,23 @@ def test_a_run_that_is_over_is_planned_to_be_told() -> None:
     assert changes(inputs(), inputs(), left) == told
     assert changes(wanted, wanted, left) == {**told, "requests": False}
     assert changes(wanted, wanted, state("ended", state="NOT_FOUND")) == told
+
+
+def test_an_accepted_end_plans_nothing_and_says_so() -> None:
+    """`onRunEnd: accept` leaves a run that is over as it is, with a warning that names when it
+    ended, where that is known; `rerun` still asks for another run."""
+    wanted, ended = inputs(onRunEnd="accept"), state("ended", state="SUSPENDED")
+    cut_short = plan(wanted, wanted, ended, END - 60).notes[0]
+
+    told = plan(wanted, wanted, ended, END)
+
+    assert told.diff.changes == {}
+    (note,) = told.notes
+    assert (note.code, note.warning) == (Code.RUN_OVER, True)
+    assert note.text == f"{RUN_ACCEPTED.text} (it ended at {EXPIRES})"
+    assert cut_short.text == RUN_ACCEPTED.text
+    assert changes(inputs(), wanted, ended, END) == {"onRunEnd": False}
+    assert changes(wanted, {**wanted, "rerun": "2"}, ended, END) == {"rerun": True}
 
 
 def test_protection_refuses_replacement_by_name() -> None:

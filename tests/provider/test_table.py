@@ -257,6 +257,35 @@ def test_leftover_of_a_run_is_cleaned_up_when_asked(on_run_end: str, deletes: in
     assert script.count("POST") == 0
 
 
+@pytest.mark.parametrize("gone", [False, True])
+def test_the_end_of_a_run_can_be_accepted(gone: bool) -> None:
+    """`on_run_end: accept` succeeds, changes nothing in the cloud and keeps the state's `ended`,
+    whether there is a leftover or not."""
+    ended = {**STATE, "lifecycle": "ended", "state": "SUSPENDED"}
+    call, script, _ = scripted(Cloud(request=sequence(missing() if gone else queued("SUSPENDED"))))
+
+    seen = update(call, NAME, KNOWN, {**KNOWN, "onRunEnd": "accept"}, ended, timeout=0)
+
+    assert (seen.lifecycle.value, seen.gone) == ("ended", gone)
+    assert {sent.method for sent in script.sent} == {"GET"}
+
+
+def test_a_run_that_is_over_keeps_its_times() -> None:
+    """The cloud forgets with the node when a run began and ended; the state does not."""
+    times = {"activeTime": "2026-11-21T08:05:00Z", "expireTime": "2026-11-21T12:05:00Z"}
+    made = str(queued("SUSPENDED")["createTime"])
+    recorded = {**STATE, **times, "createTime": made}
+    call, _, _ = scripted(Cloud(request=sequence(queued("SUSPENDED"))))
+
+    found = read(call, NAME, KNOWN, recorded)
+    assert found is not None
+    assert found.outputs["lifecycle"] == "ended"
+    assert {key: found.outputs[key] for key in times} == times
+
+    other = read(call, NAME, KNOWN, {**recorded, "createTime": "2026-11-20T08:00:00Z"})
+    assert other is None or other.outputs["expireTime"] is None
+
+
 @pytest.mark.parametrize("on_run_end", ["keep", "delete"])
 def test_what_lost_a_race_is_not_forgotten_after_the_run(on_run_end: str) -> None:
     """A second request that ended, too, stays in the state, or is deleted with the first."""

@@ -145,6 +145,25 @@ def test_the_end_of_a_run_is_told_and_nothing_is_bought(servicer: ServicerRig) -
     ]
 
 
+def test_the_accepted_end_of_a_run_is_no_failure_and_nothing_is_bought(
+    servicer: ServicerRig,
+) -> None:
+    """Figure 4, the same with `on_run_end: accept`: each `up` after the end succeeds, also one that
+    changes inputs."""
+    steps = [
+        {"do": "change", "key": "onRunEnd", "value": "accept"},
+        {"do": "up", "rules": []},
+        {"do": "advance", "seconds": 15_000},
+        {"do": "up", "rules": []},
+        {"do": "change", "key": "labels", "value": {"team": "word"}},
+        {"do": "up", "rules": []},
+    ]
+    outcome = measured(histories.FIGURE, servicer, [Case("accepted", {"seed": 1, "steps": steps})])
+    assert failed(outcome) == []
+    ups = [command.exit_code for command in servicer.commands if command.name == "up"]
+    assert ups == [0, 0, 0, *[0, 0, 0]]
+
+
 def test_changing_what_a_changed_boot_does_is_no_other_slice(servicer: ServicerRig) -> None:
     """`on_boot_change` is part of how a request is recognised, but not for its own state."""
     word: list[dict[str, object]] = [{"do": "up", "rules": []}]

@@ -71,7 +71,7 @@ def test_a_request_keeps_its_secure_boot_unless_told(said: bool | None, before: 
         ({"renewBefore": "14400s"}, "renewBefore", "not shorter than maxRunDuration"),
         ({"strategy": "fastest"}, "strategy", "Write race or ordered"),
         ({"queueTimeout": "1d"}, "queueTimeout", "such as 86400s"),
-        ({"onRunEnd": "buy"}, "onRunEnd", "Write keep or delete"),
+        ({"onRunEnd": "buy"}, "onRunEnd", "Write keep, delete or accept"),
         ({"maxRunDuration": "604801s"}, "maxRunDuration", "at most 604800s (7d)"),
         ({"maxRunDuration": "60s"}, "maxRunDuration", "at least 600s"),
         ({"maxRunDuration": "4h"}, "maxRunDuration", "such as 14400s"),

@@ -64,7 +64,8 @@ def _settle(rig: ServicerRig, result: Result) -> None:
     for word in ("recover", "refresh"):
         _ends_well(rig, result, word)
     # A changed program may ask for another run (a preview then shows it); otherwise nobody has.
-    if _is_over(rig) and [step.operation for step in rig.engine.preview().steps] == ["update"]:
+    planned = {step.operation for step in rig.engine.preview().steps}
+    if _is_over(rig) and planned <= {"update", "same"}:
         _stays_over(rig, result)
         _rerun(rig, "again")
     first = rig.run("up")
@@ -100,10 +101,13 @@ def _is_over(rig: ServicerRig) -> bool:
 
 
 def _stays_over(rig: ServicerRig, result: Result) -> None:
-    """When the run is over, an `up` must request nothing unasked, say so, and fail."""
+    """When the run is over, an `up` must request nothing unasked, say so, and fail unless that is
+    accepted."""
     ended = rig.run("up")
     said = "; ".join(rig.engine.said[-1:])
     good = ended.exit_code == 1 and split_code(said)[1] is Code.RUN_OVER
+    if (rig.arguments or {}).get("onRunEnd") == "accept":
+        good = ended.exit_code == 0
     result.wanted(good, "I7", f"`up` after the run: {said}")
     bought = [
         call

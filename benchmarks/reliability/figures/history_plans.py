@@ -92,7 +92,7 @@ def _change(chance: random.Random) -> Json:
         "strategy": ("race", "ordered"),
         "renewBefore": ("3600s", None),
         "rerun": (word,),
-        "onRunEnd": ("delete", "keep"),
+        "onRunEnd": ("delete", "keep", "accept"),
         "multiNode": ({"nodeCount": 2}, {"nodeCount": 3}, None),
     }
     key = chance.choice(tuple(values))

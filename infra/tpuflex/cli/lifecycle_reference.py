@@ -9,12 +9,14 @@ from tpuflex.engine.failure import OUTCOMES
 from tpuflex.operate.status_fields import STATUS_FIELDS
 from tpuflex.request.edges import COMMANDS, EDGES
 from tpuflex.request.outcomes import (
+    ACCEPTED,
     BOOT_FAILED_DELETED,
     BOOT_FAILED_KEPT,
     BOOTING,
     HOST_FAILED,
     KEPT,
     PROTECTED,
+    RUN_ACCEPTED,
     STUCK_DOWN,
     STUCK_UP,
     TABLE,
@@ -43,7 +45,8 @@ What fails in the provider for one of these reasons ends with the code in bracke
 for example, wherever Pulumi shows or stores it: on the console of `pulumi up`, in its log, in the
 state (`initErrors`). Search for it there. `tpuflex` shows the text without the code and exits as
 this table says, whatever the words are; of several codes, the upper one decides. `[run-over]` also
-ends the line in which a preview says so.
+ends the line in which a preview says so, and the warning of an `up` that succeeds because
+`on_run_end` is `accept`.
 """
 _EDGES = """\
 ## Every edge
@@ -81,6 +84,8 @@ def _rows() -> Iterator[str]:
 
 def _beside() -> str:
     lines = [
+        ("`preview` and `up` after the run, with `on_run_end: accept`", RUN_ACCEPTED),
+        ("`status` after the run, with `on_run_end: accept`", ACCEPTED),
         ("`status` of an ACTIVE slice whose host is booting", BOOTING),
         ("`status` of an ACTIVE slice whose host's report cannot be read", UNREAD),
         ("`status` after the boot has failed", HOST_FAILED),

@@ -17,7 +17,7 @@ from tpuflex.naming import QUEUED_RESOURCE, account_email
 from tpuflex.planning.request import NotPlannable
 from tpuflex.planning.stack import plan_stack
 from tpuflex.policy.finding import NOTHING_FOUND, Report
-from tpuflex.request.outcomes import PREVIEWS, TABLE, Condition
+from tpuflex.request.outcomes import PREVIEWS
 from tpuflex.settings.image import registry_project
 from tpuflex.settings.rules import warnings
 
@@ -37,20 +37,20 @@ class StackPlan:
     """A plan of the engine with what it means in chips, time and money.
 
     Attributes:
-        run_over: whether the run is over, and `up` would ask for nothing.
+        run_over: what is said of a run that is over, where `up` asks for nothing; else empty.
         policy: what the rules of policy find.
     """
 
     stack: OpenStack
     plan: EnginePlan
     cost: RunCost
-    run_over: bool = False
+    run_over: str = ""
     policy: Report = NOTHING_FOUND
 
     @property
     def request(self) -> str:
         """What happens to the request for the slice."""
-        return TABLE[Condition.ENDED].preview.text if self.run_over else slice_plan(self.plan)
+        return self.run_over or slice_plan(self.plan)
 
     @property
     def changes(self) -> str:

@@ -63,7 +63,7 @@ class StackRun:
         self._progress: LiveProgress | None = None
         self._partial = False
         self._shown: set[str] = set()
-        self._run_over = False  # and `up` would request nothing
+        self._run_over = ""  # what is said where it is, and `up` would request nothing
 
     @cached_property
     def target(self) -> Target:
@@ -155,14 +155,17 @@ class StackRun:
         finally:
             self._partial = False
 
-    def refresh(self) -> None:
+    def refresh(self, targets: tuple[str, ...] = ()) -> None:
         """Bring the state in line with the cloud.
+
+        Args:
+            targets: :data:`SLICE`; everything unless given.
 
         Raises:
             TpuflexError: a provider or the engine failed, or Ctrl-C.
         """
         with self._live(0) as self._progress:
-            self._outlasting(self.engine.refresh)
+            self._outlasting(lambda: self.engine.refresh(targets=targets))
 
     def destroy(self, plan: EnginePlan, *, keep_protected: bool = False) -> None:
         """Delete every resource of the stack, except protected ones with ``keep_protected``.
@@ -235,7 +238,7 @@ class StackRun:
         if note.severity != "error" and not note.passing and note.text not in self._shown:
             self._shown.add(note.text)
             if note.code is Code.RUN_OVER:
-                self._run_over = True
+                self._run_over = note.text
                 return  # the plan shows it on a line of its own
             word = "warning" if note.severity == "warning" else ""
             self._invocation.output.progress(f"  {word:8} {note.name}: {note.text}")

@@ -116,8 +116,9 @@ def _absent(settings: StackSettings, names: Names, tpu: Tpu) -> NotFoundError:
                     hint=f"{TABLE[Condition.FOREIGN].status.text}.",
                 )
     hint = f"{TABLE[Condition.GONE].status.text}: tpuflex up --stack {names.stack}"
-    if settings.slice.on_run_end == "delete" and settings.slice.renew_before is None:
-        # The cloud does not show it, but the state remembers a run whose leftover `up` deleted.
+    if settings.slice.on_run_end != "keep" and settings.slice.renew_before is None:
+        # The cloud does not show it, but the state remembers a run whose leftover is deleted: by
+        # `up`, or by whoever saw that nobody needs it.
         hint += "\nAfter a run that ended: change tpuflex:slice.rerun first."
     return NotFoundError(f"Stack {names.stack} has no queued resource in {zones}.", hint=hint)
 

@@ -16,7 +16,7 @@ from tpuflex.provider.call import UnreadyError
 from tpuflex.request.check import input_properties, parse
 from tpuflex.request.fields import INPUTS
 from tpuflex.request.name import RequestName, ids_of
-from tpuflex.request.outputs import outputs, recorded_lifecycle
+from tpuflex.request.outputs import outputs, recorded_lifecycle, with_run_times
 from tpuflex.request.snapshot import Snapshot
 from tpuflex.request.states import ON_ITS_WAY
 
@@ -29,10 +29,12 @@ def inputs_of(values: Properties) -> Properties:
     return {key: value for key, value in values.items() if key in INPUTS}
 
 
-def properties(given: Struct, seen: Snapshot) -> Struct:
-    """Output properties: the inputs ``given``, secret where they were, and those of ``seen``."""
+def properties(given: Struct, seen: Snapshot, recorded: Properties | None = None) -> Struct:
+    """Output properties: the inputs ``given``, secret where they were, and those of ``seen``, after
+    those ``recorded`` in the state."""
     inputs = input_properties(parse(decode(given)))
-    return encode(outputs(inputs, seen), secrets=secret_keys(given))
+    found = with_run_times(outputs(inputs, seen), recorded or {})
+    return encode(found, secrets=secret_keys(given))
 
 
 def previewed_creation(given: Struct) -> Struct:
@@ -76,8 +78,12 @@ def failure_text(error: TpuflexError) -> str:
 
 
 @contextmanager
-def kept(given: Struct) -> Iterator[None]:
+def kept(given: Struct, recorded: Properties | None = None) -> Iterator[None]:
     """Have the engine keep a request in the state that the block leaves behind when it fails.
+
+    Args:
+        given: its inputs.
+        recorded: its outputs in the state, if it has any.
 
     Raises:
         InitFailedError: instead of :class:`UnreadyError`, with all that the state needs.
@@ -89,7 +95,7 @@ def kept(given: Struct) -> Iterator[None]:
         raise InitFailedError(
             failure_text(error),
             id_=str(seen.name),
-            properties=properties(given, seen),
+            properties=properties(given, seen, recorded),
             inputs=given,
             refresh_before_update=True,
         ) from error

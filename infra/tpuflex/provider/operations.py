@@ -85,7 +85,10 @@ def update(
     args = parse(new)
     known, records = names_of(id_, old, outputs), Records.of(id_, outputs)
     if recorded_lifecycle(outputs) is Lifecycle.ENDED:
-        raise _after_the_run(call, args, known, records)
+        left = _left(call, args, known, records)
+        if args.on_run_end == "accept":
+            return _ended(call, known, left)  # the plan has said so
+        raise _after_the_run(call, args, known, records, left)
     if len(args.zones) == 1:
         seen = call.look_twice(known[0])
         if not seen.gone:
@@ -133,11 +136,14 @@ def delete_resource(
 
 
 def _after_the_run(
-    call: Call, args: RequestArgs, known: list[RequestName], records: Records
+    call: Call,
+    args: RequestArgs,
+    known: list[RequestName],
+    records: Records,
+    left: list[Snapshot],
 ) -> UnreadyError:
     """The run is over and no other was requested: at most the leftover is deleted. Either way there
     is no slice, and an `up` that succeeded would claim that there is one."""
-    left = _left(call, args, known, records)
     cleaned = f"{known[0]}: {RUN_OVER_CLEANED}"
     message, hint = f"{known[0]}: {RUN_OVER_LEFTOVER}" if left else cleaned, ""
     code: Code | None = Code.RUN_OVER
@@ -154,14 +160,14 @@ def _after_the_run(
             left, message = [], cleaned
         except (TpuflexError, InterruptedByUser) as error:
             message, hint, code = error.message, error.hint, error.code
+    return UnreadyError(message, snapshot=_ended(call, known, left), hint=hint, code=code)
+
+
+def _ended(call: Call, known: list[RequestName], left: list[Snapshot]) -> Snapshot:
+    """The run that is over, of which ``left`` is left."""
     over = Snapshot(known[0], at=call.timing.wall(), known_ended=True)
     seen, *others = left or [over]
-    return UnreadyError(
-        message,
-        snapshot=replace(seen, also=tuple(other.name for other in others)),
-        hint=hint,
-        code=code,
-    )
+    return replace(seen, also=tuple(other.name for other in others))
 
 
 def _left(

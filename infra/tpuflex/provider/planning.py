@@ -18,7 +18,7 @@ from tpuflex.errors import ConflictError
 from tpuflex.provider.call import elapsed
 from tpuflex.request.diff import diff, with_next_generation
 from tpuflex.request.fields import PROVIDER_ONLY, ROWS
-from tpuflex.request.outcomes import PROTECTED, TABLE, UNPROTECT, Condition
+from tpuflex.request.outcomes import PROTECTED, RUN_ACCEPTED, TABLE, UNPROTECT, Condition
 from tpuflex.request.outputs import recorded_lifecycle, remaining
 from tpuflex.request.rows import OnChange
 from tpuflex.request.states import NOT_FOUND, ON_ITS_WAY, Lifecycle
@@ -46,10 +46,12 @@ class PlanNote:
     Attributes:
         text: for people.
         code: for the command line, if it reacts to it.
+        warning: whether it is more than a remark.
     """
 
     text: str
     code: Code | None = None
+    warning: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,7 +103,7 @@ def plan(old: Properties, new: Properties, outputs: Properties, now: float) -> P
         notes.append(PlanNote(TABLE[_condition(where, outputs)].up.text))
     complete = with_next_generation(replace(found, changes=changes), new)
     if where is Lifecycle.ENDED and not complete.replaces:
-        notes.append(PlanNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER))
+        notes.append(_over(new, outputs, now))
     reasons = [path for path, change in changes.items() if change.replaces]
     renews = renewal is not None and reasons == [renewal.property]
     certain = [path for path in reasons if not has_unknown(new.get(_input(path)))]
@@ -120,6 +122,20 @@ def _condition(where: Lifecycle, outputs: Properties) -> Condition:
     """The row of a request that is replaced."""
     orphaned = where is Lifecycle.LOST and outputs.get("state") == NOT_FOUND
     return Condition.ORPHANED if orphaned else _REPLACED[where]
+
+
+def _over(new: Properties, outputs: Properties, now: float) -> PlanNote:
+    """Says what `up` does about a run that is over: nothing, and whether that is a failure."""
+    if not _accepts_the_end(new):
+        return PlanNote(TABLE[Condition.ENDED].preview.text, Code.RUN_OVER)
+    left = remaining(outputs, now)
+    # One that was cut short has ended at another time, which nothing tells.
+    when = f" (it ended at {outputs['expireTime']})" if left is not None and left <= 0 else ""
+    return PlanNote(f"{RUN_ACCEPTED.text}{when}", Code.RUN_OVER, warning=True)
+
+
+def _accepts_the_end(inputs: Properties) -> bool:
+    return inputs.get("onRunEnd") == "accept"
 
 
 def _moves(old: Properties, new: Properties, outputs: Properties, where: Lifecycle | None) -> bool:
@@ -162,12 +178,13 @@ def _uneven(outputs: Properties) -> dict[str, Change]:
 
 def _leftovers(new: Properties, outputs: Properties, where: Lifecycle | None) -> dict[str, Change]:
     """Requests that should no longer exist: losers of the race, the leftover of a run. A run that
-    has ended is an update by itself: it says so and fails, because there is no slice."""
+    has ended is an update by itself, unless that is accepted: it says so and fails, because there
+    is no slice."""
     requests = outputs.get("requests")
     change = Change(ChangeKind.UPDATE, replaces=False, is_input=False)
     if where is Lifecycle.ACTIVE and isinstance(requests, list) and len(requests) > 1:
         return {"requests": change}
-    if where is not Lifecycle.ENDED:
+    if where is not Lifecycle.ENDED or _accepts_the_end(new):
         return {}
     left = new.get("onRunEnd") == "delete" and outputs.get("state") != NOT_FOUND
     return {"lifecycle": change, "requests": change} if left else {"lifecycle": change}

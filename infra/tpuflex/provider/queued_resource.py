@@ -99,7 +99,7 @@ class QueuedResources:
         self._replacements.planned(request.urn, permitted=planned.permitted)
         # Refresh and destroy ask for a diff, too, but plan nothing.
         for note in planned.notes if request.urn in self._planned else ():
-            self._log.write(request.urn, with_code(note.text, note.code))
+            self._log.write(request.urn, with_code(note.text, note.code), warning=note.warning)
         return diff_response(planned.diff)
 
     def create(self, request: provider_pb2.CreateRequest) -> provider_pb2.CreateResponse:
@@ -146,7 +146,7 @@ class QueuedResources:
                 properties=previewed_update(request.olds, request.news)
             )
         old = inputs_of(decode(request.old_inputs) or olds)
-        with kept(request.news):
+        with kept(request.news, olds):
             seen = update(
                 self._call(request.urn),
                 request.id,
@@ -156,7 +156,7 @@ class QueuedResources:
                 timeout=request.timeout,
             )
         return provider_pb2.UpdateResponse(
-            properties=properties(request.news, seen), refresh_before_update=True
+            properties=properties(request.news, seen, olds), refresh_before_update=True
         )
 
     def delete(self, request: provider_pb2.DeleteRequest) -> Empty:

@@ -10,7 +10,13 @@ from tpuflex.provider.call import Call
 from tpuflex.request.causes import explained
 from tpuflex.request.name import RequestName, ids_of
 from tpuflex.request.outcomes import TABLE, Condition, PreviewAction
-from tpuflex.request.outputs import observed_inputs, outputs, recorded_lifecycle, remaining
+from tpuflex.request.outputs import (
+    observed_inputs,
+    outputs,
+    recorded_lifecycle,
+    remaining,
+    with_run_times,
+)
 from tpuflex.request.ownership import Records
 from tpuflex.request.snapshot import NO_REASON, Snapshot, ranked
 from tpuflex.request.states import Lifecycle
@@ -69,7 +75,8 @@ def read(call: Call, id_: str, inputs: Properties, recorded: Properties) -> Read
     if (notice := _notice(seen, ours[seen.name])) is not None:
         call.report(notice, warning=True)
     given = observed_inputs(inputs, seen)
-    return ReadResult(given, outputs(given, seen, inputs), seen)
+    found = with_run_times(outputs(given, seen, inputs), recorded)
+    return ReadResult(given, found, seen)
 
 
 def names_of(id_: str, inputs: Properties, recorded: Properties) -> list[RequestName]:

@@ -102,9 +102,12 @@ class ProviderOptions(Group):
     ] = None
     """Any text; changing it asks for a new run, whether the present one is over or not."""
 
-    on_run_end: Annotated[Literal["keep", "delete"], steers("Write keep or delete.")] = "keep"
-    """What the next `pulumi up` does with the leftover of a run that is over, which still uses
-    quota: `keep` it, or `delete` it."""
+    on_run_end: Annotated[
+        Literal["keep", "delete", "accept"], steers("Write keep, delete or accept.")
+    ] = "keep"
+    """What the next `pulumi up` does when the run is over: `keep` its leftover, which still uses
+    quota, or `delete` it, and fail, because there is no slice; or `accept` the end: keep the
+    leftover, warn, and succeed."""
 
     deletion_protection: Annotated[bool, steers(SWITCH_EXAMPLE)] = False
     """Whether deleting or replacing it is refused while it is ACTIVE. To delete it, set this to

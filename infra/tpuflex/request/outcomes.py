@@ -115,6 +115,12 @@ RUN_OVER_CLEANED = (
     " for a new run"
 )
 RUN_OVER_LEFTOVER = f"{RUN_OVER_CLEANED}; set on_run_end to delete, or destroy, to clean up"
+#: Said instead, by `preview` and `up`, where `on_run_end` is accept; followed by when it ended, if
+#: that is known.
+RUN_ACCEPTED = Outcome(
+    "the run is over, and on_run_end accepts that: nothing is requested; set renew_before, or"
+    " change rerun, for a new run"
+)
 _LEFTOVER_DELETED = Outcome("the leftover is deleted: its quota is free again")
 _ANEW = Outcome("`tpuflex up` requests capacity again, `tpuflex down` cleans up", _OVER)
 
@@ -224,6 +230,13 @@ OTHER_STATE = (
     "Nothing was changed. Another state of this project and stack has made it. If that is a"
     ' colleague\'s, share the state (see "Working together" in README.md) or take another stack'
     " name. If it was yours and is lost: `tpuflex recover --take-over`."
+)
+#: What `status` says to do about an ended run where `on_run_end` is accept. That nothing serves is
+#: still its exit code.
+ACCEPTED = Outcome(
+    "nothing: tpuflex:slice.on_run_end accepts that the run is over, and `tpuflex up` succeeds"
+    f" without a slice; {TABLE[Condition.ENDED].status.text}",
+    _OVER,
 )
 #: ACTIVE does not mean serving yet: what `status` says while the host boots, while its report is
 #: refused, and once the boot has failed.

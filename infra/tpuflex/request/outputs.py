@@ -52,6 +52,16 @@ def outputs(inputs: Properties, seen: Snapshot, known: Properties | None = None)
     }
 
 
+def with_run_times(found: Properties, recorded: Properties) -> Properties:
+    """The outputs ``found``, of a run that is over with its times: the cloud forgets them with the
+    node, the outputs ``recorded`` in the state have them."""
+    same = found.get("createTime") in (None, recorded.get("createTime"))
+    if recorded_lifecycle(found) is not Lifecycle.ENDED or not same:
+        return found
+    times = {key: found.get(key) or recorded.get(key) for key in ("activeTime", "expireTime")}
+    return {**found, **times}
+
+
 def _rfc3339(time: datetime) -> str:
     return time.isoformat(timespec="seconds").replace("+00:00", "Z")
 

@@ -92,8 +92,10 @@ class SliceSettings(Frozen):
     rerun: str | None = Field(default=None, min_length=1, max_length=128)
     """Any text; changing it starts a new run."""
 
-    on_run_end: Literal["keep", "delete"] = "keep"
-    """What the next `up` does with the request of an ended run, which still uses quota."""
+    on_run_end: Literal["keep", "delete", "accept"] = "keep"
+    """What the next `up` does when the run has ended: `keep` its request, which still uses quota,
+    or `delete` it, and fail, because there is no slice; or `accept` the end: keep the request,
+    warn, and succeed without a slice. None of them asks for another run."""
 
     on_boot_change: Literal["replace", "update"] = "replace"
     """What a changed startup script or boot configuration does: `replace` creates a new slice that

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from tpuflex.errors import AccessError
-from tpuflex.request.outcomes import BOOTING, Condition
+from tpuflex.request.outcomes import ACCEPTED, BOOTING, Condition
 
 if TYPE_CHECKING:
     from tpuflex.cli.stack import OpenStack
@@ -53,6 +53,8 @@ def advice_text(status: SliceStatus, stack: OpenStack) -> str:
     slice_ = stack.settings.slice
     if status.condition is Condition.ENDED and status.zone not in slice_.zones:
         return _ENDED_ELSEWHERE
+    if status.condition is Condition.ENDED and slice_.on_run_end == "accept":
+        return ACCEPTED.text
     if status.outcome is BOOTING and slice_.on_boot_failure == "delete":
         return status.advice + _DELETED_BY_ITS_UP
     return status.advice

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from tpuflex.cli.hub_access import HubAccess
@@ -10,7 +11,7 @@ from tpuflex.cli.output import for_stack
 from tpuflex.cli.plan import number, price_text
 from tpuflex.cli.prepare import BUCKET
 from tpuflex.cli.prepare_weights import weights_directory
-from tpuflex.cli.stack_run import StackRun
+from tpuflex.cli.stack_run import SLICE, StackRun
 from tpuflex.cli.steps.approved import Approval
 from tpuflex.cli.steps.boot import wait_ready
 from tpuflex.cli.steps.boot_failure import after_failed_boot, slice_before
@@ -65,7 +66,7 @@ def run_up(
     stack_run.preparation.accepted = accepted_weights
     stack_run.preparation.awaited = missing_allowed
     plan = stack_run.plan()
-    if not plan.plan.changes and not slice_exists(cloud):
+    if not plan.plan.changes and not plan.run_over and not slice_exists(cloud):
         output.progress("The slice is in the stack's state but not in the cloud: refreshing …")
         stack_run.refresh()
         plan = stack_run.plan()
@@ -88,6 +89,11 @@ def run_up(
         stack_run.up(len(plan.plan.resources))
     else:
         output.progress("No changes: everything is as the stack file says.")
+        if plan.run_over:
+            stack_run.refresh(SLICE)  # the state must know it when the leftover is gone, too
+    if plan.run_over:  # the provider has succeeded, because `on_run_end` is accept
+        show_accepted_end(invocation, cloud, plan)
+        return
     try:
         status = wait_ready(invocation, cloud)
     except FailedBootError as failure:
@@ -115,6 +121,7 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
             "usd_per_hour": number(plan.cost.per_hour),
             "boot_seconds": status.host.seconds_by_phase() if status.host else {},
             "slice": status.to_json(),
+            "run_over": None,
         }
     )
     output.result()
@@ -131,6 +138,31 @@ def show_result(invocation: Invocation, cloud: Cloud, plan: StackPlan, status: S
     )
     output.result()
     commands = 'Next: tpuflex ask "your question"\n      tpuflex status\n      tpuflex down'
+    output.result(for_stack(commands, stack.name))
+
+
+def show_accepted_end(invocation: Invocation, cloud: Cloud, plan: StackPlan) -> None:
+    """Print that nothing serves any more, as `on_run_end` has it, and what would change that."""
+    stack, output = cloud.stack, invocation.output
+    left = None
+    with suppress(NotFoundError):
+        left = slice_status(stack.settings, stack.names, cloud.tpu)
+    output.document(
+        {
+            "endpoint": None,
+            "model": stack.settings.model.name,
+            "usd_per_hour": number(plan.cost.per_hour),
+            "boot_seconds": {},
+            "slice": left and left.to_json(),
+            "run_over": plan.run_over,
+        }
+    )
+    output.progress(f"warning: {plan.run_over}.")
+    output.result()
+    output.heading("Nothing serves: the run is over")
+    commands = (
+        "For a new run: change tpuflex:slice.rerun, then tpuflex up\nTo clean up: tpuflex down"
+    )
     output.result(for_stack(commands, stack.name))
 
 
