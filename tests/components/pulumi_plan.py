@@ -141,6 +141,7 @@ def run_program(
     preview: bool = False,
     slice_: Mapping[str, Any] | None = None,
     read: Mapping[str, Any] | None = None,
+    plan: Plan | None = None,
 ) -> Plan:
     """Run ``program`` and return what it registered; raises what the program raises.
 
@@ -151,8 +152,10 @@ def run_program(
         preview: whether it is a preview.
         slice_: outputs of the slice that are not those of one that is active.
         read: outputs of what is only read.
+        plan: where to record it, for a program that raises; a new one by default.
     """
-    plan, answers = Plan(), _Answers(slice_ or {}, read or {})
+    answers = _Answers(slice_ or {}, read or {})
+    plan = Plan() if plan is None else plan
 
     def run() -> None:
         loop = asyncio.new_event_loop()

@@ -45,8 +45,10 @@ def test_a_test_that_a_row_names_answers_for_its_lines(test: str) -> None:
 
 
 def test_blocks_of_python_are_files_that_tests_run() -> None:
-    """A block of Python is a file (test_readme.py compares them), and a test runs that."""
+    """A block of Python is a file, and a test runs that."""
     assert {block.mark for block in blocks("python")} == {f"example: {file}" for file in PYTHON}
+    for block in blocks("python"):
+        assert block.text == (ROOT / block.mark.removeprefix("example: ")).read_text(), block
     for file, test in PYTHON.items():
         assert (ROOT / file).is_file()
         assert f'"{file.split("/")[-2]}"' in (ROOT / test).read_text()

@@ -255,7 +255,10 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
 }
 
 #: Blocks of Python are files, which a test runs.
-PYTHON = {"docs/examples/library/__main__.py": "tests/components/test_endpoint_engine.py"}
+PYTHON = {
+    "docs/examples/library/__main__.py": "tests/components/test_endpoint_engine.py",
+    "docs/examples/own_network/__main__.py": "tests/components/test_outputs.py",
+}
 
 
 def lines_of(page: str) -> list[str]:

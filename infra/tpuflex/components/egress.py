@@ -65,7 +65,7 @@ class EgressArgs:
     region: str
     network_id: pulumi.Input[str]
     tag: str
-    labels: Mapping[str, str] | None
+    labels: pulumi.Input[Mapping[str, str]] | None
     parent: pulumi.Resource
 
 
@@ -74,7 +74,9 @@ def to_google(args: EgressArgs) -> tuple[pulumi.Resource, ...]:
     return (*_rules(args), *_zones(args))
 
 
-def to_internet(args: EgressArgs, *, only: str | None = None) -> tuple[pulumi.Resource, ...]:
+def to_internet(
+    args: EgressArgs, *, only: pulumi.Input[str] | None = None
+) -> tuple[pulumi.Resource, ...]:
     """Egress to everywhere, through NAT.
 
     Args:
@@ -82,7 +84,7 @@ def to_internet(args: EgressArgs, *, only: str | None = None) -> tuple[pulumi.Re
         only: the subnetwork that it is for; all of the network by default.
     """
     # A router cannot change its network: who moves gets another before the old one goes.
-    prefix = "brought-" if only else ""
+    prefix = "brought-" if only is not None else ""
     router = compute.Router(
         f"{args.name}-{prefix}router",
         name=args.names.compute(f"{prefix}router"),
@@ -100,12 +102,12 @@ def to_internet(args: EgressArgs, *, only: str | None = None) -> tuple[pulumi.Re
         router=router.name,
         nat_ip_allocate_option="AUTO_ONLY",
         source_subnetwork_ip_ranges_to_nat="LIST_OF_SUBNETWORKS"
-        if only
+        if only is not None
         else "ALL_SUBNETWORKS_ALL_IP_RANGES",
         subnetworks=[
             compute.RouterNatSubnetworkArgs(name=only, source_ip_ranges_to_nats=["ALL_IP_RANGES"])
         ]
-        if only
+        if only is not None
         else None,
         log_config=compute.RouterNatLogConfigArgs(enable=True, filter="ERRORS_ONLY"),
         opts=pulumi.ResourceOptions(parent=args.parent),

@@ -13,7 +13,7 @@ from tpuflex.boot.metadata import CONFIG_KEY, host_metadata
 from tpuflex.components.cloud import require_matching_cloud, runs_embedded
 from tpuflex.components.endpoint_args import Preparation, StateSeen, VllmEndpointArgs
 from tpuflex.components.gcp_provider import own_gcp_provider
-from tpuflex.components.inputs import endpoint_inputs
+from tpuflex.components.given import Given, then
 from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.components.renamed import require_kept_names
@@ -21,7 +21,7 @@ from tpuflex.duration import google_duration
 from tpuflex.naming import API_KEY, Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.request.states import Lifecycle
-from tpuflex.settings.model import SliceSettings, StackSettings
+from tpuflex.settings.model import StackSettings
 from tpuflex.tpu import Provider, QueuedResource, StateId
 
 #: What is wrong with an endpoint that nobody prepares and that pins no weights.
@@ -69,14 +69,14 @@ class VllmEndpoint(pulumi.ComponentResource):
     def __init__(
         self, name: str, args: VllmEndpointArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
-        settings = args.settings
+        given, settings = args.given, args.settings
         require_matching_cloud(settings.cloud, args.environ)
         if args.prepare is None and settings.model.weights.manifest_sha256 is None:
             raise pulumi.RunError(_NO_HASH)
         suffix = settings.model.weights.bucket_suffix or ""
         made = Names(pulumi.get_project(), pulumi.get_stack(), name, suffix)
         require_kept_names(args.names, made, (opts and opts.aliases) or ())
-        super().__init__("tpuflex:index:VllmEndpoint", name, endpoint_inputs(settings), opts)
+        super().__init__("tpuflex:index:VllmEndpoint", name, given.inputs(), opts)
         names = args.names or made
         # Typed here, like the network: by a type of the class, the SDK would read the input of the
         # same name.
@@ -86,7 +86,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         tpu = pulumi.ResourceOptions(parent=self, provider=self._tpu_provider(name, args))
         self.state_id = _announced(StateId(f"{name}-state", tpu).value, args.state_seen)
         prerequisites = Prerequisites(
-            name, settings, names, self.state_id, self._with_gcp(name, settings)
+            name, given, names, self.state_id, self._with_gcp(name, settings)
         )
         self.network: pulumi.Output[str] = prerequisites.network.network_id
         self.subnetwork = prerequisites.network.subnetwork_id
@@ -97,10 +97,10 @@ class VllmEndpoint(pulumi.ComponentResource):
         )
         self.queued_resource = self._slice(
             name,
-            settings,
+            given,
             names,
             prerequisites,
-            {**host_metadata(), CONFIG_KEY: _config(settings, names, prerequisites, args.prepare)},
+            {**host_metadata(), CONFIG_KEY: _config(given, names, prerequisites, args.prepare)},
             tpu,
         )
         self._publish(settings)
@@ -108,13 +108,14 @@ class VllmEndpoint(pulumi.ComponentResource):
     def _slice(
         self,
         name: str,
-        settings: StackSettings,
+        given: Given,
         names: Names,
         prerequisites: Prerequisites,
         metadata: Mapping[str, pulumi.Input[str]],
         tpu: pulumi.ResourceOptions,
     ) -> QueuedResource:
-        slice_ = settings.slice
+        settings, slice_ = given.settings, given.settings.slice
+        own_tag = prerequisites.network.tag
         row = settings.catalog.accelerator(slice_.accelerator_type)
         return QueuedResource(
             name,
@@ -126,12 +127,14 @@ class VllmEndpoint(pulumi.ComponentResource):
             runtime_version=slice_.runtime_version or (row and row.runtime_version) or "",
             max_run_duration=google_duration(slice_.max_run_duration),
             secure_boot=slice_.secure_boot,
-            **_capacity(slice_),
+            **_capacity(given),
             network=prerequisites.network.network_id,
             subnetwork=prerequisites.network.subnetwork_id,
             service_account=prerequisites.identity.email,
-            tags=[prerequisites.network.tag, *settings.network.tags],
-            labels=labels(names, self.state_id, settings.labels),
+            tags=then(given.known("network.tags"), lambda found: [own_tag, *found.network.tags]),
+            labels=labels(
+                names, self.state_id, then(given.known("labels"), lambda found: found.labels)
+            ),
             metadata=metadata,
             description=f"{settings.model.name}, stack {names.stack} of {names.project}",
             opts=pulumi.ResourceOptions.merge(
@@ -185,18 +188,23 @@ class VllmEndpoint(pulumi.ComponentResource):
 
 
 def _config(
-    settings: StackSettings,
+    given: Given,
     names: Names,
     prerequisites: Prerequisites,
     prepare: Preparation | None,
 ) -> pulumi.Input[str]:
     """The configuration that the hosts boot with, which names the weights that they may serve."""
-    pin = settings.model.weights.manifest_sha256
+    known = given.known("serving.env", "model.weights.manifest_sha256")
+
+    def pinned(settings: StackSettings) -> str:
+        return boot_config(settings, names, str(settings.model.weights.manifest_sha256)).to_json()
+
+    pin = given.settings.model.weights.manifest_sha256
     if prepare is None or (pin is not None and pulumi.runtime.is_dry_run()):
         # Whatever lies in the bucket, an update goes on with these weights or not at all.
-        return boot_config(settings, names, str(pin)).to_json()
-    return prerequisites.prepared(prepare).apply(
-        lambda manifest_sha256: boot_config(settings, names, manifest_sha256).to_json()
+        return then(known, pinned)
+    return pulumi.Output.all(known, prerequisites.prepared(prepare)).apply(
+        lambda found: boot_config(found[0], names, found[1]).to_json()
     )
 
 
@@ -220,8 +228,9 @@ def _announced(state_id: pulumi.Output[str], seen: StateSeen | None) -> pulumi.O
     return state_id.apply(tell)
 
 
-def _capacity(slice_: SliceSettings) -> dict[str, Any]:
+def _capacity(given: Given) -> dict[str, Any]:
     """Arguments of the queued resource that say how to get, keep and renew capacity."""
+    slice_ = given.settings.slice
     renew, give_up = slice_.renew_before, slice_.give_up_after
     return {
         "strategy": slice_.strategy,
@@ -230,7 +239,7 @@ def _capacity(slice_: SliceSettings) -> dict[str, Any]:
         "delete_timeout": google_duration(slice_.timeouts.delete),
         "valid_until_duration": None if give_up is None else google_duration(give_up),
         "renew_before": None if renew is None else google_duration(renew),
-        "rerun": slice_.rerun,
+        "rerun": then(given.known("slice.rerun"), lambda found: found.slice.rerun),
         "on_run_end": slice_.on_run_end,
         "on_boot_change": slice_.on_boot_change,
         "deletion_protection": slice_.deletion_protection,

@@ -9,9 +9,14 @@ from typing import Protocol, TypeAlias
 import pulumi
 
 from tpuflex.catalog.rows import CatalogRows
-from tpuflex.errors import SettingsError
+from tpuflex.components.given import Given
+from tpuflex.components.section_inputs import (
+    ModelInputs,
+    NetworkInputs,
+    ServingInputs,
+    SliceInputs,
+)
 from tpuflex.naming import Names
-from tpuflex.settings.load import parse
 from tpuflex.settings.model import (
     ModelSettings,
     SecretsSettings,
@@ -52,11 +57,16 @@ class Preparation(Protocol):
 class VllmEndpointArgs:
     """Inputs of :class:`VllmEndpoint`: the sections of a stack file, checked together.
 
-    Each section is either its settings class or a mapping with the keys of the stack file.
+    Each section is either its settings class or a mapping with the keys of the stack file. In a
+    mapping, what is a ``pulumi.Input`` may be known only later: it is checked as soon as it is
+    known, and a preview shows it as unknown until then. Everything else has to be plain.
     """
 
+    given: Given
+    """What to deploy, and what of it is known only later."""
+
     settings: StackSettings
-    """What to deploy."""
+    """What of it is known; stand-ins take the place of the rest."""
 
     names: Names | None
     """Physical names; by default from the Pulumi project, the stack and the component's name. Give
@@ -77,12 +87,12 @@ class VllmEndpointArgs:
         *,
         cloud: str = "google",
         project: str,
-        slice: SliceSettings | Mapping[str, object],
-        model: ModelSettings | Mapping[str, object],
-        serving: ServingSettings | Mapping[str, object],
-        network: NetworkSettings | Mapping[str, object] | None = None,
+        slice: SliceSettings | SliceInputs | Mapping[str, object],
+        model: ModelSettings | ModelInputs | Mapping[str, object],
+        serving: ServingSettings | ServingInputs | Mapping[str, object],
+        network: NetworkSettings | NetworkInputs | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
-        labels: Mapping[str, str] | None = None,
+        labels: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         manage_apis: bool = True,
         catalog: CatalogRows | Mapping[str, object] | None = None,
         names: Names | None = None,
@@ -93,7 +103,8 @@ class VllmEndpointArgs:
         """Check the sections.
 
         Raises:
-            pulumi.RunError: a section is wrong; lists every finding.
+            pulumi.RunError: a section is wrong, or is known later where it cannot be; lists every
+                finding.
         """
         sections: dict[str, object] = {
             "cloud": cloud,
@@ -105,10 +116,8 @@ class VllmEndpointArgs:
         }
         optional = {"network": network, "secrets": secrets, "labels": labels, "catalog": catalog}
         sections |= {name: value for name, value in optional.items() if value is not None}
-        try:
-            self.settings = parse(sections, "VllmEndpointArgs")
-        except SettingsError as error:
-            raise pulumi.RunError(str(error)) from error
+        self.given = Given(sections)
+        self.settings = self.given.settings
         self.names = names
         self.prepare = prepare
         self.state_seen = state_seen

@@ -71,6 +71,8 @@ def _camel(name: str) -> str:
 
 
 def _plain(value: object) -> Any:
+    if isinstance(value, pulumi.Output):
+        return value.apply(_plain)
     if is_dataclass(value) and not isinstance(value, type):
         return inputs_of(value)
     if isinstance(value, Sequence) and not isinstance(value, str):

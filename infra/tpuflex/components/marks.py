@@ -11,11 +11,17 @@ from tpuflex.naming import LABEL_STATE, Names
 
 
 def labels(
-    names: Names, state_id: pulumi.Input[str], users: Mapping[str, str] | None = None
-) -> dict[str, pulumi.Input[str]]:
-    """The labels of what can carry labels, with those of the ``users``. Only the state id may be
-    unknown: a preview shows the rest."""
-    return {**(users or {}), **names.labels(), LABEL_STATE: state_id}
+    names: Names,
+    state_id: pulumi.Input[str],
+    users: pulumi.Input[Mapping[str, str]] | None = None,
+) -> pulumi.Input[Mapping[str, pulumi.Input[str]]]:
+    """The labels of what can carry labels, with those of the ``users``. Of labels that are known,
+    only the state id may be unknown: a preview shows the rest."""
+    if users is None or isinstance(users, Mapping):
+        return {**(users or {}), **names.labels(), LABEL_STATE: state_id}
+    return pulumi.Output.all(users, state_id).apply(
+        lambda found: {**found[0], **names.labels(), LABEL_STATE: found[1]}
+    )
 
 
 def description(names: Names, state_id: pulumi.Input[str]) -> pulumi.Output[str]:

@@ -9,6 +9,7 @@ import pulumi
 from pulumi_gcp import compute
 
 from tpuflex.components.egress import EgressArgs, to_google, to_internet
+from tpuflex.components.given import then
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description, options
 from tpuflex.gcloud_commands import enable_private_access
@@ -36,17 +37,18 @@ class NetworkArgs:
     region: str
     """Region of the subnetwork: the region of the slice."""
 
-    brought: BroughtNetwork | None = None
+    brought: pulumi.Input[BroughtNetwork] | None = None
     """A network that is there already; one of its own by default."""
 
-    subnetwork_cidr: str
+    subnetwork_cidr: pulumi.Input[str]
     """Address range of a subnetwork of its own."""
 
     serving_port: int
     """Port of the endpoint."""
 
-    allowed_cidrs: Sequence[str]
-    """Ranges that may reach the serving port; no rule is made when there are none."""
+    allowed_cidrs: pulumi.Input[Sequence[str]]
+    """Ranges that may reach the serving port; no rule is made when there are none. Of those that
+    are known later there is one at least."""
 
     egress: Egress
     """Where the hosts may connect to."""
@@ -57,7 +59,7 @@ class NetworkArgs:
     ssh: bool = True
     """Whether one of them lets SSH in through IAP."""
 
-    labels: Mapping[str, str] | None = None
+    labels: pulumi.Input[Mapping[str, str]] | None = None
     """Labels of the user's."""
 
 
@@ -88,8 +90,7 @@ class Network(pulumi.ComponentResource):
         if args.brought is None:
             subnetwork = self._own(name, args)
         else:
-            require_not_own(args.brought, args.names, args.project)
-            subnetwork = self._brought(name, args.brought)
+            subnetwork = self._brought(name, args, args.brought)
         self.barriers = (
             subnetwork,
             *self._egress(name, args),
@@ -113,18 +114,22 @@ class Network(pulumi.ComponentResource):
         self.network_id, self.subnetwork_id = network.id, subnetwork.id
         return subnetwork
 
-    def _brought(self, name: str, brought: BroughtNetwork) -> compute.Subnetwork:
+    def _brought(
+        self, name: str, args: NetworkArgs, brought: pulumi.Input[BroughtNetwork]
+    ) -> compute.Subnetwork:
         """The engine reads the subnetwork, at every plan, and never changes or deletes it."""
+        others = then(brought, lambda it: require_not_own(it, args.names, args.project))
         subnetwork = compute.Subnetwork.get(
             # Not the name of one of its own: an endpoint may move from that to this.
             f"{name}-brought-subnet",
-            brought.subnetwork,
+            then(others, lambda it: it.subnetwork),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        found = pulumi.Output.all(subnetwork.network, subnetwork.private_ip_google_access)
-        usable = found.apply(lambda seen: require_usable(brought, *seen))
-        self.network_id = usable.apply(lambda _: brought.network)
-        self.subnetwork_id = usable.apply(lambda _: brought.subnetwork)
+        found = pulumi.Output.all(others, subnetwork.network, subnetwork.private_ip_google_access)
+        changing = isinstance(brought, pulumi.Output) and pulumi.runtime.is_dry_run()
+        usable = found.apply(lambda seen: (_warned_if_not if changing else require_usable)(*seen))
+        self.network_id = usable.apply(lambda it: it.network)
+        self.subnetwork_id = usable.apply(lambda it: it.subnetwork)
         return subnetwork
 
     def _subnetwork(
@@ -163,21 +168,25 @@ class Network(pulumi.ComponentResource):
         match args.egress:
             case "google":
                 return to_google(egress)
+            case "internet" if args.brought is not None:
+                return to_internet(egress, only=then(args.brought, lambda it: it.subnetwork))
             case "internet":
-                return to_internet(egress, only=args.brought.subnetwork if args.brought else None)
+                return to_internet(egress)
             case "existing":
                 return ()
 
     def _firewalls(self, name: str, args: NetworkArgs) -> tuple[compute.Firewall, ...]:
-        rules = [("ssh", 22, [IAP_RANGE])] if args.ssh else []
-        if args.allowed_cidrs:
-            rules.append(("serving", args.serving_port, list(args.allowed_cidrs)))
+        rules: list[tuple[str, int, pulumi.Input[list[str]]]] = []
+        if args.ssh:
+            rules.append(("ssh", 22, [IAP_RANGE]))
+        if isinstance(args.allowed_cidrs, pulumi.Output) or args.allowed_cidrs:
+            rules.append(("serving", args.serving_port, then(args.allowed_cidrs, list)))
         # A rule cannot change its network, which pulumi-gcp tries. Who moves from a network of its
         # own gets others before the old ones go; between two that are brought they have one name.
-        prefix = "brought-" if args.brought else ""
-        moving = ["network"] if args.brought else None
+        prefix = "brought-" if args.brought is not None else ""
+        moving = ["network"] if args.brought is not None else None
         opts = pulumi.ResourceOptions(
-            parent=self, replace_on_changes=moving, delete_before_replace=bool(args.brought) or None
+            parent=self, replace_on_changes=moving, delete_before_replace=True if moving else None
         )
         return tuple(
             compute.Firewall(
@@ -196,15 +205,15 @@ class Network(pulumi.ComponentResource):
         )
 
 
-def require_not_own(brought: BroughtNetwork, names: Names, project: str) -> None:
-    """Nothing if neither network nor subnetwork of ``brought`` has a name that an endpoint with
+def require_not_own(brought: BroughtNetwork, names: Names, project: str) -> BroughtNetwork:
+    """``brought`` if neither network nor subnetwork of it has a name that an endpoint with
     these ``names`` gives in ``project``.
 
     Raises:
         RunError: one has: `down` and `sweep` would take it for the endpoint's.
     """
     if brought.project != project:
-        return
+        return brought
     for key, path, role in (
         ("name", brought.network, "net"),
         ("subnetwork", brought.subnetwork, "subnet"),
@@ -214,10 +223,13 @@ def require_not_own(brought: BroughtNetwork, names: Names, project: str) -> None
                 f"tpuflex:network.{key}: {path} has the name of the endpoint's own, which `down`"
                 " and `sweep` delete.\nWrite one that others have made."
             )
+    return brought
 
 
-def require_usable(brought: BroughtNetwork, network: str | None, private_access: object) -> str:
-    """The subnetwork of ``brought`` if hosts without external addresses can be in it.
+def require_usable(
+    brought: BroughtNetwork, network: str | None, private_access: object
+) -> BroughtNetwork:
+    """``brought`` if hosts without external addresses can be in its subnetwork.
 
     Args:
         brought: network and subnetwork.
@@ -240,4 +252,16 @@ def require_usable(brought: BroughtNetwork, network: str | None, private_access:
             " external address: they could reach neither weights nor secrets.\n"
             f"Run: {enable_private_access(brought.subnetwork)}"
         )
-    return brought.subnetwork
+    return brought
+
+
+def _warned_if_not(
+    brought: BroughtNetwork, network: str | None, private_access: object
+) -> BroughtNetwork:
+    """``brought``, with a warning if it cannot be used as it is: the program may be about to change
+    that, and its update looks again."""
+    try:
+        return require_usable(brought, network, private_access)
+    except pulumi.RunError as error:
+        pulumi.log.warn(str(error))
+        return brought

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +16,7 @@ from tpuflex.components.brought_bucket import (
     require_not_own,
 )
 from tpuflex.components.endpoint_args import Preparation
+from tpuflex.components.given import Given, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
 from tpuflex.components.library import LibraryReader, LibraryReaderArgs
 from tpuflex.components.network import Network, NetworkArgs
@@ -25,6 +27,7 @@ from tpuflex.errors import TpuflexError
 from tpuflex.naming import Names
 from tpuflex.settings.image import registry_project
 from tpuflex.settings.model import StackSettings
+from tpuflex.settings.network import BroughtNetwork
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,12 @@ class Prerequisites:
     def __init__(
         self,
         name: str,
-        settings: StackSettings,
+        given: Given,
         names: Names,
         state_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions,
     ) -> None:
+        settings = given.settings
         project, region = settings.project, settings.slice.region
         self._services = (
             [ApiServices(f"{name}-apis", ApiServicesArgs(project=project), opts)]
@@ -74,14 +78,20 @@ class Prerequisites:
                 state_id=state_id,
                 project=project,
                 region=region,
-                brought=settings.brought_network,
-                subnetwork_cidr=settings.network.subnetwork_cidr,
+                brought=_brought(given),
+                subnetwork_cidr=then(
+                    given.known("network.subnetwork_cidr"),
+                    lambda found: found.network.subnetwork_cidr,
+                ),
                 serving_port=settings.serving.port,
-                allowed_cidrs=settings.network.allowed_cidrs,
+                allowed_cidrs=then(
+                    given.known("network.allowed_cidrs"),
+                    lambda found: found.network.allowed_cidrs,
+                ),
                 egress=settings.network.egress,
                 manage_firewall=settings.network.manage_firewall,
                 ssh=settings.network.ssh,
-                labels=settings.labels or None,
+                labels=_labels(given),
             ),
             after_services,
         )
@@ -96,7 +106,7 @@ class Prerequisites:
             after_services,
         )
         self.bucket = weights_bucket(settings, names)
-        self._weights = self._readable_weights(name, settings, names, state_id, after_services)
+        self._weights = self._readable_weights(name, given, names, state_id, after_services)
         self.secrets = ServingSecrets(
             f"{name}-secrets",
             ServingSecretsArgs(
@@ -107,7 +117,7 @@ class Prerequisites:
                 roles=tuple(settings.secrets.versions),
                 host_roles=tuple(settings.secrets.host_versions),
                 reader=self.identity.member,
-                labels=settings.labels or None,
+                labels=_labels(given),
             ),
             after_services,
         )
@@ -115,7 +125,7 @@ class Prerequisites:
     def _readable_weights(
         self,
         name: str,
-        settings: StackSettings,
+        given: Given,
         names: Names,
         state_id: pulumi.Input[str],
         opts: pulumi.ResourceOptions,
@@ -123,6 +133,7 @@ class Prerequisites:
         """What lets the hosts read their weights and keep programs; with the endpoint's own bucket,
         if it has one: beside one that outlives it only for programs."""
         found: list[_ReadableWeights] = []
+        settings = given.settings
         weights = settings.model.weights
         keeps_programs = settings.serving.kept_programs == "bucket"
         if weights.brought is not None:
@@ -160,7 +171,7 @@ class Prerequisites:
                     region=settings.slice.region,
                     reader=self.identity.member,
                     keeps_programs=keeps_programs,
-                    labels=settings.labels or None,
+                    labels=_labels(given),
                 ),
                 opts,
             )
@@ -197,3 +208,21 @@ class Prerequisites:
                 raise pulumi.RunError(str(error)) from error
 
         return pulumi.Output.all(*existing).apply(run)
+
+
+def _brought(given: Given) -> pulumi.Input[BroughtNetwork] | None:
+    """The network that is there already, or is by the time that its name is known."""
+    if given.settings.network.makes_network:
+        return None
+    return then(given.known("network.name", "network.subnetwork"), _its_network)
+
+
+def _labels(given: Given) -> pulumi.Input[Mapping[str, str]] | None:
+    """Labels of the user's, if there are any."""
+    return then(given.known("labels"), lambda found: found.labels) or None
+
+
+def _its_network(settings: StackSettings) -> BroughtNetwork:
+    brought = settings.brought_network
+    assert brought is not None  # noqa: S101 - it is named
+    return brought

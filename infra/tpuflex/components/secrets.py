@@ -39,7 +39,7 @@ class ServingSecretsArgs:
     reader: pulumi.Input[str]
     """IAM member that may read the values of the host's."""
 
-    labels: Mapping[str, str] | None = None
+    labels: pulumi.Input[Mapping[str, str]] | None = None
     """Labels of the user's."""
 
 

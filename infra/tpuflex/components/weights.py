@@ -40,7 +40,7 @@ class WeightsBucketArgs:
     keeps_programs: bool
     """Whether the reader keeps the programs there that it compiled."""
 
-    labels: Mapping[str, str] | None = None
+    labels: pulumi.Input[Mapping[str, str]] | None = None
     """Labels of the user's."""
 
 

@@ -13,7 +13,9 @@ from tpuflex.settings.base import AllowedCidr, Frozen, SubnetworkCidr, refusal
 
 #: Names of Compute Engine (https://cloud.google.com/compute/docs/naming-resources).
 _NAME = r"[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?"
-_PROJECT = rf"projects/(?P<project>{PROJECT_PATTERN})"
+#: What a link has before the path (`selfLink` in https://cloud.google.com/compute/docs/reference).
+_LINK = r"(?:https://(?:www|compute)\.googleapis\.com/compute/(?:v1|beta|alpha)/)?"
+_PROJECT = rf"{_LINK}projects/(?P<project>{PROJECT_PATTERN})"
 _NETWORK = re.compile(rf"(?:{_PROJECT}/global/networks/)?(?P<name>{_NAME})")
 _SUBNETWORK = re.compile(
     rf"(?:{_PROJECT}/regions/(?P<region>[a-z]+-[a-z]+\d+)/subnetworks/)?(?P<name>{_NAME})"

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TypeAlias
 
 from pydantic import BaseModel
@@ -27,6 +28,19 @@ SECURE_REMEDY = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Refused:
+    """What a caller puts in the place of a value that it refuses.
+
+    Attributes:
+        problem: what is wrong with the value.
+        remedy: what to write instead.
+    """
+
+    problem: str
+    remedy: str
+
+
 def make_plain(value: object, key: str) -> tuple[JsonValue, list[Finding]]:
     """``value`` as JSON types, and findings about what JSON cannot express: None in its place."""
     reader = _Reader()
@@ -38,6 +52,8 @@ class _Reader:
         self.findings: list[Finding] = []
 
     def read(self, value: object, key: str, depth: int) -> JsonValue:
+        if isinstance(value, Refused):
+            return self._refuse(key, value.problem, value.remedy)
         if isinstance(value, Catalog):
             value = value.own.model_dump(mode="json", exclude_defaults=True)
         if isinstance(value, BaseModel):
