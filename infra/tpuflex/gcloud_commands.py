@@ -204,6 +204,28 @@ def grant(project: str, role: str, member: str) -> GcloudCommand:
     )
 
 
+def _bound(words: tuple[str, ...], role: str, member: str) -> GcloudCommand:
+    return GcloudCommand((*words, f"--member={member}", f"--role={role}"))
+
+
+def grant_on_secret(project: str, secret: str, role: str, member: str) -> GcloudCommand:
+    """Give ``member`` a role on a secret of a project."""
+    words = ("gcloud", "secrets", "add-iam-policy-binding", secret, f"--project={project}")
+    return _bound(words, role, member)
+
+
+def grant_on_account(project: str, email: str, role: str, member: str) -> GcloudCommand:
+    """Give ``member`` a role on a service account of a project."""
+    words = ("gcloud", "iam", "service-accounts", "add-iam-policy-binding", email)
+    return _bound((*words, f"--project={project}"), role, member)
+
+
+def enable_account(project: str, email: str) -> GcloudCommand:
+    """Enable a service account of a project."""
+    words = ("gcloud", "iam", "service-accounts", "enable", email, f"--project={project}")
+    return GcloudCommand(words)
+
+
 def link_billing(project: str, account: str) -> GcloudCommand:
     """Let a billing account pay for a project."""
     return GcloudCommand(

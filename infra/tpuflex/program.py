@@ -96,6 +96,7 @@ def deploy(
             serving=settings.serving,
             network=settings.network,
             secrets=settings.secrets,
+            identity=settings.identity,
             labels=settings.labels,
             manage_apis=settings.manage_apis,
             catalog=settings.catalog.own,

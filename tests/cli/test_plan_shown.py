@@ -16,6 +16,7 @@ from tpuflex.cli.stack import OpenStack
 from tpuflex.engine.events import EnginePlan, Step
 from tpuflex.planning.cost import RunCost
 from tpuflex.request.outcomes import PREVIEWS, PreviewAction
+from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.load import parse
 from tpuflex.settings.network import NetworkSettings
 
@@ -86,6 +87,10 @@ def test_a_role_that_somebody_else_grants_is_told(stack: OpenStack) -> None:
         "role": "roles/artifactregistry.reader",
         "member": "serviceAccount:tpuflex-dev-vllm-host@acme-serving.iam.gserviceaccount.com",
     }
+    mine = "serving@acme-serving.iam.gserviceaccount.com"
+    brought = grant({**theirs, "identity": {"service_account": mine}})
+    assert brought is not None
+    assert brought["member"] == f"serviceAccount:{mine}"
     assert grant(sections()) is None
     assert image_grant(stack) is None
 
@@ -146,6 +151,25 @@ def test_a_bucket_of_yours_is_named(stack: OpenStack, capsys: pytest.CaptureFixt
     ) in shown
     assert "resources none" in shown
     assert plan.to_json()["bucket"] == "gs://acme-models"
+
+
+@pytest.mark.parametrize("manage_grants", [True, False])
+def test_an_account_of_yours_is_named(
+    stack: OpenStack, capsys: pytest.CaptureFixture[str], manage_grants: bool
+) -> None:
+    """Whoever agrees to a plan sees as whom the hosts run, and who grants that what they need."""
+    mine = "serving@acme-serving.iam.gserviceaccount.com"
+    identity = IdentitySettings(service_account=mine, manage_grants=manage_grants)
+    settings = stack.settings.model_copy(update={"identity": identity})
+    plan = StackPlan(
+        replace(stack, settings=settings), EnginePlan(()), RunCost(1, None, None, None)
+    )
+
+    plan.show(Output(json=False, verbose=False))
+
+    others = "" if manage_grants else "; others grant it what hosts need"
+    assert f"  account    yours, and kept: {mine}{others}\n" in capsys.readouterr().out
+    assert plan.to_json()["service_account"] == mine
 
 
 def test_unknown_price(stack: OpenStack) -> None:

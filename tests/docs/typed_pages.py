@@ -28,6 +28,7 @@ NO_LOG = f"a host that runs nothing has no log; {GOOGLE} types it in a rehearsal
 PRIVATE = "goes through IAP to a private address, until Ctrl-C; tests/cli/test_way_in.py"
 GCLOUD = "needs gcloud, and a secret's name; tests/embedded_cloud/test_services_gcloud.py"
 REGION = "needs a model of the Hub; tests/engine/test_push_from_region.py types both"
+ACCOUNT = "needs an account of others; tests/engine/test_brought_account.py runs these steps"
 PACK = "installs the pack's environment; `make checks` does, and runs the pack under the engine"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
@@ -116,6 +117,13 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "docs/how-to/README.md": {
         HOW_TO: ("tpuflex init --cloud embedded --stack chat",),
+    },
+    "docs/how-to/bring-your-own.md": {
+        ACCOUNT: (
+            "tpuflex --stack chat secrets ensure",
+            "tpuflex --stack chat weights push",
+            "tpuflex --stack chat doctor",
+        ),
     },
     "docs/how-to/first-deployment.md": {
         LOGIN: (

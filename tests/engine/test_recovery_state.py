@@ -301,6 +301,14 @@ class TestKnown:
             "brought-id",
         )
 
+    def test_an_account_that_is_only_read_is_used(self) -> None:
+        """It is named as kept, too, and the stack's own is not."""
+        type_ = "gcp:serviceaccount/account:Account"
+        found = state(resource(type_, "own"), resource(type_, "brought", external=True))
+
+        assert used(found) == ("brought-id",)
+        assert known_ids(found) == {"own-id"}
+
     def test_zones_of_a_request(self) -> None:
         """A request is legitimate in all of its zones, and where the state remembers one."""
         inputs = {"project": "p", "queuedResourceId": "q", "zones": ["a", "b"]}

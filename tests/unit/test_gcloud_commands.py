@@ -42,6 +42,11 @@ MADE = (
     gcloud_commands.grant_on_bucket("gs://acme-models", "roles/storage.objectUser", "user:a@b.com"),
     gcloud_commands.remove_objects("gs://acme-models/llm/models/google-gemma-4-e4b-it/1"),
     gcloud_commands.grant("my-project-id", "roles/tpu.admin", "user:you@example.com"),
+    gcloud_commands.grant_on_secret("my-project-id", "s", "roles/viewer", "user:you@example.com"),
+    gcloud_commands.grant_on_account(
+        "my-project-id", "a@my-project-id.iam.gserviceaccount.com", "roles/viewer", "user:y@x.com"
+    ),
+    gcloud_commands.enable_account("my-project-id", "a@my-project-id.iam.gserviceaccount.com"),
     gcloud_commands.link_billing("my-project-id", "000000-000000-000000"),
     gcloud_commands.describe_project("my-project-id"),
     gcloud_commands.undelete_project("my-project-id"),

@@ -92,6 +92,7 @@ class StackPlan:
             "network": network and {"network": network.network, "subnetwork": network.subnetwork},
             "bucket": bucket and bucket.url,
             "egress": settings.network.egress,
+            "service_account": settings.identity.service_account,
             "to_grant": image_grant(self.stack),
             "request": self.request,
             "policy": self.policy.to_json(),
@@ -128,6 +129,9 @@ class StackPlan:
         if (bucket := settings.model.weights.brought) is not None:
             yield "weights", brought_weights(settings, bucket, self.plan)
         yield "egress", egress_text(settings.network.egress, self.plan)
+        if (account := settings.identity.brought) is not None:
+            granted = "" if settings.identity.manage_grants else "; others grant it what hosts need"
+            yield "account", f"yours, and kept: {account.email}{granted}"
         if grant := image_grant(self.stack):
             yield (
                 "to grant",
@@ -201,7 +205,8 @@ def image_grant(stack: OpenStack) -> dict[str, str] | None:
     project = registry_project(settings.serving.image)
     if settings.cloud == "embedded" or project in (None, settings.project):
         return None
-    email = account_email(stack.names.service_account_id(), settings.project)
+    own = account_email(stack.names.service_account_id(), settings.project)
+    email = settings.identity.service_account or own
     return {
         "project": str(project),
         "role": "roles/artifactregistry.reader",

@@ -9,6 +9,7 @@ import pulumi
 from pulumi_gcp import storage
 
 from tpuflex.components.inputs import inputs_of
+from tpuflex.components.reading import only_read
 from tpuflex.gcloud_commands import make_private
 from tpuflex.gcp.brought_bucket import made_by_tpuflex
 from tpuflex.gcp.library import READER_TITLE, below
@@ -33,6 +34,9 @@ class BroughtWeightsArgs:
     reader: pulumi.Input[str]
     """IAM member that reads them."""
 
+    title: str = READER_TITLE
+    """Title of the condition: endpoints with one account have a binding each by it."""
+
 
 class BroughtWeights(pulumi.ComponentResource):
     """The right to read one set of weights in a bucket of the user's own, and nothing else of it.
@@ -54,12 +58,13 @@ class BroughtWeights(pulumi.ComponentResource):
     ) -> None:
         super().__init__("tpuflex:index:BroughtWeights", name, inputs_of(args), opts)
         child = pulumi.ResourceOptions(parent=self)
-        bucket = storage.Bucket.get(f"{name}-bucket", args.bucket.name, opts=child)
+        reading = only_read(self, opts)
+        bucket = storage.Bucket.get(f"{name}-bucket", args.bucket.name, opts=reading)
         found = pulumi.Output.all(bucket.effective_labels, bucket.uniform_bucket_level_access)
         self.bucket_name = found.apply(lambda seen: require_usable(args, *seen))
         self.seen = self.bucket_name.apply(lambda _: bucket)
         grant = storage.BucketIAMMemberConditionArgs(
-            title=READER_TITLE,
+            title=args.title,
             description="The weights of one endpoint, and nothing else of the bucket",
             expression=below(args.bucket.name, args.prefix),
         )

@@ -17,6 +17,7 @@ from tpuflex.components.section_inputs import (
     SliceInputs,
 )
 from tpuflex.naming import Names
+from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.model import (
     ModelSettings,
     SecretsSettings,
@@ -92,6 +93,7 @@ class VllmEndpointArgs:
         serving: ServingSettings | ServingInputs | Mapping[str, object],
         network: NetworkSettings | NetworkInputs | Mapping[str, object] | None = None,
         secrets: SecretsSettings | Mapping[str, object] | None = None,
+        identity: IdentitySettings | Mapping[str, object] | None = None,
         labels: pulumi.Input[Mapping[str, pulumi.Input[str]]] | None = None,
         manage_apis: bool = True,
         catalog: CatalogRows | Mapping[str, object] | None = None,
@@ -114,7 +116,13 @@ class VllmEndpointArgs:
             "serving": serving,
             "manage_apis": manage_apis,
         }
-        optional = {"network": network, "secrets": secrets, "labels": labels, "catalog": catalog}
+        optional = {
+            "network": network,
+            "secrets": secrets,
+            "identity": identity,
+            "labels": labels,
+            "catalog": catalog,
+        }
         sections |= {name: value for name, value in optional.items() if value is not None}
         self.given = Given(sections)
         self.settings = self.given.settings

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import pulumi
@@ -9,8 +10,13 @@ from pulumi_gcp import projects, serviceaccount
 
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description
+from tpuflex.components.reading import only_read
+from tpuflex.gcloud_commands import enable_account
 from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
-from tpuflex.naming import Names, account_email
+from tpuflex.naming import ACCOUNT_ROLES, Names, account_email, owner_in
+from tpuflex.settings.identity import BroughtAccount
+
+_KEY = "tpuflex:identity.service_account"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -29,19 +35,26 @@ class HostIdentityArgs:
     reads_images: bool
     """Whether the serving image is in a registry of the project."""
 
+    brought: BroughtAccount | None = None
+    """A service account that is there already; one of its own by default."""
+
 
 class HostIdentity(pulumi.ComponentResource):
     """A service account that may write logs and metrics, and read the project's images if it must.
 
+    Or one that is there already, of which nothing is changed. It is granted nothing on the project:
+    such a grant would be one of all endpoints with this account, and the first teardown would take
+    it from the others.
+
     Attributes:
         account: the service account.
-        email: its address, known before it exists.
+        email: its address; of one of its own known before it exists.
         member: its address as an IAM policy spells it.
         grants: its roles on the project.
     """
 
     account: serviceaccount.Account
-    email: str
+    email: pulumi.Input[str]
     member: pulumi.Output[str]
     grants: tuple[projects.IAMMember, ...]
 
@@ -49,6 +62,14 @@ class HostIdentity(pulumi.ComponentResource):
         self, name: str, args: HostIdentityArgs, opts: pulumi.ResourceOptions | None = None
     ) -> None:
         super().__init__("tpuflex:index:HostIdentity", name, inputs_of(args), opts)
+        if args.brought is None:
+            self._own(name, args)
+        else:
+            require_not_own(args.brought, args.names, args.project)
+            self._brought(name, args.brought, only_read(self, opts))
+        self.register_outputs({"email": self.email})
+
+    def _own(self, name: str, args: HostIdentityArgs) -> None:
         account_id = args.names.service_account_id()
         self.account = serviceaccount.Account(
             name,
@@ -72,4 +93,58 @@ class HostIdentity(pulumi.ComponentResource):
             )
             for what, role in roles.items()
         )
-        self.register_outputs({"email": self.email})
+
+    def _brought(self, name: str, brought: BroughtAccount, reading: pulumi.ResourceOptions) -> None:
+        """The engine reads the account, at every plan, and never changes or deletes it."""
+        self.account = serviceaccount.Account.get(
+            # Not the name of one of its own: an endpoint may move from that to this.
+            f"{name}-brought",
+            brought.path,
+            opts=reading,
+        )
+        found = pulumi.Output.all(self.account.disabled, self.account.description)
+        # Also where a preview knows one of them not, because the cloud leaves out what is not set:
+        # an account that is not known would replace the slice.
+        usable = found.apply(lambda seen: require_usable(brought, seen), run_with_unknowns=True)
+        self.email = usable.apply(lambda account: account.email)
+        self.member = usable.apply(lambda account: account.member)
+        self.grants = ()
+
+
+def require_not_own(brought: BroughtAccount, names: Names, project: str) -> None:
+    """Nothing if ``brought`` has no name that an endpoint of ``names`` gives in ``project``.
+
+    Raises:
+        RunError: it has: `down` and `sweep` would take it for the endpoint's.
+    """
+    own = (account_email(names.service_account_id(role), project) for role in ACCOUNT_ROLES)
+    if brought.email in own:
+        raise pulumi.RunError(
+            f"{_KEY}: {brought.email} has the name of the endpoint's own, which `down` and `sweep`"
+            " delete.\nWrite one that others have made."
+        )
+
+
+def require_usable(brought: BroughtAccount, seen: object) -> BroughtAccount:
+    """``brought`` if hosts can run as it for as long as its owner wants.
+
+    Args:
+        brought: the account.
+        seen: whether the cloud says that it is disabled, and its description there; each may be
+            unknown.
+
+    Raises:
+        RunError: they cannot.
+    """
+    disabled, text = seen if isinstance(seen, Sequence) else (None, None)
+    if disabled is True:
+        raise pulumi.RunError(
+            f"{_KEY}: {brought.email} is disabled, so hosts get no token of it.\n"
+            f"Run: {enable_account(brought.project, brought.email)}"
+        )
+    if isinstance(text, str) and owner_in(text):
+        raise pulumi.RunError(
+            f"{_KEY}: {brought.email} is an endpoint's own, which that endpoint's `down` deletes.\n"
+            "Write one that others have made."
+        )
+    return brought

@@ -118,6 +118,9 @@ class LibraryReaderArgs:
     reader: pulumi.Input[str]
     """IAM member that may read them."""
 
+    title: str = READER_TITLE
+    """Title of the condition: endpoints with one account have a binding each by it."""
+
 
 class LibraryReader(pulumi.ComponentResource):
     """The right to read one set of weights of the library, and nothing else of it.
@@ -141,7 +144,7 @@ class LibraryReader(pulumi.ComponentResource):
             role="roles/storage.objectViewer",
             member=args.reader,
             condition=storage.BucketIAMMemberConditionArgs(
-                title=READER_TITLE,
+                title=args.title,
                 description="The weights of one endpoint, not the others of the library",
                 expression=below(args.bucket, args.prefix),
             ),

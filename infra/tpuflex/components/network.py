@@ -12,6 +12,7 @@ from tpuflex.components.egress import EgressArgs, to_google, to_internet
 from tpuflex.components.given import then
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.marks import description, options
+from tpuflex.components.reading import only_read
 from tpuflex.gcloud_commands import enable_private_access
 from tpuflex.naming import COPY_ROLE, Names
 from tpuflex.settings.network import BroughtNetwork, Egress
@@ -90,7 +91,7 @@ class Network(pulumi.ComponentResource):
         if args.brought is None:
             subnetwork = self._own(name, args)
         else:
-            subnetwork = self._brought(name, args, args.brought)
+            subnetwork = self._brought(name, args, args.brought, only_read(self, opts))
         self.barriers = (
             subnetwork,
             *self._egress(name, args),
@@ -115,7 +116,11 @@ class Network(pulumi.ComponentResource):
         return subnetwork
 
     def _brought(
-        self, name: str, args: NetworkArgs, brought: pulumi.Input[BroughtNetwork]
+        self,
+        name: str,
+        args: NetworkArgs,
+        brought: pulumi.Input[BroughtNetwork],
+        reading: pulumi.ResourceOptions,
     ) -> compute.Subnetwork:
         """The engine reads the subnetwork, at every plan, and never changes or deletes it."""
         others = then(brought, lambda it: require_not_own(it, args.names, args.project))
@@ -123,7 +128,7 @@ class Network(pulumi.ComponentResource):
             # Not the name of one of its own: an endpoint may move from that to this.
             f"{name}-brought-subnet",
             then(others, lambda it: it.subnetwork),
-            opts=pulumi.ResourceOptions(parent=self),
+            opts=reading,
         )
         found = pulumi.Output.all(others, subnetwork.network, subnetwork.private_ip_google_access)
         changing = isinstance(brought, pulumi.Output) and pulumi.runtime.is_dry_run()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
 from tpuflex.components.services import ApiServices, ApiServicesArgs
 from tpuflex.components.weights import WeightsBucket, WeightsBucketArgs
 from tpuflex.errors import TpuflexError
+from tpuflex.gcp.library import READER_TITLE, reader_title
 from tpuflex.naming import Names
 from tpuflex.settings.image import registry_project
 from tpuflex.settings.model import StackSettings
@@ -35,11 +36,11 @@ class _ReadableWeights:
     """What there is before the slice, so that its hosts can read their weights.
 
     Attributes:
-        known: known once they can.
+        known: known once they can; None where nobody here lets them.
         barriers: what the slice waits for.
     """
 
-    known: pulumi.Output[str]
+    known: pulumi.Output[str] | None
     barriers: tuple[pulumi.Input[pulumi.Resource], ...]
 
 
@@ -102,9 +103,11 @@ class Prerequisites:
                 state_id=state_id,
                 project=project,
                 reads_images=registry_project(settings.serving.image) == project,
+                brought=settings.identity.brought,
             ),
             after_services,
         )
+        self._reader = self.identity.member if settings.identity.manage_grants else None
         self.bucket = weights_bucket(settings, names)
         self._weights = self._readable_weights(name, given, names, state_id, after_services)
         self.secrets = ServingSecrets(
@@ -116,7 +119,7 @@ class Prerequisites:
                 region=region,
                 roles=tuple(settings.secrets.versions),
                 host_roles=tuple(settings.secrets.host_versions),
-                reader=self.identity.member,
+                reader=self._reader,
                 labels=_labels(given),
             ),
             after_services,
@@ -135,6 +138,8 @@ class Prerequisites:
         found: list[_ReadableWeights] = []
         settings = given.settings
         weights = settings.model.weights
+        brought = settings.identity.brought is not None
+        title = reader_title(names.owner) if brought else READER_TITLE
         keeps_programs = settings.serving.kept_programs == "bucket"
         if weights.brought is not None:
             require_not_own(weights.brought, settings, names)
@@ -143,20 +148,22 @@ class Prerequisites:
                 BroughtWeightsArgs(
                     bucket=weights.brought,
                     prefix=weights_prefix(settings.model),
-                    manage_grants=weights.manage_grants,
+                    manage_grants=weights.manage_grants and self._reader is not None,
                     reader=self.identity.member,
+                    title=title,
                 ),
                 opts,
             )
             known = there.grants[0].id if there.grants else there.bucket_name
             found.append(_ReadableWeights(known, (there.seen, *there.grants)))
-        elif weights.bucket == "library":
+        elif weights.bucket == "library" and self._reader is not None:
             reader = LibraryReader(
                 f"{name}-library",
                 LibraryReaderArgs(
                     bucket=self.bucket,
                     prefix=weights_prefix(settings.model),
-                    reader=self.identity.member,
+                    reader=self._reader,
+                    title=title,
                 ),
                 opts,
             )
@@ -169,16 +176,16 @@ class Prerequisites:
                     state_id=state_id,
                     project=settings.project,
                     region=settings.slice.region,
-                    reader=self.identity.member,
+                    reader=self._reader,
                     keeps_programs=keeps_programs,
                     labels=_labels(given),
                 ),
                 opts,
             )
-            grants = (own.grant, *([own.cache_grant] if own.cache_grant else []))
-            found.append(_ReadableWeights(own.grant.id, grants))
+            made = own.grants or (own.bucket,)
+            found.append(_ReadableWeights(made[0].id, made))
         barriers = tuple(barrier for each in found for barrier in each.barriers)
-        return _ReadableWeights(found[0].known, barriers)
+        return _ReadableWeights(found[0].known if found else None, barriers)
 
     def all(self) -> list[pulumi.Input[pulumi.Resource]]:
         """What must be created before the slice, and deleted only after it."""
@@ -187,16 +194,22 @@ class Prerequisites:
             *self.network.barriers,
             *self.identity.grants,
             *self._weights.barriers,
-            *self.secrets.grants,
+            *self._secrets,
         ]
+
+    @property
+    def _secrets(self) -> Sequence[pulumi.CustomResource]:
+        """The roles by which the hosts read their secrets; where others grant them, these."""
+        return self.secrets.grants or tuple(self.secrets.secrets.values())
 
     def prepared(self, prepare: Preparation) -> pulumi.Output[str]:
         """The SHA-256 of the manifest of the weights to serve, once ``prepare`` has finished; in a
         preview as far as it is known, which it is not before the bucket exists."""
         # A preview that waited for the id of what is still to be made would never get to know the
         # hash, and could not say that another boot configuration replaces the slice.
-        secrets = [] if pulumi.runtime.is_dry_run() else self.secrets.grants
-        existing = [self._weights.known, *(grant.id for grant in secrets)]
+        secrets = () if pulumi.runtime.is_dry_run() else self._secrets
+        known = [] if self._weights.known is None else [self._weights.known]
+        existing = [*known, *(item.id for item in secrets)]
 
         async def run(_: object) -> Any:
             bucket = self.bucket

@@ -36,8 +36,8 @@ class ServingSecretsArgs:
     host_roles: Sequence[str]
     """Those of them that the reader may read."""
 
-    reader: pulumi.Input[str]
-    """IAM member that may read the values of the host's."""
+    reader: pulumi.Input[str] | None
+    """IAM member that may read the values of the host's; None where others grant that."""
 
     labels: pulumi.Input[Mapping[str, str]] | None = None
     """Labels of the user's."""
@@ -92,6 +92,6 @@ class ServingSecrets(pulumi.ComponentResource):
                 opts=child,
             )
             for role, secret in self.secrets.items()
-            if role in args.host_roles
+            if role in args.host_roles and args.reader is not None
         )
         self.register_outputs({"secretIds": self.secret_ids})

@@ -34,8 +34,8 @@ class WeightsBucketArgs:
     region: str
     """Region of the slice and of the bucket."""
 
-    reader: pulumi.Input[str]
-    """IAM member that may read the weights."""
+    reader: pulumi.Input[str] | None
+    """IAM member that may read the weights; None where others grant that."""
 
     keeps_programs: bool
     """Whether the reader keeps the programs there that it compiled."""
@@ -54,14 +54,12 @@ class WeightsBucket(pulumi.ComponentResource):
     Attributes:
         bucket: the bucket.
         bucket_name: its name; known before it exists.
-        grant: the role by which the reader reads.
-        cache_grant: the role by which it adds compiled programs; None where they are not kept.
+        grants: the roles by which the reader reads, and adds compiled programs where they are kept.
     """
 
     bucket: storage.Bucket
     bucket_name: str
-    grant: storage.BucketIAMMember
-    cache_grant: storage.BucketIAMMember | None
+    grants: tuple[storage.BucketIAMMember, ...]
 
     def __init__(
         self, name: str, args: WeightsBucketArgs, opts: pulumi.ResourceOptions | None = None
@@ -87,31 +85,37 @@ class WeightsBucket(pulumi.ComponentResource):
             labels=labels(args.names, args.state_id, args.labels),
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.grant = storage.BucketIAMMember(
+        self.grants = () if args.reader is None else self._granted(name, args, args.reader)
+        self.register_outputs({"bucket": self.bucket.name})
+
+    def _granted(
+        self, name: str, args: WeightsBucketArgs, reader: pulumi.Input[str]
+    ) -> tuple[storage.BucketIAMMember, ...]:
+        reading = storage.BucketIAMMember(
             f"{name}-reader",
             bucket=self.bucket.name,
             role="roles/storage.objectViewer",
-            member=args.reader,
+            member=reader,
             opts=pulumi.ResourceOptions(parent=self),
         )
-        self.cache_grant = None
-        if args.keeps_programs:
-            self.cache_grant = storage.BucketIAMMember(
-                f"{name}-compile-cache",
-                bucket=self.bucket.name,
-                # Adds objects, and can neither replace nor delete one.
-                role="roles/storage.objectCreator",
-                member=args.reader,
-                # https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name
-                condition=storage.BucketIAMMemberConditionArgs(
-                    title="tpuflex_compile_cache_only",
-                    description="Programs that the hosts have compiled, not the weights",
-                    expression="resource.name.startsWith("
-                    f"'projects/_/buckets/{self.bucket_name}/objects/{cached}')",
-                ),
-                opts=pulumi.ResourceOptions(parent=self),
-            )
-        self.register_outputs({"bucket": self.bucket.name})
+        if not args.keeps_programs:
+            return (reading,)
+        adding = storage.BucketIAMMember(
+            f"{name}-compile-cache",
+            bucket=self.bucket.name,
+            # Adds objects, and can neither replace nor delete one.
+            role="roles/storage.objectCreator",
+            member=reader,
+            # https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name
+            condition=storage.BucketIAMMemberConditionArgs(
+                title="tpuflex_compile_cache_only",
+                description="Programs that the hosts have compiled, not the weights",
+                expression="resource.name.startsWith("
+                f"'projects/_/buckets/{self.bucket_name}/objects/{COMPILE_CACHE_PREFIX}/')",
+            ),
+            opts=pulumi.ResourceOptions(parent=self),
+        )
+        return (reading, adding)
 
 
 def _deletion(**condition: Any) -> storage.BucketLifecycleRuleArgs:

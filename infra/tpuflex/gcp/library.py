@@ -26,6 +26,18 @@ _READS_NOTHING = re.compile(r"roles/storage\.(objectCreator|legacyBucket\w+)")
 _BELOW = re.compile(r"resource\.name\.startsWith\('projects/_/buckets/[^/']+/objects/([^']+)/'\)")
 
 
+def reader_title(owner: str) -> str:
+    """Title of that condition for hosts that run as an account which other endpoints may have, too.
+
+    Bindings of one role are one if their conditions are alike; by this title each endpoint has its
+    own, and the teardown of one leaves those of the others.
+
+    Args:
+        owner: the endpoint's owner marker.
+    """
+    return f"{READER_TITLE}_{owner}"
+
+
 def below(bucket: str, prefix: str) -> str:
     """The condition that an object is below ``prefix`` (without a slash at the end)
     (https://cloud.google.com/iam/docs/conditions-attribute-reference#resource-name)."""
@@ -74,7 +86,9 @@ def _readers(policy: JsonObject) -> Iterator[Reader]:
         expression = str(said.get("expression") or "")
         prefix = _BELOW.fullmatch(expression)
         for member in map(str, entries(binding, "members")):
-            endpoint = said.get("title") == READER_TITLE and bool(account_of(member))
+            title = str(said.get("title"))
+            ours = title == READER_TITLE or title.startswith(reader_title(""))
+            endpoint = ours and bool(account_of(member))
             yield Reader(
                 member,
                 role,

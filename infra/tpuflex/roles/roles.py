@@ -55,6 +55,8 @@ class When(StrEnum):
     BROUGHT_NETWORK = "a network of yours"
     SHARED_NETWORK = "a network of another project"
     BROUGHT_RULES = "firewall rules of yours"
+    BROUGHT_ACCOUNT = "a service account of yours"
+    BROUGHT_GRANTS = "grants that others make"
     BROUGHT_APIS = "APIs that others enable"
     NO_BUCKET = "no bucket of its own"  #: weights elsewhere, and no programs kept in one
     CHANGED = "a changed stack"  #: `up` of a stack that is up already

@@ -20,6 +20,7 @@ from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, WeightsSource
 from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
 from tpuflex.settings.catalog_section import CatalogSection
+from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.network import BroughtNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
 from tpuflex.settings.serving import ServingSettings
@@ -237,6 +238,10 @@ class StackSettings(Frozen):
     secrets: SecretsSettings = SecretsSettings()
     """Pinned versions of the API key, the TLS certificate, the metrics key and the Hub's token."""
 
+    identity: IdentitySettings = IdentitySettings()
+    """Which service account the hosts run as, by default one of their own, and who grants it what
+    they need."""
+
     labels: dict[LabelKey, LabelValue] = {}
     """Labels of yours, at most 59, on what is made and can carry labels: the slice's nodes, bucket,
     secrets, DNS zones, and a machine that copies weights. A change is made in place."""
@@ -270,11 +275,13 @@ class StackSettings(Frozen):
 
     @property
     def brought_paths(self) -> tuple[str, ...]:
-        """Paths of what is there already and stays: network and subnetwork, bucket."""
+        """Paths of what is there already and stays: network and subnetwork, bucket, account."""
         network, bucket = self.brought_network, self.model.weights.brought
+        account = self.identity.brought
         return (
             *((network.network, network.subnetwork) if network else ()),
             *((bucket.url,) if bucket else ()),
+            *((account.path,) if account else ()),
         )
 
     def url(self, address: str, *, port: int | None = None) -> str:
@@ -303,6 +310,7 @@ class Draft:
     serving: ServingSettings | None = None
     network: NetworkSettings | None = None
     secrets: SecretsSettings | None = None
+    identity: IdentitySettings | None = None
     labels: dict[str, str] | None = None
     manage_apis: bool | None = None
     budget: Budget | None = None

@@ -13,6 +13,7 @@ from tpuflex.duration import format_duration
 from tpuflex.errors import Finding
 from tpuflex.gcloud_commands import show_project
 from tpuflex.request import limits
+from tpuflex.settings.identity_rules import identity_findings, identity_warnings
 from tpuflex.settings.label_rules import label_findings
 from tpuflex.settings.memory_rules import memory_findings, memory_warnings
 from tpuflex.settings.model import (
@@ -56,6 +57,7 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
     if draft.model is not None:
         yield from _bucket(draft.model)
     yield from network_findings(draft)
+    yield from identity_findings(draft)
     yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
     yield from serving
@@ -125,6 +127,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
             key = f"tpuflex:slice.zones[{index}]"
             yield from _zone_warning(settings.catalog, key, zone, row.generation)
     yield from network_warnings(settings)
+    yield from identity_warnings(settings)
     yield from serving_warnings(Draft.of(settings))
     if settings.serving.flags.trust_remote_code:
         yield Finding(

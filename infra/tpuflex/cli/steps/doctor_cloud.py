@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from tpuflex.cli.cloud import connect_running, google_cloud
+from tpuflex.cli.steps.doctor_account import account_checks
 from tpuflex.cli.steps.doctor_weights import stored_weights_check
 from tpuflex.cli.steps.preflight import needed_apis
 from tpuflex.errors import (
@@ -39,6 +40,7 @@ from tpuflex.operate.doctor import (
     rights,
 )
 from tpuflex.operate.doctor.check import Check, Group, Standing, Subject
+from tpuflex.operate.doctor.host_account import ACT_AS
 from tpuflex.operate.doctor.reading import Unread, attempt
 from tpuflex.operate.doctor.side_by_side import Examination
 from tpuflex.roles.roles import When
@@ -56,7 +58,6 @@ T = TypeVar("T")
 #: Connect and read timeouts of a call, in seconds.
 _TIMEOUT = (5.0, 10.0)
 _MANAGER = "cloudresourcemanager.googleapis.com"
-_ACT_AS = "iam.serviceAccounts.actAs"
 
 
 def cloud_to_examine(invocation: Invocation, stack: OpenStack) -> Cloud | Check:
@@ -87,6 +88,7 @@ def cloud_examinations(cloud: Cloud) -> list[Examination]:
         Examination(Group.ACCOUNT, "billing", reads.billing),
         Examination(Group.APIS, "APIs", reads.apis),
         Examination(Group.PERMISSIONS, "permissions", reads.permissions),
+        Examination(Group.PERMISSIONS, "account", reads.account),
         Examination(Group.POLICIES, "policies", reads.policies),
         Examination(Group.CAPACITY, "offers", reads.offers),
         Examination(Group.CAPACITY, "quota", reads.quota),
@@ -167,6 +169,10 @@ class _Reads:
         stacks = tuple(self._stacks())
         found = self._attempt(_MANAGER, lambda: self._held(rights.all_needed(stacks)))
         return rights.permission_checks(self._project, stacks, found)
+
+    def account(self) -> list[Check]:
+        """Whether hosts can run as an account of the user's."""
+        return account_checks(self._cloud, apis(self._endpoints, self._api))
 
     def policies(self) -> list[Check]:
         """Which organisation policies are in force."""
@@ -264,6 +270,10 @@ class _Reads:
                 yield When.SHARED_NETWORK
         if not network.manage_firewall:
             yield When.BROUGHT_RULES
+        if self._settings.identity.brought is not None:
+            yield When.BROUGHT_ACCOUNT
+        if not self._settings.identity.manage_grants:
+            yield When.BROUGHT_GRANTS
         if not self._settings.manage_apis:
             yield When.BROUGHT_APIS
         if not self._settings.makes_bucket:
@@ -280,13 +290,13 @@ class _Reads:
         on that account alone."""
         found = held(self._manager, f"/v1/projects/{self._project}", permissions)
         found = Held(found.permissions | self._held_in_bucket(permissions), found.untold)
-        if _ACT_AS not in permissions or _ACT_AS in found.permissions:
+        if ACT_AS not in permissions or ACT_AS in found.permissions:
             return found
         account_id = self._cloud.stack.names.service_account_id()
         email = account_email(account_id, self._project)
         api = self._api(self._endpoints.iam)
         path = f"/v1/projects/{self._project}/serviceAccounts/{email}"
-        there = attempt(lambda: held(api, path, [_ACT_AS]))
+        there = attempt(lambda: held(api, path, [ACT_AS]))
         if isinstance(there, Unread):  # not made yet, mostly
             return found
         return Held(found.permissions | there.permissions, found.untold)

@@ -1,0 +1,100 @@
+"""What `tpuflex doctor` reads of a service account of the user's, and of what it is granted."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING
+
+from tpuflex.errors import NotFoundError
+from tpuflex.gcp.held_permissions import held
+from tpuflex.gcp.kinds import IMAGES_ROLE, PROJECT_ROLES
+from tpuflex.gcp.project_policy import POLICY
+from tpuflex.operate.doctor.host_account import (
+    ACT_AS,
+    Needed,
+    account_check,
+    grant_checks,
+)
+from tpuflex.operate.doctor.reading import Unread, attempt
+from tpuflex.settings.image import registry_project
+
+if TYPE_CHECKING:
+    from tpuflex.cli.cloud import Cloud
+    from tpuflex.gcp.listing import Apis
+    from tpuflex.gcp.transport import JsonObject
+    from tpuflex.operate.doctor.check import Check
+
+
+def account_checks(cloud: Cloud, apis: Apis) -> list[Check]:
+    """How the hosts' account stands, and what it is granted, where that is the user's.
+
+    Args:
+        cloud: the stack's cloud.
+        apis: clients that keep nobody waiting.
+    """
+    settings = cloud.stack.settings
+    brought = settings.identity.brought
+    if brought is None:
+        return []
+
+    def read() -> JsonObject | None:
+        try:
+            return apis.iam.call("GET", f"/v1/{brought.path}")
+        except NotFoundError:
+            return None
+
+    found = attempt(read)
+    acts = attempt(lambda: held(apis.iam, f"/v1/{brought.path}", [ACT_AS]))
+    needed = tuple(_needed(cloud))
+    policies = {
+        resource: _policy(apis, settings.project, resource)
+        for resource in {"", *(each.resource for each in needed)}
+    }
+    return [
+        account_check(brought.email, brought.project, found, acts),
+        *grant_checks(settings.project, brought.member, needed, policies),
+    ]
+
+
+def _needed(cloud: Cloud) -> Iterator[Needed]:
+    """What nobody but the user grants the account: roles on the project never, others if so set."""
+    settings = cloud.stack.settings
+    yield Needed(PROJECT_ROLES["logs"], "write logs", vital=False)
+    yield Needed(PROJECT_ROLES["metrics"], "write metrics", vital=False)
+    if registry_project(settings.serving.image) == settings.project:
+        yield Needed(IMAGES_ROLE["images"], "pull the image")
+    if settings.identity.manage_grants:
+        return
+    yield Needed("roles/storage.objectViewer", "read the weights", f"bucket {cloud.bucket}")
+    if settings.makes_bucket and settings.serving.kept_programs == "bucket":
+        adding = "roles/storage.objectCreator"
+        yield Needed(adding, "keep programs", f"bucket {cloud.made_bucket}", vital=False)
+    for role in settings.secrets.host_versions:
+        name = cloud.stack.names.secret(role)
+        yield Needed("roles/secretmanager.secretAccessor", f"read {role}", f"secret {name}")
+
+
+def _policy(apis: Apis, project: str, resource: str) -> JsonObject | Unread | None:
+    """The policy of a resource, as in :class:`Needed`; None if that is not there."""
+    kind, _, name = resource.partition(" ")
+    reads: dict[str, Callable[[], JsonObject]] = {
+        "": lambda: apis.resourcemanager.call(
+            "POST", f"/v1/projects/{project}:getIamPolicy", body=POLICY
+        ),
+        "bucket": lambda: apis.storage.call(
+            "GET", f"/storage/v1/b/{name}/iam", query={"optionsRequestedPolicyVersion": "3"}
+        ),
+        "secret": lambda: apis.secretmanager.call(
+            "GET",
+            f"/v1/projects/{project}/secrets/{name}:getIamPolicy",
+            query={"options.requestedPolicyVersion": "3"},
+        ),
+    }
+
+    def read() -> JsonObject | None:
+        try:
+            return reads[kind]()
+        except NotFoundError:
+            return None
+
+    return attempt(read)

@@ -1,0 +1,86 @@
+"""What `tpuflex doctor` says of a service account of the user's, and of what it is granted."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.cli.typing import NOON
+from tests.goldens.golden_texts import assert_golden
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.steps.doctor import show
+from tpuflex.gcp.held_permissions import Held
+from tpuflex.gcp.transport import JsonObject
+from tpuflex.operate.doctor.check import Standing
+from tpuflex.operate.doctor.host_account import (
+    ACT_AS,
+    Needed,
+    account_check,
+    grant_checks,
+)
+from tpuflex.operate.doctor.reading import Unread
+
+EMAIL = "serving@p.iam.gserviceaccount.com"
+MEMBER = f"serviceAccount:{EMAIL}"
+DENIED = Unread("403 PERMISSION_DENIED: not you", "Ask for the role.")
+READS = Needed("roles/storage.objectViewer", "read the weights", "bucket b")
+KEY = Needed("roles/secretmanager.secretAccessor", "read api-key", "secret s")
+LOGS = Needed("roles/logging.logWriter", "write logs", vital=False)
+NOTHING: JsonObject = {}
+
+
+def policy(role: str, member: str = MEMBER, **more: JsonObject) -> JsonObject:
+    """A policy with one binding."""
+    return {"bindings": [{"role": role, "members": ["user:ada@example.com", member], **more}]}
+
+
+def test_whole_text(capsys: pytest.CaptureFixture[str]) -> None:
+    """The account in each state that it may be found in, and each role with its command."""
+    allowed = Held(frozenset({ACT_AS}))
+    policies = {"": NOTHING, "bucket b": NOTHING, "secret s": None}
+    checks = [
+        account_check(EMAIL, "p", {}, allowed),
+        account_check(EMAIL, "p", None, allowed),
+        account_check(EMAIL, "p", {"disabled": True}, allowed),
+        account_check(EMAIL, "p", {}, Held(frozenset())),
+        account_check(EMAIL, "p", DENIED, allowed),
+        account_check(EMAIL, "p", {}, DENIED),
+        *grant_checks("p", MEMBER, (LOGS, READS, KEY), policies),
+        *grant_checks("p", MEMBER, (READS,), {"": DENIED, "bucket b": NOTHING}),
+        *grant_checks("p", MEMBER, (READS,), {"": NOTHING, "bucket b": policy(READS.role)}),
+    ]
+    show(Invocation(environ={}, now=lambda: NOON), checks)
+
+    assert_golden("doctor/account-of-yours.txt", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize(
+    ("on_project", "on_bucket", "standing"),
+    [
+        (NOTHING, policy(READS.role), Standing.OK),
+        (NOTHING, policy("roles/storage.objectAdmin"), Standing.OK),
+        (policy(READS.role), None, Standing.OK),
+        (policy(READS.role), DENIED, Standing.OK),
+        (DENIED, policy(READS.role), Standing.OK),
+        (NOTHING, policy(READS.role, "serviceAccount:other@p.iam"), Standing.FAILED),
+        (NOTHING, policy("roles/storage.objectCreator"), Standing.FAILED),
+        (policy("roles/editor"), NOTHING, Standing.FAILED),
+        (NOTHING, None, Standing.FAILED),
+        (NOTHING, DENIED, Standing.UNKNOWN),
+        (DENIED, NOTHING, Standing.UNKNOWN),
+        (NOTHING, policy("projects/p/roles/reader"), Standing.UNKNOWN),
+        (NOTHING, policy(READS.role, condition={"title": "nights"}), Standing.UNKNOWN),
+    ],
+)
+def test_what_the_policies_say(
+    on_project: JsonObject | Unread, on_bucket: JsonObject | Unread | None, standing: Standing
+) -> None:
+    """A grant on the project counts; a failure is said only where both were read and neither could
+    hold it: a role of one's own, and a condition, may be right."""
+    (check,) = grant_checks("p", MEMBER, (READS,), {"": on_project, "bucket b": on_bucket})
+
+    assert check.standing is standing
+    if standing is not Standing.OK:
+        assert check.remedy == (
+            "gcloud storage buckets add-iam-policy-binding gs://b"
+            f" --member={MEMBER} --role=roles/storage.objectViewer"
+        )
