@@ -27,7 +27,7 @@ class SliceInputs(TypedDict, total=False):
     give_up_after: str
     renew_before: str
     rerun: Input[str]
-    on_run_end: Literal["keep", "delete"]
+    on_run_end: Literal["keep", "accept", "delete"]
     on_boot_change: Literal["replace", "update"]
     on_boot_failure: Literal["keep", "delete"]
     secure_boot: bool
