@@ -44,6 +44,12 @@ class EngineLog:
         self._address = address
         self._stub: engine_pb2_grpc.EngineStub | None = None
 
+    @property
+    def address(self) -> str:
+        """Where the engine takes lines; empty until one has made contact."""
+        with self._lock:
+            return self._address
+
     def connect(self, address: str) -> None:
         """Send lines to the engine at ``address`` from now on."""
         with self._lock:

@@ -25,6 +25,8 @@ LABEL_STATE = "tpuflex-state"
 #: Pulumi's type tokens of the provider's resources.
 QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"
 STATE_ID = "tpuflex:tpu:StateId"
+#: And that of the component.
+VLLM_ENDPOINT = "tpuflex:index:VllmEndpoint"
 
 #: Length of a state id in bytes: of 2^80, no two people draw the same one.
 STATE_ID_BYTES = 10

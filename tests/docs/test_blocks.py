@@ -15,13 +15,14 @@ import yaml
 from tests.docs.blocks import PAGES, ROOT, Block, blocks, inline_commands, split_commands
 from tests.engine.readme_shell import commands
 from tpuflex.cli.main import tpuflex
+from tpuflex.provider.endpoint_example import typescript_example, yaml_example
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import PLACEHOLDER_PROJECT
 from tpuflex.settings.project_config import project_config
 from tpuflex.settings.stack_yaml import read_yaml
 
 #: Languages of blocks, and who looks at them.
-LANGUAGES = {"sh", "yaml", "json", "python", "text", ""}
+LANGUAGES = {"sh", "yaml", "json", "python", "typescript", "text", ""}
 #: Programs that are not ours, in blocks that are typed by nobody: what they understand is theirs.
 #: Those of gcloud are held to its recorded grammar (tests/unit/test_gcloud_commands.py).
 FOREIGN = {
@@ -151,14 +152,18 @@ def test_every_block_has_a_language_that_is_looked_at() -> None:
 
 @pytest.mark.parametrize("block", blocks("yaml"), ids=str)
 def test_yaml_is_what_it_says(block: Block) -> None:
-    """YAML with `runtime:` is a project file; with `config:`, a stack file, whole or a part of one;
-    YAML with rows is one of the catalog; a job of GitLab is one."""
+    """YAML with `runtime:` is a project file, which may hold a program, the one of the package
+    schema; with `config:`, a stack file, whole or a part of one; YAML with rows is one of the
+    catalog; a job of GitLab is one."""
     text = block.text.replace(PLACEHOLDER_PROJECT, "some-project")
     document = yaml.safe_load(text)
     if "runtime" in document:
         project = project_config(read_yaml(text))
         assert not project.findings
         document["config"] = dict(project.values)
+    if "resources" in document:
+        program = yaml.safe_load(yaml_example())
+        assert {key: yaml.safe_load(block.text)[key] for key in program} == program
     if "config" in document or all(key.startswith("tpuflex:") for key in document):
         settings = parse(whole(document.get("config", document)), str(block))
         assert settings.slice.zones
@@ -193,6 +198,13 @@ def test_json_and_python_can_be_read(block: Block) -> None:
         json.loads(block.text)
     else:
         ast.parse(block.text)
+
+
+def test_typescript_is_the_example_of_the_package_schema() -> None:
+    """A program in TypeScript is one that Pulumi's registry would show, to the letter."""
+    (block,) = blocks("typescript")
+
+    assert block.text == typescript_example()
 
 
 @pytest.mark.parametrize("page", ["docs/how-to/first-deployment.md", "docs/tutorial.md"])

@@ -30,6 +30,7 @@ GCLOUD = "needs gcloud, and a secret's name; tests/embedded_cloud/test_services_
 REGION = "needs a model of the Hub; tests/engine/test_push_from_region.py types both"
 ACCOUNT = "needs an account of others; tests/engine/test_brought_account.py runs these steps"
 PACK = "installs the pack's environment; `make checks` does, and runs the pack under the engine"
+HOSTS = "needs Pulumi's host of a language, which is no Go module; tests/provider/test_package.py"
 
 _INIT = "tpuflex init --template first-proof --stack first-proof --project my-project-id"
 _MIRROR = (
@@ -145,6 +146,13 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
             "tpuflex --stack chat library down --dry-run",
             "tpuflex --stack chat library down",
         ),
+    },
+    "docs/how-to/other-languages.md": {
+        INSTALLING: (
+            "python3 -m venv .venv && source .venv/bin/activate",
+            "pip install '/path/to/tpuflex[embedded]'",
+        ),
+        HOSTS: ("pulumi package add ./.venv/bin/pulumi-resource-tpuflex",),
     },
     "docs/how-to/private-access.md": {
         HOW_TO: (

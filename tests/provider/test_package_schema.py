@@ -3,10 +3,17 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
-from tpuflex.naming import QUEUED_RESOURCE
+from tpuflex.naming import QUEUED_RESOURCE, VLLM_ENDPOINT
 from tpuflex.provider.schema import package_schema
 from tpuflex.request.fields import INPUTS, RequestArgs
+
+
+def referred(kind: dict[str, Any]) -> str | None:
+    """The type that ``kind`` is, or is a list or a mapping of."""
+    inside = kind.get("items") or kind.get("additionalProperties")
+    return kind.get("$ref") or (referred(inside) if inside else None)
 
 
 class TestPackageSchema:
@@ -19,16 +26,18 @@ class TestPackageSchema:
 
         assert set(resource["inputProperties"]) == INPUTS
         defined = {f"#/types/{token}" for token in schema["types"]}
+        component = schema["resources"][VLLM_ENDPOINT]
         groups = [resource["inputProperties"], resource["properties"]] + [
             group["properties"] for group in schema["types"].values() if "enum" not in group
         ]
         groups += [function["outputs"]["properties"] for function in schema["functions"].values()]
+        groups += [component["inputProperties"], component["properties"]]
         used = set()
         for group in groups:
             for name, text in group.items():
                 assert text["description"], name
-                reference = text.get("$ref") or text.get("items", {}).get("$ref")
-                used |= {reference} - {None}
+                reference = referred(text)
+                used |= {reference} - {None, "pulumi.json#/Any"}
                 assert reference or text["type"], name
         assert used == defined
 

@@ -60,13 +60,16 @@ def test_process_ends_with_its_engine() -> None:
 
 
 def test_provider_starts_without_the_sdk() -> None:
-    """Importing the provider executes neither the Pulumi SDK nor the HTTP stack."""
+    """Importing the provider executes neither the Pulumi SDK nor the HTTP stack, nor what only
+    components and the schema take."""
     shown = subprocess.run(
         [
             sys.executable,
             "-c",
             "import sys, tpuflex.provider.main; "
-            "print([m for m in ('pulumi', 'requests', 'google.auth') if m in sys.modules])",
+            "later = ('pulumi', 'requests', 'google.auth', 'pulumi_gcp', 'tpuflex.settings.model', "
+            "'tpuflex.remote', 'tpuflex.components'); "
+            "print([m for m in later if m in sys.modules])",
         ],
         capture_output=True,
         text=True,

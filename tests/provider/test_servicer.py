@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import grpc
 import pytest
@@ -19,6 +19,7 @@ from pulumi_plugin.log import EngineLog
 from pulumi_plugin.protocol import plugin_pb2, provider_pb2, provider_pb2_grpc
 from pulumi_plugin.values import UNKNOWN
 from pulumi_plugin.wire import decode, encode, secret_keys
+from tests.provider.direct import CallFailedError, Context, Provider
 from tests.provider.fakes import (
     INPUTS,
     NAME,
@@ -360,6 +361,34 @@ def test_other_types_are_refused_by_name(served: Served) -> None:
     other = "urn:pulumi:dev::shop::tpuflex:tpu:Reservation::x"
     with pytest.raises(grpc.RpcError, match="tpuflex:tpu:Reservation"):
         served.stub.Create(provider_pb2.CreateRequest(urn=other))
+
+
+def test_a_component_is_made_by_who_makes_its_type() -> None:
+    """It is told where the engine's log is; a type that there is not is named with those that
+    there are."""
+    asked: list[tuple[str, str]] = []
+
+    def construct(
+        request: provider_pb2.ConstructRequest, address: str
+    ) -> provider_pb2.ConstructResponse:
+        asked.append((request.name, address))
+        return provider_pb2.ConstructResponse(urn=f"urn:{request.name}")
+
+    direct = Provider()
+    servicer = Servicer(
+        EngineLog("127.0.0.1:7"),
+        lambda *_: TpuClient(direct.script),
+        lambda _: direct.time.timing(),
+        {"tpuflex:index:VllmEndpoint": construct},
+    )
+    request = provider_pb2.ConstructRequest(type="tpuflex:index:VllmEndpoint", name="chat")
+
+    context = cast("grpc.ServicerContext", Context())
+    assert servicer.Construct(request, context).urn == "urn:chat"
+    assert asked == [("chat", "127.0.0.1:7")]
+    request.type = "tpuflex:index:Reservation"
+    with pytest.raises(CallFailedError, match=r"Reservation\.\nIt has tpuflex:"):
+        servicer.Construct(request, context)
 
 
 def test_own_mistakes_are_one_line_without_a_traceback(served: Served) -> None:

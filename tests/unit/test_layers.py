@@ -21,6 +21,9 @@ OTHER_PACKAGES = {
 
 #: Rank of each part; an import may only point to a lower rank (or stay within its part).
 RANKS: dict[str, int] = {
+    # The provider's process makes components, too, which register resources of the provider.
+    "provider.main": 8,
+    "remote": 7,
     "cli": 6,
     "__main__": 6,
     "program": 6,

@@ -18,7 +18,7 @@ from tpuflex.components.marks import labels
 from tpuflex.components.prerequisites import Prerequisites
 from tpuflex.components.renamed import require_kept_names
 from tpuflex.duration import google_duration
-from tpuflex.naming import API_KEY, Names
+from tpuflex.naming import API_KEY, VLLM_ENDPOINT, Names
 from tpuflex.planning.cost import RunCost, run_cost
 from tpuflex.request.states import Lifecycle
 from tpuflex.settings.model import StackSettings
@@ -76,7 +76,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         suffix = settings.model.weights.bucket_suffix or ""
         made = Names(pulumi.get_project(), pulumi.get_stack(), name, suffix)
         require_kept_names(args.names, made, (opts and opts.aliases) or ())
-        super().__init__("tpuflex:index:VllmEndpoint", name, given.inputs(), opts)
+        super().__init__(VLLM_ENDPOINT, name, given.inputs(), opts)
         names = args.names or made
         # Typed here, like the network: by a type of the class, the SDK would read the input of the
         # same name.
@@ -150,22 +150,25 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.url = pulumi.Output.all(self.lifecycle, self.queued_resource.ip_addresses).apply(
             lambda found: _url(settings, *found)
         )
-        self.register_outputs(
-            {
-                "url": self.url,
-                "model": self.model,
-                "zone": self.zone,
-                "queuedResource": self.queued_resource.id,
-                "state": self.state,
-                "lifecycle": self.lifecycle,
-                "expires": self.expires,
-                "network": self.network,
-                "subnetwork": self.subnetwork,
-                "serviceAccount": self.service_account,
-                "bucket": self.bucket,
-                "apiKeySecret": self.api_key_secret,
-            }
-        )
+        self.register_outputs(self.state_outputs())
+
+    def state_outputs(self) -> dict[str, pulumi.Input[Any]]:
+        """Its attributes by the names that the state, and programs in other languages, have for
+        them."""
+        return {
+            "url": self.url,
+            "model": self.model,
+            "zone": self.zone,
+            "queuedResource": self.queued_resource.id,
+            "state": self.state,
+            "lifecycle": self.lifecycle,
+            "expires": self.expires,
+            "network": self.network,
+            "subnetwork": self.subnetwork,
+            "serviceAccount": self.service_account,
+            "bucket": self.bucket,
+            "apiKeySecret": self.api_key_secret,
+        }
 
     def _with_gcp(self, name: str, settings: StackSettings) -> pulumi.ResourceOptions:
         """Options of the gcp children: the caller's provider, else one of our own."""

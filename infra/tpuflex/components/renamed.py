@@ -36,8 +36,9 @@ def require_kept_names(
                 f" {before.project}, but without names= everything of it is called"
                 f" {made.prefix}-… from now on: the slice, the network, the bucket with its"
                 " weights and the secrets would be replaced. Nothing was changed.\nWrite"
-                f" names=tpuflex.Names({arguments}) in its VllmEndpointArgs, and everything stays;"
-                " or remove the alias, and another endpoint is made in its place."
+                f" names=tpuflex.Names({arguments}) in its VllmEndpointArgs (in another language,"
+                " the same in its input `names`), and everything stays; or remove the alias, and"
+                " another endpoint is made in its place."
             )
 
 

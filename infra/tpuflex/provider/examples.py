@@ -1,4 +1,5 @@
-"""The example in the package schema, in the three languages in which most programs are written.
+"""The queued resource's example in the package schema, in the three languages in which most
+programs are written.
 
 One set of inputs, spelt three times: what one language shows, the others show, too.
 """
@@ -55,17 +56,23 @@ def yaml_example() -> str:
     return yaml.safe_dump(program, sort_keys=False)
 
 
-def example_section() -> str:
+def example_section(title: str, typescript: str, python: str, yaml_: str) -> str:
     """The section of a description that a registry takes apart by language
     (https://www.pulumi.com/docs/iac/extending-pulumi/schema/#embedding-examples)."""
-    blocks = (
-        ("typescript", typescript_example()),
-        ("python", python_example()),
-        ("yaml", yaml_example()),
-    )
+    blocks = (("typescript", typescript), ("python", python), ("yaml", yaml_))
     shown = "".join(f"```{language}\n{text}```\n" for language, text in blocks)
     return (
         "\n\n{{% examples %}}\n## Example Usage\n{{% example %}}\n"
-        "### Four chips for four hours, in the first of two zones that has them\n\n"
+        f"### {title}\n\n"
         f"{shown}{{{{% /example %}}}}\n{{{{% /examples %}}}}\n"
+    )
+
+
+def queued_resource_example() -> str:
+    """The section of the queued resource's description."""
+    return example_section(
+        "Four chips for four hours, in the first of two zones that has them",
+        typescript_example(),
+        python_example(),
+        yaml_example(),
     )

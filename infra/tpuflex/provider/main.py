@@ -11,9 +11,11 @@ import sys
 from collections.abc import Mapping, Sequence
 
 from pulumi_plugin.log import EngineLog
+from pulumi_plugin.protocol import provider_pb2
 from pulumi_plugin.serve import end_on_signal, run, start
 from tpuflex.gcp.queued_resources import TpuClient
 from tpuflex.gcp.timing import Timing
+from tpuflex.naming import VLLM_ENDPOINT
 from tpuflex.provider.configuration import Configuration, endpoints
 from tpuflex.provider.servicer import Connect, Servicer
 
@@ -32,7 +34,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     ended = end_on_signal()
     # The machine's clocks, or those of tests that set the embedded cloud's pace.
     timing = functools.partial(Timing.of_environment, os.environ)
-    servicer = Servicer(EngineLog(address), connector(os.environ), timing)
+    servicer = Servicer(
+        EngineLog(address), connector(os.environ), timing, {VLLM_ENDPOINT: _construct}
+    )
     plugin = start(servicer, threads=_THREADS)
     # Without its engine nothing receives the replies. A plugin that engines attach to has no
     # engine of its own, and no address.
@@ -41,6 +45,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
     plugin.stop(_GRACE)
     # Not sys.exit: a thread inside a slow HTTP request would hold the process up.
     os._exit(0)
+
+
+def _construct(
+    request: provider_pb2.ConstructRequest, engine_address: str
+) -> provider_pb2.ConstructResponse:
+    # Imported here: only programs in other languages ask for components, which take the SDK, the
+    # settings and pulumi-gcp, for seconds.
+    from tpuflex.remote.construct import construct
+
+    return construct(request, engine_address)
 
 
 def connector(environ: Mapping[str, str]) -> Connect:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from types import NoneType, UnionType
 from typing import Literal, Union, get_args, get_origin
 
@@ -46,11 +46,7 @@ def types(model: type[BaseModel], within: str = "") -> dict[str, JsonObject]:
     for name, field in model.model_fields.items():
         for part in _parts(field.annotation):
             if get_origin(part) is Literal:
-                values: list[JsonValue] = [
-                    # Named, because code generators take words in capitals apart: FLE_X_START.
-                    {"name": to_pascal(value.lower()), "value": value}
-                    for value in get_args(part)
-                ]
+                values = enum_members(get_args(part))
                 called = enum_name(within, name)
                 text = f"What `{to_camel(name)}` may be."
                 found[_token(called)] = {**STRING, "description": text, "enum": values}
@@ -91,6 +87,12 @@ def _object(model: type[BaseModel]) -> JsonObject:
 def reference(name: str) -> JsonObject:
     """The type ``name`` of this package."""
     return {"$ref": f"#/types/{_token(name)}"}
+
+
+def enum_members(words: Iterable[str]) -> list[JsonValue]:
+    """The members of an enumeration of ``words``."""
+    # Named, because code generators take words in capitals apart: FLE_X_START.
+    return [{"name": to_pascal(word.lower()), "value": word} for word in words]
 
 
 def enum_name(within: str, field: str) -> str:

@@ -9,8 +9,8 @@ from pydantic import BaseModel
 from pydantic.alias_generators import to_camel
 
 from tpuflex import __version__
-from tpuflex.naming import QUEUED_RESOURCE, STATE_ID
-from tpuflex.provider.examples import example_section
+from tpuflex.naming import QUEUED_RESOURCE, STATE_ID, VLLM_ENDPOINT
+from tpuflex.provider.examples import queued_resource_example
 from tpuflex.provider.functions import FUNCTIONS, Function
 from tpuflex.provider.lookups import AvailableAcceleratorType
 from tpuflex.provider.planning import ALWAYS_REPLACE
@@ -112,11 +112,18 @@ def package_schema() -> str:
     It names no homepage, repository, logo or download address: the package is published nowhere
     yet, and pip is what installs the plugin.
     """
+    # Imported here: the settings would slow the start of every preview.
+    from tpuflex.provider.endpoint_schema import endpoint_schema
+
+    endpoint, sections = endpoint_schema()
     schema = {
         "name": PACKAGE,
         "displayName": "tpuflex",
         "version": __version__,
-        "description": "Queued resources on Cloud TPU, Flex-start among them.",
+        "description": (
+            "Queued resources on Cloud TPU, Flex-start among them, and private vLLM endpoints on"
+            " them."
+        ),
         "publisher": PACKAGE,
         "license": "Apache-2.0",
         "keywords": [*_KEYWORDS],
@@ -131,8 +138,13 @@ def package_schema() -> str:
             **types(RequestArgs),
             **object_types(NodeStatus, answered=True),
             **object_types(AvailableAcceleratorType, answered=True),
+            **sections,
         },
-        "resources": {QUEUED_RESOURCE: _queued_resource(), STATE_ID: _STATE_ID_SCHEMA},
+        "resources": {
+            QUEUED_RESOURCE: _queued_resource(),
+            STATE_ID: _STATE_ID_SCHEMA,
+            VLLM_ENDPOINT: endpoint,
+        },
         "functions": {token: _function(function) for token, function in FUNCTIONS.items()},
     }
     return json.dumps(schema, indent=2)
@@ -148,7 +160,7 @@ def _queued_resource() -> JsonObject:
             " queue for capacity, runs for at most `maxRunDuration`, and its hosts are then deleted"
             " by Google."
         )
-        + example_section(),
+        + queued_resource_example(),
         "inputProperties": {key: kind | _on_input(key) for key, kind in inputs.items()},
         "requiredInputs": [*sorted(REQUIRED - FILLED)],
         "properties": {**inputs, **outputs},

@@ -37,6 +37,8 @@ from tpuflex.provider.state_id import StateIds
 
 Context = grpc.ServicerContext
 Connect = Callable[[configuration.Configuration, Timing], TpuClient]
+#: Makes the component that the engine asks for; also gets the address of the engine's log.
+Construct = Callable[[provider_pb2.ConstructRequest, str], provider_pb2.ConstructResponse]
 
 
 def _describe(error: Exception) -> Failure:
@@ -56,9 +58,11 @@ class Servicer(Plugin):
         log: EngineLog,
         connect: Connect,
         timing: Callable[[threading.Event], Timing] = Timing.real,
+        components: Mapping[str, Construct] | None = None,
     ) -> None:
         super().__init__(__version__, package_schema, log)
         self._connect = connect
+        self._components = components or {}
         self._make_timing = timing
         self._lock = threading.Lock()
         self._waits = Waits()
@@ -159,6 +163,20 @@ class Servicer(Plugin):
         marked = encode(answer, secrets=answer.keys() if secrets else ())
         getattr(reply, "return").CopyFrom(marked)
         return reply
+
+    # -- the components -----------------------------------------------------------------------
+
+    @reported
+    def Construct(
+        self, request: provider_pb2.ConstructRequest, context: Context
+    ) -> provider_pb2.ConstructResponse:
+        construct = self._components.get(request.type)
+        if construct is None:
+            raise TpuflexError(
+                f"The package tpuflex has no component {request.type}.",
+                hint=f"It has {', '.join(self._components)}.",
+            )
+        return construct(request, self.log.address)
 
     # -- the resources ------------------------------------------------------------------------
 

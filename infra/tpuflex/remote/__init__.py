@@ -1,0 +1,1 @@
+"""Components for programs in other languages: the engine's Construct, answered in the provider."""
