@@ -87,7 +87,7 @@ class TestLocks:
         asked = [
             *PROJECT["project"]["dependencies"],
             *PROJECT["project"]["optional-dependencies"]["embedded"],
-            *(each for group in ("test", "lint", "typing", "build") for each in groups[group]),
+            *(each for group in ("test", "judges", "lint", "typing", "build") for each in groups[group]),
         ]
         locked = pins(ROOT / "requirements" / "dev.lock")
         for requirement in asked:
