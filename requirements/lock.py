@@ -16,6 +16,10 @@ FIRST = "requirements/dev.lock"
 #: except for environments of their own.
 LOCKS = {
     FIRST: ("--extra", "embedded", "--group", "dev", "pyproject.toml"),
+    "requirements/lowest.lock": (
+        *("--resolution", "lowest-direct"),
+        *("--extra", "embedded", "--group", "test", "--group", "build", "pyproject.toml"),
+    ),
     "requirements/run.lock": ("--extra", "embedded", "--group", "build", "pyproject.toml"),
     "requirements/mutation.lock": ("--group", "mutation"),
     "requirements/maintenance.lock": ("--group", "maintenance"),
@@ -26,7 +30,12 @@ LOCKS = {
     "requirements/checkov.lock": ("--group", "checkov"),
     "requirements/policy-pack.lock": ("--group", "policy-pack"),
 }
-ALONE = {FIRST, "requirements/checkov.lock", "requirements/policy-pack.lock"}
+ALONE = {
+    FIRST,
+    "requirements/lowest.lock",
+    "requirements/checkov.lock",
+    "requirements/policy-pack.lock",
+}
 
 
 def command(lock: str, chosen: tuple[str, ...], options: list[str]) -> list[str]:

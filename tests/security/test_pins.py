@@ -22,8 +22,9 @@ GO_LOCK = ROOT / "infra" / "tpuflex" / "engine" / "lock" / "go.lock"
 LOCKS = [*sorted((ROOT / "requirements").glob("*.lock")), GO_LOCK]
 PINNED = re.compile(r"^([a-z0-9][a-z0-9.-]*)==(\S+)( ; [^\\]+)? \\$")
 HASH = re.compile(r"^    --hash=sha256:[0-9a-f]{64}( \\)?$")
-#: Locks of tools that pin what they need to versions that tpuflex cannot have (`make checks`).
-OWN_ENVIRONMENT = {"checkov.lock", "policy-pack.lock"}
+#: Locks of tools that pin what they need to versions that tpuflex cannot have (`make checks`), and
+#: of the lowest versions that it can have (`make ranges`).
+OWN_ENVIRONMENT = {"checkov.lock", "lowest.lock", "policy-pack.lock"}
 #: What the jobs of a workflow may do beside reading the repository.
 MORE = {
     "deploy.yml": {"actions": "read", "id-token": "write"},
@@ -50,6 +51,7 @@ class TestLocks:
             "checkov.lock",
             "dev.lock",
             "go.lock",
+            "lowest.lock",
             "maintenance.lock",
             "mutation.lock",
             "policy-pack.lock",
@@ -87,7 +89,11 @@ class TestLocks:
         asked = [
             *PROJECT["project"]["dependencies"],
             *PROJECT["project"]["optional-dependencies"]["embedded"],
-            *(each for group in ("test", "judges", "lint", "typing", "build") for each in groups[group]),
+            *(
+                each
+                for group in ("test", "judges", "lint", "typing", "build")
+                for each in groups[group]
+            ),
         ]
         locked = pins(ROOT / "requirements" / "dev.lock")
         for requirement in asked:
@@ -95,6 +101,23 @@ class TestLocks:
             version = locked.get(re.sub(r"[._-]+", "-", name).lower())
             assert version, requirement
             assert exact in (None, version), requirement
+
+    def test_the_ends_of_the_ranges_are_locked(self) -> None:
+        """What pyproject.toml promises of Pulumi is what is tried: its lowest version is in one
+        lock (`make ranges`), and the newest is not held back in the other."""
+        lowest = pins(ROOT / "requirements" / "lowest.lock")
+        newest = pins(ROOT / "requirements" / "dev.lock")
+        ranges = {
+            found[1]: (found[2].split("."), int(found[3]))
+            for each in PROJECT["project"]["dependencies"]
+            if (found := re.fullmatch(r"(pulumi|pulumi-gcp)>=([\d.]+),<(\d+)", each))
+        }
+
+        assert ranges.keys() == {"pulumi", "pulumi-gcp"}
+        for name, (least, below) in ranges.items():
+            assert lowest[name].split(".")[: len(least)] == least
+            assert set(lowest[name].split(".")[len(least) :]) <= {"0"}
+            assert int(newest[name].partition(".")[0]) == below - 1
 
     def test_build_backend_is_exact(self) -> None:
         """S15: the build backend is one version, and the set-up takes it from the lock."""
