@@ -9,7 +9,7 @@ import json
 import runpy
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
+from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 import pulumi
 import pytest
@@ -22,7 +22,9 @@ from tests.components.pulumi_plan import Plan, run_program
 from tests.unit.stack_sections import embedded
 from tpuflex.components import section_inputs
 from tpuflex.components.known_later import LATER
-from tpuflex.settings.model import StackSettings
+from tpuflex.settings.model import SliceSettings, StackSettings, WeightsSettings
+from tpuflex.settings.network import NetworkSettings
+from tpuflex.settings.serving import ServingSettings
 
 CANARY = "canary-0a1b2c"
 SLICE = "tpuflex:tpu:QueuedResource chat"
@@ -382,12 +384,42 @@ def test_the_types_say_what_takes_an_output() -> None:
     hints = {
         f"{prefix}{name}": hint
         for prefix, type_ in types.items()
-        for name, hint in get_type_hints(type_).items()
+        for name, hint in hints_of(type_).items()
     }
 
     assert set(hints) <= set(KEYS)
-    hints |= get_type_hints(tpuflex.VllmEndpointArgs.__init__)
+    hints |= hints_of(tpuflex.VllmEndpointArgs.__init__)
     assert {key for key, hint in hints.items() if takes_output(hint)} == set(LATER)
+
+
+@pytest.mark.parametrize(
+    ("inputs", "settings"),
+    [
+        (section_inputs.SliceInputs, SliceSettings),
+        (section_inputs.WeightsInputs, WeightsSettings),
+        (section_inputs.ServingInputs, ServingSettings),
+        (section_inputs.NetworkInputs, NetworkSettings),
+    ],
+)
+def test_the_types_know_every_word(inputs: type, settings: type) -> None:
+    """A type checker takes each word that a key may have in the stack file, and no other."""
+    written, read = hints_of(inputs), hints_of(settings)
+
+    assert {name: words(written[name]) for name in written} == {
+        name: words(read[name]) for name in written
+    }
+
+
+def hints_of(what: object) -> dict[str, Any]:
+    """The types in ``what``; ``pulumi.Input`` has names that only its own module knows."""
+    return get_type_hints(what, localns={"Output": pulumi.Output, "T": Any})
+
+
+def words(hint: object) -> set[object]:
+    """The words of the literals in ``hint``."""
+    if get_origin(hint) is Literal:
+        return set(get_args(hint))
+    return {word for each in get_args(hint) for word in words(each)}
 
 
 def takes_output(hint: object) -> bool:
