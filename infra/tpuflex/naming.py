@@ -21,6 +21,8 @@ LABEL_SPEC = "tpuflex-spec"
 #: Which state made it: project, stack and name are known to everyone, and two people may use the
 #: same ones; this id is made at random and kept in one state (docs/adr/0015).
 LABEL_STATE = "tpuflex-state"
+#: The bucket with states that `tpuflex bootstrap` makes; no stack's, so it has none of the others.
+STATES_LABEL = {"managed-by": "tpuflex-bootstrap"}
 
 #: Pulumi's type tokens of the provider's resources.
 QUEUED_RESOURCE = "tpuflex:tpu:QueuedResource"

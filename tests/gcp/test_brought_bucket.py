@@ -141,9 +141,12 @@ def test_a_bucket_that_is_not_there(clients: Clients) -> None:
     require_pushable(clients.storage, gone)  # nobody can tell: the push itself does
 
 
-def test_a_bucket_of_tpuflex_is_none_of_yours(clients: Clients) -> None:
-    """Whoever made it deletes it, with whatever is in it."""
-    labels: JsonObject = {"tpuflex-owner": "0123456789abcdef"}
+@pytest.mark.parametrize(
+    "labels", [{"tpuflex-owner": "0123456789abcdef"}, {"managed-by": "tpuflex-bootstrap"}]
+)
+def test_a_bucket_of_tpuflex_is_none_of_yours(clients: Clients, labels: JsonObject) -> None:
+    """Whoever made it deletes it, with whatever is in it: a stack's and a library's, and that with
+    the states of a bootstrap."""
     clients.storage.call("PATCH", "/storage/v1/b/bucket-1", body={"labels": labels})
     with pytest.raises(AlreadyExistsError) as caught:
         read_brought_bucket(clients.storage, MINE, "us-east5")

@@ -19,6 +19,7 @@ from tpuflex.components.bootstrap_names import (
     BootstrapNames,
     Repository,
 )
+from tpuflex.naming import STATES_LABEL
 from tpuflex.roles.roles import roles
 
 _ISSUER = "https://token.actions.githubusercontent.com"
@@ -106,7 +107,7 @@ class Bootstrap(pulumi.ComponentResource):
                 )
             ],
             force_destroy=False,
-            labels={"managed-by": "tpuflex-bootstrap"},
+            labels=dict(STATES_LABEL),
             opts=self._options(),
         )
         ring = kms.KeyRing(

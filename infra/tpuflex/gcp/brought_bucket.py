@@ -13,7 +13,7 @@ from tpuflex.errors import AccessError, AlreadyExistsError, NotFoundError, Tpufl
 from tpuflex.gcloud_commands import create_bucket, grant_on_bucket
 from tpuflex.gcp.kinds import BUCKET
 from tpuflex.gcp.paging import entries
-from tpuflex.naming import LABEL_OWNER
+from tpuflex.naming import LABEL_OWNER, STATES_LABEL
 from tpuflex.settings.bucket import BroughtBucket
 
 if TYPE_CHECKING:
@@ -42,7 +42,7 @@ PUSH_ROLE = "roles/storage.objectUser"
 def made_by_tpuflex(bucket: BroughtBucket, labels: Mapping[str, object]) -> str:
     """Why a bucket with these ``labels`` is refused: tpuflex has made it, and deletes it with all
     that is in it. Empty for one that others have made."""
-    if LABEL_OWNER not in labels:
+    if LABEL_OWNER not in labels and not STATES_LABEL.items() <= labels.items():
         return ""
     return (
         f"tpuflex:model.weights.bucket: {bucket.url} was made by tpuflex, which deletes it with all"
