@@ -14,6 +14,7 @@ from tpuflex.errors import SettingsError
 from tpuflex.naming import Names
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.bucket import BroughtBucket, brought_bucket
+from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
 
@@ -115,6 +116,25 @@ def test_whether_the_endpoint_makes_a_bucket(bucket: str, cache: str, made: bool
     assert settings.makes_bucket is made
 
 
+@pytest.mark.parametrize(
+    ("cache", "manage", "granted"),
+    [("host", False, False), ("host", True, True), ("bucket", False, True)],
+)
+def test_whether_a_role_on_a_bucket_is_given(cache: str, manage: bool, granted: bool) -> None:
+    """On one of yours, unless you give it; on the stack's own, unless others grant everything."""
+    weights = {"model.weights.bucket": "gs://acme-models", "model.weights.manage_grants": manage}
+    settings = parse(sections({**weights, "serving.compile_cache": cache}), "test")
+
+    assert settings.grants_on_bucket is granted
+    others = {
+        "service_account": "serving@acme-serving.iam.gserviceaccount.com",
+        "manage_grants": False,
+    }
+    assert not settings.model_copy(
+        update={"identity": IdentitySettings.model_validate(others)}
+    ).grants_on_bucket
+
+
 def test_what_is_kept_is_named() -> None:
     """The inventory lists the bucket beside the network."""
     assert kept_in("gs://acme-models/llm").brought_paths == ("gs://acme-models",)
@@ -127,10 +147,18 @@ def test_what_is_kept_is_named() -> None:
         ("storage.buckets.create", (), True),
         ("storage.buckets.create", (When.NO_BUCKET,), False),
         ("storage.buckets.get", (When.NO_BUCKET,), True),
+        ("storage.buckets.setIamPolicy", (When.NO_BUCKET,), True),
+        ("storage.buckets.setIamPolicy", (When.NO_BUCKET_ROLES,), False),
+        ("storage.buckets.getIamPolicy", (When.NO_BUCKET_ROLES,), False),
+        ("storage.objects.create", (When.NO_BUCKET,), True),
+        ("storage.objects.create", (When.BROUGHT_WEIGHTS,), False),
+        ("storage.objects.get", (When.BROUGHT_WEIGHTS,), True),
     ],
 )
 def test_what_is_not_made_needs_no_right(
     permission: str, stacks: tuple[When, ...], needed: bool
 ) -> None:
-    """`doctor` asks for no right to make a bucket that the stack does not make."""
+    """`doctor`, and `up` by it, ask for no right to make a bucket that the stack does not make, to
+    grant where it grants nothing, or to write weights where others may have: whether these are
+    there, and who may push, is looked at by itself."""
     assert (permission in roles().needed(Command.UP, stacks)) is needed

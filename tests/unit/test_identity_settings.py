@@ -90,7 +90,7 @@ def test_an_account_of_another_project_may_need_more() -> None:
         ("resourcemanager.projects.setIamPolicy", (When.BROUGHT_ACCOUNT,), False),
         ("storage.buckets.setIamPolicy", (When.BROUGHT_ACCOUNT,), True),
         ("secretmanager.secrets.setIamPolicy", (When.BROUGHT_ACCOUNT,), True),
-        ("storage.buckets.setIamPolicy", (When.BROUGHT_ACCOUNT, When.BROUGHT_GRANTS), False),
+        ("storage.buckets.setIamPolicy", (When.BROUGHT_ACCOUNT, When.NO_BUCKET_ROLES), False),
         ("secretmanager.secrets.setIamPolicy", (When.BROUGHT_ACCOUNT, When.BROUGHT_GRANTS), False),
     ],
 )

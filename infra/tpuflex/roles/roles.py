@@ -59,6 +59,8 @@ class When(StrEnum):
     BROUGHT_GRANTS = "grants that others make"
     BROUGHT_APIS = "APIs that others enable"
     NO_BUCKET = "no bucket of its own"  #: weights elsewhere, and no programs kept in one
+    NO_BUCKET_ROLES = "no role on a bucket"  #: nor one on the bucket that holds its weights
+    BROUGHT_WEIGHTS = "weights in a bucket of yours"  #: `up` may find them there
     CHANGED = "a changed stack"  #: `up` of a stack that is up already
 
 

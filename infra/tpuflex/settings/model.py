@@ -274,6 +274,12 @@ class StackSettings(Frozen):
         return self.model.weights.bucket == "own" or self.serving.kept_programs == "bucket"
 
     @property
+    def grants_on_bucket(self) -> bool:
+        """Whether the hosts' account gets a role on any bucket."""
+        there = self.makes_bucket or self.model.weights.manage_grants
+        return there and self.identity.manage_grants
+
+    @property
     def brought_paths(self) -> tuple[str, ...]:
         """Paths of what is there already and stays: network and subnetwork, bucket, account."""
         network, bucket = self.brought_network, self.model.weights.brought

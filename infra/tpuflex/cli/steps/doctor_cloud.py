@@ -278,6 +278,10 @@ class _Reads:
             yield When.BROUGHT_APIS
         if not self._settings.makes_bucket:
             yield When.NO_BUCKET
+        if not self._settings.grants_on_bucket:
+            yield When.NO_BUCKET_ROLES
+        if self._settings.model.weights.brought is not None:
+            yield When.BROUGHT_WEIGHTS
         if registry_project(self._settings.serving.image) == self._project:
             yield When.OWN_IMAGES
         if self._settings.secrets.tls_certificate_version is not None:
