@@ -13,6 +13,7 @@ from tests.engine.embedded import Embedded
 from tests.engine.killed import stack_run
 from tests.engine.libraries import call, checkpoint, command, manifest_of, write_stack
 from tpuflex.cli.prepare_weights import push_weights
+from tpuflex.cli.stack_run import StackRun
 from tpuflex.cli.steps.down import run_down
 from tpuflex.cli.steps.policy import judge
 from tpuflex.cli.steps.weights import ensure_bucket
@@ -83,6 +84,9 @@ def test_two_stacks_serve_from_it_and_it_stays(
         write(embedded, name, manifest_sha256=pin)
     with pytest.raises(NotFoundError, match="gcloud storage buckets create gs://acme-models"):
         ensure_bucket(*command(embedded, "one"))
+    for plan in (StackRun.plan, StackRun.preview_without_weights):
+        with pytest.raises(NotFoundError, match=r"which tpuflex:model\.weights\.bucket names"):
+            plan(StackRun(*command(embedded, "one")))
     make(embedded)
     first, second = (pushed(embedded, name, directory) for name in ("one", "two"))
     before = objects(embedded)

@@ -94,8 +94,10 @@ class StackRun:
 
         Raises:
             SettingsError: the weights to push do not exist.
+            NotFoundError: the user's own bucket for them does not.
             TpuflexError: the program or the engine failed.
         """
+        self._require_brought_bucket()
         # Loading the program's classes takes as long as starting the engine: do both at once.
         _ = self._loading
         cost = run_cost(self._stack.settings)
@@ -141,10 +143,18 @@ class StackRun:
         """What the whole stack would create, found out without its weights.
 
         Raises:
+            NotFoundError: the user's own bucket for them does not exist.
             TpuflexError: the program or the engine failed.
         """
+        self._require_brought_bucket()
         with self._part():
             return self._outlasting(self.engine.preview)
+
+    def _require_brought_bucket(self) -> None:
+        """Refuse a bucket of the user's own that cannot be used: of one that is not there the
+        engine says that, and not which key names it, or what to do."""
+        if self._stack.settings.model.weights.brought is not None:
+            self._cloud.own_bucket()
 
     @contextmanager
     def _part(self) -> Iterator[None]:
