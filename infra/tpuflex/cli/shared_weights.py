@@ -10,12 +10,14 @@ from tpuflex.cli.library_weights import in_library, require_library
 from tpuflex.errors import ConflictError, NotFoundError, TpuflexError
 from tpuflex.gcloud_commands import remove_objects
 from tpuflex.gcp.brought_bucket import read_brought_bucket, require_pushable
+from tpuflex.operate.pushed_weights import PushedWeights
 from tpuflex.planning.storage_cost import month_text, storage_per_month
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from tpuflex.boot.manifest import Manifest
+    from tpuflex.boot.planned import PlannedWeights
     from tpuflex.cli.cloud import Cloud
     from tpuflex.cli.stack import OpenStack
     from tpuflex.gcp.weights_report import FoundManifest
@@ -84,14 +86,14 @@ def kept_weights(cloud: Cloud) -> dict[str, object] | None:
     prefix = weights_prefix(stack.settings.model)
     try:
         region = _region(cloud)
-        sizes = {each.prefix: each.total_bytes for each in cloud.weights.list()}
+        stored = cloud.weights.stored(prefix)
     except NotFoundError:
         return None
     except TpuflexError as error:
         return {"place": f"gs://{cloud.bucket}/{prefix}", "bytes": None, "why": error.message}
-    if prefix not in sizes:
+    if stored is None:
         return None
-    size = sizes[prefix]
+    size = stored.total_bytes
     dollars = storage_per_month(size, region)
     return {
         "place": f"gs://{cloud.bucket}/{prefix}",
@@ -111,8 +113,17 @@ def _region(cloud: Cloud) -> str:
     return str(found.get("location") or region).lower()
 
 
-def kept_line(cloud: Cloud, kept: Mapping[str, object] | None) -> str:
-    """The same, ``kept``, for people; empty where nothing is left."""
+def kept_line(
+    cloud: Cloud, kept: Mapping[str, object] | None, served: PlannedWeights | None
+) -> str:
+    """The same, ``kept``, for people; empty where nothing is left.
+
+    Args:
+        cloud: the stack's cloud.
+        kept: what is left.
+        served: the weights that the slice in the state was made for. The stack file may name others
+            by now: what neither served nor was pushed from here, nobody is told to delete.
+    """
     if kept is None:
         return ""
     size = kept["bytes"]
@@ -123,10 +134,19 @@ def kept_line(cloud: Cloud, kept: Mapping[str, object] | None) -> str:
         return (
             f"Kept in the library: {kept['place']}, {cost}. What it holds: tpuflex library status"
         )
-    return (
-        f"Kept in your bucket: {kept['place']}, {cost}. Other endpoints may serve it. To delete it:"
-        f" {remove_objects(str(kept['place']))}"
-    )
+    line = f"Kept in your bucket: {kept['place']}, {cost}. Other endpoints may serve it."
+    if not _used(cloud, served):
+        return line
+    return f"{line} To delete all that is below it: {remove_objects(str(kept['place']))}"
+
+
+def _used(cloud: Cloud, served: PlannedWeights | None) -> bool:
+    """Whether the weights that the stack file of ``cloud`` names were ever the stack's."""
+    stack, bucket = cloud.stack, cloud.bucket
+    prefix = weights_prefix(stack.settings.model)
+    if served is not None and (served.bucket, served.prefix) == (bucket, prefix):
+        return True
+    return PushedWeights(stack.own_files).get(bucket, prefix) is not None
 
 
 def _next(revision: str) -> str:

@@ -188,6 +188,16 @@ class WeightsBucket:
             found = (self._stored(*each) for each in sorted(sets.items()))
             return tuple(each for each in found if each is not None)
 
+    def stored(self, prefix: str) -> StoredWeights | None:
+        """The set of weights at ``prefix``, complete or not; None for none.
+
+        Raises:
+            NotFoundError: there is no such bucket.
+        """
+        with self._translated():
+            objects = self._objects(prefix)
+            return self._stored(prefix, objects) if objects else None
+
     def verify(self, prefix: str, extra_files: tuple[str, ...] = ()) -> WeightsCheck:
         """Compare what is at ``prefix`` with its manifest, by size and by the checksum that
         Cloud Storage keeps; nothing is downloaded.
