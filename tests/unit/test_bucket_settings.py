@@ -11,7 +11,9 @@ from hypothesis import strategies as st
 from tests.unit.stack_sections import PIN, sections
 from tpuflex.boot.config import boot_config, weights_prefix
 from tpuflex.errors import SettingsError
+from tpuflex.gcp.held_permissions import Held
 from tpuflex.naming import Names
+from tpuflex.operate.doctor.rights import all_needed, permission_checks
 from tpuflex.roles.roles import Command, When, roles
 from tpuflex.settings.bucket import BroughtBucket, brought_bucket
 from tpuflex.settings.identity import IdentitySettings
@@ -162,3 +164,19 @@ def test_what_is_not_made_needs_no_right(
     grant where it grants nothing, or to write weights where others may have: whether these are
     there, and who may push, is looked at by itself."""
     assert (permission in roles().needed(Command.UP, stacks)) is needed
+
+
+def test_what_is_missing_in_the_bucket_is_granted_there() -> None:
+    """It may be of another project, where a role on the stack's own helps nobody."""
+    stacks = (When.NO_BUCKET,)
+    held = Held(all_needed(stacks) - {"storage.buckets.get", "tpu.nodes.create"}, frozenset())
+
+    checks = permission_checks("acme-serving", stacks, held, bucket="gs://acme-models")
+
+    assert next(check.remedy for check in checks if check.name == "tpuflex up").splitlines() == [
+        "gcloud storage buckets add-iam-policy-binding gs://acme-models --member=MEMBER"
+        " --role=roles/storage.admin",
+        "gcloud projects add-iam-policy-binding acme-serving --member=MEMBER"
+        " --role=roles/tpu.admin",
+        "where MEMBER is you, such as user:you@example.com",
+    ]

@@ -6,7 +6,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
-from tpuflex.gcloud_commands import grant
+from tpuflex.gcloud_commands import grant, grant_on_bucket
 from tpuflex.request.causes import Cause, remedy, unpaid
 from tpuflex.roles.roles import roles
 
@@ -34,9 +34,13 @@ def refusal_remedy(text: str, project: str = "") -> str:
     return grants(project, wanted)
 
 
-def grants(project: str, wanted: Iterable[str]) -> str:
-    """The commands that give somebody the roles ``wanted``; empty for none."""
-    commands = [str(grant(project, role, _MEMBER)) for role in wanted]
+def grants(
+    project: str, wanted: Iterable[str], *, bucket: str = "", there: Iterable[str] = ()
+) -> str:
+    """The commands that give somebody the roles ``wanted`` on ``project``, and those that are
+    wanted ``there``, in ``bucket`` (``gs://NAME``); empty for none."""
+    commands = [str(grant_on_bucket(bucket, role, _MEMBER)) for role in there]
+    commands += [str(grant(project, role, _MEMBER)) for role in wanted]
     if not commands:
         return ""
     return "\n".join((*commands, f"where {_MEMBER} is you, such as user:you@example.com"))

@@ -168,7 +168,9 @@ class _Reads:
         """What the caller may do."""
         stacks = tuple(self._stacks())
         found = self._attempt(_MANAGER, lambda: self._held(rights.all_needed(stacks)))
-        return rights.permission_checks(self._project, stacks, found)
+        brought = self._settings.model.weights.brought
+        bucket = "" if brought is None or self._settings.makes_bucket else brought.url
+        return rights.permission_checks(self._project, stacks, found, bucket=bucket)
 
     def account(self) -> list[Check]:
         """Whether hosts can run as an account of the user's."""

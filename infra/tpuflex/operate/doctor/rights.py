@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from tpuflex.errors import AccessError
+from tpuflex.gcp.brought_bucket import IN_A_BUCKET
 from tpuflex.gcp.held_permissions import Held
 from tpuflex.operate.doctor.check import Check, Group, Subject
 from tpuflex.operate.doctor.reading import Unread
@@ -23,7 +24,7 @@ def all_needed(stacks: Collection[When]) -> frozenset[str]:
 
 
 def permission_checks(
-    project: str, stacks: Collection[When], held: Held | Unread
+    project: str, stacks: Collection[When], held: Held | Unread, *, bucket: str = ""
 ) -> tuple[Check, ...]:
     """Whether the caller may do what each command does.
 
@@ -34,22 +35,29 @@ def permission_checks(
         project: Google Cloud project id.
         stacks: what holds of the stack.
         held: what the project says.
+        bucket: ``gs://NAME`` of the user's, if the stack uses that one alone. It may be of another
+            project: what is missing in it is granted on itself.
     """
     found = roles()
     return tuple(
-        _check(project, command, found.needed(command, stacks), held) for command in COMMANDS
+        _check(project, command, found.needed(command, stacks), held, bucket)
+        for command in COMMANDS
     )
 
 
-def _check(project: str, command: Command, needed: dict[str, str], held: Held | Unread) -> Check:
+def _check(
+    project: str, command: Command, needed: dict[str, str], held: Held | Unread, bucket: str
+) -> Check:
     subject = Subject(Group.PERMISSIONS, f"tpuflex {command}")
     if isinstance(held, Unread):
         return subject.unknown(held)
     missing = [name for name in needed if name not in held.permissions | held.untold]
     if missing:
         text = f"missing: {_named(missing)}"
-        wanted = tuple(dict.fromkeys(needed[name] for name in missing))
-        remedy = grants(project, wanted)
+        inside = [name for name in missing if bucket and name in IN_A_BUCKET]
+        there = dict.fromkeys(needed[name] for name in inside)
+        wanted = dict.fromkeys(needed[name] for name in missing if name not in inside)
+        remedy = grants(project, wanted, bucket=bucket, there=there)
         if command in (Command.UP, Command.PREVIEW):
             return subject.failed(AccessError, text, remedy)
         return subject.warning(text, remedy)
