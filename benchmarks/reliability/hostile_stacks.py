@@ -17,13 +17,13 @@ import yaml
 from tpuflex.catalog.flags import flag_rules, known_flags, vllm_interface
 from tpuflex.settings.model import (
     ModelSettings,
-    SecretsSettings,
     SliceSettings,
     StackSettings,
     Timeouts,
     WeightsSettings,
 )
 from tpuflex.settings.network import NetworkSettings
+from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingFlags, ServingSettings
 
 #: Appears wherever a shell has run one of the texts below.

@@ -84,3 +84,16 @@ def test_what_the_policies_say(
             "gcloud storage buckets add-iam-policy-binding gs://b"
             f" --member={MEMBER} --role=roles/storage.objectViewer"
         )
+
+
+def test_a_secret_of_another_project() -> None:
+    """The command that grants a role on it names its project."""
+    theirs = "secret projects/vault/secrets/key"
+    needed = Needed(KEY.role, "read api-key", theirs)
+    (check,) = grant_checks("p", MEMBER, (needed,), {"": NOTHING, theirs: NOTHING})
+
+    assert check.standing is Standing.FAILED
+    assert check.remedy == (
+        f"gcloud secrets add-iam-policy-binding key --project=vault --member={MEMBER}"
+        " --role=roles/secretmanager.secretAccessor"
+    )

@@ -13,7 +13,7 @@ from tpuflex.cli.cloud_environment import google_environment
 from tpuflex.cli.hub_access import hub_token
 from tpuflex.cli.stack import OpenStack
 from tpuflex.errors import NotFoundError, ServiceDisabledError, TpuflexError
-from tpuflex.settings.model import SecretsSettings
+from tpuflex.settings.secrets import SecretsSettings
 
 IN_SECRET = "hf_of-the-secret"
 

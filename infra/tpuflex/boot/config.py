@@ -210,7 +210,6 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
         names: physical names.
         manifest_sha256: SHA-256 of the manifest of the weights that are to be served.
     """
-    versions = settings.secrets.host_versions
     row = settings.catalog.accelerator(settings.slice.accelerator_type)
     serving = settings.serving
     image = settings.catalog.image(serving.image.partition("@")[2])
@@ -256,8 +255,8 @@ def boot_config(settings: StackSettings, names: Names, manifest_sha256: str) -> 
             prefix=COMPILE_CACHE_PREFIX,
         ),
         secrets=tuple(
-            SecretConfig(role=role, version=names.secret_version(settings.project, role, number))
-            for role, number in versions.items()
+            SecretConfig(role=role, version=settings.secret_version(names, role))
+            for role in settings.secrets.host_roles
         ),
         timeouts=BootTimeouts(
             ready_s=int(settings.slice.timeouts.ready.total_seconds()), secret_s=SECRET_SECONDS

@@ -48,6 +48,7 @@ from tpuflex.trusted_files import child_environment, require_trusted, trusted_pa
 
 if TYPE_CHECKING:
     from tpuflex.gcp.weights import WeightsBucket
+    from tpuflex.naming import SecretRole
 
 
 @dataclass(frozen=True)
@@ -147,8 +148,12 @@ class Cloud:
         return project_number(self.apis().resourcemanager, self.stack.settings.project)
 
     def secret(self, role: str) -> str:
-        """Resource name of the secret for ``role``."""
+        """Resource name of the stack's own secret for ``role``."""
         return f"projects/{self.stack.settings.project}/secrets/{self.stack.names.secret(role)}"
+
+    def secret_version(self, role: SecretRole) -> str:
+        """Resource name of the version that the stack has for ``role``."""
+        return self.stack.settings.secret_version(self.stack.names, role)
 
     def transport(self, base_url: str) -> Transport:
         """A client of the API at ``base_url``."""

@@ -78,16 +78,22 @@ def hub_token(cloud: Cloud) -> str:
     """
     if token := cloud.hub_token.strip():
         return token
-    number = cloud.stack.settings.secrets.hf_token_version
-    if number is None:
+    secrets = cloud.stack.settings.secrets
+    if HF_TOKEN not in secrets.roles:
         return ""
+    version = cloud.secret_version(HF_TOKEN)
     try:
-        return cloud.secrets.access(f"{cloud.secret(HF_TOKEN)}/versions/{number}")
+        return cloud.secrets.access(version)
     except ServiceDisabledError:
         return ""  # a new project, which can hold no secret yet
     except NotFoundError as error:
+        if HF_TOKEN in secrets.brought:
+            raise NotFoundError(
+                f"tpuflex:secrets.hf_token: {version} does not exist",
+                hint=f"Write a version that is there, or set {TOKEN_VARIABLE}.",
+            ) from error
         raise NotFoundError(
-            f"Version {number} of the token for the Hub does not exist.",
+            f"Version {secrets.versions[HF_TOKEN]} of the token for the Hub does not exist.",
             hint=f"Add it: tpuflex secrets put {HF_TOKEN} --stack {cloud.stack.name}\n"
             f"or set {TOKEN_VARIABLE}.",
         ) from error

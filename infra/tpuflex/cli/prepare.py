@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
-from tpuflex.cli.prepare_secrets import check_certificate, ensure_secrets
+from tpuflex.cli.prepare_secrets import check_brought, check_certificate, ensure_secrets
 from tpuflex.cli.prepare_weights import (
     Say,
     check_source,
@@ -87,9 +87,11 @@ class EndpointPreparation:
             AlreadyExistsError: the bucket is somebody else's.
             NotFoundError: the TLS certificate is not there, or the library that the stack names, or
                 its bucket.
+            ConflictError: a secret of the user's own is disabled.
             AccessError: weights are to be pushed, and the caller may not.
             SettingsError: it is of no use, or the source is none.
         """
+        check_brought(self.cloud)
         check_certificate(self.cloud)
         require_shared(self.cloud)
         there = self.cloud.own_bucket()

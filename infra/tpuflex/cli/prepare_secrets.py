@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.certificate import read_certificate
 from tpuflex.errors import NotFoundError
+from tpuflex.gcp.brought_secret import require_enabled
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def ensure_secrets(cloud: Cloud, say: Callable[[str], None]) -> None:
         TpuflexError: Secret Manager refused.
     """
     pinned = cloud.stack.settings.secrets
+    check_brought(cloud)
     for role, what in {API_KEY: "API key", METRICS_KEY: "metrics key"}.items():
         number = pinned.versions.get(role)
         if number is None:
@@ -33,6 +35,17 @@ def ensure_secrets(cloud: Cloud, say: Callable[[str], None]) -> None:
     check_certificate(cloud)
 
 
+def check_brought(cloud: Cloud) -> None:
+    """Check that the versions of secrets of the user's own are there and enabled.
+
+    Raises:
+        NotFoundError, ConflictError: one is not.
+        TpuflexError: Secret Manager refused.
+    """
+    for role, brought in cloud.stack.settings.secrets.brought.items():
+        require_enabled(cloud.secrets, role, brought)
+
+
 def check_certificate(cloud: Cloud) -> None:
     """Check that the TLS certificate, which only the user can add, is there and usable, if the
     stack file names one.
@@ -42,7 +55,11 @@ def check_certificate(cloud: Cloud) -> None:
         SettingsError: a server could not use it.
         TpuflexError: Secret Manager refused.
     """
-    number = cloud.stack.settings.secrets.tls_certificate_version
+    settings = cloud.stack.settings
+    if TLS_CERTIFICATE in settings.secrets.brought:
+        read_certificate(cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE)), _now())
+        return
+    number = settings.secrets.tls_certificate_version
     if number is None:
         return
     secret = cloud.secret(TLS_CERTIFICATE)
@@ -55,4 +72,8 @@ def check_certificate(cloud: Cloud) -> None:
             f"Version {number} of the TLS certificate does not exist.",
             hint=f"Add it: tpuflex secrets put {TLS_CERTIFICATE} --stack {cloud.stack.name} < FILE",
         )
-    read_certificate(cloud.secrets.access(f"{secret}/versions/{number}"), datetime.now(UTC))
+    read_certificate(cloud.secrets.access(f"{secret}/versions/{number}"), _now())
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)

@@ -55,6 +55,17 @@ def require_own_home(stack: OpenStack) -> None:
     Raises:
         SettingsError: the stack keeps its weights there.
     """
+    if HF_TOKEN in stack.settings.secrets.brought:
+        raise SettingsError(
+            stack.file.name,
+            (
+                Finding(
+                    "tpuflex:secrets.hf_token",
+                    "--from-region does not read a secret of yours yet",
+                ),
+            ),
+            hint=f"Push from here: tpuflex weights push --stack {stack.name}",
+        )
     if is_shared(stack):
         home = "a library" if in_library(stack) else "a bucket of yours"
         raise SettingsError(

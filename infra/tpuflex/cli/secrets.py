@@ -7,7 +7,7 @@ import click
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import Commands, as_json, assume_yes, pass_invocation, stack_name
 from tpuflex.naming import SECRET_ROLES, TLS_CERTIFICATE, SecretRole
-from tpuflex.settings.model import version_setting
+from tpuflex.settings.secrets import version_setting
 
 
 @click.group(
@@ -101,10 +101,16 @@ def ls(invocation: Invocation) -> None:
     """List the secrets' versions, never their values."""
     from tpuflex.cli.cloud import connect_running
     from tpuflex.errors import NotFoundError
+    from tpuflex.gcp.brought_secret import state_of
 
     cloud = connect_running(invocation, invocation.open_stack(deploying=False))
     rows = []
+    brought = cloud.stack.settings.secrets.brought
     for role in SECRET_ROLES:
+        if role in brought:
+            state = state_of(cloud.secrets, brought[role]) or "MISSING"
+            rows.append((role, str(brought[role].number), f"{state}, in {brought[role].secret}"))
+            continue
         try:
             versions = cloud.secrets.list_versions(cloud.secret(role))
         except NotFoundError:

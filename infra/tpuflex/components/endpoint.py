@@ -92,9 +92,7 @@ class VllmEndpoint(pulumi.ComponentResource):
         self.subnetwork = prerequisites.network.subnetwork_id
         self.service_account = prerequisites.identity.account.email
         self.bucket = prerequisites.bucket
-        self.api_key_secret = names.secret_version(
-            settings.project, API_KEY, settings.secrets.api_key_version
-        )
+        self.api_key_secret = settings.secret_version(names, API_KEY)
         self.queued_resource = self._slice(
             name,
             given,

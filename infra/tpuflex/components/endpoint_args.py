@@ -20,11 +20,11 @@ from tpuflex.naming import Names
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.model import (
     ModelSettings,
-    SecretsSettings,
     SliceSettings,
     StackSettings,
 )
 from tpuflex.settings.network import NetworkSettings
+from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingSettings
 
 #: Called with the state's id once it is known and before anything that carries it is made; never in

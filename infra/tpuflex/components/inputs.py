@@ -26,6 +26,7 @@ _YOUNGER_SECTIONS = frozenset({"identity", "labels", "manage_apis"})
 #: The same of the sections on the network and on weights.
 _YOUNGER = ("manage_firewall", "ssh", "tags")
 _YOUNGER_WEIGHTS = ("manage_grants",)
+_YOUNGER_SECRETS = ("manage_grants",)
 
 
 def inputs_of(args: DataclassInstance) -> dict[str, pulumi.Input[Any]]:
@@ -46,6 +47,7 @@ def endpoint_inputs(settings: StackSettings) -> dict[str, pulumi.Input[Any]]:
     out. None holds the value of a secret: the settings refuse these."""
     younger: dict[str, Any] = {
         "network": _same(settings.network, _YOUNGER),
+        "secrets": _same(settings.secrets, _YOUNGER_SECRETS),
         "model": {"weights": _same(settings.model.weights, _YOUNGER_WEIGHTS)},
     }
     sections = settings.model_dump(

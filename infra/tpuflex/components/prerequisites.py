@@ -15,6 +15,7 @@ from tpuflex.components.brought_bucket import (
     BroughtWeightsArgs,
     require_not_own,
 )
+from tpuflex.components.brought_secrets import BroughtSecrets, BroughtSecretsArgs
 from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.given import Given, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
@@ -24,6 +25,7 @@ from tpuflex.components.secrets import ServingSecrets, ServingSecretsArgs
 from tpuflex.components.services import ApiServices, ApiServicesArgs
 from tpuflex.components.weights import WeightsBucket, WeightsBucketArgs
 from tpuflex.errors import TpuflexError
+from tpuflex.gcp.brought_secret import VERSION_TITLE, version_title
 from tpuflex.gcp.library import READER_TITLE, reader_title
 from tpuflex.naming import Names
 from tpuflex.settings.image import registry_project
@@ -110,6 +112,8 @@ class Prerequisites:
         self._reader = self.identity.member if settings.identity.manage_grants else None
         self.bucket = weights_bucket(settings, names)
         self._weights = self._readable_weights(name, given, names, state_id, after_services)
+        brought = self._brought_secrets(name, settings, names, after_services)
+        self._brought = () if brought is None else (*brought.seen, *brought.grants)
         self.secrets = ServingSecrets(
             f"{name}-secrets",
             ServingSecretsArgs(
@@ -118,7 +122,7 @@ class Prerequisites:
                 project=project,
                 region=region,
                 roles=tuple(settings.secrets.versions),
-                host_roles=tuple(settings.secrets.host_versions),
+                host_roles=settings.secrets.host_roles,
                 reader=self._reader,
                 labels=_labels(given),
             ),
@@ -187,6 +191,25 @@ class Prerequisites:
         barriers = tuple(barrier for each in found for barrier in each.barriers)
         return _ReadableWeights(found[0].known if found else None, barriers)
 
+    def _brought_secrets(
+        self, name: str, settings: StackSettings, names: Names, opts: pulumi.ResourceOptions
+    ) -> BroughtSecrets | None:
+        """The hosts' right to read secrets that are there already; None if there are none."""
+        if not settings.secrets.brought:
+            return None
+        shared = settings.identity.brought is not None
+        return BroughtSecrets(
+            f"{name}-brought-secrets",
+            BroughtSecretsArgs(
+                secrets=settings.secrets.brought,
+                host_roles=settings.secrets.host_roles,
+                manage_grants=settings.secrets.manage_grants and self._reader is not None,
+                reader=self.identity.member,
+                title=version_title(names.owner) if shared else VERSION_TITLE,
+            ),
+            opts,
+        )
+
     def all(self) -> list[pulumi.Input[pulumi.Resource]]:
         """What must be created before the slice, and deleted only after it."""
         return [
@@ -195,6 +218,7 @@ class Prerequisites:
             *self.identity.grants,
             *self._weights.barriers,
             *self._secrets,
+            *self._brought,
         ]
 
     @property

@@ -12,11 +12,13 @@ from pydantic import BaseModel
 from pydantic_core import ErrorDetails
 
 from tpuflex.errors import Finding
+from tpuflex.naming import SECRET_ROLES
 from tpuflex.settings.base import REFUSED
 from tpuflex.settings.descriptions import descriptions
 from tpuflex.settings.extra_args import unknown_setting
 from tpuflex.settings.model import StackSettings
 from tpuflex.settings.plain import join, shown
+from tpuflex.settings.secrets import brought_setting
 from tpuflex.settings.serving import ServingFlags
 
 UNKNOWN = "unknown key"
@@ -59,6 +61,11 @@ _EXAMPLES = {
     "zones": "Write a zone such as us-east5-a.",
     "tpuflex:model.name": "Write a model id such as google/gemma-4-E4B-it.",
     "tpuflex:model.weights.bucket": "Write own, library, or gs://BUCKET/PREFIX for one of yours.",
+    **{
+        f"tpuflex:secrets.{brought_setting(role)}": "Write a version with its number:"
+        " projects/PROJECT/secrets/NAME/versions/1."
+        for role in SECRET_ROLES
+    },
     "revision": "Write letters, digits, dots and hyphens, such as 1 or 2026-08.",
     "image": "Write NAME@sha256:DIGEST with all 64 digits; a tag can be moved under a running "
     "stack (`docker buildx imagetools inspect NAME:TAG` shows the digest).",

@@ -15,7 +15,7 @@ from pydantic import Field
 
 from tpuflex.catalog.catalog import Catalog, builtin
 from tpuflex.catalog.zones import region_of
-from tpuflex.naming import HOST_SECRET_ROLES, SECRET_ROLES, SecretRole
+from tpuflex.naming import TLS_CERTIFICATE, Names, SecretRole
 from tpuflex.request.limits import PROJECT_PATTERN
 from tpuflex.settings.base import ExtraFiles, Frozen, WeightsSource
 from tpuflex.settings.bucket import BUCKET_PATTERN, BroughtBucket, brought_bucket
@@ -23,6 +23,7 @@ from tpuflex.settings.catalog_section import CatalogSection
 from tpuflex.settings.identity import IdentitySettings
 from tpuflex.settings.network import BroughtNetwork, NetworkSettings
 from tpuflex.settings.policy_section import Budget, Waiver
+from tpuflex.settings.secrets import SecretsSettings
 from tpuflex.settings.serving import ServingSettings
 from tpuflex.settings.slice_fields import AcceleratorType, RunDuration, Timeout, Zone
 
@@ -178,41 +179,6 @@ class ModelSettings(Frozen):
     weights: WeightsSettings = WeightsSettings()
 
 
-def version_setting(role: SecretRole) -> str:
-    """Name of the setting that pins the version of the secret for ``role``."""
-    return f"{role.replace('-', '_')}_version"
-
-
-class SecretsSettings(Frozen):
-    """Pinned Secret Manager versions; the values never pass through Pulumi."""
-
-    api_key_version: int = Field(default=1, ge=1)
-    """Version of the serving API key. To rotate, add a version and raise this number. Its value may
-    hold several keys, one per line, for clients that have a key each."""
-
-    tls_certificate_version: int | None = Field(default=None, ge=1)
-    """Version of the certificate, with its key, with which the server speaks TLS. Without it,
-    keys, questions and answers cross the network in clear."""
-
-    metrics_key_version: int | None = Field(default=None, ge=1)
-    """Version of a key that reads `/metrics` and nothing else, for collectors; none by default."""
-
-    hf_token_version: int | None = Field(default=None, ge=1)
-    """Version of a token of the Hugging Face Hub with which `up` and `weights push` fetch a gated
-    model, where HF_TOKEN is not set. Hosts cannot read it."""
-
-    @property
-    def versions(self) -> dict[SecretRole, int]:
-        """The pinned version of each secret that the stack uses, by its role."""
-        pinned = {role: getattr(self, version_setting(role)) for role in SECRET_ROLES}
-        return {role: number for role, number in pinned.items() if number is not None}
-
-    @property
-    def host_versions(self) -> dict[SecretRole, int]:
-        """Those of :attr:`versions` that the hosts fetch."""
-        return {role: self.versions[role] for role in HOST_SECRET_ROLES if role in self.versions}
-
-
 class StackSettings(Frozen):
     """One deployment: this model, on these chips, in one of these zones, for at most this long."""
 
@@ -281,14 +247,23 @@ class StackSettings(Frozen):
 
     @property
     def brought_paths(self) -> tuple[str, ...]:
-        """Paths of what is there already and stays: network and subnetwork, bucket, account."""
+        """Paths of what is there already and stays: network and subnetwork, bucket, account,
+        secrets."""
         network, bucket = self.brought_network, self.model.weights.brought
         account = self.identity.brought
         return (
             *((network.network, network.subnetwork) if network else ()),
             *((bucket.url,) if bucket else ()),
             *((account.path,) if account else ()),
+            *(each.secret for each in self.secrets.brought.values()),
         )
+
+    def secret_version(self, names: Names, role: SecretRole) -> str:
+        """Resource name of the version that the stack has for ``role``, one of
+        :attr:`SecretsSettings.roles`; its own has the name that ``names`` give."""
+        if (brought := self.secrets.brought.get(role)) is not None:
+            return brought.version
+        return names.secret_version(self.project, role, self.secrets.versions[role])
 
     def url(self, address: str, *, port: int | None = None) -> str:
         """Base URL of the API of a server at ``address``; empty while there is none.
@@ -297,7 +272,7 @@ class StackSettings(Frozen):
             address: the server's address, or that of a tunnel to it.
             port: the tunnel's port; by default the server's own.
         """
-        scheme = "http" if self.secrets.tls_certificate_version is None else "https"
+        scheme = "https" if TLS_CERTIFICATE in self.secrets.roles else "http"
         return f"{scheme}://{address}:{port or self.serving.port}/v1" if address else ""
 
 

@@ -24,6 +24,7 @@ from tpuflex.settings.model import (
     StackSettings,
 )
 from tpuflex.settings.network_rules import network_findings, network_warnings
+from tpuflex.settings.secret_rules import secret_findings
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
 
 
@@ -58,6 +59,8 @@ def _all_findings(draft: Draft) -> Iterator[Finding]:
         yield from _bucket(draft.model)
     yield from network_findings(draft)
     yield from identity_findings(draft)
+    if draft.secrets is not None:
+        yield from secret_findings(draft.secrets)
     yield from label_findings(draft)
     serving = tuple(serving_findings(draft))
     yield from serving

@@ -112,9 +112,7 @@ def api_key(cloud: Cloud) -> str:
         NotFoundError: the pinned version does not exist.
         AccessError: it may not be read.
     """
-    settings, names = cloud.stack.settings, cloud.stack.names
-    number = settings.secrets.api_key_version
-    value = cloud.secrets.access(names.secret_version(settings.project, API_KEY, number))
+    value = cloud.secrets.access(cloud.secret_version(API_KEY))
     return value.strip().partition("\n")[0].strip()
 
 
@@ -131,9 +129,7 @@ def session(cloud: Cloud, endpoint: str, *, through: Route = Route.DIRECT) -> re
         UsageError: the stack has a certificate, and the key would be sent in clear.
         TpuflexError: the certificate cannot be had, or used.
     """
-    settings, names = cloud.stack.settings, cloud.stack.names
-    version = settings.secrets.tls_certificate_version
-    if version is None:
+    if TLS_CERTIFICATE not in cloud.stack.settings.secrets.roles:
         plain = direct_session()
         if cloud.stack.embedded or through is Route.IAP:
             # Every user of this machine can listen where an emulated host, or our tunnel, should.
@@ -144,7 +140,7 @@ def session(cloud: Cloud, endpoint: str, *, through: Route = Route.DIRECT) -> re
             f"{endpoint} would take the API key over the network in clear, and the stack has a"
             " certificate: write https://."
         )
-    pem = cloud.secrets.access(names.secret_version(settings.project, TLS_CERTIFICATE, version))
+    pem = cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE))
     return pinned_session(read_certificate(pem, datetime.now(UTC)).fingerprint)
 
 

@@ -63,20 +63,27 @@ def _needed(cloud: Cloud) -> Iterator[Needed]:
     yield Needed(PROJECT_ROLES["metrics"], "write metrics", vital=False)
     if registry_project(settings.serving.image) == settings.project:
         yield Needed(IMAGES_ROLE["images"], "pull the image")
+    accessor = "roles/secretmanager.secretAccessor"
+    secrets = settings.secrets
+    if not (settings.identity.manage_grants and secrets.manage_grants):
+        for role, brought in secrets.brought.items():
+            if role in secrets.host_roles:
+                yield Needed(accessor, f"read {role}", f"secret {brought.secret}")
     if settings.identity.manage_grants:
         return
     yield Needed("roles/storage.objectViewer", "read the weights", f"bucket {cloud.bucket}")
     if settings.makes_bucket and settings.serving.kept_programs == "bucket":
         adding = "roles/storage.objectCreator"
         yield Needed(adding, "keep programs", f"bucket {cloud.made_bucket}", vital=False)
-    for role in settings.secrets.host_versions:
-        name = cloud.stack.names.secret(role)
-        yield Needed("roles/secretmanager.secretAccessor", f"read {role}", f"secret {name}")
+    for role in secrets.versions:
+        if role in secrets.host_roles:
+            yield Needed(accessor, f"read {role}", f"secret {cloud.stack.names.secret(role)}")
 
 
 def _policy(apis: Apis, project: str, resource: str) -> JsonObject | Unread | None:
     """The policy of a resource, as in :class:`Needed`; None if that is not there."""
     kind, _, name = resource.partition(" ")
+    secret = name if "/" in name else f"projects/{project}/secrets/{name}"
     reads: dict[str, Callable[[], JsonObject]] = {
         "": lambda: apis.resourcemanager.call(
             "POST", f"/v1/projects/{project}:getIamPolicy", body=POLICY
@@ -86,7 +93,7 @@ def _policy(apis: Apis, project: str, resource: str) -> JsonObject | Unread | No
         ),
         "secret": lambda: apis.secretmanager.call(
             "GET",
-            f"/v1/projects/{project}/secrets/{name}:getIamPolicy",
+            f"/v1/{secret}:getIamPolicy",
             query={"options.requestedPolicyVersion": "3"},
         ),
     }

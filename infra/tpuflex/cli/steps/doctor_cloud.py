@@ -29,7 +29,7 @@ from tpuflex.gcp.org_policies import effective_policy
 from tpuflex.gcp.session import authorized_session
 from tpuflex.gcp.tpu_quota import tpu_quota
 from tpuflex.gcp.transport import Transport
-from tpuflex.naming import account_email
+from tpuflex.naming import HF_TOKEN, TLS_CERTIFICATE, account_email
 from tpuflex.operate.doctor import (
     account,
     capacity,
@@ -286,9 +286,9 @@ class _Reads:
             yield When.BROUGHT_WEIGHTS
         if registry_project(self._settings.serving.image) == self._project:
             yield When.OWN_IMAGES
-        if self._settings.secrets.tls_certificate_version is not None:
+        if TLS_CERTIFICATE in self._settings.secrets.roles:
             yield When.TLS
-        if self._settings.secrets.hf_token_version is not None:
+        if HF_TOKEN in self._settings.secrets.roles:
             yield When.HUB_TOKEN
 
     def _held(self, permissions: Collection[str]) -> Held:

@@ -9,7 +9,7 @@ import click
 
 from tpuflex.errors import Finding, NotFoundError, SettingsError
 from tpuflex.naming import SecretRole
-from tpuflex.settings.model import version_setting
+from tpuflex.settings.secrets import brought_setting, version_setting
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -32,6 +32,8 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
     from tpuflex.cli.steps.preflight import run_preflight
 
     run_preflight(invocation, cloud)
+    if not cloud.stack.settings.secrets.versions:
+        return
     stack_run = StackRun(invocation, cloud)
     require_own_containers(cloud, stack_run)
     try:
@@ -45,11 +47,19 @@ def ensure_containers(invocation: Invocation, cloud: Cloud) -> None:
 
 
 def require_role(stack: OpenStack, role: SecretRole) -> None:
-    """Refuse a secret that the stack does not use: it has no container.
+    """Refuse a secret that is not the stack's own: it has no container.
 
     Raises:
-        SettingsError: the stack file pins no version of it.
+        SettingsError: the stack file pins no version of it, or it is one of the user's own.
     """
+    if (brought := stack.settings.secrets.brought.get(role)) is not None:
+        finding = Finding(
+            f"tpuflex:secrets.{brought_setting(role)}",
+            f"it is {brought.version}, a secret of yours, to which tpuflex adds nothing",
+            "Add the version there, and write its number here; or remove the line for a secret of"
+            " the stack's own.",
+        )
+        raise SettingsError(stack.file.name, (finding,))
     if role not in stack.settings.secrets.versions:
         finding = Finding(
             f"tpuflex:secrets.{version_setting(role)}",

@@ -59,7 +59,8 @@ class Needed:
     Attributes:
         role: the narrowest predefined one.
         why: what they do by it.
-        resource: ``bucket NAME``, ``secret NAME``, or empty for the project.
+        resource: ``bucket NAME``, ``secret NAME`` (``secret projects/P/secrets/NAME`` for one of
+            the user's own), or empty for the project.
         vital: whether nothing is served without it.
     """
 
@@ -158,6 +159,7 @@ def _remedy(project: str, member: str, needed: Needed) -> str:
         case "bucket":
             return str(grant_on_bucket(f"gs://{name}", needed.role, member))
         case "secret":
-            return str(grant_on_secret(project, name, needed.role, member))
+            home = name.split("/")[1] if "/" in name else project
+            return str(grant_on_secret(home, name.rpartition("/")[2], needed.role, member))
         case _:
             return str(grant(project, needed.role, member))

@@ -1,0 +1,81 @@
+"""An endpoint whose keys are in secrets of the user's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.components.pulumi_plan import Plan
+from tests.unit.stack_sections import sections
+
+Deploy = Callable[..., Plan]
+
+SLICE = "tpuflex:tpu:QueuedResource vllm"
+SECRET = "gcp:secretmanager/secret:Secret"
+GRANT = "gcp:secretmanager/secretIamMember:SecretIamMember"
+MINE: dict[str, Any] = {
+    "api_key": "projects/acme-vault/secrets/vllm-key/versions/3",
+    "hf_token": "projects/acme-vault/secrets/hub/versions/1",
+}
+SEEN = {"name": "projects/1234/secrets/vllm-key"}
+
+
+def made(plan: Plan) -> list[str]:
+    """What the plan makes in Secret Manager."""
+    return [name for name in plan.inputs if name.startswith("gcp:secretmanager")]
+
+
+@pytest.mark.parametrize("preview", [False, True])
+def test_only_the_right_to_read_one_version_is_made(deployed: Deploy, preview: bool) -> None:
+    """In the project that has the secret, for the hosts, and not for the token of the Hub; a
+    secret of the stack's own beside it is as ever."""
+    plan = deployed(
+        sections({"secrets": {**MINE, "metrics_key_version": 1}}), preview=preview, read=SEEN
+    )
+
+    reader = f"{GRANT} vllm-brought-secrets-api-key-reader"
+    assert sorted(made(plan)) == [
+        f"{SECRET} vllm-secrets-metrics-key",
+        reader,
+        f"{GRANT} vllm-secrets-metrics-key-reader",
+    ]
+    grant = plan.inputs[reader]
+    assert (grant["project"], grant["secretId"]) == ("acme-vault", "vllm-key")
+    assert grant["role"] == "roles/secretmanager.secretAccessor"
+    assert grant["condition"]["expression"] == (
+        "resource.name == 'projects/1234/secrets/vllm-key/versions/3'"
+    )
+    assert reader in plan.dependencies[SLICE]
+
+
+def test_no_grant_where_grants_are_yours(deployed: Deploy) -> None:
+    """With manage_grants: false nothing is made in Secret Manager."""
+    plan = deployed(sections({"secrets": {**MINE, "manage_grants": False}}), read=SEEN)
+
+    assert made(plan) == []
+    assert "vllm-brought-secrets-api-key-reader" not in str(plan.dependencies[SLICE])
+
+
+def test_endpoints_with_one_account_have_a_binding_each(deployed: Deploy) -> None:
+    """Bindings of one role are one if their conditions are alike: `down` of one endpoint would take
+    the key from another with the same account."""
+    mine = {"service_account": "serving@acme-prod.iam.gserviceaccount.com"}
+    titles = {
+        str(endpoint): deployed(
+            sections({"secrets": {**MINE, "manage_grants": True}, "identity": identity}), read=SEEN
+        ).inputs[f"{GRANT} vllm-brought-secrets-api-key-reader"]["condition"]["title"]
+        for endpoint, identity in enumerate(({}, mine))
+    }
+
+    assert titles["0"] == "tpuflex_version_only"
+    assert titles["1"].startswith("tpuflex_version_only_")
+
+
+def test_no_grant_where_all_grants_are_yours(deployed: Deploy) -> None:
+    """What holds for the account holds for the secrets, too."""
+    mine = {"service_account": "serving@acme-prod.iam.gserviceaccount.com", "manage_grants": False}
+    plan = deployed(sections({"secrets": MINE, "identity": mine}), read=SEEN)
+
+    assert made(plan) == []

@@ -1,0 +1,114 @@
+"""Secrets of an endpoint: of the stack's own, or versions that are there already."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.unit.stack_sections import PIN, sections
+from tpuflex.boot.config import boot_config
+from tpuflex.errors import SettingsError
+from tpuflex.naming import Names
+from tpuflex.settings.load import parse
+from tpuflex.settings.model import StackSettings
+
+NAMES = Names("tpuflex", "dev", "vllm")
+KEY = "projects/acme-vault/secrets/vllm-key/versions/3"
+
+
+def with_secrets(**secrets: object) -> StackSettings:
+    """A stack with this section."""
+    return parse(sections({"secrets": secrets}), "test")
+
+
+def test_a_version_of_yours_takes_the_place_of_the_stacks_own() -> None:
+    """Hosts fetch that one; the others are as they were, and no container is made for it."""
+    settings = with_secrets(api_key=KEY, tls_certificate_version=2)
+    booted = boot_config(settings, NAMES, PIN)
+
+    assert [(each.role, each.version) for each in booted.secrets] == [
+        ("api-key", KEY),
+        ("tls-certificate", NAMES.secret_version("acme-serving", "tls-certificate", 2)),
+    ]
+    assert settings.secrets.versions == {"tls-certificate": 2}
+    assert settings.brought_paths == ("projects/acme-vault/secrets/vllm-key",)
+
+
+def test_without_one_nothing_changes() -> None:
+    """The document of before is the same."""
+    settings = with_secrets()
+
+    assert settings.secrets.brought == {}
+    assert settings.secrets.versions == {"api-key": 1}
+    assert settings.secrets.roles == settings.secrets.host_roles == ("api-key",)
+
+
+def test_hosts_do_not_fetch_the_token_of_the_hub() -> None:
+    """Whoever pushes weights does."""
+    settings = with_secrets(hf_token="projects/acme-vault/secrets/hub/versions/1")
+
+    assert settings.secrets.roles == ("api-key", "hf-token")
+    assert settings.secrets.host_roles == ("api-key",)
+
+
+def test_a_certificate_of_yours_makes_the_server_speak_tls() -> None:
+    """As one of the stack's own does."""
+    settings = with_secrets(tls_certificate="projects/acme-vault/secrets/tls/versions/1")
+
+    assert settings.url("10.0.0.1") == "https://10.0.0.1:8000/v1"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "vllm-key",
+        "projects/acme-vault/secrets/vllm-key",
+        "projects/acme-vault/secrets/vllm-key/versions/latest",
+        "projects/acme-vault/secrets/vllm-key/versions/0",
+        "projects/123/secrets/vllm-key/versions/1",
+        "projects/acme-vault/secrets/vllm key/versions/1",
+        "projects/acme-vault/secrets/k'y/versions/1",
+        "projects/acme-vault/secrets/vllm-key/versions/1\n",
+    ],
+)
+def test_what_names_no_pinned_version_is_refused(text: str) -> None:
+    """`latest` means another key tomorrow, on a host that boots again."""
+    with pytest.raises(SettingsError) as caught:
+        with_secrets(api_key=text)
+
+    (finding,) = caught.value.findings
+    assert (finding.key, finding.problem, finding.remedy) == (
+        "tpuflex:secrets.api_key",
+        f"{json.dumps(text)} cannot be used",
+        "Write a version with its number: projects/PROJECT/secrets/NAME/versions/1.",
+    )
+
+
+@pytest.mark.parametrize(
+    ("secrets", "said"),
+    [
+        (
+            {"api_key": KEY, "api_key_version": 2},
+            "tpuflex:secrets.api_key_version: it would have no effect: api_key names a secret of"
+            " yours. Remove one of the two.",
+        ),
+        (
+            {"hf_token": KEY, "hf_token_version": 1},
+            "tpuflex:secrets.hf_token_version: it would have no effect: hf_token names a secret of"
+            " yours. Remove one of the two.",
+        ),
+        (
+            {"manage_grants": False},
+            "tpuflex:secrets.manage_grants: it would have no effect: no secret is yours. Remove it,"
+            " or name one, such as api_key: projects/PROJECT/secrets/NAME/versions/1.",
+        ),
+    ],
+)
+def test_what_would_have_no_effect_is_refused(secrets: dict[str, object], said: str) -> None:
+    """By key, with what to do."""
+    with pytest.raises(SettingsError) as caught:
+        with_secrets(**secrets)
+
+    assert [str(each) for each in caught.value.findings] == [said]
