@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pulumi
 import pytest
 
 from tests.components.pulumi_plan import Plan
 from tests.unit.stack_sections import sections
+from tpuflex.naming import Names
 
 Deploy = Callable[..., Plan]
 
@@ -19,7 +21,7 @@ MINE: dict[str, Any] = {
     "api_key": "projects/acme-vault/secrets/vllm-key/versions/3",
     "hf_token": "projects/acme-vault/secrets/hub/versions/1",
 }
-SEEN = {"name": "projects/1234/secrets/vllm-key"}
+SEEN: dict[str, object] = {"name": "projects/1234/secrets/vllm-key", "effectiveLabels": {}}
 
 
 def made(plan: Plan) -> list[str]:
@@ -79,3 +81,22 @@ def test_no_grant_where_all_grants_are_yours(deployed: Deploy) -> None:
     plan = deployed(sections({"secrets": MINE, "identity": mine}), read=SEEN)
 
     assert made(plan) == []
+
+
+def test_the_endpoints_own_secret_is_not_yours(deployed: Deploy) -> None:
+    """The endpoint would make it no more, and the next update delete it with all its versions."""
+    own = Names("tpuflex", "dev", "vllm").secret("api-key")
+    mine = {"api_key": f"projects/acme-serving/secrets/{own}/versions/1"}
+
+    with pytest.raises(pulumi.RunError, match=f"{own} is the endpoint's own, which `up` would"):
+        deployed(sections({"secrets": mine}), read=SEEN)
+
+
+@pytest.mark.parametrize("manage_grants", [True, False])
+def test_what_tpuflex_has_made_is_not_yours(deployed: Deploy, manage_grants: bool) -> None:
+    """Another endpoint's secret goes with that endpoint; no slice is asked for."""
+    secrets = {**MINE, "manage_grants": manage_grants}
+    theirs = {**SEEN, "effectiveLabels": {"tpuflex-owner": "shop-prod-chat"}}
+
+    with pytest.raises(Exception, match="was made by tpuflex for an endpoint, which deletes it"):
+        deployed(sections({"secrets": secrets}), read=theirs)

@@ -12,6 +12,7 @@ from tpuflex.errors import SettingsError
 from tpuflex.naming import Names
 from tpuflex.settings.load import parse
 from tpuflex.settings.model import StackSettings
+from tpuflex.settings.rules import warnings
 
 NAMES = Names("tpuflex", "dev", "vllm")
 KEY = "projects/acme-vault/secrets/vllm-key/versions/3"
@@ -101,8 +102,20 @@ def test_what_names_no_pinned_version_is_refused(text: str) -> None:
         ),
         (
             {"manage_grants": False},
-            "tpuflex:secrets.manage_grants: it would have no effect: no secret is yours. Remove it,"
-            " or name one, such as api_key: projects/PROJECT/secrets/NAME/versions/1.",
+            "tpuflex:secrets.manage_grants: it would have no effect: no secret that hosts read is"
+            " yours. Remove it, or name one, such as api_key:"
+            " projects/PROJECT/secrets/NAME/versions/1.",
+        ),
+        (
+            {"manage_grants": False, "hf_token": KEY},
+            "tpuflex:secrets.manage_grants: it would have no effect: no secret that hosts read is"
+            " yours. Remove it, or name one, such as api_key:"
+            " projects/PROJECT/secrets/NAME/versions/1.",
+        ),
+        (
+            {"api_key": KEY, "metrics_key": KEY},
+            "tpuflex:secrets.metrics_key: it names the same version as api_key. Write a secret of"
+            " its own: each is for another purpose.",
         ),
     ],
 )
@@ -112,3 +125,17 @@ def test_what_would_have_no_effect_is_refused(secrets: dict[str, object], said: 
         with_secrets(**secrets)
 
     assert [str(each) for each in caught.value.findings] == [said]
+
+
+@pytest.mark.parametrize(
+    ("identity", "warned"),
+    [({}, True), ({"service_account": "serving@acme-serving.iam.gserviceaccount.com"}, False)],
+)
+def test_an_account_that_is_not_made_yet_has_no_right(
+    identity: dict[str, object], warned: bool
+) -> None:
+    """Google takes no grant for an account that is not there: the plan says so."""
+    secrets = {"api_key": KEY, "manage_grants": False}
+    found = warnings(parse(sections({"secrets": secrets, "identity": identity}), "test"))
+
+    assert ("tpuflex:secrets.manage_grants" in [each.key for each in found]) is warned

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 from tpuflex.boot.certificate import read_certificate
-from tpuflex.errors import NotFoundError
+from tpuflex.errors import AccessError, NotFoundError
 from tpuflex.gcp.brought_secret import require_enabled
 from tpuflex.naming import API_KEY, METRICS_KEY, TLS_CERTIFICATE
 
@@ -57,7 +58,9 @@ def check_certificate(cloud: Cloud) -> None:
     """
     settings = cloud.stack.settings
     if TLS_CERTIFICATE in settings.secrets.brought:
-        read_certificate(cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE)), _now())
+        # Who may not read the value may bring it up; a host that cannot use it says so.
+        with suppress(AccessError):
+            read_certificate(cloud.secrets.access(cloud.secret_version(TLS_CERTIFICATE)), _now())
         return
     number = settings.secrets.tls_certificate_version
     if number is None:

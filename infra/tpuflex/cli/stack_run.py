@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from tpuflex.cli.engine_progress import LiveProgress
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.plan import StackPlan
 from tpuflex.cli.prepare import BUCKET, EndpointPreparation
+from tpuflex.cli.prepare_secrets import check_brought
 from tpuflex.cli.prepare_weights import check_source
 from tpuflex.cli.settled_engine import T, outlasting
 from tpuflex.cli.steps.policy import judge
@@ -25,6 +26,7 @@ from tpuflex.engine.failure import ProgramFailures
 from tpuflex.engine.find import ensure
 from tpuflex.engine.plugin_pin import require_pinned_plugin
 from tpuflex.engine.run import EngineRun
+from tpuflex.errors import AccessError
 from tpuflex.naming import ENDPOINT_NAME, QUEUED_RESOURCE
 from tpuflex.planning.cost import run_cost
 from tpuflex.settings.rules import warnings
@@ -97,7 +99,7 @@ class StackRun:
             NotFoundError: the user's own bucket for them does not.
             TpuflexError: the program or the engine failed.
         """
-        self._require_brought_bucket()
+        self._require_brought()
         # Loading the program's classes takes as long as starting the engine: do both at once.
         _ = self._loading
         cost = run_cost(self._stack.settings)
@@ -146,15 +148,17 @@ class StackRun:
             NotFoundError: the user's own bucket for them does not exist.
             TpuflexError: the program or the engine failed.
         """
-        self._require_brought_bucket()
+        self._require_brought()
         with self._part():
             return self._outlasting(self.engine.preview)
 
-    def _require_brought_bucket(self) -> None:
-        """Refuse a bucket of the user's own that cannot be used: of one that is not there the
-        engine says that, and not which key names it, or what to do."""
+    def _require_brought(self) -> None:
+        """Refuse a bucket or a secret of the user's own that cannot be used: of one that is not
+        there the engine says that, and not which key names it, or what to do."""
         if self._stack.settings.model.weights.brought is not None:
             self._cloud.own_bucket()
+        with suppress(AccessError):  # whoever only previews may not see its versions
+            check_brought(self._cloud)
 
     @contextmanager
     def _part(self) -> Iterator[None]:

@@ -11,8 +11,9 @@ from pulumi_gcp import secretmanager
 from tpuflex.components.inputs import inputs_of
 from tpuflex.components.reading import only_read
 from tpuflex.gcp.brought_secret import VERSION_TITLE, this_version
-from tpuflex.naming import SecretRole
-from tpuflex.settings.secrets import BroughtSecret
+from tpuflex.naming import LABEL_OWNER, SECRET_ROLES, Names, SecretRole
+from tpuflex.settings.model import StackSettings
+from tpuflex.settings.secrets import BroughtSecret, brought_setting, version_setting
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,11 +44,11 @@ class BroughtSecrets(pulumi.ComponentResource):
 
     Attributes:
         grants: the reader's roles, if they are made here.
-        seen: the secrets.
+        seen: the secrets, once each is seen to be nothing that tpuflex deletes.
     """
 
     grants: tuple[secretmanager.SecretIamMember, ...]
-    seen: tuple[secretmanager.Secret, ...]
+    seen: tuple[pulumi.Output[pulumi.Resource], ...]
 
     def __init__(
         self, name: str, args: BroughtSecretsArgs, opts: pulumi.ResourceOptions | None = None
@@ -62,7 +63,8 @@ class BroughtSecrets(pulumi.ComponentResource):
             role: secretmanager.Secret.get(f"{name}-{role}", each.secret, opts=reading)
             for role, each in args.secrets.items()
         }
-        self.seen = tuple(found.values())
+        usable = {role: _usable(secret, args.secrets[role]) for role, secret in found.items()}
+        self.seen = tuple(usable.values())
         self.grants = tuple(
             secretmanager.SecretIamMember(
                 f"{name}-{role}-reader",
@@ -73,7 +75,7 @@ class BroughtSecrets(pulumi.ComponentResource):
                 condition=secretmanager.SecretIamMemberConditionArgs(
                     title=args.title,
                     description="One version for the hosts of one endpoint, and no other",
-                    expression=_condition(secret, args.secrets[role]),
+                    expression=_condition(secret, usable[role], args.secrets[role]),
                 ),
                 opts=child,
             )
@@ -83,6 +85,43 @@ class BroughtSecrets(pulumi.ComponentResource):
         self.register_outputs({})
 
 
-def _condition(secret: secretmanager.Secret, brought: BroughtSecret) -> pulumi.Output[str]:
-    """That the version ``brought`` of ``secret`` is read, which has its project's number."""
-    return secret.name.apply(lambda name: this_version(name, brought.number))
+def require_not_own(
+    secrets: Mapping[SecretRole, BroughtSecret], settings: StackSettings, names: Names
+) -> None:
+    """Nothing if none of ``secrets`` has a name that an endpoint with ``names`` gives its own.
+
+    Raises:
+        RunError: one has: the next update would delete it, because the endpoint makes it no more.
+    """
+    own = {names.secret(role) for role in SECRET_ROLES}
+    for role, each in secrets.items():
+        if each.project == settings.project and each.secret_id in own:
+            key = f"tpuflex:secrets.{brought_setting(role)}"
+            raise pulumi.RunError(
+                f"{key}: {each.secret} is the endpoint's own, which `up` would delete then.\n"
+                f"Write {version_setting(role)} for that; or a secret that others have made."
+            )
+
+
+def _usable(secret: secretmanager.Secret, brought: BroughtSecret) -> pulumi.Output[pulumi.Resource]:
+    """``secret``, unless tpuflex has made it: the endpoint that has it deletes it."""
+
+    def checked(labels: Mapping[str, str] | None) -> pulumi.Resource:
+        if LABEL_OWNER in (labels or {}):
+            raise pulumi.RunError(
+                f"{brought.secret} was made by tpuflex for an endpoint, which deletes it.\n"
+                "Write a secret that others have made to tpuflex:secrets."
+            )
+        return secret
+
+    return secret.effective_labels.apply(checked)
+
+
+def _condition(
+    secret: secretmanager.Secret, usable: pulumi.Output[pulumi.Resource], brought: BroughtSecret
+) -> pulumi.Output[str]:
+    """That the version ``brought`` of ``secret`` is read, which has its project's number; once it
+    is seen to be ``usable``."""
+    return pulumi.Output.all(secret.name, usable).apply(
+        lambda known: this_version(known[0], brought.number)
+    )

@@ -16,6 +16,7 @@ from tpuflex.components.brought_bucket import (
     require_not_own,
 )
 from tpuflex.components.brought_secrets import BroughtSecrets, BroughtSecretsArgs
+from tpuflex.components.brought_secrets import require_not_own as require_not_own_secrets
 from tpuflex.components.endpoint_args import Preparation
 from tpuflex.components.given import Given, then
 from tpuflex.components.identity import HostIdentity, HostIdentityArgs
@@ -113,7 +114,9 @@ class Prerequisites:
         self.bucket = weights_bucket(settings, names)
         self._weights = self._readable_weights(name, given, names, state_id, after_services)
         brought = self._brought_secrets(name, settings, names, after_services)
-        self._brought = () if brought is None else (*brought.seen, *brought.grants)
+        self._brought: tuple[pulumi.Input[pulumi.Resource], ...] = (
+            () if brought is None else (*brought.seen, *brought.grants)
+        )
         self.secrets = ServingSecrets(
             f"{name}-secrets",
             ServingSecretsArgs(
@@ -197,6 +200,7 @@ class Prerequisites:
         """The hosts' right to read secrets that are there already; None if there are none."""
         if not settings.secrets.brought:
             return None
+        require_not_own_secrets(settings.secrets.brought, settings, names)
         shared = settings.identity.brought is not None
         return BroughtSecrets(
             f"{name}-brought-secrets",

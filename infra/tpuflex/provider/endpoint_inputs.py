@@ -6,6 +6,8 @@ start of every preview.
 
 from __future__ import annotations
 
+from pydantic import Field
+
 from tpuflex.naming import Names
 from tpuflex.settings.base import Frozen
 from tpuflex.settings.model import StackSettings
@@ -23,13 +25,13 @@ class KeptNames(Frozen):
     """What an endpoint was called by, whose names in the cloud it is to keep when project, stack or
     name are another one now."""
 
-    project: str
+    project: str = Field(min_length=1)
     """Name of the Pulumi project."""
 
-    stack: str
+    stack: str = Field(min_length=1)
     """Name of the stack, without the organization."""
 
-    name: str
+    name: str = Field(min_length=1)
     """Name of the endpoint in the program."""
 
     bucket_suffix: str = ""

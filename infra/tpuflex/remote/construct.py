@@ -2,7 +2,8 @@
 
 Every call has an event loop of its own. The SDK keeps the project, the stack and the engine's
 address in context variables, and the task of a loop has a context of its own: calls that run at the
-same time, also of several engines at one provider, see nothing of each other.
+same time see nothing of each other. What the SDK logs goes to the engine that attached last: where
+several share one provider, the lines of one may appear at another.
 """
 
 from __future__ import annotations
@@ -84,7 +85,11 @@ def _load_once() -> None:
 async def _construct(
     request: provider_pb2.ConstructRequest, servicer: ProviderServicer
 ) -> provider_pb2.ConstructResponse:
-    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(_REGISTRATIONS))
+    loop = asyncio.get_running_loop()
+    # The SDK looks at one failure of a part, and asyncio would print a traceback for each other
+    # future that has it: megabytes, in the user's terminal. Pulumi's own host silences it, too.
+    loop.set_exception_handler(lambda _loop, _context: None)
+    loop.set_default_executor(ThreadPoolExecutor(_REGISTRATIONS))
     try:
         return await servicer.Construct(request, None)
     except pulumi.RunError:

@@ -24,7 +24,7 @@ from tpuflex.settings.model import (
     StackSettings,
 )
 from tpuflex.settings.network_rules import network_findings, network_warnings
-from tpuflex.settings.secret_rules import secret_findings
+from tpuflex.settings.secret_rules import secret_findings, secret_warnings
 from tpuflex.settings.serving_rules import serving_findings, serving_warnings
 
 
@@ -131,6 +131,7 @@ def _all_warnings(settings: StackSettings) -> Iterator[Finding]:
             yield from _zone_warning(settings.catalog, key, zone, row.generation)
     yield from network_warnings(settings)
     yield from identity_warnings(settings)
+    yield from secret_warnings(settings)
     yield from serving_warnings(Draft.of(settings))
     if settings.serving.flags.trust_remote_code:
         yield Finding(
