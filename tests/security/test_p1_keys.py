@@ -45,7 +45,12 @@ def cloud(secrets: Secrets, **pinned: int) -> Cloud:
     """A cloud that is its secrets only."""
     settings = parse(sections({"secrets": pinned}), "test")
     stack = SimpleNamespace(settings=settings, names=NAMES, name="s")
-    double = SimpleNamespace(stack=stack, secrets=secrets, secret=NAMES.secret)
+    double = SimpleNamespace(
+        stack=stack,
+        secrets=secrets,
+        secret=NAMES.secret,
+        secret_version=lambda role: settings.secret_version(NAMES, role),
+    )
     return cast("Cloud", double)
 
 
