@@ -33,17 +33,15 @@ def phase_times(report: HostReport, now: float) -> tuple[PhaseTime, ...]:
         now: seconds since the epoch, for the phase that goes on. Of a boot that failed there is
             none: when the last one ended is not known.
     """
-    began = sorted((at, name) for name, at in report.timeline.items() if name in PHASES)
-    ends = [at for at, _ in began[1:]]
-    times = [
-        PhaseTime(name, end - at, ended=True)
-        for (at, name), end in zip(began, ends, strict=False)
-        if name != READY
+    ended = report.seconds_by_phase()
+    times = [PhaseTime(name, seconds, ended=True) for name, seconds in ended.items()]
+    # The last one that began has no end yet.
+    times += [
+        PhaseTime(name, max(0.0, now - at), ended=False)
+        for name, at in report.timeline.items()
+        if name not in ended and not report.error
     ]
-    if began and began[-1][1] != READY and not report.error:
-        at, name = began[-1]
-        times.append(PhaseTime(name, max(0.0, now - at), ended=False))
-    return tuple(times)
+    return tuple(time for time in times if time.name in PHASES and time.name != READY)
 
 
 def boot_bars(report: HostReport | None, now: float, *, plain: bool) -> str:

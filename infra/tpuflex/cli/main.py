@@ -178,7 +178,8 @@ def main(arguments: list[str] | None = None) -> None:
     # Nobody plugs into our models; looking for plugins reads all installed packages (40 ms).
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     # Else google-cloud-storage reads each bucket's metadata in a thread of its own, for traces that
-    # nobody asked for (its _opentelemetry_tracing.py). Set here: later other threads read it all.
+    # nobody asked for (its _opentelemetry_tracing.py). Set before there are threads: gRPC's read
+    # the environment at any time, and setting a variable moves it under them (docs/traps.md).
     os.environ.setdefault("DISABLE_GCS_PYTHON_CLIENT_OTEL_BUCKET_METADATA", "true")
     if _COMPLETE in os.environ:
         from tpuflex.cli.completion import answer_shell

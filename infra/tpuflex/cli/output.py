@@ -83,8 +83,8 @@ class Output:
 
     @property
     def ascii_only(self) -> bool:
-        """Whether a drawing on standard output has to do with ASCII."""
-        return not (sys.stdout.encoding or "").lower().startswith("utf")
+        """Whether standard output shows ASCII alone."""
+        return not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
 
     def result(self, text: str = "") -> None:
         """Print a line of the result; nothing with ``--json``."""
@@ -132,7 +132,7 @@ class Output:
         from rich.console import Console
 
         console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
-        for line in draw(console.width, not console.encoding.startswith("utf")):
+        for line in draw(console.width, self.ascii_only):
             console.print(line)
 
     def facts(self, facts: Iterable[tuple[str, str]]) -> None:

@@ -50,10 +50,11 @@ def hub_source(source: str | None) -> HubSource:
 
 def require_own_home(stack: OpenStack) -> None:
     """Refuse a copy into the library, or a bucket of the user's own: the machine's account could
-    replace what other endpoints serve, or others have put there, and nobody has tried it.
+    replace what other endpoints serve, or others have put there, and nobody has tried it. And one
+    with a token of the Hub in a secret of the user's own, which the machine has no right to read.
 
     Raises:
-        SettingsError: the stack keeps its weights there.
+        SettingsError: the stack keeps its weights, or the token, there.
     """
     if HF_TOKEN in stack.settings.secrets.brought:
         raise SettingsError(

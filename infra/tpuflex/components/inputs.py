@@ -23,7 +23,7 @@ _OF_OTHERS = frozenset({"state_id", "reader"})
 _SECTIONS = frozenset({"cloud", "project", "slice", "model", "serving", "network", "secrets"})
 #: What is not written at its default: states that are older than these have no change then.
 _YOUNGER_SECTIONS = frozenset({"identity", "labels", "manage_apis"})
-#: The same of the sections on the network and on weights.
+#: The same of the sections on the network, on weights and on secrets.
 _YOUNGER = ("manage_firewall", "ssh", "tags")
 _YOUNGER_WEIGHTS = ("manage_grants",)
 _YOUNGER_SECRETS = ("manage_grants",)

@@ -66,6 +66,7 @@ _WHY = {
     "serving": "image, flags and the memory plan are checked with it",
     "network": "which resources are made for the network is planned with it",
     "secrets": "which secrets are made, and who reads them, is planned with it",
+    "identity": "which account and roles are made is planned with it",
     "manage_apis": "which resources are made is planned with it",
     "catalog": "every other section is checked with its rows",
 }
