@@ -125,6 +125,20 @@ def test_a_set_that_broke_off_is_listed_as_incomplete(clients: Clients, checkpoi
     assert (found.manifest, found.files) == (None, 2)
 
 
+def test_what_a_push_has_left_is_told_beside_the_set(clients: Clients, checkpoint: Path) -> None:
+    """Its mark says that a push has written it; what others have put there is not even told."""
+    (checkpoint / "more.safetensors").write_bytes(b"two" * 1000)
+    push(clients, checkpoint)
+    clients.delete(f"{PREFIX}/MANIFEST.json")
+    (checkpoint / "more.safetensors").unlink()
+    push(clients, checkpoint)
+    put(clients, f"{PREFIX}/notes.txt", "theirs")
+
+    check = mine(clients).verify(PREFIX)
+
+    assert (check.problems, check.beside) == ((), ("more.safetensors",))
+
+
 def test_a_bucket_that_is_not_there(clients: Clients) -> None:
     """Says how it is made, in the region of the chips."""
     gone = BroughtBucket("bucket-2")

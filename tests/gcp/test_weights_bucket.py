@@ -182,12 +182,30 @@ def test_verify_names_what_is_wrong(clients: Clients, checkpoint: Path) -> None:
     manifest = altered._bucket.blob(f"{PREFIX}/MANIFEST.json").download_as_bytes()
     push(altered, other)
     altered._bucket.blob(f"{PREFIX}/MANIFEST.json").upload_from_string(manifest)
-    assert set(altered.verify(PREFIX).problems) == {
+    check = altered.verify(PREFIX)
+    assert set(check.problems) == {
         WeightsProblem("empty.txt", "missing"),
         WeightsProblem("config.json", "checksum"),
         WeightsProblem("model-1.safetensors", "size"),
-        WeightsProblem("stray.txt", "not in the manifest"),
     }
+    assert check.beside == ("stray.txt",)
+
+
+def test_what_a_push_that_broke_off_has_left_is_no_damage(
+    clients: Clients, checkpoint: Path
+) -> None:
+    """A set of more files broke off, and the next push brought one of fewer: the manifest is of
+    these, hosts read nothing else, and the rest is told beside it."""
+    push(clients.bucket(), checkpoint)
+    clients.delete(f"{PREFIX}/MANIFEST.json")
+    (checkpoint / "nested" / "model-2.safetensors").unlink()
+
+    report = push(clients.bucket(), checkpoint)
+
+    check = clients.bucket().verify(PREFIX)
+    assert "nested/model-2.safetensors" in names(clients)
+    assert report.sent == ()
+    assert (check.problems, check.beside) == ((), ("nested/model-2.safetensors",))
 
 
 def test_list_tells_complete_from_incomplete(clients: Clients, checkpoint: Path) -> None:

@@ -199,7 +199,8 @@ def verify(invocation: Invocation, directory: Path | None) -> None:
 
     The manifest itself is compared with what says which weights they should be: the hash that the
     stack file pins; DIRECTORY, or what tpuflex:model.weights.source names; else what was pushed
-    from here.
+    from here. Files that the manifest does not name are told, and are no damage: no host reads
+    them.
     """
     from tpuflex.cli.cloud import connect_running
     from tpuflex.cli.steps.weights import run_verify

@@ -48,11 +48,14 @@ class WeightsCheck:
         sha256: SHA-256 of the manifest in hex.
         manifest: the manifest.
         problems: where the bucket does not match it.
+        beside: files below the same prefix that it does not name, which no host reads: what a push
+            of other weights has left, or somebody else has put there.
     """
 
     sha256: str
     manifest: Manifest
     problems: tuple[WeightsProblem, ...]
+    beside: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +83,7 @@ class WeightsProblem:
 
     Attributes:
         path: file below the prefix.
-        problem: ``missing``, ``size``, ``checksum``, ``not in the manifest`` or ``no data format``.
+        problem: ``missing``, ``size``, ``checksum`` or ``no data format``.
     """
 
     path: str

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from tpuflex.boot.config import weights_prefix
 from tpuflex.cli.hub_access import HubAccess
-from tpuflex.cli.prepare_weights import weights_directory
+from tpuflex.cli.prepare_weights import files_text, weights_directory
 from tpuflex.cli.shared_weights import is_shared, require_shared
 from tpuflex.errors import WeightsError
 from tpuflex.gcp.required_apis import LIBRARY_APIS
@@ -121,6 +121,7 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
             "prefix": prefix,
             "manifest_sha256": check.sha256,
             "problems": [asdict(problem) for problem in check.problems],
+            "beside": list(check.beside),
             "equals": compared,
         }
     )
@@ -133,6 +134,12 @@ def run_verify(cloud: Cloud, directory: Path | None, output: Output) -> None:
             hint="To bring the right weights back, run: tpuflex weights push",
         )
     output.result(f"{prefix} matches its manifest.\nmanifest_sha256: {check.sha256}")
+    if check.beside:
+        output.result(
+            "Beside them there is what the manifest does not name and no host reads"
+            f" ({files_text(len(check.beside))}, such as {check.beside[0]}): a push of other"
+            " weights has left it, or somebody else has put it there."
+        )
     if compared:
         output.result(f"The manifest is {' and '.join(compared)}.")
     else:
