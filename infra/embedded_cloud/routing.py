@@ -164,6 +164,10 @@ class Rights(Protocol):
         """Those of ``permissions`` that the caller of ``call`` has on ``resource``."""
         ...
 
+    def granted_to(self, account: str, permission: str, resource: str) -> bool:
+        """Whether the service account ``account`` is granted ``permission`` on ``resource``."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Context:

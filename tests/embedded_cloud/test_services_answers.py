@@ -298,6 +298,8 @@ def _keys() -> _Calls:
         ("POST", rings, {}, {"keyRingId": "states"}),
         ("GET", rings, None, {}),
         ("GET", f"{rings}/states", None, {}),
+        ("GET", f"{rings}/states:getIamPolicy", None, {}),
+        ("POST", f"{rings}/states:setIamPolicy", policy, {}),
         ("POST", keys, asked, {"cryptoKeyId": "k"}),
         ("GET", keys, None, {}),
         ("GET", f"{keys}/k", None, {}),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from embedded_cloud.admission.compute_permissions import of_new_instance
@@ -114,6 +114,8 @@ class Questions:
         if service == "secretmanager" and "secret" in params:
             number = self.consumers.number_of_project(project)
             return f"projects/{number}/secrets/{params['secret']}"
+        if service == "cloudkms" and "keyRing" in params:
+            return _key(params)
         if service in ("iam", "iamcredentials") and "serviceAccount" in params:
             return self._account(project, params["serviceAccount"])
         return policy_resource(project)
@@ -142,6 +144,13 @@ class Questions:
                 email = f"{number}-compute@developer.gserviceaccount.com"
             where = project_of(email) or project
             yield f"projects/{where}/serviceAccounts/{email}"
+
+
+def _key(params: Mapping[str, str]) -> str:
+    """Full name of a key, or of the ring where no key is named."""
+    place = f"projects/{params['project']}/locations/{params['location']}"
+    key = f"/cryptoKeys/{params['cryptoKey']}" if "cryptoKey" in params else ""
+    return f"{place}/keyRings/{params['keyRing']}{key}"
 
 
 def _object(match: Match, inbound: InboundRequest, bucket: str) -> str:

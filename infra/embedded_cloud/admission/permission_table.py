@@ -139,6 +139,8 @@ _KEYS: Rows = {
     "create": "keyRings.create",
     "list": "keyRings.list",
     "get": "keyRings.get",
+    "getIamPolicy": "keyRings.getIamPolicy",
+    "setIamPolicy": "keyRings.setIamPolicy",
     "cryptoKeys.create": "cryptoKeys.create",
     "cryptoKeys.list": "cryptoKeys.list",
     "cryptoKeys.get": "cryptoKeys.get",

@@ -43,6 +43,15 @@ class KeyHandlers:
         """GET …/keyRings."""
         return _PAGING.resources(call, "keyRings", self._keys.rings(_place(call)))
 
+    def get_ring_policy(self, call: Call) -> Reply:
+        """GET …/keyRings/{keyRing}:getIamPolicy."""
+        return Reply(body=self._policies.get(text(self._keys.ring(_ring(call)), "name")))
+
+    def set_ring_policy(self, call: Call) -> Reply:
+        """POST …/keyRings/{keyRing}:setIamPolicy."""
+        name = text(self._keys.ring(_ring(call)), "name")
+        return Reply(body=self._policies.set(name, child(call.body or {}, "policy"), public=False))
+
     def create(self, call: Call) -> Reply:
         """POST …/cryptoKeys."""
         asked = {key: value for key, value in (call.body or {}).items() if key in _SETTABLE}

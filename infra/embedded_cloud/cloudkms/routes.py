@@ -20,6 +20,8 @@ def service(context: Context) -> Service:
             f"{rings}.create": keys.create_ring,
             f"{rings}.list": keys.list_rings,
             f"{rings}.get": keys.get_ring,
+            f"{rings}.getIamPolicy": keys.get_ring_policy,
+            f"{rings}.setIamPolicy": keys.set_ring_policy,
             f"{rings}.cryptoKeys.create": keys.create,
             f"{rings}.cryptoKeys.list": keys.list,
             f"{rings}.cryptoKeys.get": keys.get,

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from embedded_cloud.clock import rfc3339_offset
+from embedded_cloud.cloudkms.use import KeyUse, disk_refusal
 from embedded_cloud.compute.errors import invalid, not_found, violated
 from embedded_cloud.compute.handlers import ResourceHandlers
 from embedded_cloud.compute.instances import first, instance_kind
+from embedded_cloud.compute.locations import region_of
 from embedded_cloud.compute.machines import Machines, Status
 from embedded_cloud.compute.operations import Failure, Operations
 from embedded_cloud.compute.paths import Scope
@@ -14,7 +16,7 @@ from embedded_cloud.compute.wire import Wire
 from embedded_cloud.errors import CloudError, unimplemented
 from embedded_cloud.hosts.guest_rules import POLICY, forbidden
 from embedded_cloud.iam.state import exists
-from embedded_cloud.json_types import JsonObject, JsonValue, flag, text
+from embedded_cloud.json_types import JsonObject, JsonValue, child, flag, text
 from embedded_cloud.routing import Call, Context, Reply
 
 
@@ -33,6 +35,7 @@ class InstanceHandlers(ResourceHandlers):
         super().__init__(kind, resources, operations, wire, context.clock)
         self._context = context
         self._machines = machines
+        self._keys = KeyUse(context)
 
     def insert(self, call: Call) -> Reply:
         """instances.insert."""
@@ -44,6 +47,7 @@ class InstanceHandlers(ResourceHandlers):
             if call.query.get(name):
                 raise unimplemented(f"instances made from {name}")
         _, stored = self._made(call, scope)
+        self._check_key(scope, stored)
         failure = self._unknown_account(stored)
         if failure is None:
             self._machines.add(stored)
@@ -110,6 +114,14 @@ class InstanceHandlers(ResourceHandlers):
             for namespace, name, value in found
         ]
         return Reply(body={**shown, "queryPath": path, "queryValue": {"items": items}})
+
+    def _check_key(self, scope: Scope, stored: JsonObject) -> None:
+        """Raises CloudError 400 where the key of the boot disk cannot be used."""
+        disk = child(first(stored, "disks"), "diskEncryptionKey")
+        key = text(disk, "kmsKeyName").partition("/cryptoKeyVersions/")[0]
+        number = self._context.project_number(scope.project)
+        if key and (why := disk_refusal(self._keys, key, region_of(scope.zone) or "", number)):
+            raise CloudError(400, "INVALID_ARGUMENT", why, legacy_reason="invalid")
 
     def _answered(self, stored: JsonObject) -> JsonObject:
         path = text(stored, "selfLink")

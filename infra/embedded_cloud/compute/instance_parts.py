@@ -26,8 +26,12 @@ _SUBNETWORK_PATTERN = r"projects/[^/]+/regions/[^/]+/subnetworks/[^/]+"
 _EXTERNAL = tuple(str(host) for host in ipaddress.IPv4Network("203.0.113.0/24").hosts())[::-1]
 
 _DISK = frozenset(
-    {"autoDelete", "boot", "deviceName", "initializeParams", "interface", "mode", "type"}
+    {
+        *("autoDelete", "boot", "deviceName", "diskEncryptionKey", "initializeParams"),
+        *("interface", "mode", "type"),
+    }
 )
+_DISK_KEY = frozenset({"kmsKeyName"})
 _NEW_DISK = frozenset(
     {"description", "diskName", "diskSizeGb", "diskType", "labels", "sourceImage"}
 )
@@ -55,6 +59,7 @@ def boot_disk(target: Target, asked: JsonObject) -> list[JsonValue]:
         raise unimplemented("instances with more than one disk")
     disk, where = disks[0], "resource.disks[0]"
     refuse_others(disk, _DISK, where)
+    refuse_others(child(disk, "diskEncryptionKey"), _DISK_KEY, f"{where}.diskEncryptionKey")
     new = child(disk, "initializeParams")
     refuse_others(new, _NEW_DISK, f"{where}.initializeParams")
     if not flag(disk, "boot"):
@@ -95,8 +100,15 @@ def boot_disk(target: Target, asked: JsonObject) -> list[JsonValue]:
             "diskSizeGb": str(size),
             "architecture": "X86_64",
             "source": f"{target.scope.path}/disks/{text(new, 'diskName', target.name)}",
+            **_encrypted(child(disk, "diskEncryptionKey")),
         }
     ]
+
+
+def _encrypted(asked: JsonObject) -> JsonObject:
+    """The disk's key, if it is the user's, with the version that Compute has used."""
+    key = text(asked, "kmsKeyName")
+    return {"diskEncryptionKey": {"kmsKeyName": f"{key}/cryptoKeyVersions/1"}} if key else {}
 
 
 def network_interface(target: Target, asked: JsonObject) -> list[JsonValue]:

@@ -11,14 +11,14 @@ from datetime import UTC, datetime, timedelta
 
 from embedded_cloud.gcp_plugin.call import CloudCall
 from embedded_cloud.gcp_plugin.collection import Collection, Step
-from embedded_cloud.gcp_plugin.fields import Group, Property, Use
+from embedded_cloud.gcp_plugin.fields import Group, Groups, Property, Use
 from embedded_cloud.gcp_plugin.iam_member import IamMember, iam_member
 from embedded_cloud.gcp_plugin.policies import GET_IAM_POLICY, SET_IAM_POLICY
 from embedded_cloud.gcp_plugin.properties import DELETION_POLICY, PROJECT
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
-from embedded_cloud.gcp_plugin.types import Flag, TextMap, Texts
+from embedded_cloud.gcp_plugin.types import Flag, TextMap
 from embedded_cloud.json_types import JsonObject, children, text
-from pulumi_plugin.values import Properties
+from pulumi_plugin.values import Properties, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +54,17 @@ class CryptoKeys(Collection):
         mask = {"updateMask": "rotationPeriod,nextRotationTime"}
         call.request("PATCH", path, query=mask, body={})
 
+
+@dataclass(frozen=True, slots=True)
+class _Alone(Groups):
+    """A list of the one object that the API has."""
+
+    def from_wire(self, value: object) -> Value:
+        """That object in a list."""
+        return Groups.from_wire(self, [value]) if isinstance(value, dict) else None
+
+
+_PRIMARIES = _Alone((Property("name", use=Use.OUTPUT), Property("state", use=Use.OUTPUT)))
 
 KEY_RING = ResourceType(
     token="gcp:kms/keyRing:KeyRing",  # noqa: S106 - a type token
@@ -97,7 +108,7 @@ CRYPTO_KEY = ResourceType(
             ),
             use=Use.CHOSEN,
         ),
-        Property("primaries", Texts(ordered=True), use=Use.OUTPUT, wire=""),
+        Property("primaries", _PRIMARIES, use=Use.OUTPUT, wire="primary"),
         Property("effectiveLabels", TextMap(), use=Use.OUTPUT, wire=""),
         Property("pulumiLabels", TextMap(), use=Use.OUTPUT, wire=""),
     ),

@@ -25,6 +25,7 @@ from embedded_cloud.gcp_plugin.properties import (
 )
 from embedded_cloud.gcp_plugin.resource_type import Identity, Made, ManagedMap, ResourceType
 from embedded_cloud.gcp_plugin.types import Flag, Segment, TextMap
+from pulumi_plugin.values import Value
 from tpuflex.errors import ConflictError
 
 _KEY = Group((Property("kmsKeyName", use=Use.REQUIRED),))
@@ -42,6 +43,20 @@ def _unprotected(made: Made, _work: CloudCall) -> None:
             "and running `pulumi up`",
             hint="set deletionProtection to false on the secret first",
         )
+
+
+def _moves(old: Value, new: Value) -> bool:
+    """Whether a replication changes in more than its keys, which alone the API changes in place:
+    none of the other fields of ``customer_managed_encryption`` has ForceNew in
+    google/services/secretmanager/resource_secret_manager_secret.go."""
+    return _without_keys(old) != _without_keys(new)
+
+
+def _without_keys(value: Value) -> Value:
+    if isinstance(value, dict):
+        kept = {name: each for name, each in value.items() if name != "customerManagedEncryption"}
+        return {name: _without_keys(each) for name, each in kept.items()}
+    return [_without_keys(each) for each in value] if isinstance(value, list) else value
 
 
 SECRET = ResourceType(
@@ -81,7 +96,6 @@ SECRET = ResourceType(
                 )
             ),
             Use.REQUIRED,
-            immutable=True,
         ),
         Property("labels", TextMap()),
         Property("annotations", TextMap()),
@@ -113,6 +127,7 @@ SECRET = ResourceType(
         ManagedMap("annotations", "effectiveAnnotations"),
     ),
     unserved=("secretType", "tags"),
+    replaces_when={"replication": _moves},
 )
 
 SECRET_IAM_MEMBER = iam_member(

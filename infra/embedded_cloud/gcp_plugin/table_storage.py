@@ -131,6 +131,7 @@ BUCKET = ResourceType(
             immutable=True,
         ),
         Property("defaultEventBasedHold", Flag()),
+        Property("encryption", Group((Property("defaultKmsKeyName"),))),
         Property("hierarchicalNamespace", _ENABLED, use=Use.CHOSEN, immutable=True),
         Property("lifecycleRules", _LIFECYCLE, wire="lifecycle.rule"),
         Property(
@@ -196,7 +197,7 @@ BUCKET = ResourceType(
     autonamed="name",
     maps=(ManagedMap("labels", "effectiveLabels", "pulumiLabels", removes_by_null=True),),
     derived={"url": "gs://{name}"},
-    unserved=("enableObjectRetention", "encryption", "ipFilter"),
+    unserved=("enableObjectRetention", "ipFilter"),
 )
 
 BUCKET_IAM_MEMBER = iam_member(

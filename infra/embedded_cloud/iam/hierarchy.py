@@ -1,4 +1,5 @@
-"""Whose policies decide about a resource: its own, and that of its project.
+"""Whose policies decide about a resource: its own, and that of its project; about a key also its
+ring's.
 
 Resources are named as their policies are: ``projects/P``, ``projects/_/buckets/B``,
 ``projects/NUMBER/secrets/S``, ``projects/P/serviceAccounts/EMAIL``.
@@ -53,7 +54,9 @@ class Hierarchy:
         top = PolicyPlace(f"projects/{project}", tuple(project_bindings()))
         if resource == top.resource or resource.count("/") == 1:
             return (top,)
-        return (PolicyPlace(resource, self._initial(resource, project)), top)
+        own = PolicyPlace(resource, self._initial(resource, project))
+        ring, _, key = resource.partition("/cryptoKeys/")
+        return (own, PolicyPlace(ring), top) if key else (own, top)
 
     def is_absent_bucket(self, resource: str) -> bool:
         """Whether ``resource`` is a bucket that is not there."""

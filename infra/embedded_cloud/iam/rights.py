@@ -132,6 +132,13 @@ class Rights:
             for binding in self._policies.in_force(place.resource, place.initial)
         )
 
+    def granted_to(self, account: str, permission: str, resource: str) -> bool:
+        """Whether the service account ``account`` is granted ``permission`` on ``resource``.
+
+        Bindings decide, also where they do not about callers: a service agent has no other rights.
+        """
+        return self.granted(Caller(Principal.SERVICE_ACCOUNT, account), permission, resource)
+
     def _members(self, caller: Caller) -> frozenset[str]:
         """How policies name ``caller``."""
         account = self.email(caller)

@@ -25,6 +25,9 @@ from embedded_cloud.strictness import Strictness
 COLLECTION = "iam/serviceAccounts"
 
 _DOMAIN = ".iam.gserviceaccount.com"
+#: In the place of a project in the addresses of older service agents
+#: (https://cloud.google.com/iam/docs/service-agents); those of the others begin with gcp-sa-.
+_AGENTS = frozenset({"cloud-tpu", "compute-system", "gs-project-accounts"})
 _ID = re.compile(r"[a-z]([-a-z0-9]*[a-z0-9])?")
 _PROJECT = re.compile(r"[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
@@ -177,7 +180,8 @@ def exists(store: Store, email: str, *, made_by: float) -> bool:
     Accounts that Google makes (service agents, the default accounts) are taken to exist.
     """
     project = project_of(email)
-    if not _PROJECT.fullmatch(project) or project.startswith("gcp-sa-"):
+    agents = project in _AGENTS or project.startswith("gcp-sa-")
+    if agents or not _PROJECT.fullmatch(project):
         return email.endswith(".gserviceaccount.com")
     value = store.get(COLLECTION, f"projects/{project}/serviceAccounts/{email}")
     return value is not None and _from_json(value).created <= made_by

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from embedded_cloud.json_types import JsonObject, child, flag, number, text
+from embedded_cloud.json_types import JsonObject, child, flag, number, string_map, text
 
 
 class VersionState(StrEnum):
@@ -75,6 +76,7 @@ class Version:
     Attributes:
         destroyed, destroy_at: epoch seconds of the destruction, done or scheduled.
         checksummed: the caller sent the payload's CRC32C with it.
+        keys: by location the version of a key of the user's that has encrypted it.
     """
 
     secret: str
@@ -85,6 +87,7 @@ class Version:
     destroy_at: float | None = None
     checksummed: bool = False
     revision: int = 1
+    keys: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def name(self) -> str:
@@ -107,6 +110,7 @@ class Version:
             "destroyAt": self.destroy_at,
             "checksummed": self.checksummed,
             "revision": self.revision,
+            **({"keys": dict(self.keys)} if self.keys else {}),
         }
 
     @classmethod
@@ -121,4 +125,5 @@ class Version:
             destroy_at=number(value, "destroyAt") or None,
             checksummed=flag(value, "checksummed"),
             revision=int(number(value, "revision")),
+            keys=string_map(value, "keys"),
         )

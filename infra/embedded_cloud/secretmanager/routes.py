@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
+from embedded_cloud.cloudkms.use import KeyUse
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.routing import Context, Service
 from embedded_cloud.secretmanager.handlers import SecretHandlers
+from embedded_cloud.secretmanager.keys import SecretKeys
 from embedded_cloud.secretmanager.state import Secrets
 from embedded_cloud.secretmanager.version_handlers import VersionHandlers
 
 
 def service(context: Context) -> Service:
     """Secret Manager: global secrets."""
-    state = Secrets(context.store, context.clock)
+    state = Secrets(context.store, context.clock, SecretKeys(KeyUse(context)))
     policies = Policies(context.store, context.clock, context.strictness)
     secrets = SecretHandlers(state, policies, context.rights, context.clock, context.project_number)
     versions = VersionHandlers(state, secrets)

@@ -20,6 +20,7 @@ from embedded_cloud.errors import (
     not_found,
 )
 from embedded_cloud.json_types import JsonObject, child, text
+from embedded_cloud.secretmanager.keys import SecretKeys, keys_of, without_keys
 from embedded_cloud.secretmanager.records import Secret, Version, VersionState
 from embedded_cloud.store import Store
 
@@ -36,9 +37,10 @@ _SECRET_ID = re.compile(r"[A-Za-z0-9_-]{1,255}")
 class Secrets:
     """All secrets of all projects; projects are named by their number here."""
 
-    def __init__(self, store: Store, clock: Clock) -> None:
+    def __init__(self, store: Store, clock: Clock, keys: SecretKeys) -> None:
         self._store = store
         self._clock = clock
+        self._keys = keys
 
     def all(self, project: str) -> list[Secret]:
         """The secrets of ``project``, by name."""
@@ -70,6 +72,7 @@ class Secrets:
         replication = child(settings, "replication")
         if len({"automatic", "userManaged"} & set(replication)) != 1:
             raise invalid_argument("The secret's replication policy is required.")
+        self._keys.check_settings(project, replication)
         secret = Secret(project, secret_id, self._clock.now(), settings, expires)
         self._check(secret)
         self.settle()
@@ -80,8 +83,11 @@ class Secrets:
 
     def amend(self, secret: Secret, settings: JsonObject, expires: float | None) -> Secret:
         """Replace settings and expiry. Raises CloudError 400."""
-        if settings.get("replication") != secret.settings.get("replication"):
+        before, after = child(secret.settings, "replication"), child(settings, "replication")
+        if without_keys(before) != without_keys(after):
             raise invalid_argument("The secret's replication policy cannot be changed.")
+        if keys_of(before) != keys_of(after):
+            self._keys.check_settings(secret.project, after)
         changed = replace(secret, settings=settings, expires=expires, revision=secret.revision + 1)
         self._check(changed)
         self._put(changed)
@@ -134,20 +140,28 @@ class Secrets:
                 "it was corrupted on its way."
             )
         number = secret.last_version + 1
-        version = Version(secret.name, number, self._clock.now(), checksummed=crc32c is not None)
+        version = Version(
+            secret.name,
+            number,
+            self._clock.now(),
+            checksummed=crc32c is not None,
+            keys=self._keys.encrypting(secret),
+        )
         encoded = base64.b64encode(payload).decode()
         self._store.put(_PAYLOADS, version.key, {"data": encoded})
         self._put_version(version)
         self._put(replace(secret, last_version=number))
         return version
 
-    def access(self, version: Version) -> bytes:
-        """The payload. Raises CloudError 400 FAILED_PRECONDITION unless it is enabled."""
+    def access(self, secret: Secret, version: Version) -> bytes:
+        """The payload. Raises CloudError 400 FAILED_PRECONDITION unless it is enabled and can be
+        decrypted."""
         value = self._store.get(_PAYLOADS, version.key)
         if version.state is not VersionState.ENABLED or value is None:
             raise failed_precondition(
                 f"Secret Version [{version.name}] is in {version.state} state."
             )
+        self._keys.check_readable(secret, version)
         return base64.b64decode(text(value, "data"))
 
     def set_enabled(self, version: Version, enabled: bool) -> Version:

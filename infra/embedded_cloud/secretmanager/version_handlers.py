@@ -61,8 +61,8 @@ class VersionHandlers:
 
     def access(self, call: Call) -> Reply:
         """GET …/versions/{version}:access."""
-        _, version = self._version(call)
-        data = self._secrets.access(version)
+        secret, version = self._version(call)
+        data = self._secrets.access(secret, version)
         return Reply(
             body={
                 "name": version.name,
@@ -106,7 +106,7 @@ def _resource(secret: Secret, version: Version) -> JsonObject:
         "createTime": rfc3339(version.created),
         "state": version.state.value,
         "etag": _etag(version),
-        "replicationStatus": _replication_status(secret),
+        "replicationStatus": _replication_status(secret, version),
     }
     if version.checksummed:
         resource["clientSpecifiedPayloadChecksum"] = True
@@ -117,16 +117,20 @@ def _resource(secret: Secret, version: Version) -> JsonObject:
     return resource
 
 
-def _replication_status(secret: Secret) -> JsonObject:
+def _replication_status(secret: Secret, version: Version) -> JsonObject:
+    def encrypted(place: str) -> JsonObject:
+        key = version.keys.get(place)
+        return {"customerManagedEncryption": {"kmsKeyVersionName": key}} if key else {}
+
     managed = child(child(secret.settings, "replication"), "userManaged")
     if not managed:
-        return {"automatic": {}}
+        return {"automatic": encrypted("global")}
     replicas = managed.get("replicas")
     listed = replicas if isinstance(replicas, list) else []
     return {
         "userManaged": {
             "replicas": [
-                {"location": text(replica, "location")}
+                {"location": text(replica, "location"), **encrypted(text(replica, "location"))}
                 for replica in listed
                 if isinstance(replica, dict)
             ]

@@ -31,6 +31,8 @@ class DownloadHandlers:
             stored = require_object(self._state, call, read=True)
         except NotModified:
             return Reply(304)
+        bucket = self._state.buckets.require(stored.bucket)
+        self._state.keys.check_readable(bucket, stored.kms_key)
         headers = media_headers(stored)
         size = stored.digest.size
         try:

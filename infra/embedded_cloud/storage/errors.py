@@ -45,5 +45,13 @@ def forbidden(message: str) -> CloudError:
     return errors.permission_denied(message)
 
 
+def key_denied() -> CloudError:
+    """403: the service agent may not use the key (googleapis/nodejs-storage#1254 on GitHub)."""
+    return errors.permission_denied(
+        "Permission denied on Cloud KMS key. Please ensure that your Cloud Storage service account"
+        " has been authorized to use this key."
+    )
+
+
 class NotModified(Exception):  # noqa: N818 - an answer (304), not an error
     """A read's ifGenerationNotMatch or ifMetagenerationNotMatch found what the caller has."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from embedded_cloud.cloudkms.use import storage_agent
 from embedded_cloud.errors import CloudError, precondition_failed, unimplemented
 from embedded_cloud.iam.policies import PUBLIC_MEMBERS
-from embedded_cloud.json_types import JsonObject, JsonValue, children, texts
+from embedded_cloud.json_types import JsonObject, JsonValue, children, text, texts
 from embedded_cloud.paging import Paging
 from embedded_cloud.routing import Call, Reply
 from embedded_cloud.storage.buckets import REFUSED, Bucket
@@ -41,6 +42,7 @@ class BucketHandlers:
             raise required("project")
         body = call.body or {}
         refuse_unsupported(call, body)
+        self._state.keys.check_settings(project, text(body, "location", "US"), body)
         bucket = self._state.buckets.create(project, body, self._state.objects.next_generation())
         return self._reply(bucket)
 
@@ -73,13 +75,19 @@ class BucketHandlers:
         """PATCH /b/{bucket}."""
         body = call.body or {}
         refuse_unsupported(call, body)
-        return self._reply(self._state.buckets.patch(self._bucket(call), body))
+        return self._reply(self._state.buckets.patch(self._changing(call, body), body))
 
     def update(self, call: Call) -> Reply:
         """PUT /b/{bucket}."""
         body = call.body or {}
         refuse_unsupported(call, body)
-        return self._reply(self._state.buckets.update(self._bucket(call), body))
+        return self._reply(self._state.buckets.update(self._changing(call, body), body))
+
+    def _changing(self, call: Call, body: JsonObject) -> Bucket:
+        """The bucket to be changed as ``body`` says."""
+        bucket = self._bucket(call)
+        self._state.keys.check_settings(bucket.project, bucket.location, body)
+        return bucket
 
     def delete(self, call: Call) -> Reply:
         """DELETE /b/{bucket}, refused while it has objects, noncurrent generations included."""
@@ -144,7 +152,7 @@ class BucketHandlers:
         return Reply(
             body={
                 "kind": "storage#serviceAccount",
-                "email_address": f"service-{number}@gs-project-accounts.iam.gserviceaccount.com",
+                "email_address": storage_agent(number),
             }
         )
 

@@ -107,6 +107,7 @@ class ObjectHandlers:
                 settable=_with_class(bucket, _only_settable(child(body, "destination"))),
                 versioned=bucket.versioned,
                 components=sum(source.components or 1 for source in sources),
+                kms_key=self._state.keys.encrypting(bucket),
             )
         )
 
@@ -130,13 +131,15 @@ class ObjectHandlers:
 
     def _copy(self, call: Call) -> StoredObject:
         refuse_unsupported(call, {})
+        home = self._state.buckets.require(call.params["sourceBucket"])
         source = self._state.objects.require(
-            self._state.buckets.require(call.params["sourceBucket"]).name,
+            home.name,
             call.params["sourceObject"],
             integer(call.query, "sourceGeneration"),
             Preconditions.from_query(call.query, source=True),
             read=False,
         )
+        self._state.keys.check_readable(home, source.kms_key)
         bucket = self._state.buckets.require(call.params["destinationBucket"])
         name = call.params["destinationObject"]
         conditions = Preconditions.from_query(call.query)
@@ -154,6 +157,7 @@ class ObjectHandlers:
             settable=_with_class(bucket, settable),
             versioned=bucket.versioned,
             components=source.components,
+            kms_key=self._state.keys.encrypting(bucket),
         )
 
     def _component(self, bucket: Bucket, source: JsonObject) -> StoredObject:
@@ -164,6 +168,7 @@ class ObjectHandlers:
         )
         if component is None:
             raise object_not_found(bucket.name, name)
+        self._state.keys.check_readable(bucket, component.kms_key)
         required = text(child(source, "objectPreconditions"), "ifGenerationMatch")
         conditions = Preconditions(generation_match=int(required) if required else None)
         conditions.check(component.generation, component.metageneration, read=False)

@@ -39,6 +39,7 @@ class StoredObject:
         settable: the fields a caller set (``SETTABLE``).
         created, updated, deleted: epoch seconds; ``deleted`` is set on a noncurrent one.
         components: how many uploads it was composed from; None for a plain upload.
+        kms_key: name of the version of a key of the user's that has encrypted it; may be empty.
     """
 
     bucket: str
@@ -52,6 +53,7 @@ class StoredObject:
     deleted: float | None = None
     components: int | None = None
     settable: JsonObject = field(default_factory=dict)
+    kms_key: str = ""
 
     @property
     def key(self) -> str:
@@ -79,6 +81,7 @@ class StoredObject:
             "deleted": None if self.deleted is None else rfc3339_millis(self.deleted),
             "components": self.components,
             "settable": self.settable,
+            **({"kmsKey": self.kms_key} if self.kms_key else {}),
         }
 
     @classmethod
@@ -100,6 +103,7 @@ class StoredObject:
             deleted=parse_rfc3339(deleted) if deleted else None,
             components=components or None,
             settable=child(value, "settable"),
+            kms_key=text(value, "kmsKey"),
         )
 
 
@@ -174,6 +178,7 @@ class Objects:
         settable: JsonObject,
         versioned: bool,
         components: int | None = None,
+        kms_key: str = "",
     ) -> StoredObject:
         """Make ``content`` the live generation of ``name``. The caller has checked the conditions.
 
@@ -195,6 +200,7 @@ class Objects:
             updated=now,
             components=components,
             settable=settable,
+            kms_key=kms_key,
         )
         # New before old: after a crash in between, the name has its new bytes.
         self._put(created)

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from embedded_cloud.cloudkms.use import KeyUse
 from embedded_cloud.iam.policies import Policies
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.routing import Context, Rights
 from embedded_cloud.storage.buckets import Buckets
 from embedded_cloud.storage.content import ContentFiles
+from embedded_cloud.storage.keys import BucketKeys
 from embedded_cloud.storage.objects import Objects
 from embedded_cloud.storage.uploads import Uploads
 from embedded_cloud.store import Store
@@ -24,6 +26,7 @@ class StorageState:
     Attributes:
         base_url: the emulator's address, for links in answers.
         project_number: project id -> number.
+        keys: keys of the users' own.
     """
 
     store: Store
@@ -35,6 +38,7 @@ class StorageState:
     rights: Rights
     base_url: Callable[[], str]
     project_number: Callable[[str], str]
+    keys: BucketKeys
 
     @classmethod
     def of(cls, context: Context) -> StorageState:
@@ -50,6 +54,7 @@ class StorageState:
             rights=context.rights,
             base_url=context.base_url,
             project_number=context.project_number,
+            keys=BucketKeys(KeyUse(context), context.project_number),
         )
 
     def sweep_once(self) -> None:

@@ -36,7 +36,7 @@ class UploadHandlers:
     async def start(self, call: Call) -> Reply:
         """POST /upload/storage/v1/b/{bucket}/o."""
         refuse_unsupported(call, {})
-        self._state.buckets.require(call.params["bucket"])
+        self._state.keys.encrypting(self._state.buckets.require(call.params["bucket"]))
         kind = call.query.get("uploadType", "")
         if kind == "media":
             return await self._media(call)
@@ -150,6 +150,7 @@ class UploadHandlers:
         claimed = _hashes(session.metadata, headers)
         _check_hashes(claimed, digest)
         bucket = self._state.buckets.require(session.bucket)
+        kms_key = self._state.keys.encrypting(bucket)
         conditions = Preconditions.from_query(session.query)
         self._state.objects.check_absent_or(session.bucket, session.name, conditions)
         settable: JsonObject = {
@@ -164,6 +165,7 @@ class UploadHandlers:
             digest=digest,
             settable=settable,
             versioned=bucket.versioned,
+            kms_key=kms_key,
         )
 
     def _finished(self, session: UploadSession) -> Reply:

@@ -59,6 +59,8 @@ def object_resource(stored: StoredObject, *, base_url: str) -> JsonObject:
     else:
         # A composite object has no MD5.
         resource["componentCount"] = stored.components
+    if stored.kms_key:
+        resource["kmsKeyName"] = stored.kms_key
     if stored.deleted is not None:
         resource["timeDeleted"] = rfc3339_millis(stored.deleted)
     return resource

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from embedded_cloud.cloudkms.use import KeyUse, disk_refusal, location_of
 from embedded_cloud.errors import CloudError, failed_precondition, invalid_argument
 from embedded_cloud.iam.state import exists
 from embedded_cloud.json_types import JsonObject, child, flag, text
@@ -15,16 +16,18 @@ class ProjectRules:
 
     def __init__(self, context: Context) -> None:
         self._context = context
+        self._keys = KeyUse(context)
 
     def check(self, place: Place, node_id: str, node: JsonObject) -> None:
         """Check a node, alone or inside a node spec.
 
         Raises:
-            CloudError: 400, its service account is not known, or a policy forbids its address or
-                that it has no Secure Boot.
+            CloudError: 400, its service account is not known, the key of its boot disk cannot be
+                used, or a policy forbids its address or that it has no Secure Boot.
         """
         self._check_secure_boot(node)
         self._check_service_account(text(child(node, "serviceAccount"), "email"))
+        self._check_key(place, child(child(node, "bootDiskConfig"), "customerEncryptionKey"))
         if flag(child(node, "networkConfig"), "enableExternalIps"):
             self._check_external_address(place, node_id)
 
@@ -41,6 +44,20 @@ class ProjectRules:
             raise invalid_argument(
                 f"Cloud TPU received a bad request. Service account {email} does not exist."
             )
+
+    def _check_key(self, place: Place, disk: JsonObject) -> None:
+        """A TPU takes keys of its own region alone (https://cloud.google.com/tpu/docs/cmek-tpu).
+
+        The texts are those of Compute Engine: no public log shows what Cloud TPU answers.
+        """
+        key, region = text(disk, "kmsKeyName"), place.zone.rpartition("-")[0]
+        if not key:
+            return
+        why = disk_refusal(self._keys, key, region, self._context.project_number(place.project))
+        if not why and location_of(key) != region:
+            why = f"Cloud KMS error when using key {key}: The key must be in the region {region}."
+        if why:
+            raise invalid_argument(f"Cloud TPU received a bad request. {why}")
 
     def _check_secure_boot(self, node: JsonObject) -> None:
         """The text was seen: google/fully-homomorphic-encryption#103 on GitHub."""

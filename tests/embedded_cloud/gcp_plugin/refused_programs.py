@@ -27,7 +27,7 @@ def other_property() -> None:
         "bucket",
         name="b-ucket",
         location="US",
-        encryption=gcp.storage.BucketEncryptionArgs(default_kms_key_name="k"),
+        enable_object_retention=True,
     )
 
 

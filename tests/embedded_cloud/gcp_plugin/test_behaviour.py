@@ -11,7 +11,7 @@ import requests
 from embedded_cloud.gcp_plugin import RunningPlugin
 from embedded_cloud.json_types import JsonObject
 from embedded_cloud.server import EmbeddedCloud
-from pulumi_plugin.values import SIGNATURE_KEY, Properties
+from pulumi_plugin.values import SIGNATURE_KEY, Properties, Value
 from tests.embedded_cloud.api import TOKEN
 from tests.embedded_cloud.gcp_plugin.calls import (
     PROJECT,
@@ -71,6 +71,44 @@ def test_default_labels_of_the_provider_reach_resources(
         updated = second.update(held, SAMPLES["Secret"])
         assert isinstance(updated.state["effectiveLabels"], dict)
         assert updated.state["effectiveLabels"]["owner"] == "b"
+
+
+def test_keys_of_buckets_and_secrets_change_in_place(calls: Calls, url: str) -> None:
+    """The published plugin replaces neither; a secret in another region it does."""
+    place = f"projects/{PROJECT}/locations/us-east5/keyRings"
+    rest("POST", f"{url}/v1/{place}?keyRingId=team", {}).raise_for_status()
+    keys = f"{url}/v1/{place}/team/cryptoKeys"
+    body: Properties = {"purpose": "ENCRYPT_DECRYPT"}
+    rest("POST", f"{keys}?cryptoKeyId=k", body).raise_for_status()
+    number = rest("GET", f"{url}/v1/projects/{PROJECT}").json()["projectNumber"]
+    agents: list[Value] = [
+        f"serviceAccount:service-{number}@{each}.iam.gserviceaccount.com"
+        for each in ("gs-project-accounts", "gcp-sa-secretmanager")
+    ]
+    role = "roles/cloudkms.cryptoKeyEncrypterDecrypter"
+    policy: Properties = {"policy": {"bindings": [{"role": role, "members": agents}]}}
+    rest("POST", f"{keys}/k:setIamPolicy", policy).raise_for_status()
+    key = f"{place}/team/cryptoKeys/k"
+
+    def secret(region: str) -> Properties:
+        replica: Properties = {"location": region}
+        encrypted: Properties = {**replica, "customerManagedEncryption": {"kmsKeyName": key}}
+        return {**SAMPLES["Secret"], "replication": {"userManaged": {"replicas": [encrypted]}}}
+
+    bucket, held = make(calls, "Bucket"), make(calls, "Secret")
+    with_key = SAMPLES["Bucket"] | {"encryption": {"defaultKmsKeyName": key}}
+    for made, asked in ((bucket, with_key), (held, secret("us-east5"))):
+        assert not calls.diff(made, asked).replaces
+    encrypted = calls.update(bucket, with_key)
+    calls.update(held, secret("us-east5"))
+    path = f"{url}/storage/v1/b/{bucket.id}"
+
+    assert rest("GET", path).json()["encryption"] == {"defaultKmsKeyName": key}
+    calls.update(encrypted, SAMPLES["Bucket"])
+    assert "encryption" not in rest("GET", path).json()
+    replication = rest("GET", f"{url}/v1/{held.id}").json()["replication"]
+    assert replication == secret("us-east5")["replication"]
+    assert calls.diff(held, secret("us-east1")).replaces == ["replication"]
 
 
 def test_without_attribution_no_label_is_added(

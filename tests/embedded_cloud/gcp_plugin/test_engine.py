@@ -211,7 +211,7 @@ def test_a_property_that_is_not_served_is_refused_by_name(deployment: Deployment
     """No property of a program is silently ignored."""
     said = deployment.refused("other_property")
     assert "does not serve this property of gcp:storage/bucket:Bucket" in said
-    assert "encryption" in said
+    assert "enableObjectRetention" in said
 
 
 def test_an_import_that_does_not_match_is_refused(deployment: Deployment) -> None:
