@@ -31,6 +31,7 @@ phase() {
     log "phase $1"
     REPORT_IS_DUE=yes
     ! may_ask 3 || publish
+    keep_phase_log
 }
 
 # detail TEXT: tell what the phase is doing, once per text.

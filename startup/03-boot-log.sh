@@ -1,106 +1,80 @@
 #!/usr/bin/env bash
-# Startup of a serving host, part 03: the end of the log, kept where it outlives the host: in Cloud
-# Logging, as log `tpuflex-boot`. Nodes of Cloud TPU have no serial console to read afterwards.
+# Startup of a serving host, part 03: the log, kept where it outlives the host: in Cloud Logging, as
+# log `tpuflex-boot`. Nodes of Cloud TPU have no serial console to read afterwards. Each phase writes
+# what the log has since the last one; the last entry has the server's own words besides.
 set -Eeuo pipefail
+
+# begin_boot_log: what is in the log already is of an earlier boot. When this one began is its name.
+begin_boot_log() {
+    local size=0
+    [[ ! -e $LOG_DIR/startup.log ]] || size=$(stat --format=%s "$LOG_DIR/startup.log")
+    rm -f "$STATE_DIR/boot-log.refused" "$STATE_DIR/container.log"
+    printf '%s %s start\n' "$(milliseconds)" "$size" >"$STATE_DIR/boot-log.sent"
+}
+
+# keep_phase_log: beside the boot, which it neither delays nor ends: what is not written now is
+# written with the next phase. Before the configuration has been read, nobody knows whose log it is.
+keep_phase_log() {
+    [[ -n $STATE_IS_OURS && -s $STATE_DIR/config.fields && ${REPORT[phase]} != READY ]] || return 0
+    [[ ! -e $STATE_DIR/boot-log.refused ]] || return 0
+    (
+        ! flock --wait 20 8 || send_boot_log INFO || true
+    ) </dev/null >/dev/null 2>&1 8>"$STATE_DIR/boot-log.lock" 9>&- &
+}
 
 # keep_boot_log SEVERITY: 1, when it could not be written. It never ends the boot.
 keep_boot_log() {
-    local delay status request="$STATE_DIR/boot-log.json"
     [[ -n $STATE_IS_OURS && -d $MEMORY_DIR && -s $LOG_DIR/startup.log ]] || return 1
-    boot_log_entry "$1" >"$request" || return 1
-    for delay in 2 5 0; do
+    container_log >"$STATE_DIR/container.log" 2>&1 || true
+    (
+        # Two that write at once write the same lines twice, and lose none.
+        flock --wait 20 8 || true
+        send_boot_log "$1" 2 5
+    ) 8>"$STATE_DIR/boot-log.lock"
+}
+
+# send_boot_log SEVERITY [DELAY...]: try once, and once more after each delay.
+send_boot_log() {
+    local delay status request="$STATE_DIR/boot-log.$BASHPID"
+    boot_log_request "$1" "$request.end" >"$request" || return 1
+    # Nothing new: another phase has begun meanwhile, and its entry has it.
+    [[ -s $request ]] || return 0
+    for delay in "${@:2}" ''; do
         status=000
-        if authorize; then
-            status=$(http_get "$LOGGING/entries:write" "$STATE_DIR/boot-log.answer" --max-time 15 \
+        # The weights and secrets have renewed the header not long ago.
+        if [[ $1 == INFO && -s $AUTHORIZATION ]] || authorize; then
+            status=$(http_get "$LOGGING/entries:write" "$request.answer" --max-time 15 \
                 --header "@$AUTHORIZATION" --header 'Content-Type: application/json' \
                 --data-binary "@$request")
         fi
         case $status in
-        200) return 0 ;;
-        400 | 403 | 404) break ;;
+        200)
+            mv -f "$request.end" "$STATE_DIR/boot-log.sent"
+            rm -f "$request" "$request.answer"
+            return 0
+            ;;
+        400 | 403 | 404)
+            : >"$STATE_DIR/boot-log.refused"
+            break
+            ;;
         esac
-        "${TPUFLEX_SLEEP:-sleep}" "$delay"
+        [[ -z $delay ]] || "${TPUFLEX_SLEEP:-sleep}" "$delay"
     done
-    log "Cloud Logging answers $status: $(head --bytes=300 "$STATE_DIR/boot-log.answer" 2>/dev/null)"
+    log "Cloud Logging answers $status: $(head --bytes=300 "$request.answer" 2>/dev/null)"
+    rm -f "$request" "$request.end" "$request.answer"
     return 1
 }
 
-# boot_log_entry SEVERITY: the request of entries:write. In the log are no secrets; should one have
-# found its way there all the same, it does not leave the host.
-boot_log_entry() {
-    local key
+# boot_log_request SEVERITY FILE: the request of entries:write; FILE is how much of the log it has.
+boot_log_request() {
+    local about key
     for key in project/project-id instance/zone instance/name instance/attributes/tpu-env; do
-        [[ $(http_get "$METADATA/$key" "$STATE_DIR/about.${key##*/}" --max-time 5 \
-            --header 'Metadata-Flavor: Google') == 200 ]] || rm -f "$STATE_DIR/about.${key##*/}"
+        about="$STATE_DIR/about.${key##*/}"
+        [[ -s $about || $(http_get "$METADATA/$key" "$about" --max-time 5 \
+            --header 'Metadata-Flavor: Google') == 200 ]] || rm -f "$about"
     done
-    container_log >"$STATE_DIR/container.log" 2>&1 || true
-    python3 -IS - "$STATE_DIR" "$LOG_DIR/startup.log" "$MEMORY_DIR" "$1" "${REPORT[phase]}" \
-        "${REPORT[error]:-}" <<'PYTHON'
-import json
-import os
-import re
-import sys
-from pathlib import Path
-
-# Of an entry's 256 KiB (https://cloud.google.com/logging/quotas), with room for what JSON escapes.
-LOG_CHARACTERS, CONTAINER_CHARACTERS = 48_000, 16_000
-
-state, log, memory, severity, phase, error = sys.argv[1:]
-
-
-def read(path):
-    try:
-        with open(path, "rb") as file:
-            file.seek(0, os.SEEK_END)
-            file.seek(max(0, file.tell() - 2**20))
-            return file.read().decode("utf-8", "replace")
-    except OSError:
-        return ""
-
-
-def secrets():
-    directory = Path(memory, "secrets")
-    names = [*directory.iterdir()] if directory.is_dir() else []
-    for path in [*names, Path(memory, "authorization")]:
-        # The words of a header that everybody knows are no secrets.
-        yield from (word for word in read(path).split() if len(word) > 7 and word != "Authorization:")
-
-
-def shown(text, length):
-    for secret in hidden:
-        text = text.replace(secret, "[removed]")
-    return re.sub(r"[^\x20-\x7e\xa0-\uffff\n\t]", "?", text)[-length:]
-
-
-hidden = sorted(set(secrets()), key=len, reverse=True)
-project = read(f"{state}/about.project-id").strip()
-zone = read(f"{state}/about.zone").strip().rpartition("/")[2]
-node = re.search(r"^NODE_ID: '([\w.-]+)'$", read(f"{state}/about.tpu-env"), re.MULTILINE)
-try:
-    endpoint = json.loads(read(f"{state}/config.json"))["endpoint"]
-    labels = {f"tpuflex-{key}": str(endpoint[key]) for key in ("project", "stack", "name")}
-except (ValueError, KeyError, TypeError):
-    labels = {}
-entry = {
-    "severity": severity,
-    "labels": {**labels, "boot-id": read("/proc/sys/kernel/random/boot_id").strip()},
-    "jsonPayload": {
-        "phase": phase,
-        "error": shown(error, 4000),
-        "message": shown(read(log), LOG_CHARACTERS),
-        "container": shown(read(f"{state}/container.log"), CONTAINER_CHARACTERS),
-    },
-}
-place = {"project_id": project, "location": zone, "namespace": labels.get("tpuflex-stack", "")}
-host = node[1] if node else read(f"{state}/about.name").strip()
-place["node_id"] = host
-resource = {"type": "generic_node", "labels": place}
-name = f"projects/{project}/logs/tpuflex-boot"
-if not project:
-    sys.exit("the metadata server does not say which project this is")
-document = {"logName": name, "resource": resource, "entries": [entry]}
-sys.stdout.buffer.write(json.dumps(document, ensure_ascii=False).encode())
-PYTHON
+    python_source boot_log | python3 -IS - "$STATE_DIR" "$LOG_DIR/startup.log" "$MEMORY_DIR" "$2" \
+        "$1" "${REPORT[phase]}" "${REPORT[error]:-}" "${REPORT[timeline]:-}"
 }
 
 # The end of what the server wrote, if there is one.

@@ -10,6 +10,7 @@ main() {
     exec 9>"$STATE_DIR/lock"
     flock 9
     rm -f "$STATE_DIR/failed"
+    begin_boot_log
     exec > >(exec tee --append "$LOG_DIR/startup.log" 9>&-) 2>&1
 
     read_config

@@ -16,6 +16,7 @@ from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.stack import OpenStack, open_stack
 from tpuflex.cli.steps import logs, way_in
+from tpuflex.cli.steps.kept_log import Part
 from tpuflex.cli.steps.logs import followed, run_logs
 from tpuflex.cli.steps.way_in import run_ssh, run_tunnel
 from tpuflex.errors import AccessError, ConflictError, NotFoundError, TpuflexError
@@ -110,7 +111,7 @@ def test_the_log_of_an_emulated_host(
     (tmp_path / "n.log").write_text("of another zone\n")
     (tmp_path / "n.us-east5-a.log").write_text("one\ntwo\n\x1b[2Jthree\n")
 
-    run_logs(invocation, Cloud(embedded, {}), 2, follow=False)
+    run_logs(invocation, Cloud(embedded, {}), Part(2), follow=False)
 
     shown = capsys.readouterr().out
     assert shown.startswith("two\n")
@@ -122,7 +123,7 @@ def test_the_log_of_an_emulated_host(
 def test_no_log_yet(invocation: Invocation, embedded: OpenStack) -> None:
     """A host that has written nothing is an error with the path."""
     with pytest.raises(NotFoundError, match=r"no log yet: .*n\.us-east5-a\.log"):
-        run_logs(invocation, Cloud(embedded, {}), 2, follow=False)
+        run_logs(invocation, Cloud(embedded, {}), Part(2), follow=False)
 
 
 ENTRY: dict[str, JsonValue] = {
@@ -159,7 +160,7 @@ def test_the_log_of_a_host_that_is_gone(
         monkeypatch.setattr(logs, "host_status", absent)
     hosts.clear()
 
-    run_logs(invocation, cloud, 2, follow=True)
+    run_logs(invocation, cloud, Part(2), follow=True)
 
     assert kept.asked[0] == {
         "resourceNames": ["projects/tpuflex-dev"],
@@ -201,7 +202,7 @@ def test_a_host_that_left_no_log(
     monkeypatch.setattr(logs, "host_status", absent)
 
     with pytest.raises(NotFoundError) as caught:
-        run_logs(invocation, cloud, 2, follow=False)
+        run_logs(invocation, cloud, Part(2), follow=False)
 
     assert caught.value.message.startswith(f"{ABSENT.message} ")
     assert caught.value.message.endswith(said)
@@ -234,7 +235,7 @@ def test_the_log_of_a_host_on_google(
     cloud = Cloud(google, stand_in(tmp_path, ALPHA))
 
     with pytest.raises(SystemExit) as ended:
-        run_logs(invocation, cloud, 9, follow=True)
+        run_logs(invocation, cloud, Part(9), follow=True)
 
     shown = capsys.readouterr().out
     assert ended.value.code == 5

@@ -204,7 +204,7 @@ SHELL: dict[str, dict[str, tuple[str, ...]]] = {
     },
     "docs/how-to/troubleshooting.md": {
         HOW_TO: ("tpuflex --stack chat doctor", "tpuflex --stack chat status", "tpuflex engine"),
-        NO_LOG: ("tpuflex --stack chat logs",),
+        NO_LOG: ("tpuflex --stack chat logs", "tpuflex --stack chat logs --kept"),
         "a lock in a bucket on Google; tests/engine/test_recovery_lock.py": (
             'export PATH="$PATH:DIRECTORY"',
             "export PULUMI_BACKEND_URL=gs://our-pulumi-states",

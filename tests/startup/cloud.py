@@ -92,6 +92,7 @@ class Cloud:
         lost: texts; for each, one report that holds it is dropped without a word, as Google may do.
         on_report: called with each report before it is answered.
         log_entries: requests of Cloud Logging's entries:write.
+        on_log: called with each of these before it is kept and answered.
         uploaded_to: the bucket of each upload; both buckets hold ``objects``.
     """
 
@@ -114,6 +115,7 @@ class Cloud:
     written: list[str] = field(default_factory=list)
     lost: list[str] = field(default_factory=list)
     log_entries: list[dict[str, Any]] = field(default_factory=list)
+    on_log: Callable[[dict[str, Any]], object] = lambda _request: None
     on_report: Callable[[dict[str, str]], object] = lambda _report: None
     uploaded_to: list[str] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -256,6 +258,7 @@ class Handler(BaseHTTPRequestHandler):
     def _log(self, request: dict[str, Any]) -> None:
         if self.headers.get("Authorization") != "Bearer ya29.host":
             return self._answer(401)
+        self.cloud.on_log(request)
         with self.cloud.lock:
             statuses = self.cloud.answers.get(self.path, [])
             if statuses:

@@ -1,7 +1,10 @@
-"""The end of the boot log in Cloud Logging: it outlives the host, and holds no secret."""
+"""The boot log in Cloud Logging: by phase, it outlives the host, and holds no secret."""
 
 from __future__ import annotations
 
+import json
+import threading
+from datetime import datetime
 from typing import Any
 
 import pytest
@@ -13,15 +16,29 @@ WRITE = "/v2/entries:write"
 
 
 def entry_of(host: StartupHost) -> tuple[dict[str, Any], dict[str, Any]]:
-    """The one request, and its one entry."""
-    (request,) = host.cloud.log_entries
-    (entry,) = request["entries"]
-    return request, entry
+    """The last request, and its last entry: how the boot ended."""
+    request = host.cloud.log_entries[-1]
+    return request, request["entries"][-1]
+
+
+def entries_of(host: StartupHost) -> list[dict[str, Any]]:
+    """All entries, in the order in which Cloud Logging gives them."""
+    entries = [entry for request in host.cloud.log_entries for entry in request["entries"]]
+    return sorted(entries, key=lambda entry: (entry["timestamp"], entry["insertId"]))
+
+
+def message_of(host: StartupHost, phase: str = "") -> str:
+    """The log as it is kept, or that of a phase."""
+    return "".join(
+        entry["jsonPayload"]["message"]
+        for entry in entries_of(host)
+        if phase in ("", entry["labels"]["tpuflex-phase"])
+    )
 
 
 def test_a_host_that_is_ready_keeps_its_log(booted: tuple[StartupHost, StartupRun]) -> None:
-    """At READY, the end of the log is in Cloud Logging, by stack and node."""
-    host, _ = booted
+    """At READY, all of the log is in Cloud Logging, once, by stack, node and phase."""
+    host, run = booted
     request, entry = entry_of(host)
     assert request["logName"] == "projects/p/logs/tpuflex-boot"
     assert request["resource"] == {
@@ -34,9 +51,66 @@ def test_a_host_that_is_ready_keeps_its_log(booted: tuple[StartupHost, StartupRu
         },
     }
     assert entry["severity"] == "NOTICE"
-    assert entry["labels"].items() >= {"tpuflex-stack": "dev", "tpuflex-name": "e"}.items()
+    labels = {"tpuflex-stack": "dev", "tpuflex-name": "e", "tpuflex-worker": "0"}
+    assert entry["labels"].items() >= {**labels, "tpuflex-phase": "READY"}.items()
     assert entry["jsonPayload"]["phase"] == "READY"
-    assert "phase weights" in entry["jsonPayload"]["message"]
+    assert list(entry["jsonPayload"]["timeline"]) == host.cloud.phases()
+    # What the script says after READY is of its next run.
+    kept = message_of(host)
+    assert run.output.startswith(kept)
+    assert "phase READY" in kept
+    severities = [each["severity"] for each in entries_of(host)]
+    assert severities == ["INFO"] * (len(severities) - 1) + ["NOTICE"]
+    assert {each["labels"]["tpuflex-boot"] for each in entries_of(host)} == {
+        entry["labels"]["tpuflex-boot"]
+    }
+    assert len({each["insertId"] for each in entries_of(host)}) == len(severities)
+    for phase in host.cloud.phases():
+        assert message_of(host, phase).splitlines()[0].endswith(f"Z phase {phase}")
+    datetime.fromisoformat(entry["timestamp"])
+
+
+def test_a_phase_is_kept_while_it_lasts(host: StartupHost) -> None:
+    """A host that is lost in the middle leaves what it was doing: nobody waits for its end."""
+    kept = threading.Event()
+
+    def wait(_path: str) -> None:
+        for _ in range(600):
+            if "phase weights" in message_of(host):
+                kept.set()
+                return
+            threading.Event().wait(0.05)
+
+    host.cloud.before_object = lambda path: wait(path) if "model-1" in path else None
+    assert host.run().status == 0
+    assert kept.is_set()
+
+
+def test_a_slice_of_a_series_names_generation_and_worker(host: StartupHost) -> None:
+    """Entries are found by the run of the slice that they are of."""
+    host.cloud.attributes["tpu-env"] = "NODE_ID: 'tpuflex-dev-e-g12'\nWORKER_ID: '3'"
+    assert host.run().status == 0
+    labels = entry_of(host)[1]["labels"]
+    assert (labels["tpuflex-generation"], labels["tpuflex-worker"]) == ("12", "3")
+
+
+def test_cloud_logging_that_hangs_delays_no_phase(host: StartupHost) -> None:
+    """A phase begins while the entry of the one before it is still on its way."""
+    on_its_way = threading.Event()
+    began: list[str] = []
+    host.cloud.on_report = lambda report: began.append(report["phase"])
+
+    def hang() -> None:
+        on_its_way.set()
+        while "READY" not in began:
+            threading.Event().wait(0.05)
+
+    host.cloud.on_log = lambda request: (
+        hang() if request["entries"][-1]["severity"] == "INFO" else None
+    )
+    assert host.run().status == 0
+    assert on_its_way.is_set()
+    assert "phase weights" in message_of(host)
 
 
 def test_a_failure_is_kept_before_it_is_reported(host: StartupHost) -> None:
@@ -52,7 +126,8 @@ def test_a_failure_is_kept_before_it_is_reported(host: StartupHost) -> None:
 
     def watched(text: str) -> None:
         if '"error"' in text:
-            kept_when_reported.append(len(host.cloud.log_entries))
+            severities = [entry["severity"] for entry in entries_of(host)]
+            kept_when_reported.append(severities.count("ERROR"))
         take(text)
 
     host.cloud.take_report = watched  # type: ignore[method-assign]
@@ -72,7 +147,9 @@ def test_a_failure_is_kept_before_it_is_reported(host: StartupHost) -> None:
 @pytest.mark.parametrize("statuses", [[403], [503, 503, 503]])
 def test_a_log_that_cannot_be_kept_ends_nothing(host: StartupHost, statuses: list[int]) -> None:
     """Without the role, or without Cloud Logging, the host is READY all the same."""
-    host.cloud.answers[WRITE] = list(statuses)
+    # A refusal is not asked about again before the end; trouble is, at each phase.
+    phases = [statuses[0]] * (1 if statuses[0] == 403 else 30)
+    host.cloud.answers[WRITE] = [*phases, *statuses]
     run = host.run()
     assert run.status == 0, run.output
     assert host.cloud.phases()[-1] == "READY"
@@ -84,7 +161,20 @@ def test_a_log_is_tried_again(host: StartupHost) -> None:
     """A moment's trouble does not lose it."""
     host.cloud.answers[WRITE] = [503]
     host.run()
-    entry_of(host)
+    kept = message_of(host)
+    assert "phase capacity" in kept
+    assert "phase READY" in kept
+
+
+def test_a_boot_keeps_its_own_log(host: StartupHost) -> None:
+    """What earlier boots have written is not written again: a second run has another name."""
+    host.run()
+    first = entry_of(host)[1]["labels"]["tpuflex-boot"]
+    host.cloud.log_entries.clear()
+    host.reboot()
+    assert host.run().status == 0
+    assert message_of(host).count("phase weights") == 1
+    assert entry_of(host)[1]["labels"]["tpuflex-boot"] > first
 
 
 def test_a_failure_before_anything_is_known_is_reported(host: StartupHost) -> None:
@@ -97,12 +187,19 @@ def test_a_failure_before_anything_is_known_is_reported(host: StartupHost) -> No
 
 
 def test_a_long_log_keeps_its_end(host: StartupHost) -> None:
-    """An entry has room for 256 KiB; the end of the log says why."""
+    """An entry has room for 256 KiB: a longer log has several; of more than a request takes, the
+    end is kept, which says why."""
     log = host.root / "var" / "log" / "tpuflex" / "startup.log"
-    log.parent.mkdir(parents=True, mode=0o755)
-    log.parent.chmod(0o700)
-    log.write_text("\x00é\u2028\n" * 200_000)
+
+    def noise(report: dict[str, str]) -> None:
+        if report["phase"] == "READY":
+            with log.open("a") as end:
+                end.write("\x00é\u2028\n" * 200_000)
+
+    host.cloud.on_report = noise
     assert host.run().status == 0
-    _, entry = entry_of(host)
-    assert len(str(entry).encode()) < 256 * 1024
-    assert "phase READY" in entry["jsonPayload"]["message"][-2000:]
+    request, _ = entry_of(host)
+    assert len(request["entries"]) > 1
+    for each in request["entries"]:
+        assert len(json.dumps(each, ensure_ascii=False).encode()) < 256 * 1024
+    assert message_of(host).endswith("?é\u2028\n")

@@ -7,6 +7,7 @@ import click
 from tpuflex.cli.examples import ExampleCommand
 from tpuflex.cli.invocation import Invocation
 from tpuflex.cli.options import as_json, pass_invocation, stack_name
+from tpuflex.operate.host import PHASES
 
 
 @click.command(
@@ -14,6 +15,9 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
     examples=(
         "tpuflex logs --lines 200",
         "tpuflex --stack prod logs --follow  # until Ctrl-C",
+        "tpuflex --stack prod logs --kept --follow  # where gcloud does not reach the host",
+        "tpuflex --stack prod logs --phase weights",
+        "tpuflex --stack prod logs --container  # what the server wrote",
     ),
 )
 @click.option("-f", "--follow", is_flag=True, help="Go on showing what comes, until Ctrl-C.")
@@ -25,20 +29,47 @@ from tpuflex.cli.options import as_json, pass_invocation, stack_name
     show_default=True,
     help="Lines to show of what is there.",
 )
+@click.option("--kept", is_flag=True, help="Read Cloud Logging, also if the host is there.")
+@click.option(
+    "--phase",
+    type=click.Choice(PHASES),
+    help="Only the lines of a phase of the last boot, from Cloud Logging.",
+)
+@click.option(
+    "--container",
+    is_flag=True,
+    help="Only what the server wrote until it was READY or the boot failed, from Cloud Logging.",
+)
 @stack_name
 @as_json
 @pass_invocation
-def logs(invocation: Invocation, follow: bool, lines: int) -> None:
+def logs(
+    invocation: Invocation,
+    follow: bool,
+    lines: int,
+    kept: bool,
+    phase: str | None,
+    container: bool,
+) -> None:
     """Show the log of the host's boot.
 
     On the embedded cloud the log is a file. On Google it is read by gcloud, which needs its
-    component alpha, over SSH through IAP; gcloud's exit code is passed on. Of a host that is gone,
-    the end of the log of its last boot is read from Cloud Logging. Exit code 4: there is neither.
+    component alpha, over SSH through IAP; gcloud's exit code is passed on.
+
+    The host also writes its log to Cloud Logging: with every phase what is new, and when the boot
+    ends the last lines of the server. It is kept there for 30 days. It is read of a host that is
+    gone, and with --kept, --phase or --container of every host; it then needs neither gcloud nor
+    SSH, and is some seconds behind, with --follow up to the phase that began last. Exit code 4:
+    there is no log, or no such part of it.
     """
     from tpuflex.cli.cloud import connect_running
+    from tpuflex.cli.steps.kept_log import Part
     from tpuflex.cli.steps.logs import run_logs
 
     if follow and invocation.json:
         raise click.UsageError("--json prints one document: it cannot be used with --follow.")
+    if phase and container:
+        raise click.UsageError("--phase is of the script's lines, --container of the server's.")
     stack = invocation.open_stack(deploying=False)
-    run_logs(invocation, connect_running(invocation, stack), lines, follow=follow)
+    part = Part(lines, phase or "", container)
+    run_logs(invocation, connect_running(invocation, stack), part, follow=follow, kept=kept)

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, TextIO
 
 from tpuflex.cli.daemon import Daemon
 from tpuflex.cli.output import for_stack
+from tpuflex.cli.steps.kept_log import Part, show_kept_log
 from tpuflex.cli.steps.way_in import host_status, kept_up, require_gcloud, way_in_environment
-from tpuflex.errors import AccessError, ApiError, NotFoundError
+from tpuflex.errors import NotFoundError
 from tpuflex.gcloud_commands import host_log
-from tpuflex.gcp.boot_log import LOG, last_boot_log
 
 if TYPE_CHECKING:
     from tpuflex.cli.cloud import Cloud
@@ -28,31 +28,36 @@ if TYPE_CHECKING:
 _POLL_SECONDS = 0.5
 
 
-def run_logs(invocation: Invocation, cloud: Cloud, lines: int, *, follow: bool) -> None:
-    """Print the last ``lines`` of the host's log, and with ``follow`` what comes; a connection
-    that breaks off then is made again, and shows the last ``lines`` again. Of a host that is gone,
-    the end of its boot log is read, which Cloud Logging keeps.
+def run_logs(
+    invocation: Invocation, cloud: Cloud, part: Part, *, follow: bool, kept: bool = False
+) -> None:
+    """Print the last lines of the host's log, and with ``follow`` what comes; a connection that
+    breaks off then is made again, and shows the last lines again. Of a host that is gone, and with
+    ``kept`` of every one, the boot log is read that Cloud Logging keeps; so are parts of it.
 
     Raises:
         TpuflexError: there is no host, no log, or no gcloud.
         SystemExit: with gcloud's exit code, when that is not 0.
     """
+    if kept or part.kept_only:
+        show_kept_log(invocation, cloud, part, follow=follow)
+        return
     try:
         node = host_status(cloud).node
     except NotFoundError as absent:
-        _show_kept(invocation, cloud, lines, absent)
+        show_kept_log(invocation, cloud, part, absent=absent)
         return
     if cloud.stack.embedded:
         path = emulated_log(cloud, node)
         if path is None:
-            _show_kept(invocation, cloud, lines, _not_running(cloud, node))
+            show_kept_log(invocation, cloud, part, absent=_not_running(cloud, node))
         else:
-            _show_file(invocation, cloud, path, lines, follow=follow)
+            _show_file(invocation, cloud, path, part.lines, follow=follow)
         return
-    command = host_log(node, lines=lines, follow=follow)
+    command = host_log(node, lines=part.lines, follow=follow)
     words = require_gcloud(command, cloud.environ)
     invocation.output.progress(f"$ {command}")
-    kept: list[str] = []
+    read_lines: list[str] = []
 
     def show_progress(stream: TextIO) -> None:
         # The host speaks there, too: its banner, and what sshd says.
@@ -74,59 +79,14 @@ def run_logs(invocation: Invocation, cloud: Cloud, lines: int, *, follow: bool) 
             for line in process.stdout or ():
                 invocation.output.result(line.rstrip("\n"))
                 if invocation.json:
-                    kept.append(line.rstrip("\n"))
+                    read_lines.append(line.rstrip("\n"))
             said.join()
         return process.returncode
 
     code = kept_up(read, cloud, invocation) if follow else read()
-    invocation.output.document({"source": str(command), "lines": kept})
+    invocation.output.document({"source": str(command), "lines": read_lines})
     if code:
         raise SystemExit(code)
-
-
-def _show_kept(invocation: Invocation, cloud: Cloud, lines: int, absent: NotFoundError) -> None:
-    """Print what Cloud Logging has of the boot of the stack's last host.
-
-    Raises:
-        NotFoundError: ``absent``, with why there is no log either.
-    """
-    stack, output = cloud.stack, invocation.output
-    try:
-        found = last_boot_log(cloud.logging, stack.settings.project, stack.names)
-    except (AccessError, ApiError) as error:
-        raise NotFoundError(
-            f"{absent.message} The end of its boot log cannot be read: {error.message}",
-            hint="\n".join(filter(None, (error.hint, absent.hint))),
-        ) from error
-    if found is None:
-        raise NotFoundError(
-            f"{absent.message} Cloud Logging has no boot log of it.", hint=absent.hint
-        ) from absent
-    output.progress(absent.message)
-    why = f": {found.error}" if found.error else ""
-    output.progress(
-        f"The end of the boot log of {found.node} in {found.zone}, {found.time}, phase"
-        f" {found.phase or 'unknown'}{why}"
-    )
-    last, server = found.lines[-lines:], found.container[-lines:]
-    for line in last:
-        output.result(line)
-    if server:
-        output.progress("The end of what the server wrote:")
-    for line in server:
-        output.result(line)
-    output.document(
-        {
-            "source": f"projects/{stack.settings.project}/logs/{LOG}",
-            "node": found.node,
-            "zone": found.zone,
-            "time": found.time,
-            "phase": found.phase,
-            "error": found.error,
-            "lines": list(last),
-            "container": list(server),
-        }
-    )
 
 
 def _show_file(
