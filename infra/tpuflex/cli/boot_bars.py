@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 from tpuflex.operate.host import PHASES, READY, HostReport
 
 #: Columns of the longest bar: with names and seconds it fits 80 columns beside a fact's name.
 _WIDEST = 32
+#: Name of the line for all phases.
+TOGETHER = "together"
 
 
 class PhaseTime(NamedTuple):
@@ -55,13 +58,32 @@ def boot_bars(report: HostReport | None, now: float, *, plain: bool) -> str:
     times = phase_times(report, now) if report is not None else ()
     if not any(time.ended for time in times):
         return ""
+    return "\n".join(phase_bars(times, plain=plain))
+
+
+def phase_bars(
+    times: Sequence[PhaseTime], *, plain: bool, medians: Mapping[str, float] | None = None
+) -> list[str]:
+    """A line for each phase, and one for all of them.
+
+    Args:
+        times: the phases, at least one.
+        plain: whether to use ASCII characters only.
+        medians: seconds to show beside each phase, and beside ``together``; none without.
+    """
     longest = max(time.seconds for time in times) or 1.0
-    lines = [_line(time, round(_WIDEST * time.seconds / longest), plain=plain) for time in times]
-    total = sum(time.seconds for time in times)
-    return "\n".join([*lines, f"{'together':<10} {total:7.1f} s"])
-
-
-def _line(time: PhaseTime, cells: int, *, plain: bool) -> str:
     full, open_ = ("#", ">") if plain else ("█", "▒")
-    drawn = [(full if time.ended else open_) * cells, "" if time.ended else "so far"]
-    return f"{time.name:<10} {time.seconds:7.1f} s  {' '.join(filter(None, drawn))}".rstrip()
+    lines = []
+    for time in times:
+        cells = round(_WIDEST * time.seconds / longest)
+        drawn = [(full if time.ended else open_) * cells, "" if time.ended else "so far"]
+        lines.append(_line(time.name, time.seconds, medians, " ".join(filter(None, drawn))))
+    total = sum(time.seconds for time in times)
+    return [*lines, _line(TOGETHER, total, medians, "")]
+
+
+def _line(name: str, seconds: float, medians: Mapping[str, float] | None, drawn: str) -> str:
+    beside = ""
+    if medians is not None:
+        beside = f"{medians[name]:10.1f} s" if name in medians else " " * 12
+    return f"{name:<10} {seconds:7.1f} s{beside}  {drawn}".rstrip()

@@ -1,0 +1,141 @@
+"""The boots of an endpoint's hosts, from the entries of their logs. Pure: nothing is asked here.
+
+Whoever is root on a host writes its entries: they are shown to people, and nothing is decided by
+them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from enum import StrEnum
+from statistics import median
+
+from pulumi_plugin.printable import printable
+from tpuflex.gcp.boot_log import BootEntry
+from tpuflex.operate.host import PHASES, READY, REPORT, HostReport, host_report
+
+
+class Outcome(StrEnum):
+    """How a boot ended."""
+
+    SERVED = "READY"
+    FAILED = "failed"
+    #: It goes on, or the host was lost.
+    UNFINISHED = "no end"
+
+
+@dataclass(frozen=True, slots=True)
+class Boot:
+    """One boot of one host.
+
+    Attributes:
+        node: id of the node.
+        zone: its zone.
+        generation: the run of the slice; 0 where it is not known.
+        worker: number of the host in its slice.
+        time: when it was heard of last, which for one that ended is its end (RFC 3339).
+        phase: the phase it came to.
+        outcome: how it ended.
+        reason: why it failed, or empty.
+        seconds: how long each phase took that has ended.
+    """
+
+    node: str
+    zone: str
+    generation: int
+    worker: int
+    time: str
+    phase: str
+    outcome: Outcome
+    reason: str
+    seconds: Mapping[str, float]
+
+    @property
+    def total(self) -> float:
+        """Seconds of all phases that have ended."""
+        return round(sum(self.seconds.values()), 1)
+
+    def to_json(self) -> dict[str, object]:
+        """The document under ``boots`` that ``tpuflex boots --json`` prints."""
+        return {
+            "node": self.node,
+            "zone": self.zone,
+            "generation": self.generation or None,
+            "worker": self.worker,
+            "time": self.time,
+            "phase": self.phase,
+            "outcome": self.outcome.name.lower(),
+            "error": self.reason,
+            "boot_seconds": dict(self.seconds),
+            "total_seconds": self.total,
+        }
+
+
+def recent_boots(entries: Iterable[BootEntry], most: int) -> tuple[Boot, ...]:
+    """The newest boots, the newest first.
+
+    The newest entry of a boot says all of it, so that no more are read than are needed.
+
+    Args:
+        entries: of an endpoint's hosts, the newest first.
+        most: how many boots.
+    """
+    boots: dict[tuple[str, str, int, str], Boot] = {}
+    for entry in entries:
+        # Earlier versions wrote one entry for a boot, without its name.
+        key = (entry.node, entry.zone, entry.worker, entry.boot or f"{entry.time} {entry.id}")
+        if key in boots:
+            continue
+        if len(boots) == most:
+            break
+        boots[key] = _boot(entry)
+    return tuple(boots.values())
+
+
+def median_seconds(boots: Iterable[Boot]) -> dict[str, float]:
+    """The median of each phase over the boots that served; empty without any."""
+    served = [boot.seconds for boot in boots if boot.outcome is Outcome.SERVED]
+    phases = (phase for phase in PHASES if any(phase in seconds for seconds in served))
+    return {
+        phase: round(median(each[phase] for each in served if phase in each), 1) for phase in phases
+    }
+
+
+def median_total(boots: Iterable[Boot]) -> float | None:
+    """The median of what a boot that served took, in seconds; None without any that says."""
+    totals = [boot.total for boot in boots if boot.outcome is Outcome.SERVED and boot.seconds]
+    return round(median(totals), 1) if totals else None
+
+
+def _boot(entry: BootEntry) -> Boot:
+    fields = {
+        "phase": entry.phase,
+        "error": entry.error,
+        "timeline": json.dumps(dict(entry.timeline)),
+    }
+    report = host_report({REPORT: json.dumps(fields)}) or HostReport()
+    outcome = Outcome.SERVED if report.ready else Outcome.UNFINISHED
+    return Boot(
+        node=printable(entry.node),
+        zone=printable(entry.zone),
+        generation=entry.generation,
+        worker=entry.worker,
+        time=entry.time,
+        phase=report.phase,
+        outcome=Outcome.FAILED if report.error else outcome,
+        reason=report.reason,
+        seconds=_seconds(report, entry.time),
+    )
+
+
+def _seconds(report: HostReport, written: str) -> dict[str, float]:
+    seconds = report.seconds_by_phase()
+    began = report.timeline.get(report.phase)
+    if report.error and began is not None and report.phase not in seconds:
+        # The entry is written when the boot gives up.
+        gone_on = datetime.fromisoformat(written).timestamp() - began
+        seconds[report.phase] = round(max(0.0, gone_on), 1)
+    return {phase: seconds[phase] for phase in PHASES if phase in seconds and phase != READY}

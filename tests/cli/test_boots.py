@@ -1,0 +1,141 @@
+"""`tpuflex boots`: from the entries of Cloud Logging to a table with bars."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from embedded_cloud.server import EmbeddedCloud
+from tests.cli.boot_logs import WrittenBoot
+from tests.cli.typing import NOON
+from tpuflex.cli.cloud import Cloud
+from tpuflex.cli.invocation import Invocation
+from tpuflex.cli.stack import OpenStack
+from tpuflex.cli.steps.boots import run_boots
+from tpuflex.errors import NotFoundError
+
+
+@pytest.fixture
+def invocation() -> Invocation:
+    return Invocation(environ={}, now=lambda: NOON)
+
+
+@pytest.fixture
+def cloud(tmp_path: Path, stack: OpenStack) -> Iterator[Cloud]:
+    """The stack's cloud, which has Cloud Logging and no host."""
+    with EmbeddedCloud(tmp_path / "emulator", project=stack.settings.project) as running:
+        yield Cloud(stack, dict(running.environ()))
+
+
+@pytest.fixture
+def boots(cloud: Cloud) -> None:
+    """Three boots that served, one that failed, one that was lost; and another endpoint's."""
+    for generation, image in ((1, 10), (2, 30), (3, 20)):
+        boot = WrittenBoot(cloud, NOON + timedelta(hours=generation), generation)
+        boot.write("config", 0)
+        boot.write("image", 1)
+        boot.write("health", 1 + image)
+        boot.write("READY", 61 + image)
+    lost = WrittenBoot(cloud, NOON + timedelta(hours=4), 4)
+    lost.write("config", 0)
+    lost.write("image", 2)
+    failed = WrittenBoot(cloud, NOON + timedelta(hours=5), 4, worker=1)
+    failed.write("config", 0)
+    failed.write("image", 2)
+    failed.timeline["start\x1b"] = -(10.0**11)
+    failed.write("image", 9.5, error="registry: no\x1b such image\nTraceback")
+    WrittenBoot(cloud, NOON, labels={"tpuflex-stack": "o"}).write("READY", 9)
+
+
+@pytest.mark.usefixtures("boots")
+def test_the_table(
+    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The newest first, each with its time beside the median of those that served, and the newest
+    with its phases."""
+    run_boots(invocation, cloud, 10)
+    lines = capsys.readouterr().out.replace("█", "#").splitlines()
+    assert lines == [
+        "run  host    last word (UTC)      took    beside median  outcome",
+        "g4   n-g4 1  2026-11-21 17:00:09  9.5 s                  "
+        "failed, in image: registry: no\\x1b such image",
+        "g4   n-g4 0  2026-11-21 16:00:02  2.0 s                  no end, in image",
+        "g3   n-g3 0  2026-11-21 15:01:21  81.0 s  +0.0 s         READY",
+        "g2   n-g2 0  2026-11-21 14:01:31  91.0 s  +10.0 s        READY",
+        "g1   n-g1 0  2026-11-21 13:01:11  71.0 s  -10.0 s        READY",
+        "",
+        "Phases of n-g4, beside the median of 3",
+        "  config         2.0 s       1.0 s  #########",
+        "  image          7.5 s      20.0 s  ################################",
+        "  together       9.5 s      81.0 s",
+    ]
+
+
+@pytest.mark.usefixtures("boots")
+def test_the_last_ones(
+    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As many as were asked for; where none of them served there is no median."""
+    run_boots(invocation, cloud, 2)
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:9] for line in lines[1:3]] == ["g4   n-g4", "g4   n-g4"]
+    assert lines[4] == "Phases of n-g4"
+    assert [line.split()[:3] for line in lines[5:]] == [
+        ["config", "2.0", "s"],
+        ["image", "7.5", "s"],
+        ["together", "9.5", "s"],
+    ]
+
+
+@pytest.mark.usefixtures("boots")
+def test_the_document(
+    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A script reads the seconds of every phase, outcome and reason, and the medians."""
+    invocation.json = True
+    run_boots(invocation, cloud, 3)
+    document = json.loads(capsys.readouterr().out)
+    assert document["source"] == "projects/tpuflex-dev/logs/tpuflex-boot"
+    assert document["median_seconds"] == {"config": 1.0, "image": 20.0, "health": 60.0}
+    assert document["median_total_seconds"] == 81.0
+    assert [boot["outcome"] for boot in document["boots"]] == ["failed", "unfinished", "served"]
+    assert document["boots"][0] == {
+        "node": "n-g4",
+        "zone": "us-east5-a",
+        "generation": 4,
+        "worker": 1,
+        "time": "2026-11-21T17:00:09.500000000Z",
+        "phase": "image",
+        "outcome": "failed",
+        "error": "registry: no\\x1b such image\nTraceback",
+        "boot_seconds": {"config": 2.0, "image": 7.5},
+        "total_seconds": 9.5,
+    }
+
+
+def test_a_boot_of_an_earlier_version(
+    cloud: Cloud, invocation: Invocation, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Its one entry says how it ended, and no times."""
+    for minutes in (0, 1):
+        boot = WrittenBoot(
+            cloud, NOON + timedelta(minutes=minutes), labels={"tpuflex-boot": "", "boot-id": "x"}
+        )
+        boot.write("READY", 9)
+    run_boots(invocation, cloud, 9)
+    assert capsys.readouterr().out.splitlines()[1:] == [
+        "g1   n-g1 0  2026-11-21 12:01:09                       READY",
+        "g1   n-g1 0  2026-11-21 12:00:09                       READY",
+    ]
+
+
+def test_no_boot(cloud: Cloud, invocation: Invocation) -> None:
+    """Exit code 4, with how long they are kept."""
+    with pytest.raises(NotFoundError, match="has no boot of a host of stack dev") as caught:
+        run_boots(invocation, cloud, 10)
+    assert caught.value.exit_code == 4
+    assert "30 days" in caught.value.hint
